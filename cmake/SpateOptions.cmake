@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler flags, sanitizers and tools, for every target.
+set(SPATE_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread; empty for none")
+option(SPATE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer")
+add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -Werror=unused-result)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_compile_options(-Wthread-safety)
+else()
+  # g++ 12 warns of its own coroutine frames and of std::variant members that are set on every path.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-shadow)
+endif()
+if(SPATE_SANITIZE)
+  add_compile_options(-fsanitize=${SPATE_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${SPATE_SANITIZE})
+endif()
+if(SPATE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+find_program(SPATE_CCACHE ccache)
+if(SPATE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SPATE_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${SPATE_CCACHE})
+endif()
+find_program(SPATE_MOLD mold)
+if(SPATE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()

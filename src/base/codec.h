@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoder and Decoder: explicit little-endian coding of messages and records (docs/wire.md, "Conventions").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace spate {
+
+/// Appends to a byte vector that the caller owns and that outlives the encoder.
+class Encoder {
+ public:
+  explicit Encoder(Bytes& out) : out_(out) {}
+
+  void u8(std::uint8_t v) { put(v, 1); }
+  void u16(std::uint16_t v) { put(v, 2); }
+  void u32(std::uint32_t v) { put(v, 4); }
+  void u64(std::uint64_t v) { put(v, 8); }
+  void i64(std::int64_t v) { put(static_cast<std::uint64_t>(v), 8); }
+  void flag(bool v) { u8(v ? 1 : 0); }
+  /// Bytes as they are, without a length.
+  void raw(ByteView bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  /// u32 length, then the bytes.
+  void blob(ByteView bytes);
+  void text(std::string_view s) { blob(as_bytes(s)); }
+
+  std::size_t size() const { return out_.size(); }
+  /// Overwrites four bytes written before, at `position`: for lengths known only afterwards.
+  void patch_u32(std::size_t position, std::uint32_t v);
+
+ private:
+  void put(std::uint64_t v, int bytes) {
+    std::byte raw[8];
+    for (int i = 0; i < bytes; ++i) raw[i] = static_cast<std::byte>(v >> (8 * i));
+    out_.insert(out_.end(), raw, raw + bytes);
+  }
+  Bytes& out_;
+};
+
+/// Reads from foreign bytes that outlive the decoder. Sticky failure: after the first short or invalid read every
+/// further read yields zeros and ok() is false, so that decoders are straight lines checked once at the end.
+class Decoder {
+ public:
+  explicit Decoder(ByteView in) : in_(in) {}
+
+  std::uint8_t u8() { return static_cast<std::uint8_t>(get(1)); }
+  std::uint16_t u16() { return static_cast<std::uint16_t>(get(2)); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(get(4)); }
+  std::uint64_t u64() { return get(8); }
+  std::int64_t i64() { return static_cast<std::int64_t>(get(8)); }
+  /// 0 or 1; any other byte fails.
+  bool flag();
+  /// The next `size` bytes, borrowed from the input.
+  ByteView raw(std::size_t size);
+  /// A u32 length of at most `max`, then that many bytes, borrowed from the input.
+  ByteView blob(std::size_t max);
+  std::string text(std::size_t max) { return std::string(as_text(blob(max))); }
+  /// A count of things of at least `min_bytes_each` (>= 1) still to come; fails when the rest cannot hold them,
+  /// so that a lying count never makes the caller allocate.
+  std::uint32_t count(std::size_t min_bytes_each);
+
+  std::size_t remaining() const { return in_.size() - at_; }
+  bool ok() const { return ok_; }
+  void fail() { ok_ = false; }
+  /// kCorrupt with `what` unless every read was good and nothing is left over.
+  Result<void> finish(std::string_view what) const;
+
+ private:
+  std::uint64_t get(std::size_t bytes) {
+    if (!ok_ || remaining() < bytes) {
+      ok_ = false;
+      return 0;
+    }
+    std::uint64_t v = 0;
+    for (std::size_t i = 0; i < bytes; ++i) v |= static_cast<std::uint64_t>(in_[at_ + i]) << (8 * i);
+    at_ += bytes;
+    return v;
+  }
+  ByteView in_;
+  std::size_t at_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace spate

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error codes of Spate and the Error value. The codes travel on the wire: see docs/wire.md, "Error codes".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace spate {
+
+/// What went wrong. Values are part of the wire format: never renumber, only append before a group's end.
+/// A code that this build does not know is read as kUnknown.
+enum class Errc : std::uint16_t {
+  kOk = 0,
+  kUnknown = 1,
+  kCancelled = 2,
+  kTimeout = 3,
+  kBusy = 4,
+  kTryAgain = 5,
+  kNoMemory = 6,
+  kInvalidArgument = 7,
+  kNotSupported = 8,
+  kOutOfRange = 9,  // a value or result does not fit (ERANGE)
+
+  // Name space.
+  kNotFound = 20,
+  kExists = 21,
+  kNotDirectory = 22,
+  kIsDirectory = 23,
+  kNotEmpty = 24,
+  kNameTooLong = 25,
+  kTooManyLinks = 26,
+  kSymlinkLoop = 27,
+  kNoAttribute = 28,
+  kStaleHandle = 29,
+  kBadDescriptor = 30,
+  kCrossDevice = 31,
+
+  // Rights.
+  kPermissionDenied = 40,  // EACCES
+  kNotPermitted = 41,      // EPERM
+  kReadOnly = 42,
+
+  // Space.
+  kNoSpace = 50,
+  kQuotaExceeded = 51,
+  kFileTooBig = 52,
+
+  // Storage.
+  kIoError = 60,
+  kCorrupt = 61,
+  kLostWrite = 62,  // an unsynced write may be gone: the server restarted before it was synced
+  kConflict = 63,   // a transaction read what another one changed
+  kFormatTooNew = 64,
+  kWrongFileSystem = 65,
+
+  // Network.
+  kUnreachable = 80,
+  kConnectionLost = 81,
+  kMessageTooBig = 82,
+  kProtocol = 83,
+  kVersionMismatch = 84,
+  kBadAddress = 85,
+  kNoSuchModule = 86,
+
+  // Sessions and capabilities.
+  kUnauthenticated = 100,  // no (valid) hello on this connection yet
+  kSessionUnknown = 101,
+  kSessionFenced = 102,
+  kCapabilityInvalid = 103,
+  kCapabilityExpired = 104,
+  kStaleLayout = 105,
+  kStaleMap = 106,
+  kForgottenRequest = 107,  // the answer of a resent request is no longer known; it was not run again
+};
+
+/// Short stable name ("not_found"), for logs and JSON. Static storage.
+std::string_view name(Errc code);
+
+/// One sentence for a person ("no such file or directory"). Static storage.
+std::string_view describe(Errc code);
+
+/// The code for a number read from the wire; kUnknown when this build does not know it.
+Errc errc_from_wire(std::uint16_t value);
+
+/// The code for a value of errno. Positive values only; an unmapped one becomes kIoError.
+Errc errc_from_errno(int error_number);
+
+/// A code with an optional context ("read keyval, handle 17"). Building one without context allocates nothing.
+class [[nodiscard]] Error {
+ public:
+  Error(Errc code) : code_(code) {}  // NOLINT(google-explicit-constructor): `return Errc::kNotFound;` is the idiom
+  Error(Errc code, std::string context) : code_(code), context_(std::move(context)) {}
+
+  Errc code() const { return code_; }
+  const std::string& context() const { return context_; }
+
+  /// "context: description", or the description alone.
+  std::string message() const;
+
+  /// Adds `outer` before what is there. Used once, at the floor that knows the object.
+  Error&& within(std::string_view outer) &&;
+
+ private:
+  Errc code_;
+  std::string context_;
+};
+
+/// The error of a failed system call: code from errno, context "what: strerror".
+Error errno_error(int error_number, std::string_view what);
+
+}  // namespace spate

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network layer's API, after the BMI paper (docs/references.md: BMI). What goes over each wire: docs/wire.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/strong_id.h"
+
+namespace spate::bmi {
+
+/// A peer, opaque to the caller; resolved by lookup() or learnt from an unexpected message. Never reused by an instance.
+using Address = StrongId<struct AddressTag>;
+/// Matches the messages of one file-system operation (BMI sec. 2.1). Any value.
+using Tag = StrongId<struct TagTag>;
+/// A posted operation; never reused by an instance.
+using OpId = StrongId<struct OpTag>;
+/// A completion space (BMI sec. 2.1). 
+using ContextId = StrongId<struct ContextTag, std::uint32_t>;
+
+/// One piece of a message's payload: memory, or a range of an open file (send only; Spate's addition to the paper, so
+/// that a module may use sendfile). The caller owns both and keeps them until the operation's completion is seen.
+struct Segment {
+  std::byte* memory = nullptr;  // null: a file range
+  int fd = -1;
+  std::uint64_t offset = 0;  // in the file, bytes
+  std::uint64_t size = 0;    // bytes
+
+  static Segment of(MutableByteView view) { return {view.data(), -1, 0, view.size()}; }
+  /// For sending; a module never writes through it.
+  static Segment of(ByteView view) { return {const_cast<std::byte*>(view.data()), -1, 0, view.size()}; }
+  /// A range past the file's end is sent as zeros up to `size` (the promised length always leaves).
+  static Segment of_file(int fd, std::uint64_t offset, std::uint64_t size) { return {nullptr, fd, offset, size}; }
+};
+using SegmentList = std::span<const Segment>;
+
+/// Control and bulk messages never wait for each other; order is kept per (peer, class, tag) only.
+enum class MessageClass : std::uint8_t { kControl = 0, kBulk = 1 };
+
+/// A send or receive to be posted. The segment array itself is copied by the post (the memory it points to is not).
+struct Message {
+  Address peer;
+  Tag tag;
+  MessageClass message_class = MessageClass::kControl;
+  SegmentList segments;
+  /// Sends only: the receiver is known to have posted the matching receive (MPI's "ready" mode), so a large message
+  /// leaves without rendezvous. If the receive is gone by then the receiver drops the payload and counts it.
+  bool receiver_ready = false;
+};
+
+/// How an operation ended.
+struct Completion {
+  OpId op;
+  void* user = nullptr;
+  Errc status = Errc::kOk;
+  /// Receives: bytes that arrived (<= the posted size). Sends: bytes sent. 0 on failure.
+  std::uint64_t actual_size = 0;
+};
+
+/// A post's outcome: in flight, or done at once (immediate completion, BMI sec. 2.2: no completion will be queued).
+struct Posted {
+  OpId op;
+  bool done = false;
+  Completion completion;  // meaningful when done
+};
+
+/// A message for which nobody posted a receive: a request (BMI sec. 2.1).
+struct UnexpectedMessage {
+  Address peer;
+  Tag tag;
+  Buffer payload;
+};
+
+/// What is known of a peer.
+struct PeerInfo {
+  std::string url;          // the one in use, or the last one tried; empty before the first use
+  bool connected = false;
+  std::uint32_t connection = 0;   // counts connections made to or by this peer: changes when it was lost and came back
+  bool same_host = false;
+  std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
+};
+
+/// Limits and options that hold for a whole instance.
+struct NetworkOptions {
+  /// Largest payload of an unexpected message, bytes.
+  std::uint64_t max_unexpected_bytes = 256 * 1024;
+  /// Expected messages up to this size may leave at once and be buffered at the receiver, bytes.
+  std::uint64_t eager_limit_bytes = 16 * 1024;
+  /// What one peer may make this side buffer (unexpected and eager messages not yet taken), bytes per class.
+  std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
+  /// Per connection attempt.
+  std::uint32_t connect_timeout_ms = 3000;
+};
+
+class Module;
+
+/// One instance: modules for several networks, many contexts. Connectionless to the caller; completion is local only;
+/// nothing is resent automatically, but a lost connection is made anew by the next post, on the peer's next URL if the
+/// current one fails. Thread-safe: posting is legal from any thread; one context is tested by one thread at a time.
+/// A hostile or slow peer cannot make this side buffer more than NetworkOptions says.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  /// Accepts peers at `url` ("tcp://127.0.0.1:7400"; port 0: any free one); their unexpected messages go to `context`.
+  /// Returns the URL to give to others. On failure nothing is bound.
+  virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
+
+  virtual ContextId open_context() = 0;
+  /// Everything posted in it must have completed.
+  virtual void close_context(ContextId context) = 0;
+
+  /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
+  /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
+  virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
+  virtual PeerInfo peer_info(Address peer) const = 0;
+  /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
+  virtual void disconnect(Address peer) = 0;
+
+  /// Posts. On success the segments' memory belongs to the operation until its completion is seen, cancelled or not;
+  /// on failure nothing was posted. Never blocks. A receive takes the next message with its (peer, class, tag); one
+  /// longer than the receive fails it with kMessageTooBig (the message is dropped).
+  virtual Result<Posted> post_send(const Message& message, ContextId context, void* user) = 0;
+  virtual Result<Posted> post_recv(const Message& message, ContextId context, void* user) = 0;
+  /// Payload <= max_unexpected_bytes. Control class always.
+  virtual Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) = 0;
+
+  /// Asks for an early end. The operation completes, with kCancelled or as it would have, only when neither the device
+  /// nor the peer can touch its buffer any more; if need be its connection is dropped. Unknown or complete op: no effect.
+  virtual void cancel(OpId op) = 0;
+
+  /// The next completions of `context` (any operation), at most out.size(); makes progress first. O(completions).
+  virtual std::size_t test_context(ContextId context, std::span<Completion> out) = 0;
+  /// One operation, or several: their completions if they are there, leaving others queued.
+  virtual std::optional<Completion> test(ContextId context, OpId op) = 0;
+  virtual std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) = 0;
+  /// The next unexpected messages bound to `context`.
+  virtual std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) = 0;
+
+  /// Readable when testing `context` may find something; valid while the context is open; -1 for modules in virtual time.
+  virtual int wait_descriptor(ContextId context) const = 0;
+  /// Call before sleeping on the descriptor: false when there is something to test already.
+  virtual bool prepare_to_wait(ContextId context) = 0;
+
+  /// Memory that suits every loaded module (aligned, registered where a module registers). Freed by mem_free only.
+  virtual MutableByteView mem_alloc(std::size_t size) = 0;
+  virtual void mem_free(MutableByteView memory) = 0;
+
+  virtual const NetworkOptions& options() const = 0;
+};
+
+/// Builds an instance over the given modules (bmi/registry.h makes them from their names).
+std::unique_ptr<Network> make_network(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options = {});
+
+}  // namespace spate::bmi

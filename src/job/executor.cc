@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/executor.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace spate::job {
+
+Executor::Executor(Clock& clock, Options options)
+    : clock_(clock), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+  SPATE_CHECK(wake_fd_ && epoll_fd_);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake_fd_.get();
+  SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) == 0);
+}
+
+Executor::~Executor() {
+  SPATE_CHECK(ready_.empty());
+  SPATE_CHECK(timers_.empty());
+}
+
+void Executor::add_source(Source& source) {
+  sources_.push_back(&source);
+  const int fd = source.wait_descriptor();
+  if (fd < 0) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+void Executor::remove_source(Source& source) {
+  std::erase(sources_, &source);
+  const int fd = source.wait_descriptor();
+  if (fd >= 0) SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
+}
+
+void Executor::post(UniqueFunction<void()> function) {
+  {
+    const std::lock_guard lock(posted_mutex_);
+    posted_.push_back(std::move(function));
+    has_posted_.store(true, std::memory_order_release);
+  }
+  wake();
+}
+
+void Executor::wake() {
+  const std::uint64_t one = 1;
+  // Only a full counter can fail here, and then a wake is pending already.
+  [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof one);
+}
+
+void Executor::run() {
+  while (!exit_requested_.load(std::memory_order_acquire)) {
+    if (!step() && !exit_requested_.load(std::memory_order_acquire)) sleep_until_event();
+  }
+  exit_requested_.store(false, std::memory_order_release);
+}
+
+void Executor::request_exit() {
+  exit_requested_.store(true, std::memory_order_release);
+  wake();
+}
+
+bool Executor::step() {
+  bool did = run_posted();
+  did |= fire_timers();
+  for (Source* source : sources_) did |= source->poll() > 0;
+  did |= run_ready();
+  did |= run_turn_end();
+  return did;
+}
+
+MonoTime Executor::next_timer() const { return timers_.empty() ? MonoTime::never() : (*timers_.begin())->when_; }
+
+std::coroutine_handle<> Executor::take_ready() {
+  if (options_.shuffle != nullptr && ready_.size() > 1) {
+    std::swap(ready_.front(), ready_[options_.shuffle->below(ready_.size())]);
+  }
+  const std::coroutine_handle<> handle = ready_.front();
+  ready_.pop_front();
+  return handle;
+}
+
+bool Executor::run_ready() {
+  if (ready_.empty()) return false;
+  // Only what is ready now: a coroutine that yields in a loop must not keep the sources from being tested.
+  for (std::size_t left = ready_.size(); left > 0; --left) take_ready().resume();
+  return true;
+}
+
+bool Executor::run_posted() {
+  if (!has_posted_.load(std::memory_order_acquire)) return false;
+  std::vector<UniqueFunction<void()>> batch;
+  {
+    const std::lock_guard lock(posted_mutex_);
+    batch.swap(posted_);
+    has_posted_.store(false, std::memory_order_release);
+  }
+  for (auto& function : batch) function();
+  return !batch.empty();
+}
+
+bool Executor::run_turn_end() {
+  if (turn_end_.empty() || !ready_.empty()) return false;
+  std::vector<UniqueFunction<void()>> batch;
+  batch.swap(turn_end_);
+  for (auto& function : batch) function();
+  return true;
+}
+
+bool Executor::fire_timers() {
+  if (timers_.empty()) return false;
+  const MonoTime now = clock_.now();
+  bool fired = false;
+  while (!timers_.empty() && (*timers_.begin())->when_ <= now) {
+    Timer* timer = *timers_.begin();
+    timer->disarm();
+    timer->action_(timer->argument_);  // may destroy the timer
+    fired = true;
+  }
+  return fired;
+}
+
+void Executor::sleep_until_event() {
+  if (options_.spin.count() > 0) {
+    const MonoTime until = clock_.now() + options_.spin;
+    while (clock_.now() < until) {
+      for (Source* source : sources_) {
+        if (source->poll() > 0) return;
+      }
+      if (has_posted_.load(std::memory_order_acquire)) return;
+    }
+  }
+  for (Source* source : sources_) {
+    if (!source->prepare_to_wait()) return;
+  }
+  timespec timeout{};
+  timespec* timeout_pointer = nullptr;
+  if (!timers_.empty()) {
+    const Duration left = std::max(Duration(0), next_timer() - clock_.now());
+    timeout.tv_sec = left.count() / 1'000'000'000;
+    timeout.tv_nsec = left.count() % 1'000'000'000;
+    timeout_pointer = &timeout;
+  }
+  std::array<epoll_event, 8> events{};
+  const int n = epoll_pwait2(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), timeout_pointer, nullptr);
+  for (int i = 0; i < n; ++i) {
+    if (events[static_cast<std::size_t>(i)].data.fd != wake_fd_.get()) continue;
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = ::read(wake_fd_.get(), &count, sizeof count);
+  }
+}
+
+void Executor::Timer::arm(MonoTime when, void (*action)(void*), void* argument) {
+  disarm();
+  when_ = when;
+  order_ = executor_.next_order_++;
+  action_ = action;
+  argument_ = argument;
+  armed_ = true;
+  executor_.timers_.insert(this);
+}
+
+void Executor::Timer::disarm() {
+  if (!armed_) return;
+  executor_.timers_.erase(this);
+  armed_ = false;
+}
+
+void Executor::SleepAwaiter::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  const auto action = [](void* self) { static_cast<SleepAwaiter*>(self)->fire(); };
+  timer_.arm(when_, action, this);
+  on_stop_.arm(stop_, action, this);
+}
+
+void Executor::SleepAwaiter::fire() {
+  timer_.disarm();
+  on_stop_.disarm();
+  executor_.schedule(handle_);
+}
+
+}  // namespace spate::job

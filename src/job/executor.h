@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor: the only loop. Tests its sources (network, storage), fires timers, resumes coroutines; sleeps on one wait.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "base/unique_function.h"
+#include "job/stop.h"
+#include "job/task.h"
+
+namespace spate::job {
+
+class Executor;
+
+/// Something that completes operations and is tested by the executor: a bmi context, a trove context.
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Collects what has completed and schedules the coroutines that wait for it. Never blocks. Returns how many.
+  virtual std::size_t poll() = 0;
+  /// A descriptor that becomes readable when poll() may find something; -1 if there is none (a simulated source).
+  virtual int wait_descriptor() const = 0;
+  /// Called before the executor sleeps on the descriptor; false when there is something to poll already.
+  virtual bool prepare_to_wait() = 0;
+};
+
+struct ExecutorOptions {
+  /// Draws the order in which ready coroutines run; null: first come, first served. For the simulation. Not owned.
+  Random* shuffle = nullptr;
+  /// How long to go on polling before sleeping; 0 = sleep at once (servers share their host with computation).
+  Duration spin = Duration(0);
+};
+
+/// One thread at a time runs it (whoever calls run or step); coroutines of one executor never run in parallel.
+/// Only post() and wake() are legal from other threads. Lives longer than everything scheduled on it; must be idle
+/// (all gates closed) when destroyed.
+class Executor {
+ public:
+  using Options = ExecutorOptions;
+
+  explicit Executor(Clock& clock, Options options = {});
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  ~Executor();
+
+  /// Sources are tested in the order of their addition, and must be removed before they die.
+  void add_source(Source& source);
+  void remove_source(Source& source);
+
+  Clock& clock() const { return clock_; }
+  MonoTime now() const { return clock_.now(); }
+
+  /// Resumes `handle` in a later turn.
+  void schedule(std::coroutine_handle<> handle) { ready_.push_back(handle); }
+  /// Calls `function` in a later turn. Thread-safe.
+  void post(UniqueFunction<void()> function);
+  /// Calls `function` once, at the end of this turn, after every ready coroutine has run: for batching.
+  void at_turn_end(UniqueFunction<void()> function) { turn_end_.push_back(std::move(function)); }
+  /// Ends a sleep early. Thread-safe.
+  void wake();
+
+  /// Drives the loop until `task` has ended and returns its value.
+  template <typename T>
+  T run(Task<T> task);
+  /// Drives the loop until request_exit(). Thread-safe to request.
+  void run();
+  void request_exit();
+
+  /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's way.
+  bool step();
+  /// When the next timer is due; never() without one.
+  MonoTime next_timer() const;
+
+  /// Suspends the calling coroutine until `when`, or until stopped. Yields kOk, or the token's reason.
+  auto sleep_until(MonoTime when, StopToken stop = {}) { return SleepAwaiter(*this, when, stop); }
+  auto sleep(Duration span, StopToken stop = {}) { return SleepAwaiter(*this, now() + span, stop); }
+  /// Lets other ready coroutines run first.
+  auto yield() {
+    struct Awaiter {
+      Executor& executor;
+      bool await_ready() { return false; }
+      void await_suspend(std::coroutine_handle<> h) { executor.schedule(h); }
+      void await_resume() {}
+    };
+    return Awaiter{*this};
+  }
+
+  /// A timer that calls `action(argument)` when due. Pinned; destroying or disarming it cancels it.
+  class Timer {
+   public:
+    explicit Timer(Executor& executor) : executor_(executor) {}
+    Timer(const Timer&) = delete;
+    Timer& operator=(const Timer&) = delete;
+    ~Timer() { disarm(); }
+    void arm(MonoTime when, void (*action)(void*), void* argument);
+    void disarm();
+    bool armed() const { return armed_; }
+
+   private:
+    friend class Executor;
+    Executor& executor_;
+    MonoTime when_;
+    std::uint64_t order_ = 0;  // ties are fired in the order of arming: determinism
+    bool armed_ = false;
+    void (*action_)(void*) = nullptr;
+    void* argument_ = nullptr;
+  };
+
+ private:
+  class SleepAwaiter {
+   public:
+    SleepAwaiter(Executor& executor, MonoTime when, StopToken stop)
+        : executor_(executor), when_(when), stop_(stop), timer_(executor) {}
+    bool await_ready() const { return stop_.stopped(); }
+    void await_suspend(std::coroutine_handle<> handle);
+    Result<void> await_resume() { return stop_.stopped() ? Result<void>(stop_.reason()) : Result<void>(); }
+
+   private:
+    void fire();
+    Executor& executor_;
+    MonoTime when_;
+    StopToken stop_;
+    Timer timer_;
+    StopCallback on_stop_;
+    std::coroutine_handle<> handle_;
+  };
+
+  struct TimerOrder {
+    bool operator()(const Timer* a, const Timer* b) const {
+      return a->when_ != b->when_ ? a->when_ < b->when_ : a->order_ < b->order_;
+    }
+  };
+
+  std::coroutine_handle<> take_ready();
+  bool run_ready();
+  bool run_posted();
+  bool run_turn_end();
+  bool fire_timers();
+  void sleep_until_event();
+
+  Clock& clock_;
+  Options options_;
+  std::vector<Source*> sources_;
+  std::deque<std::coroutine_handle<>> ready_;
+  std::vector<UniqueFunction<void()>> turn_end_;
+  std::set<Timer*, TimerOrder> timers_;
+  std::uint64_t next_order_ = 0;
+  UniqueFd wake_fd_;
+  UniqueFd epoll_fd_;
+
+  std::mutex posted_mutex_;
+  std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_
+  std::atomic<bool> has_posted_{false};
+  std::atomic<bool> exit_requested_{false};
+};
+
+template <typename T>
+T Executor::run(Task<T> task) {
+  bool done = false;
+  std::optional<std::conditional_t<std::is_void_v<T>, Unit, T>> value;
+  struct Starter {  // an eager coroutine that ends by itself
+    struct promise_type {
+      Starter get_return_object() { return {}; }
+      std::suspend_never initial_suspend() noexcept { return {}; }
+      std::suspend_never final_suspend() noexcept { return {}; }
+      void return_void() {}
+      void unhandled_exception() { std::terminate(); }
+    };
+    static Starter drive(Task<T> t, decltype(value)& out, bool& finished) {
+      if constexpr (std::is_void_v<T>) {
+        co_await std::move(t);
+        out.emplace();
+      } else {
+        out.emplace(co_await std::move(t));
+      }
+      finished = true;
+    }
+  };
+  Starter::drive(std::move(task), value, done);
+  while (!done) {
+    if (!step() && !done) sleep_until_event();
+  }
+  if constexpr (!std::is_void_v<T>) return *std::move(value);
+}
+
+}  // namespace spate::job

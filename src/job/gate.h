@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gate: counts what is under way, so that stopping means closing the gate and waiting. spawn() runs a task behind one.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <utility>
+
+#include "base/check.h"
+#include "job/executor.h"
+#include "job/task.h"
+
+namespace spate::job {
+
+/// Pinned; one executor. Life cycle: open -> close() awaited once -> closed and empty -> destroyed.
+class Gate {
+ public:
+  explicit Gate(Executor& executor) : executor_(executor) {}
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { SPATE_CHECK(count_ == 0); }
+
+  /// While one lives, the gate does not close. Move-only.
+  class Holder {
+   public:
+    Holder() = default;
+    explicit Holder(Gate& gate) : gate_(&gate) { ++gate.count_; }
+    Holder(Holder&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
+    Holder& operator=(Holder&& other) noexcept {
+      std::swap(gate_, other.gate_);
+      return *this;
+    }
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+    ~Holder() {
+      if (gate_ != nullptr) gate_->leave();
+    }
+
+   private:
+    Gate* gate_ = nullptr;
+  };
+
+  bool closed() const { return closed_; }
+  std::size_t count() const { return count_; }
+
+  /// Lets nobody in any more (spawn refuses) and waits until the last holder has left. At most one awaiter.
+  auto close() {
+    struct Awaiter {
+      Gate& gate;
+      bool await_ready() {
+        gate.closed_ = true;
+        return gate.count_ == 0;
+      }
+      void await_suspend(std::coroutine_handle<> h) { gate.closer_ = h; }
+      void await_resume() {}
+    };
+    return Awaiter{*this};
+  }
+
+ private:
+  void leave() {
+    if (--count_ == 0 && closer_) executor_.schedule(std::exchange(closer_, {}));
+  }
+  friend Executor& executor_of(Gate& gate) { return gate.executor_; }
+
+  Executor& executor_;
+  std::size_t count_ = 0;
+  bool closed_ = false;
+  std::coroutine_handle<> closer_;
+};
+
+namespace detail {
+
+/// A coroutine that owns itself; only spawn() makes one.
+struct Spawned {
+  struct promise_type {
+    Spawned get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+inline Spawned run_behind(Gate::Holder holder, Task<void> task) {
+  // Both parameters live in this frame: the task's frame dies before the holder leaves the gate.
+  {
+    Task<void> owned = std::move(task);
+    co_await std::move(owned);
+  }
+  holder = Gate::Holder();
+}
+
+}  // namespace detail
+
+/// Starts `task` at once, behind `gate`; false (and nothing is run) when the gate is closed.
+inline bool spawn(Gate& gate, Task<void> task) {
+  if (gate.closed()) return false;
+  detail::run_behind(Gate::Holder(gate), std::move(task));
+  return true;
+}
+
+}  // namespace spate::job

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytestreams: the datafiles of one target (storage device). Post and test, like bmi. On disk: docs/disk.md, "Datafiles".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate::trove {
+
+/// A range of a datafile (physical offset), bytes. offset + size <= 2^63 - 1.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// What a datafile tells of itself. A datafile that was never written is size 0, all zero.
+struct BytestreamStat {
+  std::uint64_t size = 0;             // bytes
+  std::uint64_t allocated_bytes = 0;  // what it takes on the device
+  std::uint64_t change_counter = 0;   // grows with every write, truncate and punch, also over restarts
+  WallTime mtime;                     // last change of content, file-system time
+};
+
+/// An open datafile. Its descriptor stays valid, also after the datafile's removal, while this object lives.
+class OpenDatafile {
+ public:
+  virtual ~OpenDatafile() = default;
+  virtual int descriptor() const = 0;
+};
+
+enum class BytestreamOp : std::uint8_t {
+  kRead,          // extents -> memory; stops at the datafile's end (a short count; the rest of memory is untouched)
+  kWrite,         // memory -> extents; creates the datafile (0600) at its first write
+  kTruncate,      // to `size`, up or down
+  kPunch,         // extents become zeros; the size stays
+  kAllocate,      // space for extents is reserved; the size stays
+  kSync,          // everything completed before is durable, the datafile's existence included
+  kStat,
+  kRemove,        // succeeds when there is none
+  kOpen,          // yields `file`; kNotFound when the datafile was never written
+  kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
+};
+
+/// One operation. The spans are copied by the post; the memory belongs to the operation until its completion is seen.
+struct BytestreamRequest {
+  BytestreamOp op = BytestreamOp::kStat;
+  DatafileId id;
+  std::span<const Extent> extents;           // read, write, punch, allocate, make_resident; at most 2^20
+  std::span<const MutableByteView> memory;   // read, write: taken in order, total = total of extents; never written by kWrite
+  std::uint64_t size = 0;                    // truncate
+  WallTime now;                              // write, truncate, punch: becomes mtime (never moving it back)
+};
+
+struct BytestreamCompletion {
+  void* user = nullptr;
+  Errc status = Errc::kOk;
+  std::uint64_t bytes = 0;                        // read, write: moved
+  BytestreamStat stat;                            // after the operation: read, write, truncate, punch, stat
+  std::shared_ptr<const OpenDatafile> file;       // open
+};
+
+struct SpaceInfo {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_files = 0;
+  std::uint64_t free_files = 0;
+};
+
+/// One target. Used by one thread at a time (its executor's). A failed write may have had part of its effect; a failed
+/// truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data intact.
+class Bytestreams {
+ public:
+  virtual ~Bytestreams() = default;
+
+  /// True: done at once, `done` is filled and nothing will be queued. False: a completion will come from test().
+  virtual bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) = 0;
+  virtual std::size_t test(std::span<BytestreamCompletion> out) = 0;
+  /// Readable when test() may find something; -1 in virtual time.
+  virtual int wait_descriptor() const = 0;
+  virtual bool prepare_to_wait() = 0;
+
+  /// Up to `max` datafiles after `after` in an order that is stable while nothing is added; for fsck. May block.
+  virtual Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) = 0;
+  /// May block briefly (statfs).
+  virtual Result<SpaceInfo> space() = 0;
+  /// "uring", "pool", "mem", "sim", "fault(...)": for logs and status.
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace spate::trove
