@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/layout.h"
+
+namespace spate {
+
+void encode(Encoder& out, const Layout& layout) {
+  out.u32(layout.generation);
+  out.u8(static_cast<std::uint8_t>(layout.distribution));
+  out.u8(static_cast<std::uint8_t>(layout.redundancy));
+  out.u64(layout.strip_bytes);
+  out.u32(static_cast<std::uint32_t>(layout.slots.size()));
+  for (const Slot& slot : layout.slots) {
+    out.u8(static_cast<std::uint8_t>(slot.targets.size()));
+    for (const TargetId target : slot.targets) out.u32(target.value);
+  }
+}
+
+Layout decode_layout(Decoder& in) {
+  Layout layout;
+  layout.generation = in.u32();
+  layout.distribution = static_cast<DistributionKind>(in.u8());
+  layout.redundancy = static_cast<Redundancy>(in.u8());
+  layout.strip_bytes = in.u64();
+  const std::uint32_t slots = in.count(5);
+  const bool known = layout.distribution == DistributionKind::kSimpleStripe && layout.redundancy == Redundancy::kNone;
+  if (!known || layout.strip_bytes < kMinStripBytes || layout.strip_bytes > kMaxStripBytes || slots < 1 ||
+      slots > kMaxSlots) {
+    in.fail();
+    return {};
+  }
+  layout.slots.resize(slots);
+  for (Slot& slot : layout.slots) {
+    const std::uint8_t targets = in.u8();
+    if (targets < 1 || targets > kMaxReplicas) in.fail();
+    for (unsigned i = 0; in.ok() && i < targets; ++i) slot.targets.emplace_back(in.u32());
+  }
+  return in.ok() ? layout : Layout{};
+}
+
+}  // namespace spate
