@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device API: what a network module implements below the Network core (BMI sec. 2.3). See docs/adding-bmi-module.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/strong_id.h"
+#include "bmi/network.h"
+
+namespace spate::bmi {
+
+/// A peer as one module knows it: one URL to connect to, or one process that connected to us. The module chooses the
+/// values (> 0) and never reuses one.
+using PeerId = StrongId<struct PeerTag>;
+
+/// An operation's end as a module reports it.
+struct Outcome {
+  OpId op;
+  Errc status = Errc::kOk;
+  /// Receives: bytes that arrived; sends: bytes sent; 0 on failure.
+  std::uint64_t actual_size = 0;
+};
+
+/// What a module reports upwards; the core implements it. Calls come from whatever thread is inside a call into the
+/// module. The module holds none of its locks during a call: the core may call back (posts, cancel, disconnect).
+/// For one peer, unexpected messages are delivered in order, which makes delivery the business of one thread at a time.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  /// Each op exactly once, unless its post reported the outcome itself. kUnreachable means that nothing of the
+  /// operation left and that the peer's URL could not be connected: the core then posts it anew on the address's next
+  /// URL. kConnectionLost: it may or may not have taken effect; never repeated by the core.
+  virtual void completed(std::span<const Outcome> outcomes) = 0;
+
+  /// A process connected to the listener that was bound to `context`, before anything else is said of that peer.
+  /// Returns its address. A peer that comes back (same process, new connection) keeps its PeerId: no second call.
+  virtual Address inbound(PeerId peer, ContextId context) = 0;
+
+  /// An unexpected message. `charge` is what the module accounts for it; the core gives it back by Module::consumed()
+  /// when the caller has taken the message.
+  virtual void unexpected(Address peer, Tag tag, Buffer payload, std::uint64_t charge) = 0;
+
+  /// An inbound peer is gone and the module has no more memory of it; its PeerId is never used again. Its operations
+  /// have completed before.
+  virtual void forgotten(Address peer) = 0;
+};
+
+/// One operation handed to a module.
+struct Post {
+  OpId op;
+  PeerId peer;
+  Tag tag;
+  MessageClass message_class = MessageClass::kControl;
+  bool receiver_ready = false;  // sends; see Message
+  /// The array is the core's and is gone after the call; the memory it points to stays until the op has completed.
+  /// Checked by the core: sizes add up to `size` without overflow; receives have memory segments only.
+  SegmentList segments;
+  std::uint64_t size = 0;  // bytes
+};
+
+/// A post's outcome: in flight, or done at once (then Sink::completed is not called for it).
+struct PostResult {
+  bool done = false;
+  std::uint64_t actual_size = 0;  // when done
+};
+
+/// What a module knows of a peer.
+struct PeerState {
+  std::string url;  // inbound peers: what the network says of them ("tcp://10.0.0.7:51234"); not connectable
+  bool connected = false;
+  std::uint32_t connections = 0;  // established so far
+  bool same_host = false;
+  std::optional<std::uint32_t> uid;
+};
+
+/// Fixed properties of a module.
+struct Abilities {
+  /// A descriptor can be handed to a peer of this module (local sockets): the `bypass` path.
+  bool passes_descriptors = false;
+  /// Memory that was given to mem_register moves without a copy on this side.
+  bool uses_registered_memory = false;
+  /// A file segment is sent without passing through this process's memory (sendfile and the like).
+  bool sends_files_in_kernel = false;
+  /// Runs in the simulation's time: has no wait descriptor, by design.
+  bool virtual_time = false;
+};
+
+/// One network. Created once per instance, for one URL scheme.
+///
+/// Life cycle: constructed, start() once, then everything else from any thread; destroyed when no call is inside. The
+/// destructor closes every connection and calls nothing upwards. A module keeps to NetworkOptions (limits on what it
+/// buffers per peer, timeouts), keeps order per (peer, class, tag), and resends nothing. Nothing that a peer sends may
+/// do more than cost that peer its connection.
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  /// "tcp". The module gets the URLs of this scheme and of this scheme with a suffix ("ofi+verbs" for "ofi").
+  virtual std::string_view scheme() const = 0;
+  virtual Abilities abilities() const = 0;
+
+  /// `sink` and `options` outlive the module. A failure makes the module unusable (and the core skips it).
+  virtual Result<void> start(Sink& sink, const NetworkOptions& options) = 0;
+
+  /// Binds and listens; inbound peers are announced with `context`. Returns the URL to give to others (real port).
+  /// May be called for several URLs. On failure nothing is bound.
+  virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
+
+  /// A new peer for `url`, checked for form only (kBadAddress); no traffic. `address` is what Sink calls carry.
+  /// Connecting begins with the first post to the peer, and again with the next one after a connection was lost.
+  virtual Result<PeerId> lookup(std::string_view url, Address address) = 0;
+  virtual PeerState peer_state(PeerId peer) const = 0;
+  /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
+  virtual void disconnect(PeerId peer) = 0;
+
+  /// Posts; never block. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
+  virtual Result<PostResult> post_send(const Post& post) = 0;
+  virtual Result<PostResult> post_recv(const Post& post) = 0;
+  /// Size <= NetworkOptions::max_unexpected_bytes (checked by the core).
+  virtual Result<PostResult> post_send_unexpected(const Post& post) = 0;
+
+  /// See Network::cancel. Completes `op` through the Sink, in the call or later. Unknown op: no effect.
+  virtual void cancel(PeerId peer, OpId op) = 0;
+
+  /// An unexpected message of `charge` left the core's queue: the module may give its peer room for more.
+  virtual void consumed(PeerId peer, std::uint64_t charge) = 0;
+
+  /// Does what can be done without blocking and reports it to the sink. Several threads may call it at the same time;
+  /// one may do the work while the others return. Returns true when anything was done.
+  virtual bool progress() = 0;
+  /// Readable when progress() may find something, deadlines (connect timeouts) included; constant after start();
+  /// -1 in virtual time.
+  virtual int wait_descriptor() const = 0;
+  /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
+  virtual bool prepare_to_wait() = 0;
+
+  /// Makes memory usable by the device until mem_deregister. Default: nothing to do. A failure is not fatal: the module
+  /// must also move memory that was never registered.
+  virtual Result<void> mem_register(MutableByteView /*memory*/) { return {}; }
+  virtual void mem_deregister(MutableByteView /*memory*/) {}
+  /// Memory that this module wants to allocate itself (a shared segment); empty: no wish. The core registers it with
+  /// the other modules. `size` > 0; the result is page-aligned.
+  virtual MutableByteView mem_alloc(std::size_t /*size*/) { return {}; }
+  virtual void mem_free(MutableByteView /*memory*/) {}
+};
+
+}  // namespace spate::bmi
