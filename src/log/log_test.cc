@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "log/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/clock.h"
+#include "log/fields.h"
+#include "log/output.h"
+#include "log/rate_limit.h"
+
+namespace spate {
+using TestTraceId = StrongId<struct TraceIdTag>;
+using TestId = StrongId<struct TestIdTag, std::uint32_t>;
+
+namespace log {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct LogTest : testing::Test {
+  ~LogTest() override {
+    EXPECT_TRUE(set_levels("info").has_value());
+    set_format(Format::kText);
+  }
+  ManualClock clock{WallTime{1'795'232'760'123'456'789}};
+  Capture capture{clock};
+};
+
+TEST_F(LogTest, ALineHasTimeLevelFolderAndFields) {
+  SPATE_LOG("bmi/tcp", warn, "connection lost peer={} tries={}", "tcp://a:1", 3);
+  EXPECT_EQ(capture.text(), "2026-11-21T03:46:00.123456Z warn bmi/tcp connection lost peer=tcp://a:1 tries=3\n");
+}
+
+TEST_F(LogTest, NothingIsEvaluatedWhenOff) {
+  int evaluated = 0;
+  SPATE_LOG("test", debug, "x={}", ++evaluated);
+  EXPECT_EQ(evaluated, 0);
+  EXPECT_EQ(capture.text(), "");
+  ASSERT_TRUE(set_level("test", Level::debug).has_value());
+  SPATE_LOG("test", debug, "x={}", ++evaluated);
+  EXPECT_EQ(evaluated, 1);
+  SPATE_LOG("test", trace, "x={}", ++evaluated);
+  EXPECT_EQ(evaluated, 1);
+}
+
+TEST_F(LogTest, SpecIsAppliedWholeOrNotAtAll) {
+  ASSERT_TRUE(set_levels("error,bmi=debug,rpc=off").has_value());
+  EXPECT_EQ(level_of("bmi"), Level::debug);
+  EXPECT_EQ(level_of("rpc"), Level::off);
+  EXPECT_EQ(level_of("flow"), Level::error);
+  for (const char* bad : {"trace,bim=debug", "trace,bmi=loud", "trace,=debug", "trace,", "bmi=debug=x"}) {
+    const auto result = set_levels(bad);
+    EXPECT_EQ(result.code(), std::string_view(bad) == "trace," ? Errc::kOk : Errc::kInvalidArgument) << bad;
+    if (result) ASSERT_TRUE(set_levels("error,bmi=debug,rpc=off").has_value());
+    EXPECT_EQ(level_of("flow"), Level::error) << bad;
+  }
+  EXPECT_THAT(set_levels("bim=debug").error().message(), HasSubstr("no log folder \"bim\""));
+}
+
+TEST_F(LogTest, ALoggerAddsItsFields) {
+  const Logger logger("server", "server=3");
+  SPATE_LOG(logger, info, "started");
+  EXPECT_THAT(capture.text(), HasSubstr(" info server started server=3\n"));
+}
+
+TEST_F(LogTest, OwnTypesHaveOneSpelling) {
+  SPATE_LOG("test", info, "a={} b={} c={} d={}", TestTraceId(0xabc), TestId(7), Errc::kTimeout,
+            Error(Errc::kNotFound, "read \"k\""));
+  EXPECT_THAT(capture.text(), HasSubstr("a=0000000000000abc b=7 c=timeout "
+                                        "d=\"read \\\"k\\\": no such file or directory\"\n"));
+}
+
+TEST_F(LogTest, ForeignTextCannotForgeALine) {
+  SPATE_LOG("test", info, "name={}", "x\n2026 error bmi forged\x1b[2J");
+  EXPECT_THAT(capture.text(), HasSubstr("name=x\\x0a2026 error bmi forged\\x1b[2J\n"));
+}
+
+TEST_F(LogTest, AnEndlessValueIsCut) {
+  SPATE_LOG("test", info, "name={}", std::string(1'000'000, 'x'));
+  EXPECT_LT(capture.text().size(), kMaxLineBytes + 100);
+  EXPECT_THAT(capture.text(), testing::EndsWith("x...\n"));
+}
+
+TEST_F(LogTest, JsonSeparatesMessageAndFields) {
+  set_format(Format::kJson);
+  SPATE_LOG("rpc", error, "call failed peer={} name={} after retries", "a\"b", Quoted{"two \"words\"\n"});
+  EXPECT_EQ(capture.text(),
+            "{\"time\":\"2026-11-21T03:46:00.123456Z\",\"level\":\"error\",\"folder\":\"rpc\","
+            "\"message\":\"call failed after retries\",\"fields\":{\"peer\":\"a\\\"b\","
+            "\"name\":\"two \\\"words\\\"\\u000a\"}}\n");
+}
+
+TEST_F(LogTest, ErrnoSurvives) {
+  errno = EBADF;
+  SPATE_LOG("test", info, "x");
+  EXPECT_EQ(errno, EBADF);
+}
+
+TEST_F(LogTest, RateLimitLetsOneThroughPerIntervalAndCountsTheRest) {
+  RateLimit limit(clock, std::chrono::seconds(10));
+  for (int i = 0; i < 5; ++i) {
+    if (const auto more = limit.admit()) SPATE_LOG("bmi", warn, "unreachable{}", *more);
+  }
+  clock.advance(std::chrono::seconds(10));
+  if (const auto more = limit.admit()) SPATE_LOG("bmi", warn, "unreachable{}", *more);
+  EXPECT_THAT(capture.text(), testing::MatchesRegex(".*unreachable\n.*unreachable \\(4 more suppressed\\)\n"));
+  EXPECT_FALSE(limit.admit().has_value());
+  EXPECT_EQ(limit.reset().count, 1U);
+  EXPECT_TRUE(limit.admit().has_value());
+}
+
+TEST_F(LogTest, ThreadsDoNotMixTheirLines) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 100; ++i) SPATE_LOG("test", info, "thread={} end", t);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  std::istringstream lines(capture.text());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) EXPECT_THAT(line, testing::EndsWith(" end"));
+  EXPECT_EQ(count, 400);
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(LogFile, IsAppendedAndReopenedForRotation) {
+  const std::string path = testing::TempDir() + "spate_log_test_" + std::to_string(::getpid());
+  ASSERT_TRUE(open_file(path).has_value());
+  SPATE_LOG("test", info, "one");
+  ASSERT_EQ(::rename(path.c_str(), (path + ".1").c_str()), 0);
+  SPATE_LOG("test", info, "two");
+  ASSERT_TRUE(reopen_file().has_value());
+  SPATE_LOG("test", info, "three");
+  close_file();
+  EXPECT_THAT(slurp(path + ".1"),
+              testing::AllOf(HasSubstr("test one\n"), HasSubstr("test two\n"), Not(HasSubstr("three"))));
+  EXPECT_THAT(slurp(path), testing::AllOf(HasSubstr("test three\n"), Not(HasSubstr("two"))));
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U & ~0640U, 0U);
+  ::unlink(path.c_str());
+  ::unlink((path + ".1").c_str());
+}
+
+TEST(LogFile, AFileThatCannotBeOpenedIsNamed) {
+  const auto result = open_file("/nonexistent/folder/log");
+  EXPECT_EQ(result.code(), Errc::kNotFound);
+  EXPECT_THAT(result.error().message(), HasSubstr("/nonexistent/folder/log"));
+}
+
+TEST(LogFile, LinesThatCannotBeWrittenAreCounted) {
+  const auto before = dropped_lines();
+  ASSERT_TRUE(open_file("/dev/full").has_value());
+  SPATE_LOG("test", info, "lost");
+  close_file();
+  EXPECT_EQ(dropped_lines(), before + 1);
+}
+
+}  // namespace
+}  // namespace log
+}  // namespace spate
