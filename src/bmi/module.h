@@ -43,14 +43,22 @@ class Sink {
   /// Returns its address. A peer that comes back (same process, new connection) keeps its PeerId: no second call.
   virtual Address inbound(PeerId peer, ContextId context) = 0;
 
-  /// An unexpected message. `charge` is what the module accounts for it; the core gives it back by Module::consumed()
-  /// when the caller has taken the message.
-  virtual void unexpected(Address peer, Tag tag, Buffer payload, std::uint64_t charge) = 0;
+  /// An unexpected message from `peer`, whose address is `address`. `charge` is what the module accounts for it; the
+  /// core gives it back by Module::consumed() when the caller has taken the message.
+  virtual void unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) = 0;
 
   /// An inbound peer is gone and the module has no more memory of it; its PeerId is never used again. Its operations
   /// have completed before.
-  virtual void forgotten(Address peer) = 0;
+  virtual void forgotten(PeerId peer, Address address) = 0;
 };
+
+/// The low bits of an OpId are its slot: small and unique among the operations in flight, so that a module may keep its
+/// own state of an operation in an array (bmi/slot_table.h) instead of a hash table. Compare the whole id to see whether
+/// an operation is still the same.
+inline constexpr unsigned kOpSlotBits = 24;
+inline constexpr std::uint32_t op_slot(OpId op) {
+  return static_cast<std::uint32_t>(op.value & ((std::uint64_t{1} << kOpSlotBits) - 1));
+}
 
 /// One operation handed to a module.
 struct Post {
