@@ -56,10 +56,8 @@ TEST_F(LogTest, SpecIsAppliedWholeOrNotAtAll) {
   EXPECT_EQ(level_of("bmi"), Level::debug);
   EXPECT_EQ(level_of("rpc"), Level::off);
   EXPECT_EQ(level_of("flow"), Level::error);
-  for (const char* bad : {"trace,bim=debug", "trace,bmi=loud", "trace,=debug", "trace,", "bmi=debug=x"}) {
-    const auto result = set_levels(bad);
-    EXPECT_EQ(result.code(), std::string_view(bad) == "trace," ? Errc::kOk : Errc::kInvalidArgument) << bad;
-    if (result) ASSERT_TRUE(set_levels("error,bmi=debug,rpc=off").has_value());
+  for (const char* bad : {"trace,bim=debug", "trace,bmi=loud", "trace,=debug", "bmi=debug=x", "TRACE", " info"}) {
+    EXPECT_EQ(set_levels(bad).code(), Errc::kInvalidArgument) << bad;
     EXPECT_EQ(level_of("flow"), Level::error) << bad;
   }
   EXPECT_THAT(set_levels("bim=debug").error().message(), HasSubstr("no log folder \"bim\""));
