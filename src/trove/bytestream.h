@@ -11,15 +11,13 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "model/extent.h"
 #include "model/ids.h"
 
 namespace spate::trove {
 
 /// A range of a datafile (physical offset), bytes. offset + size <= 2^63 - 1.
-struct Extent {
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-};
+using Extent = ::spate::Extent;
 
 /// What a datafile tells of itself. A datafile that was never written is size 0, all zero.
 struct BytestreamStat {
