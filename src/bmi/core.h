@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core: the Network over its modules. Operations, contexts and addresses live here; bytes move in the modules.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bmi/address_table.h"
+#include "bmi/context.h"
+#include "bmi/memory.h"
+#include "bmi/module.h"
+#include "bmi/network.h"
+#include "bmi/op_table.h"
+
+namespace spate::bmi {
+
+/// One lock guards all tables; no module is called while it is held, since a module may call the sink from inside any
+/// of its functions.
+class Core final : public Network {
+ public:
+  Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  ~Core() override;
+
+  Result<std::string> listen(std::string_view url, ContextId context) override;
+  ContextId open_context() override;
+  void close_context(ContextId context) override;
+  Result<Address> lookup(std::span<const std::string> urls) override;
+  PeerInfo peer_info(Address peer) const override;
+  void disconnect(Address peer) override;
+  Result<Posted> post_send(const Message& message, ContextId context, void* user) override;
+  Result<Posted> post_recv(const Message& message, ContextId context, void* user) override;
+  Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) override;
+  void cancel(OpId op) override;
+  std::size_t test_context(ContextId context, std::span<Completion> out) override;
+  std::optional<Completion> test(ContextId context, OpId op) override;
+  std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) override;
+  std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) override;
+  int wait_descriptor(ContextId context) const override;
+  bool prepare_to_wait(ContextId context) override;
+  MutableByteView mem_alloc(std::size_t size) override { return memory_.allocate(started_, size); }
+  void mem_free(MutableByteView memory) override { memory_.free(started_, memory); }
+  const NetworkOptions& options() const override { return options_; }
+
+ private:
+  /// The sink of one module: adds which module speaks.
+  class ModuleSink final : public Sink {
+   public:
+    ModuleSink(Core& core, Module& module) : core_(core), module_(module) {}
+    void completed(std::span<const Outcome> outcomes) override { core_.completed(outcomes); }
+    Address inbound(PeerId peer, ContextId context) override;
+    void unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) override;
+    void forgotten(PeerId peer, Address address) override;
+
+   private:
+    Core& core_;
+    Module& module_;
+  };
+
+  /// A loaded module and how often it had something to do lately.
+  struct Loaded {
+    std::unique_ptr<Module> module;
+    std::unique_ptr<ModuleSink> sink;
+    std::atomic<std::uint32_t> idle_turns{0};  // tests without work
+  };
+
+  /// A post on its way to a module.
+  struct Prepared {
+    Module* module = nullptr;
+    Post post;
+  };
+
+  Result<Posted> post(OpKind kind, const Message& message, ContextId context, void* user);
+  Result<std::uint64_t> check(OpKind kind, const Message& message) const;
+  /// Makes the operation and fills in `prepared` where it goes.
+  Result<void> prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user);
+  static void save(SavedPost& saved, const Post& post);
+  static Result<PostResult> hand_over(OpKind kind, const Prepared& prepared);
+  Posted finish_at_once(OpId id, std::uint64_t actual_size);
+  void release(OpId id);
+
+  void completed(std::span<const Outcome> outcomes);
+  void finish(Op& op, Errc status, std::uint64_t actual_size);
+  bool has_next_url(const Op& op);
+  void post_on_next_url(OpId id);
+  std::optional<Prepared> prepare_next_url(OpId id);
+
+  Result<Address> add_address(std::span<const std::string> urls, std::string list);
+  std::vector<Route> routes_of(Address address) const;
+  Module* module_for(std::string_view url) const;
+  Context& find_context(ContextId id) const;
+  Context* find_open_context(ContextId id) const;
+  void progress();
+  Context& awake(ContextId id, std::size_t wanted);
+
+  const NetworkOptions options_;
+  std::deque<Loaded> modules_;
+  std::vector<Module*> started_;        // the same, for those who need no more
+  std::vector<int> descriptors_;        // their wait descriptors
+  std::atomic<std::uint32_t> turn_{0};  // counts calls of progress()
+
+  std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_
+  mutable std::mutex mutex_;
+  mutable AddressTable addresses_;                  // guarded by mutex_
+  OpTable ops_;                                     // guarded by mutex_
+  std::vector<std::unique_ptr<Context>> contexts_;  // guarded by mutex_; index = id - 1; null: closed
+  MemoryService memory_;
+};
+
+}  // namespace spate::bmi

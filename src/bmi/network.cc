@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core's posts, addresses and what modules report. Testing is in core_test_calls.cc.
+#include "bmi/network.h"
+
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "bmi/core.h"
+#include "bmi/registry.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi {
+
+std::unique_ptr<Network> make_network(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options) {
+  return std::make_unique<Core>(std::move(modules), options);
+}
+
+Core::Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options) : options_(options) {
+  for (std::unique_ptr<Module>& module : modules) {
+    Loaded& loaded = modules_.emplace_back();
+    loaded.sink = std::make_unique<ModuleSink>(*this, *module);
+    loaded.module = std::move(module);
+    const Result<void> started = loaded.module->start(*loaded.sink, options_);
+    if (!started) {
+      SPATE_LOG("bmi", warn, "module not usable scheme={} error={}", loaded.module->scheme(), started.error());
+      modules_.pop_back();
+      continue;
+    }
+    started_.push_back(loaded.module.get());
+    descriptors_.push_back(loaded.module->wait_descriptor());
+  }
+}
+
+Core::~Core() { modules_.clear(); }  // before the tables that their sinks refer to
+
+Result<std::string> Core::listen(std::string_view url, ContextId context) {
+  Module* module = module_for(url);
+  if (module == nullptr) return Error(Errc::kNoSuchModule, "listen on " + std::string(url));
+  return module->listen(url, context);
+}
+
+Module* Core::module_for(std::string_view url) const {
+  const std::string_view scheme = module_scheme(url);
+  for (Module* module : started_) {
+    if (module->scheme() == scheme) return module;
+  }
+  return nullptr;
+}
+
+Result<Address> Core::lookup(std::span<const std::string> urls) {
+  constexpr std::size_t kMaxUrls = 64;
+  if (urls.empty() || urls.size() > kMaxUrls) return Error(Errc::kBadAddress, "a server needs 1 to 64 URLs");
+  std::string list;
+  for (const std::string& url : urls) {
+    if (module_scheme(url).empty()) return Error(Errc::kBadAddress, "\"" + url + "\" has no scheme (tcp://host:port)");
+    list += url + "\n";
+  }
+  const std::lock_guard one_lookup(lookup_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const Address known = addresses_.find_list(list)) return known;
+  }
+  return add_address(urls, std::move(list));
+}
+
+Result<Address> Core::add_address(std::span<const std::string> urls, std::string list) {
+  Address address;
+  {
+    const std::lock_guard lock(mutex_);
+    address = addresses_.reserve();
+  }
+  std::vector<Route> routes;
+  for (const std::string& url : urls) {
+    Module* module = module_for(url);
+    if (module == nullptr) continue;
+    SPATE_TRY(const PeerId peer, module->lookup(url, address));
+    routes.push_back(Route{module, peer});
+  }
+  if (routes.empty()) return Error(Errc::kNoSuchModule, urls.front());
+  const std::lock_guard lock(mutex_);
+  addresses_.add(address, std::move(routes), ContextId());
+  addresses_.add_list(std::move(list), address);
+  return address;
+}
+
+std::vector<Route> Core::routes_of(Address address) const {
+  const std::lock_guard lock(mutex_);
+  const AddressEntry* entry = addresses_.find(address);
+  return entry == nullptr ? std::vector<Route>() : entry->routes;
+}
+
+PeerInfo Core::peer_info(Address peer) const {
+  std::vector<Route> routes;
+  std::size_t current = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const AddressEntry* entry = addresses_.find(peer);
+    if (entry == nullptr) return {};
+    routes = entry->routes;
+    current = entry->current;
+  }
+  PeerInfo info;
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    PeerState state = routes[i].module->peer_state(routes[i].peer);
+    info.connection += state.connections;
+    if (i != current) continue;
+    info.url = std::move(state.url);
+    info.connected = state.connected;
+    info.same_host = state.same_host;
+    info.uid = state.uid;
+  }
+  return info;
+}
+
+void Core::disconnect(Address peer) {
+  for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
+}
+
+Result<Posted> Core::post_send(const Message& message, ContextId context, void* user) {
+  return post(OpKind::kSend, message, context, user);
+}
+
+Result<Posted> Core::post_recv(const Message& message, ContextId context, void* user) {
+  return post(OpKind::kReceive, message, context, user);
+}
+
+Result<Posted> Core::post_send_unexpected(const Message& message, ContextId context, void* user) {
+  return post(OpKind::kSendUnexpected, message, context, user);
+}
+
+Result<std::uint64_t> Core::check(OpKind kind, const Message& message) const {
+  std::uint64_t size = 0;
+  for (const Segment& segment : message.segments) {
+    const bool file = segment.memory == nullptr && segment.fd >= 0;
+    if (segment.size > 0 && segment.memory == nullptr && (!file || kind == OpKind::kReceive)) {
+      return Error(Errc::kInvalidArgument, "a segment is neither memory nor, in a send, a file");
+    }
+    constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (segment.size > kMax - size || (file && segment.offset > kMax - segment.size)) {
+      return Error(Errc::kInvalidArgument, "segments add up to more than 2^63 bytes");
+    }
+    size += segment.size;
+  }
+  if (kind == OpKind::kSendUnexpected && size > options_.max_unexpected_bytes) return Errc::kMessageTooBig;
+  return size;
+}
+
+Result<PostResult> Core::hand_over(OpKind kind, const Prepared& prepared) {
+  switch (kind) {
+    case OpKind::kSend: return prepared.module->post_send(prepared.post);
+    case OpKind::kReceive: return prepared.module->post_recv(prepared.post);
+    case OpKind::kSendUnexpected: return prepared.module->post_send_unexpected(prepared.post);
+  }
+  return Errc::kInvalidArgument;
+}
+
+Result<Posted> Core::post(OpKind kind, const Message& message, ContextId context, void* user) {
+  Prepared prepared;
+  SPATE_TRY(prepared.post.size, check(kind, message));
+  prepared.post.tag = message.tag;
+  prepared.post.message_class = kind == OpKind::kSendUnexpected ? MessageClass::kControl : message.message_class;
+  prepared.post.receiver_ready = message.receiver_ready;
+  prepared.post.segments = message.segments;
+  SPATE_TRY(std::ignore, prepare(kind, message.peer, context, prepared, user));
+  const OpId id = prepared.post.op;
+  const Result<PostResult> result = hand_over(kind, prepared);
+  if (result && !result->done) return Posted{id, false, {}};
+  if (result) return finish_at_once(id, result->actual_size);
+  release(id);
+  return result.error();
+}
+
+Result<void> Core::prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user) {
+  const std::lock_guard lock(mutex_);
+  AddressEntry* entry = addresses_.find(peer);
+  if (entry == nullptr) return Error(Errc::kConnectionLost, "the peer is gone");
+  SPATE_CHECK(find_open_context(context) != nullptr);
+  Op* op = ops_.allocate();
+  if (op == nullptr) return Error(Errc::kNoMemory, "too many network operations in flight");
+  if (!entry->context) entry->context = context;
+  op->context = context;
+  op->user = user;
+  op->peer = peer;
+  op->kind = kind;
+  op->url = entry->current;
+  const Route& route = entry->routes[op->url];
+  prepared.module = route.module;
+  prepared.post.op = op->id;
+  prepared.post.peer = route.peer;
+  if (entry->routes.size() > 1) save(op->saved, prepared.post);
+  return {};
+}
+
+void Core::save(SavedPost& saved, const Post& post) {
+  saved.tag = post.tag;
+  saved.message_class = post.message_class;
+  saved.receiver_ready = post.receiver_ready;
+  saved.segments.assign(post.segments.begin(), post.segments.end());
+  saved.size = post.size;
+}
+
+Posted Core::finish_at_once(OpId id, std::uint64_t actual_size) {
+  const std::lock_guard lock(mutex_);
+  Op* op = ops_.find(id);
+  SPATE_CHECK(op != nullptr && !op->done);
+  const Posted posted{id, true, Completion{id, op->user, Errc::kOk, actual_size}};
+  ops_.release(*op);
+  return posted;
+}
+
+void Core::release(OpId id) {
+  const std::lock_guard lock(mutex_);
+  Op* op = ops_.find(id);
+  SPATE_CHECK(op != nullptr && !op->done);
+  ops_.release(*op);
+}
+
+void Core::cancel(OpId id) {
+  Route route;
+  {
+    const std::lock_guard lock(mutex_);
+    Op* op = ops_.find(id);
+    if (op == nullptr || op->done) return;
+    op->cancel_requested = true;  // seen when the operation is between two URLs
+    const AddressEntry* entry = addresses_.find(op->peer);
+    if (entry == nullptr) return;
+    route = entry->routes[op->url];
+  }
+  route.module->cancel(route.peer, id);
+}
+
+void Core::completed(std::span<const Outcome> outcomes) {
+  std::vector<OpId> again;  // stays empty, and unallocated, unless a connection attempt failed
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Outcome& outcome : outcomes) {
+      Op* op = ops_.find(outcome.op);
+      SPATE_CHECK(op != nullptr && !op->done);
+      if (outcome.status == Errc::kUnreachable && has_next_url(*op)) {
+        again.push_back(outcome.op);
+      } else {
+        finish(*op, outcome.status, outcome.actual_size);
+      }
+    }
+  }
+  for (const OpId id : again) post_on_next_url(id);
+}
+
+void Core::finish(Op& op, Errc status, std::uint64_t actual_size) {
+  op.done = true;
+  op.status = status;
+  op.actual_size = status == Errc::kOk ? actual_size : 0;
+  Context* context = find_open_context(op.context);
+  SPATE_CHECK(context != nullptr);  // closing a context with operations in flight is the caller's bug
+  context->completions().push(op);
+  context->signal();
+}
+
+bool Core::has_next_url(const Op& op) {
+  const AddressEntry* entry = addresses_.find(op.peer);
+  return entry != nullptr && op.attempts + 1 < entry->routes.size();
+}
+
+std::optional<Core::Prepared> Core::prepare_next_url(OpId id) {
+  const std::lock_guard lock(mutex_);
+  Op* op = ops_.find(id);
+  AddressEntry* entry = addresses_.find(op->peer);
+  if (op->cancel_requested || entry == nullptr || op->attempts + 1 >= entry->routes.size()) {
+    finish(*op, op->cancel_requested ? Errc::kCancelled : Errc::kUnreachable, 0);
+    return std::nullopt;
+  }
+  ++op->attempts;
+  // The first operation that failed moves the address on; the others follow it.
+  if (entry->current == op->url) entry->current = (op->url + 1) % static_cast<std::uint32_t>(entry->routes.size());
+  op->url = entry->current;
+  const Route& route = entry->routes[op->url];
+  const SavedPost& saved = op->saved;
+  return Prepared{route.module, Post{id, route.peer, saved.tag, saved.message_class, saved.receiver_ready,
+                                     saved.segments, saved.size}};
+}
+
+void Core::post_on_next_url(OpId id) {
+  OpKind kind{};
+  {
+    const std::lock_guard lock(mutex_);
+    kind = ops_.find(id)->kind;
+  }
+  while (const std::optional<Prepared> prepared = prepare_next_url(id)) {
+    const Result<PostResult> result = hand_over(kind, *prepared);
+    const std::lock_guard lock(mutex_);
+    Op* op = ops_.find(id);
+    if (result && result->done) finish(*op, Errc::kOk, result->actual_size);
+    if (!result && result.code() == Errc::kUnreachable) continue;
+    if (!result) finish(*op, result.code(), 0);
+    break;
+  }
+  // A cancel that came while no module had the operation is passed on now.
+  Route route;
+  {
+    const std::lock_guard lock(mutex_);
+    const Op* op = ops_.find(id);
+    if (op == nullptr || op->done || !op->cancel_requested) return;
+    const AddressEntry* entry = addresses_.find(op->peer);
+    if (entry == nullptr) return;
+    route = entry->routes[op->url];
+  }
+  route.module->cancel(route.peer, id);
+}
+
+Address Core::ModuleSink::inbound(PeerId peer, ContextId context) {
+  const std::lock_guard lock(core_.mutex_);
+  const Address address = core_.addresses_.reserve();
+  core_.addresses_.add(address, {Route{&module_, peer}}, context);
+  return address;
+}
+
+void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) {
+  {
+    const std::lock_guard lock(core_.mutex_);
+    const AddressEntry* entry = core_.addresses_.find(address);
+    Context* context = entry == nullptr ? nullptr : core_.find_open_context(entry->context);
+    if (context != nullptr) {
+      context->messages().push_back(
+          QueuedMessage{UnexpectedMessage{address, tag, std::move(payload)}, &module_, peer, charge});
+      context->signal();
+      return;
+    }
+  }
+  module_.consumed(peer, charge);  // nobody listens any more: dropped
+}
+
+void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
+  const std::lock_guard lock(core_.mutex_);
+  core_.addresses_.remove(address);
+}
+
+}  // namespace spate::bmi

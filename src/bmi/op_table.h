@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpTable: what the core knows of each operation in flight, and the queues of completions not yet taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bmi/module.h"
+#include "bmi/slot_table.h"
+
+namespace spate::bmi {
+
+enum class OpKind : std::uint8_t { kSend, kReceive, kSendUnexpected };
+
+/// Enough of a post to hand it to another module: kept only for addresses with several URLs.
+struct SavedPost {
+  Tag tag;
+  MessageClass message_class = MessageClass::kControl;
+  bool receiver_ready = false;
+  std::vector<Segment> segments;  // keeps its capacity from operation to operation
+  std::uint64_t size = 0;
+};
+
+/// One operation. Pinned in its slot; free, posted, or done and queued in its context.
+struct Op {
+  OpId id;  // 0: free
+  ContextId context;
+  void* user = nullptr;
+  Address peer;
+  OpKind kind = OpKind::kSend;
+  bool done = false;
+  bool cancel_requested = false;
+  std::uint32_t url = 0;       // index of the address's URL that it was posted to
+  std::uint32_t attempts = 0;  // URLs that failed it
+  Errc status = Errc::kOk;     // when done
+  std::uint64_t actual_size = 0;
+  Op* previous = nullptr;  // in its CompletionQueue, when done
+  Op* next = nullptr;
+  std::uint64_t generation = 0;
+  SavedPost saved;
+
+  Completion completion() const { return Completion{id, user, status, actual_size}; }
+};
+
+/// Completions of one context in the order of their arrival; any of them can be taken out. O(1).
+class CompletionQueue {
+ public:
+  void push(Op& op);
+  void remove(Op& op);
+  Op* front() const { return head_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  Op* head_ = nullptr;
+  Op* tail_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Not thread-safe: the core's lock guards it.
+class OpTable {
+ public:
+  /// A free Op with a fresh id; null when 2^kOpSlotBits are in flight.
+  Op* allocate();
+  /// The live operation of that id, or null.
+  Op* find(OpId id);
+  /// `op` is not queued.
+  void release(Op& op);
+
+ private:
+  SlotTable<Op> slots_;
+  std::vector<std::uint32_t> free_;  // last freed, first used: its memory is warm
+  std::uint32_t used_ = 0;           // slots ever used
+};
+
+}  // namespace spate::bmi
