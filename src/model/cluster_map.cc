@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/cluster_map.h"
+
+#include <algorithm>
+
+namespace spate {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kMetaBit = 1;
+constexpr std::uint8_t kIoBit = 2;
+
+ServerEntry decode_server(Decoder& in) {
+  ServerEntry server;
+  server.id = ServerId(in.u32());
+  if (server.id.value == 0 || server.id.value > kMaxServerId) in.fail();
+  const std::uint8_t roles = in.u8();
+  if (roles == 0 || roles > (kMetaBit | kIoBit)) in.fail();
+  server.roles = {(roles & kMetaBit) != 0, (roles & kIoBit) != 0};
+  const std::uint32_t urls = in.count(4);
+  if (urls == 0 || urls > kMaxUrlsPerServer) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < urls; ++i) server.urls.push_back(in.text(kMaxUrlBytes));
+  const std::uint32_t targets = in.count(4);
+  if (targets > kMaxTargetsPerServer) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < targets; ++i) {
+    server.targets.emplace_back(in.u32());
+    if (server.targets.back().value / kMaxTargetsPerServer != server.id.value) in.fail();
+  }
+  return server;
+}
+
+}  // namespace
+
+const ServerEntry* ClusterMap::find_server(ServerId id) const {
+  const auto at =
+      std::partition_point(servers.begin(), servers.end(), [id](const ServerEntry& s) { return s.id < id; });
+  return at != servers.end() && at->id == id ? &*at : nullptr;
+}
+
+const ServerEntry* ClusterMap::server_of_target(TargetId target) const {
+  const ServerEntry* server = find_server(ServerId(target.value / kMaxTargetsPerServer));
+  if (server == nullptr) return nullptr;
+  const auto& targets = server->targets;
+  return std::find(targets.begin(), targets.end(), target) != targets.end() ? server : nullptr;
+}
+
+const ServerEntry* ClusterMap::server_of_shard(std::uint16_t shard) const {
+  std::uint16_t next = 0;
+  for (const ServerEntry& server : servers) {
+    if (server.roles.meta && next++ == shard) return &server;
+  }
+  return nullptr;
+}
+
+std::vector<TargetId> ClusterMap::targets_in_turn() const {
+  std::vector<TargetId> out;
+  for (std::size_t round = 0; round < kMaxTargetsPerServer; ++round) {
+    const std::size_t before = out.size();
+    for (const ServerEntry& server : servers) {
+      if (round < server.targets.size()) out.push_back(server.targets[round]);
+    }
+    if (out.size() == before) break;
+  }
+  return out;
+}
+
+void encode(Encoder& out, const ClusterMap& map) {
+  out.u8(kVersion);
+  out.u64(map.version);
+  out.u64(map.fs.value);
+  out.u32(static_cast<std::uint32_t>(map.servers.size()));
+  for (const ServerEntry& server : map.servers) {
+    out.u32(server.id.value);
+    out.u8(static_cast<std::uint8_t>((server.roles.meta ? kMetaBit : 0) | (server.roles.io ? kIoBit : 0)));
+    out.u32(static_cast<std::uint32_t>(server.urls.size()));
+    for (const std::string& url : server.urls) out.text(url);
+    out.u32(static_cast<std::uint32_t>(server.targets.size()));
+    for (const TargetId target : server.targets) out.u32(target.value);
+  }
+}
+
+ClusterMap decode_cluster_map(Decoder& in) {
+  ClusterMap map;
+  if (in.u8() != kVersion) in.fail();
+  map.version = in.u64();
+  map.fs = FsId(in.u64());
+  if (map.version == 0 || !map.fs) in.fail();
+  const std::uint32_t servers = in.count(4 + 1 + 4 + 4);
+  if (servers > kMaxServers) in.fail();
+  for (std::uint32_t i = 0; in.ok() && i < servers; ++i) {
+    map.servers.push_back(decode_server(in));
+    if (i > 0 && map.servers[i - 1].id >= map.servers[i].id) in.fail();
+  }
+  return map;
+}
+
+}  // namespace spate

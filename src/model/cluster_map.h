@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterMap: which servers exist, how to reach them, and which of them holds which target.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/codec.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate {
+
+/// What a server process does for the file system; at least one.
+struct Roles {
+  bool meta = false;  // the name space
+  bool io = false;    // file data
+  friend bool operator==(const Roles&, const Roles&) = default;
+};
+
+constexpr std::size_t kMaxServers = 4096;
+constexpr std::size_t kMaxUrlsPerServer = 8;
+constexpr std::size_t kMaxUrlBytes = 255;
+constexpr std::size_t kMaxTargetsPerServer = 256;
+constexpr std::uint32_t kMaxServerId = 65535;
+
+struct ServerEntry {
+  ServerId id;                    // 1..kMaxServerId
+  std::vector<std::string> urls;  // in order of preference; 1..kMaxUrlsPerServer
+  Roles roles;
+  std::vector<TargetId> targets;  // io servers: in the order of their storage folders; others: none
+  friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
+};
+
+/// The id of a server's index-th storage folder: server * 256 + index. Its place in spate.toml is what names a target,
+/// so folders are appended to a server's list, never reordered.
+constexpr TargetId target_id(ServerId server, std::size_t index) {
+  return TargetId(static_cast<std::uint32_t>(server.value * kMaxTargetsPerServer + index));
+}
+
+/// A value; servers ascend by id. A newer version replaces an older one as a whole.
+struct ClusterMap {
+  std::uint64_t version = 1;  // >= 1; a request that carries an older one is refused with kStaleMap
+  FsId fs;
+  std::vector<ServerEntry> servers;
+
+  /// Null when there is none. O(log servers).
+  const ServerEntry* find_server(ServerId id) const;
+  /// The server that holds a target; null when there is none. O(log servers).
+  const ServerEntry* server_of_target(TargetId target) const;
+  /// The server in charge of a metadata shard (shard_of(handle)); null when there is none.
+  const ServerEntry* server_of_shard(std::uint16_t shard) const;
+  /// All targets, in a fixed order that takes one of each server in turn: consecutive ones are on different servers.
+  std::vector<TargetId> targets_in_turn() const;
+
+  friend bool operator==(const ClusterMap&, const ClusterMap&) = default;
+};
+
+/// docs/wire.md, "Cluster map".
+void encode(Encoder& out, const ClusterMap& map);
+/// Fails the decoder on anything out of range or out of order.
+ClusterMap decode_cluster_map(Decoder& in);
+
+}  // namespace spate
