@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace spate::config {
+namespace {
+
+std::string server_key(std::size_t index, std::string_view name) {
+  return "servers[" + std::to_string(index) + "]." + std::string(name);
+}
+
+std::string server_name(const ServerConfig& server) { return "server " + std::to_string(server.id.value); }
+
+bool all_of(std::string_view text, bool (*accept)(char)) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), accept);
+}
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+bool is_host_char(char c) { return is_name_char(c) || c == ':' || c == '%'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+struct UrlParts {
+  std::string_view scheme;
+  std::string_view rest;
+};
+
+UrlParts split_url(std::string_view url) {
+  const std::size_t at = url.find("://");
+  if (at == std::string_view::npos) return {};
+  return {url.substr(0, at), url.substr(at + 3)};
+}
+
+bool has_host(std::string_view scheme) { return scheme == "tcp" || scheme.starts_with("ofi+"); }
+
+/// "host:port" or "[v6]:port"; the host, or nothing when malformed.
+std::string_view host_of(std::string_view rest) {
+  const std::size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return {};
+  const std::string_view port = rest.substr(colon + 1);
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (!all_of(port, is_digit) || error != std::errc() || number == 0 || number > 65535) return {};
+  std::string_view host = rest.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+    return all_of(host, is_host_char) ? host : std::string_view();
+  }
+  return all_of(host, is_name_char) ? host : std::string_view();
+}
+
+void check_fs(const FsConfig& fs, std::vector<Problem>& out) {
+  if (!all_of(fs.name, is_name_char)) out.push_back({"fs.name", "fs.name may hold letters, digits, '.', '_' and '-'"});
+  if (fs.auth == Auth::kNone) return;
+  if (fs.client_key_file.empty() || fs.server_key_file.empty()) {
+    out.push_back({"fs.auth", "auth = \"key\" needs fs.client_key_file and fs.server_key_file"});
+  } else if (fs.client_key_file == fs.server_key_file) {
+    out.push_back({"fs.server_key_file",
+                   "client_key_file and server_key_file must be two files: clients must not hold the "
+                   "servers' key"});
+  }
+}
+
+void check_server(const ServerConfig& server, std::size_t index, std::vector<Problem>& out) {
+  for (const std::string& url : server.urls) {
+    if (const auto good = check_url(url); !good) out.push_back({server_key(index, "urls"), good.error().context()});
+  }
+  if (server.roles.io && server.storage.empty()) {
+    out.push_back({server_key(index, "roles"), server_name(server) + " has the io role and no storage folder"});
+  }
+  if (!server.roles.io && !server.storage.empty()) {
+    out.push_back({server_key(index, "storage"), server_name(server) + " has storage folders and no io role"});
+  }
+  if (server.roles.meta && server.keyval.empty()) {
+    out.push_back({server_key(index, "roles"), server_name(server) + " has the meta role and no keyval folder"});
+  }
+}
+
+/// Hosts that a server's URLs name; "" stands for the one machine of servers that have local URLs only.
+std::set<std::string> hosts_of(const ServerConfig& server) {
+  std::set<std::string> out;
+  for (const std::string& url : server.urls) {
+    const UrlParts parts = split_url(url);
+    if (has_host(parts.scheme)) out.emplace(host_of(parts.rest));
+  }
+  if (out.empty()) out.emplace();
+  return out;
+}
+
+/// The same folder name on two machines is usual; on one machine it is two servers in one another's files.
+void check_folders(const FileSystemConfig& config, std::vector<Problem>& out) {
+  std::map<std::pair<std::string, std::string>, std::string> seen;  // (host, folder) -> who has it
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerConfig& server = config.servers[i];
+    std::vector<std::pair<std::string, std::string>> folders;  // (folder, key)
+    for (const std::string& s : server.storage) folders.emplace_back(s, "storage");
+    if (!server.keyval.empty()) folders.emplace_back(server.keyval, "keyval");
+    for (const auto& [folder, key] : folders) {
+      std::string path = std::filesystem::path(folder).lexically_normal().string();
+      if (path.size() > 1 && path.back() == '/') path.pop_back();
+      std::string other;
+      for (const std::string& host : hosts_of(server)) {
+        const auto [at, fresh] = seen.emplace(std::pair(host, path), server_name(server));
+        if (!fresh && other.empty()) other = at->second;
+      }
+      if (!other.empty())
+        out.push_back({server_key(i, key), "folder " + path + " is used twice, by " + other + " too"});
+    }
+  }
+}
+
+void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
+  std::set<std::uint32_t> ids;
+  std::map<std::string, std::uint32_t> urls;
+  std::size_t metas = 0;
+  std::size_t ios = 0;
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerConfig& server = config.servers[i];
+    if (!ids.insert(server.id.value).second)
+      out.push_back({server_key(i, "id"), "two servers have the id " + std::to_string(server.id.value)});
+    for (const std::string& url : server.urls) {
+      const auto [at, fresh] = urls.emplace(url, server.id.value);
+      if (!fresh)
+        out.push_back({server_key(i, "urls"), url + " is also an address of server " + std::to_string(at->second)});
+    }
+    metas += server.roles.meta ? 1U : 0U;
+    ios += server.roles.io ? 1U : 0U;
+    if (server.roles.meta && metas == 2) {
+      out.push_back(
+          {server_key(i, "roles"), "a second server with the meta role: this build keeps the name space on one"});
+    }
+  }
+  if (metas == 0) out.push_back({"", "no server has the meta role: give one [[servers]] roles = [\"meta\"]"});
+  if (ios == 0) out.push_back({"", "no server has the io role: give one or more [[servers]] roles = [\"io\"]"});
+  if (config.servers.size() > kMaxServers) out.push_back({"", "more than " + std::to_string(kMaxServers) + " servers"});
+}
+
+}  // namespace
+
+Result<void> check_url(std::string_view url) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(Errc::kBadAddress, "\"" + std::string(url.substr(0, 80)) + "\" " + std::string(why));
+  };
+  const auto [scheme, rest] = split_url(url);
+  if (url.size() > kMaxUrlBytes) return refuse("is longer than 255 characters");
+  if (scheme.empty()) return refuse("is no address: write tcp://host:port, shm://name or ofi+PROVIDER://host:port");
+  if (has_host(scheme)) {
+    if (scheme.starts_with("ofi+") && !all_of(scheme.substr(4), is_name_char))
+      return refuse("names no libfabric provider");
+    if (host_of(rest).empty()) return refuse("needs a host and a port from 1 to 65535");
+    return {};
+  }
+  if (scheme == "shm")
+    return all_of(rest, is_name_char) ? Result<void>() : refuse("needs a name of letters, digits, '.', '_', '-'");
+  if (scheme == "sim") return all_of(rest, is_digit) ? Result<void>() : refuse("needs a number");
+  return refuse("has an unknown scheme; there are tcp, shm, ofi+PROVIDER and sim");
+}
+
+std::vector<Problem> check(const FileSystemConfig& config) {
+  std::vector<Problem> out;
+  check_fs(config.fs, out);
+  for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
+  check_cluster(config, out);
+  check_folders(config, out);
+  if (config.network.eager_limit > config.network.buffered_per_peer) {
+    out.push_back({"network.eager_limit", "network.eager_limit must not exceed network.buffered_per_peer"});
+  }
+  return out;
+}
+
+}  // namespace spate::config

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people read: `spate config explain`, `spate config show`, and the file that `spate up` writes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "config/filesystem_config.h"
+#include "config/load.h"
+
+namespace spate::config {
+
+/// Each key with its doc, what is allowed, its default and its environment variable. `name`: one key ("meta.sync"), one
+/// section ("meta"), or "" for all; kInvalidArgument with a suggestion for another.
+Result<std::string> explain(std::string_view name);
+
+/// The same for all keys as the Markdown of docs/config.md.
+std::string explain_markdown();
+
+/// Each key in use, as it would stand in a file, with its origin as a comment.
+std::string show(const LoadedConfig& loaded);
+
+/// A file with a comment for each key; keys that have their default are commented out. load() of it yields `config`
+/// when its paths are absolute.
+std::string to_toml(const FileSystemConfig& config);
+
+}  // namespace spate::config

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What spate.toml says: one file describes a file system for all of its servers and clients. docs/config.md lists the
+// keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "model/cluster_map.h"
+#include "model/ids.h"
+
+namespace spate::config {
+
+/// Who is let in. kNone: whoever reaches a server's port; for tests and closed networks.
+enum class Auth : std::uint8_t { kKey = 0, kNone = 1 };
+/// How a server's storage is driven. kAuto: io_uring where the kernel allows it, else the thread pool. kMemory: nothing
+/// is kept when the server ends; for tests and measurements of the network.
+enum class TroveKind : std::uint8_t { kAuto = 0, kUring = 1, kPool = 2, kMemory = 3 };
+enum class LogFormat : std::uint8_t { kText = 0, kJson = 1 };
+
+/// [fs]
+struct FsConfig {
+  FsId id;                     // required, not 0; written as hex digits
+  std::string name = "spate";  // 1..64 of a-z A-Z 0-9 . _ -
+  Auth auth = Auth::kKey;
+  std::string client_key_file;  // required with auth = "key"
+  std::string server_key_file;  // required with auth = "key", on servers only read
+  friend bool operator==(const FsConfig&, const FsConfig&) = default;
+};
+
+/// [defaults]: the layout of files whose directory says nothing else.
+struct DefaultsConfig {
+  std::uint64_t strip_bytes = 1ULL << 20U;  // 4 KiB..4 GiB
+  std::uint32_t strip_count = 0;            // targets a file is spread over, 0..4096; 0 = all
+  friend bool operator==(const DefaultsConfig&, const DefaultsConfig&) = default;
+};
+
+/// [meta]: the name space.
+struct MetaConfig {
+  /// How long a name-space change may be lost by a crash of the machine: 1 ms..60 s; 0 (written "commit") = not at all.
+  Duration sync = std::chrono::milliseconds(100);
+  /// A client that is silent for so long loses its session and its locks, 1 s..1 h.
+  Duration session_lease = std::chrono::seconds(30);
+  friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
+};
+
+/// One of [[servers]]: one process.
+struct ServerConfig {
+  ServerId id;                       // required, 1..65535, unique
+  std::vector<std::string> urls;     // required, 1..8, in order of preference
+  Roles roles;                       // required
+  std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only ever append
+  std::string keyval;                // folder of a meta server's store
+  TroveKind trove = TroveKind::kAuto;
+  friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
+};
+
+/// [client]
+struct ClientConfig {
+  Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
+  friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
+};
+
+/// [log]: of servers and of the command.
+struct LogConfig {
+  std::string level = "info";  // "warn", or with folders: "info,bmi=debug"
+  LogFormat format = LogFormat::kText;
+  std::string file;  // empty: standard error
+  friend bool operator==(const LogConfig&, const LogConfig&) = default;
+};
+
+/// [network]: limits of the network layer; the same on both sides.
+struct NetworkConfig {
+  std::uint64_t eager_limit = 16ULL << 10U;            // bytes, 0..1 MiB: messages up to this leave without asking
+  std::uint64_t max_unexpected = 256ULL << 10U;        // bytes, 16 KiB..16 MiB: the largest request
+  std::uint64_t buffered_per_peer = 1ULL << 20U;       // bytes, 64 KiB..1 GiB: what one peer may make the other buffer
+  Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
+};
+
+/// A whole file, checked; an immutable value once loaded. Config does not travel down: a constructor takes the few
+/// values that it needs.
+struct FileSystemConfig {
+  FsConfig fs;
+  DefaultsConfig defaults;
+  MetaConfig meta;
+  std::vector<ServerConfig> servers;  // 1..4096
+  ClientConfig client;
+  LogConfig log;
+  NetworkConfig network;
+
+  /// Null when there is none.
+  const ServerConfig* find_server(ServerId id) const;
+  friend bool operator==(const FileSystemConfig&, const FileSystemConfig&) = default;
+};
+
+/// The map that servers and clients start from: targets are numbered by server * 256 + place in its storage list.
+ClusterMap cluster_map(const FileSystemConfig& config);
+
+}  // namespace spate::config

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <tuple>
+
+#include "base/unique_fd.h"
+
+namespace spate::config {
+namespace {
+
+constexpr std::size_t kHexDigits = 64;
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+Result<SecretKey> parse_key(std::string_view text, const std::string& path) {
+  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  SecretKey key{};
+  bool good = text.size() == kHexDigits;
+  for (std::size_t i = 0; good && i < key.size(); ++i) {
+    const int high = hex_digit(text[2 * i]);
+    const int low = hex_digit(text[2 * i + 1]);
+    good = high >= 0 && low >= 0;
+    if (good) key[i] = static_cast<std::byte>(high * 16 + low);
+  }
+  if (!good) return Error(Errc::kInvalidArgument, path + " is no key file: it must hold 64 hex digits");
+  return key;
+}
+
+Result<void> check_status(int fd, const std::string& path) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0) return errno_error(errno, "stat " + path);
+  if (!S_ISREG(status.st_mode)) return Error(Errc::kInvalidArgument, path + " is no key file: not a regular file");
+  if ((status.st_mode & 0177U) != 0) {
+    return Error(Errc::kPermissionDenied, "others than its owner may use the key file: run chmod 600 " + path);
+  }
+  if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
+    return Error(Errc::kPermissionDenied,
+                 path + " belongs to another user: run chown " + std::to_string(::geteuid()) + " " + path);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SecretKey> read_key_file(const std::string& path) {
+  // O_NONBLOCK: a pipe in its place must not hang the start.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return errno_error(errno, "open key file " + path);
+  SPATE_TRY(std::ignore, check_status(fd.get(), path));
+  std::array<char, kHexDigits + 2> text{};
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t n = ::read(fd.get(), text.data() + size, text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error(errno, "read key file " + path);
+    if (n == 0) break;
+    size += static_cast<std::size_t>(n);
+  }
+  return parse_key({text.data(), size}, path);
+}
+
+Result<SecretKey> create_key_file(const std::string& path, Random& random) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) return errno_error(errno, "create key file " + path);
+  SecretKey key{};
+  random.fill(key);
+  std::string text;
+  for (const std::byte b : key) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += kDigits[std::to_integer<std::size_t>(b >> 4U)];
+    text += kDigits[std::to_integer<std::size_t>(b & std::byte{15})];
+  }
+  text += '\n';
+  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written || ::fsync(fd.get()) != 0) {
+    const int error = errno;
+    ::unlink(path.c_str());  // half a key is worse than none
+    return errno_error(error, "write key file " + path);
+  }
+  return key;
+}
+
+}  // namespace spate::config

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/key_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace spate::config {
+namespace {
+
+using testing::HasSubstr;
+
+struct KeyFileTest : testing::Test {
+  KeyFileTest() {
+    std::string name = testing::TempDir() + "spate_key_XXXXXX";
+    folder = ::mkdtemp(name.data());
+    path = folder / "client.key";
+  }
+  ~KeyFileTest() override { std::filesystem::remove_all(folder); }
+  void write(const std::string& text, mode_t mode = 0600) const {
+    std::ofstream(path) << text;
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+  }
+  std::filesystem::path folder;
+  std::string path;
+};
+
+TEST_F(KeyFileTest, WhatIsCreatedIsReadBackAndIsPrivate) {
+  SeededRandom random(7);
+  const auto made = create_key_file(path, random);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const auto read = read_key_file(path);
+  ASSERT_TRUE(read.has_value()) << read.error().message();
+  EXPECT_EQ(*read, *made);
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  EXPECT_EQ(create_key_file(path, random).code(), Errc::kExists);
+  EXPECT_EQ(*read_key_file(path), *made);
+}
+
+TEST_F(KeyFileTest, AFileThatOthersMayUseIsRefusedWithTheRemedy) {
+  for (const mode_t mode : {0640U, 0604U, 0644U, 0660U, 0601U}) {
+    write(std::string(64, 'a'), mode);
+    const auto result = read_key_file(path);
+    EXPECT_EQ(result.code(), Errc::kPermissionDenied) << mode;
+    EXPECT_THAT(result.error().message(), HasSubstr("chmod 600 " + path));
+  }
+}
+
+TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
+  write(std::string(64, 'A') + "\n");
+  EXPECT_EQ(read_key_file(path)->at(31), std::byte{0xaa});
+  for (const std::string& bad : {std::string(), std::string(63, 'a'), std::string(65, 'a'), std::string(63, 'a') + "g",
+                                 std::string(64, 'a') + "\n\n", std::string(1'000'000, 'a')}) {
+    write(bad);
+    EXPECT_EQ(read_key_file(path).code(), Errc::kInvalidArgument) << bad.size();
+  }
+}
+
+TEST_F(KeyFileTest, WhatIsNoFileIsRefusedAtOnce) {
+  EXPECT_EQ(read_key_file(path).code(), Errc::kNotFound);
+  EXPECT_EQ(read_key_file(folder).code(), Errc::kInvalidArgument);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(read_key_file(path).code(), Errc::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace spate::config

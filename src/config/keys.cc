@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/keys.h"
+
+#include <array>
+#include <cctype>
+#include <concepts>
+
+#include "base/units.h"
+#include "model/layout.h"
+
+namespace spate::config {
+namespace {
+
+// Between the members' own types and Value. A new member type needs a pair here.
+template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+Value to_value(T member) {
+  return static_cast<std::uint64_t>(member);
+}
+Value to_value(Duration member) { return static_cast<std::uint64_t>(member.count()); }
+template <typename Tag, typename Rep>
+Value to_value(StrongId<Tag, Rep> member) {
+  return static_cast<std::uint64_t>(member.value);
+}
+Value to_value(const std::string& member) { return member; }
+Value to_value(const std::vector<std::string>& member) { return member; }
+Value to_value(const Roles& member) {
+  std::vector<std::string> names;
+  if (member.meta) names.emplace_back("meta");
+  if (member.io) names.emplace_back("io");
+  return names;
+}
+
+template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+void from_value(const Value& value, T& member) {
+  member = static_cast<T>(std::get<std::uint64_t>(value));
+}
+void from_value(const Value& value, Duration& member) {
+  member = Duration(static_cast<Duration::rep>(std::get<std::uint64_t>(value)));
+}
+template <typename Tag, typename Rep>
+void from_value(const Value& value, StrongId<Tag, Rep>& member) {
+  member = StrongId<Tag, Rep>(static_cast<Rep>(std::get<std::uint64_t>(value)));
+}
+void from_value(const Value& value, std::string& member) { member = std::get<std::string>(value); }
+void from_value(const Value& value, std::vector<std::string>& member) {
+  member = std::get<std::vector<std::string>>(value);
+}
+void from_value(const Value& value, Roles& member) {
+  member = {};
+  for (const std::string& role : std::get<std::vector<std::string>>(value)) {
+    if (role == "meta") member.meta = true;
+    if (role == "io") member.io = true;
+  }
+}
+
+template <auto kSection, auto kMember>
+Key row(Key key) {
+  key.get = [](const FileSystemConfig& config, std::size_t) { return to_value((config.*kSection).*kMember); };
+  key.set = [](FileSystemConfig& config, std::size_t, const Value& value) {
+    from_value(value, (config.*kSection).*kMember);
+  };
+  return key;
+}
+
+template <auto kMember>
+Key server_row(Key key) {
+  key.section = "servers";
+  key.get = [](const FileSystemConfig& config, std::size_t server) {
+    return to_value(server < config.servers.size() ? config.servers[server].*kMember : ServerConfig().*kMember);
+  };
+  key.set = [](FileSystemConfig& config, std::size_t server, const Value& value) {
+    from_value(value, config.servers[server].*kMember);
+  };
+  return key;
+}
+
+using Config = FileSystemConfig;
+constexpr std::uint64_t kMaxText = 4096;
+constexpr std::uint64_t kKiB = 1ULL << 10U;
+constexpr std::uint64_t kMiB = 1ULL << 20U;
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+constexpr std::array<Section, 7> kSections = {{
+    {"fs", "The file system as a whole."},
+    {"defaults", "The layout of files whose directory says nothing else."},
+    {"meta", "The name space."},
+    {"client", "What clients do."},
+    {"network", "Limits of the network layer, the same on both sides."},
+    {"log", "What servers write down."},
+    {"servers", "The servers, one process each.", true},
+}};
+
+std::vector<Key> fs_rows() {
+  return {
+      row<&Config::fs, &FsConfig::id>({"fs", "id", Type::kHexId,
+                                       "Random number of this file system; servers and clients of others are refused.",
+                                       "", 1, UINT64_MAX, true}),
+      row<&Config::fs, &FsConfig::name>(
+          {"fs", "name", Type::kText, "Name for people, shown by df and mount.", "", 1, 64}),
+      row<&Config::fs, &FsConfig::auth>(
+          {"fs", "auth", Type::kChoice,
+           "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in.",
+           "key|none"}),
+      row<&Config::fs, &FsConfig::client_key_file>(
+          {"fs", "client_key_file", Type::kPath,
+           "File (mode 0600, 64 hex digits) that lets clients in. Needed with auth = \"key\".", "", 0, kMaxText}),
+      row<&Config::fs, &FsConfig::server_key_file>(
+          {"fs", "server_key_file", Type::kPath,
+           "File (mode 0600, 64 hex digits) that only servers hold: capabilities are sealed with it. Needed with "
+           "auth = \"key\".",
+           "", 0, kMaxText}),
+  };
+}
+
+std::vector<Key> plain_rows() {
+  return {
+      row<&Config::defaults, &DefaultsConfig::strip_bytes>({"defaults", "strip_bytes", Type::kSize,
+                                                            "One target's contiguous piece of a file.", "",
+                                                            kMinStripBytes, kMaxStripBytes}),
+      row<&Config::defaults, &DefaultsConfig::strip_count>({"defaults", "strip_count", Type::kCount,
+                                                            "Targets that a file is spread over; 0: all of them.", "",
+                                                            0, kMaxSlots}),
+      row<&Config::meta, &MetaConfig::sync>({"meta", "sync", Type::kSync,
+                                             "How long a name-space change may be lost when a machine crashes; "
+                                             "\"commit\": not at all. An fsync of a file "
+                                             "always covers its entry.",
+                                             "", kMs, 60 * kSecond}),
+      row<&Config::meta, &MetaConfig::session_lease>({"meta", "session_lease", Type::kDuration,
+                                                      "A client silent for so long loses its session and its locks.",
+                                                      "", kSecond, 3600 * kSecond}),
+      row<&Config::client, &ClientConfig::deadline>(
+          {"client", "deadline", Type::kDuration,
+           "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),
+      row<&Config::network, &NetworkConfig::eager_limit>(
+          {"network", "eager_limit", Type::kSize,
+           "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),
+      row<&Config::network, &NetworkConfig::max_unexpected>({"network", "max_unexpected", Type::kSize,
+                                                             "The largest request that a server takes.", "", 16 * kKiB,
+                                                             16 * kMiB}),
+      row<&Config::network, &NetworkConfig::buffered_per_peer>({"network", "buffered_per_peer", Type::kSize,
+                                                                "What one peer can make the other side hold in memory.",
+                                                                "", 64 * kKiB, kKiB * kMiB}),
+      row<&Config::network, &NetworkConfig::connect_timeout>({"network", "connect_timeout", Type::kDuration,
+                                                              "For one attempt to reach one address.", "", 10 * kMs,
+                                                              300 * kSecond}),
+      row<&Config::log, &LogConfig::level>(
+          {"log", "level", Type::kText,
+           "off, error, warn, info, debug or trace; with folders of the source: \"info,bmi=debug\".", "", 1, kMaxText}),
+      row<&Config::log, &LogConfig::format>(
+          {"log", "format", Type::kChoice, "Plain lines, or a JSON object a line.", "text|json"}),
+      row<&Config::log, &LogConfig::file>(
+          {"log", "file", Type::kPath, "Empty: standard error. Opened anew on SIGHUP.", "", 0, kMaxText}),
+  };
+}
+
+std::vector<Key> server_rows() {
+  return {
+      server_row<&ServerConfig::id>(
+          {"", "id", Type::kCount, "Number of the server, never given to another one.", "", 1, kMaxServerId, true}),
+      server_row<&ServerConfig::urls>(
+          {"", "urls", Type::kTextList,
+           "Its addresses, the best first: tcp://host:port, shm://name (same machine), ofi+PROVIDER://host:port.", "",
+           1, kMaxUrlsPerServer, true}),
+      server_row<&ServerConfig::roles>(
+          {"", "roles", Type::kChoiceList, "meta: the name space. io: file data.", "meta|io", 1, 2, true, "block"}),
+      server_row<&ServerConfig::storage>({"", "storage", Type::kPathList,
+                                          "Folders for file data, one for each device; each is a target. Append only: "
+                                          "the place in the list is its name.",
+                                          "", 0, kMaxTargetsPerServer}),
+      server_row<&ServerConfig::keyval>(
+          {"", "keyval", Type::kPath, "Folder for the name space of a meta server.", "", 0, kMaxText}),
+      server_row<&ServerConfig::trove>({"", "trove", Type::kChoice,
+                                        "How storage is driven. auto: io_uring where the kernel allows it, else a "
+                                        "thread pool. mem: nothing is kept.",
+                                        "auto|uring|pool|mem"}),
+  };
+}
+
+const std::vector<Key>& table() {
+  static const std::vector<Key> rows = [] {
+    std::vector<Key> all = fs_rows();
+    for (auto part : {plain_rows(), server_rows()}) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace
+
+std::span<const Section> sections() { return kSections; }
+std::span<const Key> keys() { return table(); }
+
+const Section* find_section(std::string_view name) {
+  for (const Section& section : kSections) {
+    if (section.name == name) return &section;
+  }
+  return nullptr;
+}
+
+const Key* find_key(std::string_view section, std::string_view name) {
+  for (const Key& key : table()) {
+    if (key.section == section && key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::string Key::full_name() const { return std::string(section) + "." + std::string(name); }
+
+std::string Key::environment_name() const {
+  if (find_section(section)->repeated) return {};
+  std::string out = "SPATE_" + std::string(section) + "_" + std::string(name);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+Value default_value(const Key& key) { return key.get(FileSystemConfig(), 0); }
+
+}  // namespace spate::config

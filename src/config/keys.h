@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of all keys: what reading, checking, `spate config explain`, `show` and writing are driven by.
+// A new key is a member in filesystem_config.h and a row in keys.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/filesystem_config.h"
+
+namespace spate::config {
+
+enum class Type : std::uint8_t {
+  kText,
+  kPath,  // made absolute: relative to the config file's folder
+  kTextList,
+  kPathList,
+  kChoice,      // one of a few words
+  kChoiceList,  // several of them
+  kCount,       // a number
+  kSize,        // bytes: a number, or "64 KiB"
+  kDuration,    // "100 ms"
+  kSync,        // a duration, or "commit" (0)
+  kHexId,       // up to 16 hex digits, not 0
+};
+
+/// A value of any Type: text; a number (count, bytes, nanoseconds, index of a choice, id); or a list.
+using Value = std::variant<std::string, std::uint64_t, std::vector<std::string>>;
+
+struct Key {
+  std::string_view section;
+  std::string_view name;
+  Type type = Type::kText;
+  std::string_view doc;           // one or two sentences
+  std::string_view choices = {};  // "a|b|c" for the choice types
+  std::uint64_t min = 0;          // numbers: the range; lists and text: of their size
+  std::uint64_t max = UINT64_MAX;
+  bool required = false;
+  std::string_view reserved = {};  // a choice that a later build will have: refused by name
+  /// Access to the member. `server` is the index in config.servers for keys of that section, else not looked at.
+  Value (*get)(const FileSystemConfig& config, std::size_t server) = nullptr;
+  void (*set)(FileSystemConfig& config, std::size_t server, const Value& value) = nullptr;
+
+  /// "meta.sync".
+  std::string full_name() const;
+  /// "SPATE_META_SYNC"; empty for the servers' keys, which no variable can set.
+  std::string environment_name() const;
+};
+
+struct Section {
+  std::string_view name;
+  std::string_view doc;
+  bool repeated = false;  // [[name]]
+};
+
+/// In the order of the file that the writer makes. Static storage.
+std::span<const Section> sections();
+std::span<const Key> keys();
+/// Null when there is none.
+const Section* find_section(std::string_view name);
+const Key* find_key(std::string_view section, std::string_view name);
+
+/// "4 KiB .. 4 GiB", "key | none", "a list of 1 .. 8 texts": for messages and explain.
+std::string allowed_text(const Key& key);
+/// A value as it stands in a TOML file: `"100 ms"`, `4`, `["a", "b"]`.
+std::string toml_text(const Key& key, const Value& value);
+/// The value that a file without the key gives.
+Value default_value(const Key& key);
+std::vector<std::string_view> split_choices(std::string_view choices);
+
+}  // namespace spate::config

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/load.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "config/check.h"
+#include "config/convert.h"
+#include "config/keys.h"
+#include "config/raw.h"
+
+namespace spate::config {
+namespace {
+
+constexpr std::size_t kMaxProblems = 20;
+
+std::string with_suggestion(std::string text, const std::string& suggestion) {
+  return suggestion.empty() ? text : std::move(text) + " (" + suggestion + ")";
+}
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return out;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return out;
+}
+
+Result<const Key*> find_full(std::string_view full_name, std::string_view where) {
+  const std::size_t dot = full_name.find('.');
+  const std::string_view section = full_name.substr(0, dot);
+  const std::string_view name = dot == std::string_view::npos ? std::string_view() : full_name.substr(dot + 1);
+  const std::string at(where);
+  if (const Section* s = find_section(section); s != nullptr && s->repeated) {
+    return Error(Errc::kInvalidArgument, at + ": servers are set in the file only");
+  }
+  if (const Key* key = find_key(section, name)) return key;
+  const bool section_known = find_section(section) != nullptr;
+  return Error(Errc::kInvalidArgument, with_suggestion(at + ": unknown key \"" + std::string(full_name) + "\"",
+                                                       section_known ? suggest(section, name) : suggest("", section)));
+}
+
+/// One run over a file: gathers values and mistakes.
+class Loader {
+ public:
+  explicit Loader(const Input& input) : input_(input) {}
+
+  Result<LoadedConfig> run() {
+    SPATE_TRY(const auto raw, read_toml(input_.text, input_.file_name));
+    for (const RawSection& section : raw) read_section(section);
+    for (const Override& o : input_.overrides) apply(o);
+    find_missing();
+    // Consequences of what is wrong already would only hide it.
+    if (problems_.empty()) {
+      for (const Problem& p : check(out_.config)) problem(origin_of(p.key), p.text);
+    }
+    if (problems_.empty()) return std::move(out_);
+    std::string all;
+    for (std::size_t i = 0; i < std::min(problems_.size(), kMaxProblems); ++i)
+      all += (i == 0 ? "" : "\n") + problems_[i];
+    if (problems_.size() > kMaxProblems) all += "\nand " + std::to_string(problems_.size() - kMaxProblems) + " more";
+    return Error(Errc::kInvalidArgument, std::move(all));
+  }
+
+ private:
+  void problem(const std::string& where, const std::string& text) { problems_.push_back(where + ": " + text); }
+  std::string at(std::uint32_t line) const { return input_.file_name + ":" + std::to_string(line); }
+
+  /// Where a key was set; for one that was not, where its server begins, or the file.
+  std::string origin_of(const std::string& key) const {
+    if (const auto found = out_.origins.find(key); found != out_.origins.end()) return found->second;
+    if (const auto found = out_.origins.find(key.substr(0, key.find('.'))); found != out_.origins.end())
+      return found->second;
+    return input_.file_name;
+  }
+
+  void read_section(const RawSection& raw) {
+    const Section* section = find_section(raw.name);
+    if (raw.name.empty()) {
+      for (const RawKey& key : raw.keys) {
+        problem(at(key.line),
+                with_suggestion("\"" + key.name + "\" stands outside of any section", suggest("", key.name)));
+      }
+      return;
+    }
+    if (section == nullptr) {
+      problem(at(raw.line), with_suggestion("unknown section [" + raw.name + "]", suggest("", raw.name)));
+      return;
+    }
+    if (section->repeated != raw.repeated) {
+      problem(at(raw.line),
+              section->repeated ? "write [[" + raw.name + "]], once for each" : "write [" + raw.name + "], once");
+      return;
+    }
+    const std::size_t server = out_.config.servers.size();
+    if (section->repeated) {
+      out_.config.servers.emplace_back();
+      out_.origins["servers[" + std::to_string(server) + "]"] = at(raw.line);
+    }
+    for (const RawKey& key : raw.keys) read_key(*section, server, key);
+  }
+
+  void read_key(const Section& section, std::size_t server, const RawKey& raw) {
+    const Key* key = find_key(section.name, raw.name);
+    if (key == nullptr) {
+      problem(at(raw.line), with_suggestion("unknown key \"" + raw.name + "\" in [" + std::string(section.name) + "]",
+                                            suggest(section.name, raw.name)));
+      return;
+    }
+    store(*key, server, raw.value, at(raw.line));
+  }
+
+  void apply(const Override& o) {
+    const auto key = find_full(o.key, o.origin);
+    if (!key) {
+      problems_.push_back(key.error().context());
+      return;
+    }
+    store(**key, 0, raw_from_text(**key, o.value), o.origin);
+  }
+
+  void store(const Key& key, std::size_t server, const RawValue& raw, const std::string& origin) {
+    auto value = convert(key, raw);
+    if (!value) {
+      problem(origin, value.error().context());
+      return;
+    }
+    if (key.type == Type::kPath) std::get<std::string>(*value) = resolve(std::get<std::string>(*value));
+    if (key.type == Type::kPathList) {
+      for (std::string& path : std::get<std::vector<std::string>>(*value)) path = resolve(path);
+    }
+    key.set(out_.config, server, *value);
+    out_.origins[name_of(key, server)] = origin;
+  }
+
+  std::string resolve(const std::string& path) const {
+    if (path.empty()) return path;
+    return (std::filesystem::path(input_.folder) / path).lexically_normal().string();
+  }
+
+  static std::string name_of(const Key& key, std::size_t server) {
+    if (!find_section(key.section)->repeated) return key.full_name();
+    return "servers[" + std::to_string(server) + "]." + std::string(key.name);
+  }
+
+  void find_missing() {
+    if (!problems_.empty()) return;
+    for (const Key& key : keys()) {
+      if (!key.required) continue;
+      const bool repeated = find_section(key.section)->repeated;
+      const std::size_t count = repeated ? out_.config.servers.size() : 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::string name = name_of(key, i);
+        if (!out_.origins.contains(name)) {
+          problem(origin_of(name), "no " + key.full_name() + " is given; allowed: " + allowed_text(key));
+        }
+      }
+    }
+  }
+
+  const Input& input_;
+  LoadedConfig out_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Result<std::vector<Override>> overrides_from_environment(const std::vector<std::string>& environment) {
+  std::vector<Override> out;
+  for (const std::string& entry : environment) {
+    const std::size_t equals = entry.find('=');
+    const std::string_view variable = std::string_view(entry).substr(0, equals);
+    if (equals == std::string::npos) continue;
+    for (const Section& section : sections()) {
+      const std::string prefix = "SPATE_" + upper(section.name) + "_";
+      if (!variable.starts_with(prefix)) continue;
+      const std::string name = std::string(section.name) + "." + lower(variable.substr(prefix.size()));
+      const std::string origin = "environment " + std::string(variable);
+      SPATE_TRY([[maybe_unused]] const Key* key, find_full(name, origin));
+      out.push_back({name, entry.substr(equals + 1), origin});
+    }
+  }
+  return out;
+}
+
+Result<Override> override_from_argument(std::string_view argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string_view::npos) {
+    return Error(Errc::kInvalidArgument, "command line: \"" + std::string(argument) + "\" is not section.key=value");
+  }
+  Override out{std::string(argument.substr(0, equals)), std::string(argument.substr(equals + 1)), "command line"};
+  SPATE_TRY([[maybe_unused]] const Key* key, find_full(out.key, out.origin));
+  return out;
+}
+
+Result<LoadedConfig> load(const Input& input) { return Loader(input).run(); }
+
+Result<LoadedConfig> load_file(const std::string& path, std::vector<Override> overrides) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return errno_error(errno, "open config file " + path);
+  Input input{{}, path, std::filesystem::absolute(path).parent_path().string(), std::move(overrides)};
+  input.text.resize(kMaxFileBytes + 1);
+  file.read(input.text.data(), static_cast<std::streamsize>(input.text.size()));
+  if (file.bad()) return errno_error(errno, "read config file " + path);
+  input.text.resize(static_cast<std::size_t>(file.gcount()));
+  return load(input);
+}
+
+}  // namespace spate::config

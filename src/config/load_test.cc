@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/check.h"
+
+namespace spate::config {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kGood = R"([fs]
+id = "5eed0001"
+auth = "none"
+[[servers]]
+id = 1
+urls = ["tcp://127.0.0.1:7400", "shm://one"]
+roles = ["meta"]
+keyval = "meta1"
+[[servers]]
+id = 2
+urls = ["tcp://127.0.0.1:7401"]
+roles = ["io"]
+storage = ["a/../data2", "/abs"]
+)";
+
+Input input(std::string text) { return {std::move(text), "spate.toml", "/etc/spate", {}}; }
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), by);
+}
+/// The mistakes found in the good file after a replacement.
+std::string mistakes(std::string_view what, std::string_view by) {
+  const auto loaded = load(input(replaced(kGood, what, by)));
+  EXPECT_FALSE(loaded.has_value()) << by;
+  return loaded ? "" : loaded.error().context();
+}
+std::string mistakes_with(std::string_view added) {
+  return mistakes("auth = \"none\"\n", "auth = \"none\"\n" + std::string(added));
+}
+
+TEST(Load, AGoodFileBecomesAValueWithDefaultsAndOrigins) {
+  const auto loaded = load(input(kGood));
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  const FileSystemConfig& c = loaded->config;
+  EXPECT_EQ(c.fs.id, FsId(0x5eed0001));
+  EXPECT_EQ(c.fs.auth, Auth::kNone);
+  EXPECT_EQ(c.defaults, DefaultsConfig());
+  EXPECT_EQ(c.meta.sync, std::chrono::milliseconds(100));
+  ASSERT_EQ(c.servers.size(), 2U);
+  EXPECT_EQ(c.servers[0].roles, (Roles{true, false}));
+  EXPECT_EQ(c.servers[0].keyval, "/etc/spate/meta1");
+  EXPECT_THAT(c.servers[1].storage, ElementsAre("/etc/spate/data2", "/abs"));
+  EXPECT_EQ(c.find_server(ServerId(2)), &c.servers[1]);
+  EXPECT_EQ(loaded->origins.at("fs.id"), "spate.toml:2");
+  EXPECT_EQ(loaded->origins.at("servers[1].storage"), "spate.toml:13");
+  EXPECT_FALSE(loaded->origins.contains("meta.sync"));
+}
+
+TEST(Load, TheMapNumbersTargetsByServerAndPlace) {
+  const auto loaded = load(input(kGood));
+  ASSERT_TRUE(loaded.has_value());
+  const ClusterMap map = cluster_map(loaded->config);
+  EXPECT_EQ(map.fs, FsId(0x5eed0001));
+  EXPECT_THAT(map.find_server(ServerId(2))->targets, ElementsAre(TargetId(512), TargetId(513)));
+  EXPECT_EQ(map.server_of_shard(0)->id, ServerId(1));
+}
+
+TEST(Load, AllUnitsAndTypes) {
+  const auto loaded = load(input(std::string(kGood) + R"(
+[defaults]
+strip_bytes = "64K"
+strip_count = 3
+[meta]
+sync = "commit"
+session_lease = "2 min"
+[network]
+eager_limit = 1024
+[log]
+format = "json"
+level = "info,bmi=debug"
+)"));
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  EXPECT_EQ(loaded->config.defaults.strip_bytes, 65536U);
+  EXPECT_EQ(loaded->config.defaults.strip_count, 3U);
+  EXPECT_EQ(loaded->config.meta.sync, Duration(0));
+  EXPECT_EQ(loaded->config.meta.session_lease, std::chrono::minutes(2));
+  EXPECT_EQ(loaded->config.network.eager_limit, 1024U);
+  EXPECT_EQ(loaded->config.log.format, LogFormat::kJson);
+}
+
+TEST(Load, AnUnknownKeyOrSectionIsNamedWithItsPlaceAndTheNearest) {
+  EXPECT_EQ(mistakes_with("clinet_key_file = \"x\"\n"),
+            "spate.toml:4: unknown key \"clinet_key_file\" in [fs] (did you mean \"client_key_file\"?)");
+  EXPECT_THAT(mistakes_with("sync = \"1 s\"\n"), HasSubstr("(did you mean \"meta.sync\"?)"));
+  EXPECT_THAT(mistakes_with("[mata]\n"), HasSubstr("spate.toml:4: unknown section [mata] (did you mean \"meta\"?)"));
+  EXPECT_THAT(mistakes_with("qwertyuiop = 1\n"), AllOf(HasSubstr("unknown key"), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(
+      mistakes("[fs]", "strip_bytes = 4096\n[fs]"),
+      HasSubstr(
+          "spate.toml:1: \"strip_bytes\" stands outside of any section (did you mean \"defaults.strip_bytes\"?)"));
+}
+
+TEST(Load, WrongTypesAndRangesSayWhatIsAllowed) {
+  EXPECT_EQ(
+      mistakes_with("[meta]\nsync = \"5 parsecs\"\n"),
+      "spate.toml:5: meta.sync: \"5 parsecs\" is not allowed; allowed: \"commit\", or a duration such as \"100 ms\", "
+      "1 ms .. 1 min");
+  EXPECT_THAT(mistakes_with("[meta]\nsync = 100\n"), HasSubstr("100 has no unit"));
+  EXPECT_THAT(mistakes_with("[meta]\nsync = \"2 min\"\n"), HasSubstr("out of range"));
+  EXPECT_THAT(mistakes_with("[defaults]\nstrip_bytes = \"1 KiB\"\n"),
+              HasSubstr("out of range; allowed: a size such as"));
+  EXPECT_THAT(mistakes_with("[defaults]\nstrip_count = -1\n"), HasSubstr("-1 is not allowed"));
+  EXPECT_THAT(mistakes_with("[defaults]\nstrip_count = \"3\"\n"), HasSubstr("\"3\" is not allowed"));
+  EXPECT_THAT(mistakes_with("[log]\nformat = \"xml\"\n"), HasSubstr("allowed: \"text\" | \"json\""));
+  EXPECT_THAT(mistakes_with("[log]\nfile = 3\n"), HasSubstr("log.file: 3 is not allowed"));
+  EXPECT_THAT(mistakes_with("[log]\nfile = 1.5\n"), HasSubstr("a fraction is not allowed"));
+  EXPECT_THAT(mistakes_with("[log]\nfile = \"a\\u0007b\"\n"), HasSubstr("control characters"));
+  EXPECT_THAT(mistakes("5eed0001", "0x12"), HasSubstr("fs.id: \"0x12\" is not allowed; allowed: 1 .. 16 hex digits"));
+  EXPECT_THAT(mistakes("5eed0001", "0"), HasSubstr("not 0"));
+  EXPECT_THAT(mistakes("5eed0001", "11112222333344445"), HasSubstr("fs.id"));
+  EXPECT_THAT(mistakes("id = 1", "id = 0"), HasSubstr("servers.id: 0 is out of range; allowed: a number, 1 .. 65535"));
+  EXPECT_THAT(mistakes("[\"io\"]", "[]"), HasSubstr("servers.roles: a list of 0"));
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\", \"io\"]"), HasSubstr("\"io\" stands twice"));
+  EXPECT_THAT(mistakes("[\"io\"]", "\"io\""), HasSubstr("servers.roles: \"io\" is not allowed; allowed: a list of"));
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\", 3]"), HasSubstr("servers.roles: 3 is not allowed"));
+}
+
+TEST(Load, TheBlockRoleIsRefusedByName) {
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"block\"]"),
+              HasSubstr("spate.toml:12: servers.roles: this build has no block role"));
+}
+
+TEST(Load, MissingKeysAreNamed) {
+  EXPECT_EQ(mistakes("id = 2\n", ""), "spate.toml:9: no servers.id is given; allowed: a number, 1 .. 65535");
+  EXPECT_THAT(mistakes("id = \"5eed0001\"\n", ""), HasSubstr("no fs.id is given"));
+  EXPECT_THAT(mistakes("auth = \"none\"\n", ""),
+              HasSubstr("auth = \"key\" needs fs.client_key_file and fs.server_key_file"));
+}
+
+TEST(Load, WhatContradictsIsFound) {
+  EXPECT_EQ(mistakes("id = 2", "id = 1"), "spate.toml:10: two servers have the id 1");
+  EXPECT_THAT(mistakes("roles = [\"io\"]", "roles = [\"meta\"]"),
+              AllOf(HasSubstr("a second server with the meta role"), HasSubstr("no server has the io role")));
+  EXPECT_THAT(mistakes("roles = [\"meta\"]\nkeyval = \"meta1\"", "roles = [\"io\"]\nstorage = [\"x\"]"),
+              HasSubstr("no server has the meta role"));
+  EXPECT_THAT(mistakes("keyval = \"meta1\"\n", ""), HasSubstr("server 1 has the meta role and no keyval folder"));
+  EXPECT_THAT(mistakes("storage = [\"a/../data2\", \"/abs\"]\n", ""),
+              HasSubstr("server 2 has the io role and no storage"));
+  EXPECT_THAT(mistakes("7401", "7400"), HasSubstr("tcp://127.0.0.1:7400 is also an address of server 1"));
+  EXPECT_THAT(mistakes("\"/abs\"", "\"data2/\""), HasSubstr("folder /etc/spate/data2 is used twice, by server 2 too"));
+  EXPECT_THAT(mistakes("\"/abs\"", "\"./meta1\""), HasSubstr("folder /etc/spate/meta1 is used twice, by server 1 too"));
+}
+
+TEST(Load, TheSameFolderOnAnotherMachineIsAnother) {
+  const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "node2:7401");
+  EXPECT_TRUE(load(input(text)).has_value());
+}
+
+TEST(Load, KeysForClientsAndServersAreTwo) {
+  const std::string keys = "client_key_file = \"k\"\nserver_key_file = \"./k\"";
+  EXPECT_THAT(mistakes("auth = \"none\"", keys), HasSubstr("must be two files"));
+}
+
+TEST(Load, WhatIsNotTomlIsPlaced) {
+  EXPECT_THAT(mistakes("id = 2", "id = = 2"), HasSubstr("spate.toml:10: "));
+  EXPECT_THAT(load(input("[fs]\nid = \"1\"\nid = \"2\"\n")).error().context(), HasSubstr("spate.toml:3: "));
+  EXPECT_THAT(mistakes("[[servers]]\nid = 1", "[servers]\nid = 1"), HasSubstr("spate.toml:"));
+  EXPECT_THAT(load(input("[[fs]]\nid = \"1\"\n")).error().context(), HasSubstr("write [fs], once"));
+  EXPECT_THAT(load(input("[servers]\nid = 1\n")).error().context(), HasSubstr("write [[servers]], once for each"));
+  EXPECT_THAT(load(input(std::string("\xff\xfe\x00", 3))).error().context(), HasSubstr("spate.toml:1: "));
+  EXPECT_THAT(load(input(std::string(5'000'000, ' '))).error().context(), HasSubstr("longer than 4 MiB"));
+  EXPECT_THAT(load(input(std::string(100'000, '['))).error().context(), HasSubstr("spate.toml:1: "));
+}
+
+TEST(Load, DeepNestingIsRefusedBeforeItCanExhaustTheStack) {
+  std::string dotted;
+  for (int i = 0; i < 1'000'000; ++i) dotted += "a.";
+  EXPECT_THAT(load(input("[fs]\n" + dotted + "a = 1\n")).error().context(), HasSubstr("spate.toml:2: too many dots"));
+  std::string lists(100'000, '[');
+  EXPECT_FALSE(load(input("a = " + lists)).has_value());
+  std::string tables;
+  for (int i = 0; i < 100'000; ++i) tables += "{a=";
+  EXPECT_FALSE(load(input("a = " + tables)).has_value());
+  EXPECT_THAT(mistakes_with("name = \"\"\"x\"\"\"\n"), HasSubstr("spate.toml:4: strings of several lines"));
+  EXPECT_TRUE(load(input(std::string(kGood) + "# a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s \"\"\"\n")).has_value());
+}
+
+TEST(Load, AllMistakesAreToldAtOnceUpToALimit) {
+  EXPECT_THAT(mistakes_with("a1 = 1\na2 = 2\n"), AllOf(HasSubstr("spate.toml:4: "), HasSubstr("\nspate.toml:5: ")));
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "x" + std::to_string(i) + " = 1\n";
+  EXPECT_THAT(mistakes_with(many), AllOf(HasSubstr("and 980 more"), Not(HasSubstr("x21 "))));
+}
+
+TEST(Load, CommandLineWinsOverEnvironmentOverFile) {
+  Input in = input(std::string(kGood) + "[meta]\nsync = \"1 s\"\nsession_lease = \"9 s\"\n[log]\nfile = \"a\"\n");
+  auto environment = overrides_from_environment({"HOME=/", "SPATE_META_SYNC=2 s", "SPATE_META_SESSION_LEASE=8 s",
+                                                 "SPATE_DEFAULTS_STRIP_COUNT=2", "SPATE_BIN=/x"});
+  ASSERT_TRUE(environment.has_value()) << environment.error().message();
+  in.overrides = *environment;
+  in.overrides.push_back(*override_from_argument("meta.sync=3 s"));
+  const auto loaded = load(in);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  EXPECT_EQ(loaded->config.meta.sync, std::chrono::seconds(3));
+  EXPECT_EQ(loaded->config.meta.session_lease, std::chrono::seconds(8));
+  EXPECT_EQ(loaded->config.defaults.strip_count, 2U);
+  EXPECT_EQ(loaded->config.log.file, "/etc/spate/a");
+  EXPECT_EQ(loaded->origins.at("meta.sync"), "command line");
+  EXPECT_EQ(loaded->origins.at("meta.session_lease"), "environment SPATE_META_SESSION_LEASE");
+}
+
+TEST(Load, AWrongOverrideIsNamedByItsOrigin) {
+  EXPECT_THAT(overrides_from_environment({"SPATE_META_SINC=1"}).error().context(),
+              HasSubstr("environment SPATE_META_SINC: unknown key \"meta.sinc\" (did you mean \"sync\"?)"));
+  EXPECT_THAT(overrides_from_environment({"SPATE_SERVERS_ID=1"}).error().context(), HasSubstr("in the file only"));
+  EXPECT_THAT(override_from_argument("mata.sync=1").error().context(), HasSubstr("did you mean \"meta\"?"));
+  EXPECT_THAT(override_from_argument("meta.sync").error().context(), HasSubstr("is not section.key=value"));
+  Input in = input(kGood);
+  in.overrides.push_back(*override_from_argument("defaults.strip_count=many"));
+  EXPECT_THAT(load(in).error().context(), HasSubstr("command line: defaults.strip_count: \"many\" is not allowed"));
+}
+
+TEST(CheckUrl, AcceptsAddressesAndNothingElse) {
+  for (const char* good : {"tcp://127.0.0.1:7400", "tcp://node-1.example:65535", "tcp://[::1]:1", "shm://a.b_c-1",
+                           "ofi+verbs://10.0.0.1:7400", "sim://12"}) {
+    EXPECT_TRUE(check_url(good).has_value()) << good;
+  }
+  for (const char* bad : {"",           "tcp",        "tcp:/a:1",    "://a:1",        "tcp://",     "tcp://a",
+                          "tcp://a:",   "tcp://:1",   "tcp://a:0",   "tcp://a:65536", "tcp://a:1x", "tcp://a b:1",
+                          "tcp://a:-1", "tcp://[]:1", "tcp://::1:1", "shm://",        "shm://a/b",  "ofi+://a:1",
+                          "ofi://a:1",  "sim://x",    "http://a:1",  "TCP://a:1"}) {
+    EXPECT_EQ(check_url(bad).code(), Errc::kBadAddress) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace spate::config

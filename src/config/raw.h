@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A config file as sections of keys with line numbers: all that the other files here see of TOML.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace spate::config {
+
+constexpr std::size_t kMaxFileBytes = 4ULL << 20U;
+
+struct RawValue {
+  enum class Kind : std::uint8_t { kText, kInteger, kBoolean, kList, kOther };
+  Kind kind = Kind::kOther;
+  std::string text;            // kText; of kOther: what it is ("a date")
+  std::int64_t integer = 0;    // kInteger
+  bool boolean = false;        // kBoolean
+  std::vector<RawValue> list;  // kList
+};
+
+struct RawKey {
+  std::string name;
+  RawValue value;
+  std::uint32_t line = 0;  // from 1
+};
+
+/// [name], or one of [[name]]; keys outside of any section are in a section without name.
+struct RawSection {
+  std::string name;
+  bool repeated = false;
+  std::uint32_t line = 0;
+  std::vector<RawKey> keys;
+};
+
+/// In the order of lines. kInvalidArgument with "file:line: ..." when `text` is not TOML, is longer than kMaxFileBytes
+/// or nests sections. Never throws, whatever the bytes are.
+Result<std::vector<RawSection>> read_toml(std::string_view text, std::string_view file_name);
+
+}  // namespace spate::config
