@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cursor: the pieces of a description, one after the other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "datatype/description.h"
+
+namespace spate::datatype {
+
+/// A contiguous run of the file: `size` bytes at `offset` in the file are bytes [stream, stream + size) of the stream.
+struct Piece {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint64_t stream = 0;
+  std::uint64_t end() const { return offset + size; }
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+/// Walks a description in stream order and merges neighbours: consecutive pieces never touch. Holds no memory beyond
+/// itself, whatever the description's size; each step is O(levels). The description outlives the cursor. Copyable: a
+/// copy is a bookmark. One thread at a time.
+class Cursor {
+ public:
+  explicit Cursor(const Description& description);
+
+  bool done() const { return piece_.size == 0; }
+  /// The current piece; only while !done().
+  const Piece& piece() const { return piece_; }
+  void next();
+  /// next(), and passes over pieces ahead that lie wholly within [from, to) of the file, as far as that takes no walk:
+  /// it may stop at such a piece all the same. O(levels), however many blocks it passes; O(pieces passed) in a list.
+  void next_outside(std::uint64_t from, std::uint64_t to);
+  /// Goes to the piece that holds byte `stream` of the stream (the piece then begins there); done when there is none.
+  /// O(levels); O(pieces) in a list.
+  void seek(std::uint64_t stream);
+
+ private:
+  void load();
+  void load_raw();
+  void step_raw();
+  void end();
+  void seek_list(std::uint64_t stream);
+  void seek_block(std::uint64_t block);
+  void place_block();
+  void skip_blocks(std::uint64_t from, std::uint64_t to);
+
+  const Description* description_;
+  Piece piece_;
+  Piece raw_;  // the block ahead, cut to the window, not yet merged; size 0 at the end
+  // The block ahead: in a list its index, else one index a level; where it begins in the file and in the stream (a
+  // pattern's own stream, before it is cut to a window); its size.
+  std::size_t list_index_ = 0;
+  std::array<std::uint64_t, kMaxLevels> index_{};
+  std::uint64_t block_offset_ = 0;
+  std::uint64_t block_stream_ = 0;
+  std::uint64_t block_size_ = 0;
+  std::array<std::uint64_t, kMaxLevels> span_{};    // a level: from first to last byte of what it repeats
+  std::array<std::uint64_t, kMaxLevels> stream_{};  // a level: stream bytes of what it repeats
+};
+
+}  // namespace spate::datatype

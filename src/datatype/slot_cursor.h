@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlotCursor: the part of a description that one slot holds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "datatype/cursor.h"
+#include "dist/distribution.h"
+
+namespace spate::datatype {
+
+/// A run of one slot: bytes [physical, physical + size) of its datafile are bytes [stream, stream + size) of the stream.
+struct SlotPiece {
+  std::uint64_t physical = 0;
+  std::uint64_t size = 0;
+  std::uint64_t stream = 0;
+  friend bool operator==(const SlotPiece&, const SlotPiece&) = default;
+};
+
+/// What one batch may hold.
+struct BatchLimits {
+  std::uint64_t max_bytes = ~0ULL;  // >= 1
+  std::size_t max_pieces = 1024;    // >= 1
+};
+
+/// The intersection of a description and a slot, in stream order: the paper's I/O stream (PVFS sec. 3.2), which is all
+/// that client and server move between them, without a header per piece. Byte i of it is the same byte on both sides,
+/// however each cuts its batches: the client asks for pieces with their place in its memory, the server for extents.
+///
+/// Lazy: memory is the batch, time is the pieces of this slot; a contiguous request is one extent of the datafile,
+/// found in O(1), however many strips it spans, and strided or ordered list requests leap over what lies elsewhere.
+/// One batch never looks at more than kMaxStepsPerBatch pieces, this slot's or not, so that no request stalls a server's
+/// loop: a batch may be smaller than its limits, and, when what it looked at lies elsewhere, empty before the end. The
+/// loop is
+///   while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
+/// Description and distribution outlive the cursor. One thread at a time; a copy is a bookmark.
+class SlotCursor {
+ public:
+  static constexpr std::size_t kMaxStepsPerBatch = 65536;
+
+  SlotCursor(const Description& description, const Distribution& distribution, std::uint32_t slot);
+
+  /// Nothing is left. (False does not promise that something is: see above.)
+  bool done() const { return cursor_.done(); }
+  /// Bytes of the slot's stream that the batches so far held.
+  std::uint64_t slot_offset() const { return slot_offset_; }
+
+  /// For a server: the next physical extents, neighbours in the datafile merged. Replaces `out`; returns its bytes.
+  std::uint64_t next_extents(const BatchLimits& limits, std::vector<Extent>& out);
+  /// For a client: the same bytes as pieces with their stream offset; merged where both sides are neighbours. Both calls
+  /// may be mixed. Replaces `out`; returns its bytes.
+  std::uint64_t next_batch(const BatchLimits& limits, std::vector<SlotPiece>& out);
+
+ private:
+  struct Run {  // of the slot: bytes [begin, end) of the file lie at `physical`; [gap, begin) holds none of the slot's
+    std::uint64_t gap = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t physical = 0;
+  };
+  /// Calls accept(next run of the slot) for at most max_bytes, until it declines one. Returns the bytes accepted.
+  template <typename Accept>
+  std::uint64_t walk(std::uint64_t max_bytes, bool across_strips, const Accept& accept);
+  bool settle();
+  void settle_within(std::size_t steps);
+  void find_run(std::uint64_t logical);
+  SlotPiece peek(std::uint64_t max_bytes, bool across_strips) const;
+  void advance(const SlotPiece& taken);
+
+  const Distribution* distribution_;
+  std::uint32_t slot_;
+  Cursor cursor_;
+  std::uint64_t position_ = 0;  // in the file, in or at the end of the cursor's piece
+  std::uint64_t slot_offset_ = 0;
+  Run run_;
+};
+
+}  // namespace spate::datatype
