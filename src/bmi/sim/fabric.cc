@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time and packets; connections are in fabric_connect.cc, faults in fabric_faults.cc.
+#include "bmi/sim/fabric.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/checksum.h"
+#include "bmi/sim/sim_module.h"
+
+namespace spate::bmi::sim {
+namespace {
+
+constexpr std::uint64_t kHeaderBytes = 64;  // guess: what headers cost on a wire
+
+Result<std::size_t> pread_file(std::uint32_t /*node*/, int fd, std::uint64_t offset, MutableByteView out) {
+  ssize_t n = 0;
+  do {
+    n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) return errno_error(errno, "pread");
+  return static_cast<std::size_t>(n);
+}
+
+}  // namespace
+
+StreamKey stream_of(const Packet& packet) {
+  if (packet.kind == Packet::Kind::kUnexpected) return {0, 0};
+  if (packet.kind == Packet::Kind::kCredit) return {3, 0};
+  return {static_cast<std::uint8_t>(packet.message_class == MessageClass::kControl ? 1 : 2), packet.tag.value};
+}
+
+Fabric::Fabric(ManualClock& clock, Random& random, FabricOptions options)
+    : clock_(clock), random_(random), options_(options), file_reader_(pread_file) {
+  SPATE_CHECK(options_.chunk_bytes >= 1 && options_.window >= 1);
+}
+
+Fabric::~Fabric() { SPATE_CHECK(endpoints_.empty()); }
+
+std::unique_ptr<Module> Fabric::attach(std::uint32_t node, std::uint32_t path) {
+  return std::make_unique<SimModule>(*this, Place{node, path});
+}
+
+bool Fabric::deliver_next() {
+  if (events_.empty()) return false;
+  const MonoTime when = events_.next_time();
+  if (when > clock_.now()) clock_.set(when);
+  EventQueue::Action action = events_.take();
+  action();
+  return true;
+}
+
+void Fabric::run_until(MonoTime when) {
+  while (!events_.empty() && events_.next_time() <= when) deliver_next();
+  if (when > clock_.now()) clock_.set(when);
+}
+
+void Fabric::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
+  const std::array<std::uint64_t, 4> words{what, a, b, static_cast<std::uint64_t>(clock_.now().since_start.count())};
+  std::array<std::byte, sizeof words> raw{};
+  std::memcpy(raw.data(), words.data(), sizeof words);
+  digest_ = hash64(raw, digest_);
+}
+
+Result<std::size_t> Fabric::read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
+  return file_reader_(node, fd, offset, out);
+}
+
+bool Fabric::blocked(Place from, Place to) const {
+  return cut_.contains({from.node, to.node}) || (from.node != to.node && (stalled_.contains(from.path)));
+}
+
+Duration Fabric::delay(Place from, Place to) {
+  const auto it = links_.find(pair_of(from.node, to.node));
+  const LinkOptions& link = it == links_.end() ? options_.link : it->second;
+  Duration total = link.latency;
+  if (link.jitter.count() > 0) total += Duration(random_.below(static_cast<std::uint64_t>(link.jitter.count()) + 1));
+  if (link.slow_per_mille > 0 && random_.chance(link.slow_per_mille, 1000)) {
+    total += Duration(random_.below(static_cast<std::uint64_t>(link.slow.count()) + 1));
+  }
+  return total;
+}
+
+Duration Fabric::wire_time(Place place, std::uint64_t bytes) const {
+  const auto it = nic_options_.find(place.node);
+  const std::uint64_t speed = it == nic_options_.end() ? options_.nic.bytes_per_second : it->second.bytes_per_second;
+  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(speed)));
+}
+
+void Fabric::travel(Place from, Place to, MonoTime departs, EventQueue::Action arrive) {
+  auto event = [this, from, to, action = std::move(arrive)]() mutable {
+    if (blocked(from, to)) {
+      held_.push_back({from, to, std::move(action)});
+    } else {
+      action();
+    }
+  };
+  events_.at(departs + delay(from, to), std::move(event));
+}
+
+void Fabric::send(ConnectionEnd end, Packet packet) {
+  End* sender = open_end(end);
+  if (sender == nullptr) return;
+  const Place from = sender->place;
+  const Place to = find(end)->ends[1 - end.side].place;
+  const std::size_t nic_class = packet.message_class == MessageClass::kBulk ? 1 : 0;
+  const std::uint64_t size = packet.payload.size() + kHeaderBytes;
+  MonoTime& sending_until = nics_[from].sending_until.at(nic_class);
+  sending_until = std::max(clock_.now(), sending_until) + wire_time(from, size);
+  if (packet.token != 0) events_.at(sending_until, [this, end, token = packet.token] { packet_left(end, token); });
+  Stream& stream = sender->outgoing[stream_of(packet)];
+  const PacketName name{end, stream_of(packet), stream.first + stream.queue.size(), size, nic_class};
+  stream.queue.push_back({std::move(packet), false});
+  travel(from, to, sending_until, [this, name] { packet_arrived(name); });
+}
+
+void Fabric::packet_left(ConnectionEnd sender, std::uint64_t token) {
+  if (const End* end = open_end(sender)) end->endpoint->left(sender, token);
+}
+
+// The first byte is here; the receiving interface takes the packet in when it has taken those before it.
+void Fabric::packet_arrived(const PacketName& name) {
+  Connection* connection = find(name.sender);
+  if (connection == nullptr) return;
+  const Place place = connection->ends[1 - name.sender.side].place;
+  const Duration time = wire_time(place, name.size);
+  MonoTime& until = nics_[place].receiving_until.at(name.nic_class);
+  // It came in while the sender was still sending, so an idle interface adds nothing.
+  const MonoTime began{clock_.now().since_start - time};
+  until = std::max(clock_.now(), std::max(until, began) + time);
+  if (until <= clock_.now()) {
+    packet_ready(name);
+  } else {
+    events_.at(until, [this, name] { packet_ready(name); });
+  }
+}
+
+void Fabric::packet_ready(const PacketName& name) {
+  Connection* connection = find(name.sender);
+  if (connection == nullptr) return;
+  Stream& stream = connection->ends[name.sender.side].outgoing.at(name.stream);
+  stream.queue.at(name.number - stream.first).arrived = true;
+  // Each delivery may end the connection: look it up anew.
+  while ((connection = find(name.sender)) != nullptr) {
+    auto& outgoing = connection->ends[name.sender.side].outgoing;
+    const auto it = outgoing.find(name.stream);
+    if (it == outgoing.end() || !it->second.queue.front().arrived) return;
+    Packet packet = std::move(it->second.queue.front().packet);
+    it->second.queue.pop_front();
+    it->second.first += 1;
+    if (it->second.queue.empty()) outgoing.erase(it);
+    deliver(name.sender.other(), std::move(packet));
+  }
+}
+
+void Fabric::deliver(ConnectionEnd receiver, Packet packet) {
+  End& end = find(receiver)->ends[receiver.side];
+  if (!end.open) {
+    // The machine was restarted and knows nothing of this connection: it says so.
+    if (end.vanished && endpoints_.contains(end.place)) tell_lost(receiver.other());
+    return;
+  }
+  statistics_.packets += 1;
+  statistics_.bytes += packet.payload.size();
+  note(static_cast<std::uint64_t>(packet.kind), receiver.connection * 2 + receiver.side,
+       hash64(packet.payload, packet.tag.value));
+  if (!end.established) establish(receiver);
+  const bool data = packet.kind == Packet::Kind::kData;
+  const std::uint64_t transfer = packet.transfer;
+  if (End* open = open_end(receiver)) open->endpoint->received(receiver, std::move(packet));
+  if (!data) return;
+  if (const End* sender = open_end(receiver.other())) sender->endpoint->delivered(receiver.other(), transfer);
+}
+
+}  // namespace spate::bmi::sim

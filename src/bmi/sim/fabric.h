@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fabric: the network of one simulated world. Carries packets between endpoints in virtual time, and breaks on order.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "bmi/module.h"
+#include "bmi/sim/events.h"
+#include "bmi/sim/packet.h"
+
+namespace spate::bmi::sim {
+
+/// The way between two nodes, in both directions.
+struct LinkOptions {
+  Duration latency = std::chrono::microseconds(20);
+  /// Added to each packet, uniform in [0, jitter]: what lets streams overtake each other.
+  Duration jitter{0};
+  /// Of 1000 packets so many are held back for up to `slow` more.
+  std::uint32_t slow_per_mille = 0;
+  Duration slow = std::chrono::milliseconds(20);
+};
+
+/// A node's interface; each direction and each message class queues by itself (control is never behind bulk).
+struct NicOptions {
+  std::uint64_t bytes_per_second = 12'500'000'000;  // 100 Gb/s; >= 1
+};
+
+struct FabricOptions {
+  LinkOptions link;
+  NicOptions nic;
+  /// Large messages travel in packets of this size, at most `window` of one message at a time. Both >= 1.
+  std::uint64_t chunk_bytes = 128 * 1024;
+  std::uint32_t window = 8;
+  /// Of 1000 operations that could complete at their post so many do; the others complete later.
+  std::uint32_t immediate_per_mille = 500;
+  /// Of 1000 cancels of a receive that is being filled so many drop the connection (as a real network may have to).
+  std::uint32_t cancel_drops_per_mille = 0;
+};
+
+/// How a node dies. Process: its kernel closes the connections, peers hear of it after a latency. Machine: nobody is
+/// told; peers learn by their own deadlines, or when they send to the node after its restart.
+enum class Death : std::uint8_t { kProcess, kMachine };
+
+struct FabricStatistics {
+  std::uint64_t packets = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t connections = 0;       // made
+  std::uint64_t losses = 0;            // connection ends that heard of a loss
+  std::uint64_t ready_dropped = 0;     // receiver_ready messages without a receive
+  std::uint64_t violations = 0;        // connections ended because the peer broke the protocol
+};
+
+/// What stands at the end of a connection. Called by the fabric from its events only, never from within a call into it
+/// (but for kill_node).
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+  virtual bool listening() const = 0;
+  /// Its process has died: every connection is gone, and nothing more can be done with the fabric.
+  virtual void killed() = 0;
+  /// A connection is being made to this one. What is said to the other side.
+  virtual Hello accept(ConnectionEnd end, const Hello& from) = 0;
+  virtual void connected(ConnectionEnd end, const Hello& from) = 0;
+  virtual void connect_failed(ConnectionEnd end) = 0;
+  virtual void lost(ConnectionEnd end) = 0;
+  virtual void received(ConnectionEnd end, Packet packet) = 0;
+  /// The last byte of the packet with this token has left the interface.
+  virtual void left(ConnectionEnd end, std::uint64_t token) = 0;
+  /// A data packet of `transfer` has reached the other side.
+  virtual void delivered(ConnectionEnd end, std::uint64_t transfer) = 0;
+  /// What it asked for by Fabric::poke().
+  virtual void poked() = 0;
+};
+
+/// One thread. Lives longer than every module attached to it. Every choice is drawn from `random` and nothing depends on
+/// addresses: the same seed and the same calls give the same run, to the byte (digest() says so).
+///
+/// Time passes only in deliver_next() and run_until(). What a test does between them happens at one instant.
+class Fabric {
+ public:
+  /// Reads a file segment: at most out.size() bytes of `fd` at `offset`, as seen on `node`. 0: the end of the file.
+  using FileReader = std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
+
+  Fabric(ManualClock& clock, Random& random, FabricOptions options = {});
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  ~Fabric();
+
+  /// The module of a process on `node`: "sim://<node>", or "sim<path + 1>://<node>". The place must be free: never
+  /// used, or its module killed or destroyed. Destroying a module ends its process's part as Death::kProcess does.
+  std::unique_ptr<Module> attach(std::uint32_t node, std::uint32_t path = 0);
+
+  // Time.
+  /// never() when nothing will happen by itself.
+  MonoTime next_event_time() const { return events_.next_time(); }
+  /// Sets the clock to the next event and runs it. False: there is none.
+  bool deliver_next();
+  /// Runs all events up to `when` and sets the clock to it.
+  void run_until(MonoTime when);
+  /// Runs `action` at `when`: a fault on order. Its own events count as any other.
+  void at(MonoTime when, UniqueFunction<void()> action) { events_.at(when, std::move(action)); }
+
+  // Faults, effective at once.
+  /// Ends the processes on `node`, on all its paths: their operations complete with kConnectionLost, later posts fail
+  /// with it, nothing leaves any more. No effect on a dead node.
+  void kill_node(std::uint32_t node, Death death = Death::kProcess);
+  /// Breaks every connection between two nodes, on any path; both sides hear of it, each after a delay of its own.
+  void drop_connection(std::uint32_t a, std::uint32_t b);
+  /// Nothing passes from one node to another; what was sent waits. Existing connections survive, new ones time out.
+  void partition(std::uint32_t a, std::uint32_t b, bool on);
+  void partition_one_way(std::uint32_t from, std::uint32_t to, bool on);
+  /// The same for a whole network.
+  void stall(std::uint32_t path, bool on);
+  void set_link(std::uint32_t a, std::uint32_t b, const LinkOptions& options) { links_[pair_of(a, b)] = options; }
+  void set_nic(std::uint32_t node, const NicOptions& options) { nic_options_[node] = options; }
+  /// Default: pread. A simulated store lends its own numbers for descriptors through this.
+  void set_file_reader(FileReader reader) { file_reader_ = std::move(reader); }
+
+  const FabricStatistics& statistics() const { return statistics_; }
+  /// Of everything that has happened, with its time.
+  std::uint64_t digest() const { return digest_; }
+
+  // For endpoints.
+  /// Returns the number of this instance, never used again.
+  std::uint64_t enter(Place place, Endpoint& endpoint);
+  void leave(Place place, Endpoint& endpoint);
+  /// Connects from `place`; connected() or connect_failed() follows, at the latest after `timeout`.
+  ConnectionEnd connect(Place from, Place to, const Hello& hello, Duration timeout);
+  /// The other side hears of it after a while; this one hears nothing more.
+  void close(ConnectionEnd end);
+  void send(ConnectionEnd end, Packet packet);
+  /// Calls poked() on the endpoint with this instance number in an event of its own, at this instant.
+  void poke(Place place, std::uint64_t instance);
+  Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
+  Random& random() { return random_; }
+  const FabricOptions& options() const { return options_; }
+  FabricStatistics& mutable_statistics() { return statistics_; }
+
+ private:
+  struct Entered {
+    Endpoint* endpoint;
+    std::uint64_t instance;
+  };
+  struct Stream {
+    struct Entry {
+      Packet packet;
+      bool arrived = false;
+    };
+    std::deque<Entry> queue;
+    std::uint64_t first = 0;  // number of the queue's first packet
+  };
+  struct End {
+    Place place;
+    Endpoint* endpoint = nullptr;  // null: gone
+    bool open = false;
+    bool established = false;
+    bool vanished = false;  // its machine crashed: the other side has not been told
+    Hello hello;
+    std::map<StreamKey, Stream> outgoing;
+  };
+  struct Connection {
+    std::array<End, 2> ends;
+    std::optional<EventQueue::Key> timeout;
+  };
+  struct Nic {
+    std::array<MonoTime, 2> sending_until;    // by class
+    std::array<MonoTime, 2> receiving_until;
+  };
+  struct Held {
+    Place from;
+    Place to;
+    EventQueue::Action arrive;
+  };
+  struct PacketName {
+    ConnectionEnd sender;
+    StreamKey stream;
+    std::uint64_t number;
+    std::uint64_t size;
+    std::size_t nic_class;
+  };
+
+  static std::pair<std::uint32_t, std::uint32_t> pair_of(std::uint32_t a, std::uint32_t b) {
+    return a < b ? std::pair{a, b} : std::pair{b, a};
+  }
+  Connection* find(ConnectionEnd end);
+  End* open_end(ConnectionEnd end);
+  Endpoint* listener_at(Place place) const;
+  bool blocked(Place from, Place to) const;
+  Duration delay(Place from, Place to);
+  Duration wire_time(Place place, std::uint64_t bytes) const;
+  void travel(Place from, Place to, MonoTime departs, EventQueue::Action arrive);
+  void release_held();
+  void connect_arrived(ConnectionEnd connector);
+  void connect_answered(ConnectionEnd connector, bool accepted);
+  void establish(ConnectionEnd connector);
+  void connect_timed_out(ConnectionEnd connector);
+  void packet_left(ConnectionEnd sender, std::uint64_t token);
+  void packet_arrived(const PacketName& name);
+  void packet_ready(const PacketName& name);
+  void deliver(ConnectionEnd receiver, Packet packet);
+  void tell_lost(ConnectionEnd end);
+  void lose(ConnectionEnd end);
+  void erase_if_closed(std::uint64_t connection);
+  void close_all(Endpoint& endpoint, Death death);
+  void note(std::uint64_t what, std::uint64_t a, std::uint64_t b);
+
+  ManualClock& clock_;
+  Random& random_;
+  FabricOptions options_;
+  EventQueue events_;
+  std::map<Place, Entered> endpoints_;
+  std::map<std::uint64_t, Connection> connections_;
+  std::map<Place, Nic> nics_;
+  std::map<std::uint32_t, NicOptions> nic_options_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, LinkOptions> links_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> cut_;  // ordered pairs (from, to)
+  std::set<std::uint32_t> stalled_;
+  std::vector<Held> held_;
+  FileReader file_reader_;
+  std::uint64_t next_connection_ = 0;
+  std::uint64_t next_instance_ = 0;
+  FabricStatistics statistics_;
+  std::uint64_t digest_ = 0;
+};
+
+}  // namespace spate::bmi::sim

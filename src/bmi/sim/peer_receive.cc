@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bmi/sim/peer.h"
+
+namespace spate::bmi::sim {
+namespace {
+
+void scatter(const std::vector<Segment>& segments, std::uint64_t offset, ByteView data) {
+  for (const Segment& segment : segments) {
+    if (data.empty()) return;
+    if (offset >= segment.size) {
+      offset -= segment.size;
+      continue;
+    }
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(segment.size - offset, data.size()));
+    std::memcpy(segment.memory + offset, data.data(), n);
+    data = data.subspan(n);
+    offset = 0;
+  }
+}
+
+}  // namespace
+
+Result<PostResult> Peer::post_recv(const Post& post) {
+  if (!outbound() && !connected_) return Errc::kConnectionLost;
+  Receive receive;
+  receive.order = ++next_order_;
+  receive.key = {post.message_class, post.tag};
+  receive.segments.assign(post.segments.begin(), post.segments.end());
+  receive.size = post.size;
+  receives_.emplace(post.op, std::move(receive));
+  connect_if_idle();
+  const std::size_t reported = host_.outbox.size();
+  match(post.op);
+  const bool done = host_.outbox.size() > reported && host_.outbox.back().status == Errc::kOk;
+  if (!done || !host_.fabric.random().chance(host_.fabric.options().immediate_per_mille, 1000)) return PostResult{};
+  const std::uint64_t size = host_.outbox.back().actual_size;
+  host_.outbox.pop_back();
+  return PostResult{true, size};
+}
+
+// Gives a receive the first message that waits for one, or puts it into the queue.
+void Peer::match(OpId op) {
+  Receive& receive = receives_.at(op);
+  const MatchKey key = receive.key;
+  const auto it = arrivals_.find(key);
+  if (it == arrivals_.end()) {
+    receive.transfer = 0;
+    posted_[key].emplace(receive.order, op);
+    return;
+  }
+  const Arrival arrival = std::move(it->second.front());
+  it->second.pop_front();
+  if (it->second.empty()) arrivals_.erase(it);
+  if (arrival.announced) {
+    accept_announced(op, arrival.transfer, arrival.size);
+    release(pool_of(key.first, kAnnounceControlPool), 1);
+  } else {
+    take_whole(op, arrival.payload);
+    release(pool_of(key.first, kEagerControlPool), arrival.payload.size() + kMessageCharge);
+  }
+}
+
+OpId Peer::first_waiting(MatchKey key) const {
+  const auto it = posted_.find(key);
+  return it == posted_.end() ? OpId{} : it->second.begin()->second;
+}
+
+void Peer::complete_receive(OpId op, Errc status, std::uint64_t size) {
+  const auto it = receives_.find(op);
+  const auto queue = posted_.find(it->second.key);
+  if (queue != posted_.end()) {
+    queue->second.erase(it->second.order);
+    if (queue->second.empty()) posted_.erase(queue);
+  }
+  receives_.erase(it);
+  host_.outbox.push_back({op, status, status == Errc::kOk ? size : 0});
+}
+
+void Peer::take_whole(OpId op, ByteView payload) {
+  const Receive& receive = receives_.at(op);
+  const bool fits = payload.size() <= receive.size;
+  if (fits) scatter(receive.segments, 0, payload);
+  complete_receive(op, fits ? Errc::kOk : Errc::kMessageTooBig, payload.size());
+}
+
+void Peer::accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size) {
+  Receive& receive = receives_.at(op);
+  const MatchKey key = receive.key;
+  Packet answer;
+  std::tie(answer.message_class, answer.tag) = key;
+  answer.transfer = transfer;
+  if (size > receive.size) {
+    answer.kind = Packet::Kind::kRefuse;
+    complete_receive(op, Errc::kMessageTooBig, 0);
+  } else {
+    answer.kind = Packet::Kind::kClear;
+    receive.transfer = transfer;
+    const auto queue = posted_.find(key);
+    if (queue != posted_.end()) {
+      queue->second.erase(receive.order);
+      if (queue->second.empty()) posted_.erase(queue);
+    }
+    incoming_.emplace(transfer, Incoming{op, key, size, 0});
+  }
+  transmit(std::move(answer));
+}
+
+void Peer::cancel_receive(OpId op) {
+  const Receive& receive = receives_.at(op);
+  const bool filling = receive.transfer != 0;
+  if (filling) incoming_.at(receive.transfer).op = OpId{};  // what still comes is dropped
+  complete_receive(op, Errc::kCancelled, 0);
+  if (filling && host_.fabric.random().chance(host_.fabric.options().cancel_drops_per_mille, 1000)) drop(Errc::kConnectionLost);
+}
+
+void Peer::on_unexpected(Packet& packet) {
+  const std::uint64_t charge = packet.payload.size() + kMessageCharge;
+  if (packet.payload.size() > host_.options->max_unexpected_bytes || !receive_credit_[kUnexpectedPool].hold(charge)) {
+    return violation();
+  }
+  host_.sink->unexpected(id_, address_, packet.tag, Buffer::copy_of(packet.payload), charge);
+}
+
+void Peer::on_eager(Packet& packet) {
+  const MatchKey key{packet.message_class, packet.tag};
+  const Pool pool = pool_of(packet.message_class, kEagerControlPool);
+  const std::uint64_t charge = packet.payload.size() + kMessageCharge;
+  if (!packet.ready && !receive_credit_.at(pool).hold(charge)) return violation();
+  const OpId op = first_waiting(key);
+  if (op) {
+    take_whole(op, packet.payload);
+    if (!packet.ready) release(pool, charge);
+    return;
+  }
+  if (packet.ready) {
+    host_.fabric.mutable_statistics().ready_dropped += 1;
+    return;
+  }
+  const std::uint64_t size = packet.payload.size();
+  arrivals_[key].push_back({false, std::move(packet.payload), 0, size});
+}
+
+void Peer::on_announce(const Packet& packet) {
+  const Pool pool = pool_of(packet.message_class, kAnnounceControlPool);
+  const MatchKey key{packet.message_class, packet.tag};
+  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
+  if (!receive_credit_.at(pool).hold(1)) return violation();
+  if (const OpId op = first_waiting(key)) {
+    accept_announced(op, packet.transfer, packet.size);
+    release(pool, 1);
+    return;
+  }
+  arrivals_[key].push_back({true, {}, packet.transfer, packet.size});
+}
+
+void Peer::on_ready(const Packet& packet) {
+  const MatchKey key{packet.message_class, packet.tag};
+  if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
+  // Nothing is buffered, but each costs an entry until its data have come: no more of them than announcements.
+  if (incoming_.size() >= 2 * receive_credit_[kAnnounceControlPool].limit + receives_.size()) return violation();
+  OpId op = first_waiting(key);
+  if (!op) host_.fabric.mutable_statistics().ready_dropped += 1;
+  if (op && packet.size > receives_.at(op).size) {
+    complete_receive(op, Errc::kMessageTooBig, 0);
+    op = OpId{};
+  }
+  if (op) {
+    Receive& receive = receives_.at(op);
+    receive.transfer = packet.transfer;
+    OpQueue& queue = posted_.at(key);
+    queue.erase(receive.order);
+    if (queue.empty()) posted_.erase(key);
+  }
+  incoming_.emplace(packet.transfer, Incoming{op, key, packet.size, 0});
+}
+
+void Peer::on_data(const Packet& packet) {
+  const auto it = incoming_.find(packet.transfer);
+  if (it == incoming_.end()) return violation();
+  Incoming& incoming = it->second;
+  const std::uint64_t size = packet.payload.size();
+  if (packet.offset != incoming.received || size == 0 || size > incoming.size - incoming.received) return violation();
+  incoming.received += size;
+  if (incoming.op) scatter(receives_.at(incoming.op).segments, packet.offset, packet.payload);
+  if (incoming.received < incoming.size) return;
+  const Incoming whole = incoming;
+  incoming_.erase(it);
+  if (whole.op) complete_receive(whole.op, Errc::kOk, whole.size);
+}
+
+// The receive that was promised the message goes back to its old turn.
+void Peer::on_withdraw(const Packet& packet) {
+  const MatchKey key{packet.message_class, packet.tag};
+  if (const auto it = incoming_.find(packet.transfer); it != incoming_.end()) {
+    if (it->second.received != 0 || it->second.key != key) return violation();
+    const OpId op = it->second.op;
+    incoming_.erase(it);
+    if (op) match(op);
+    return;
+  }
+  const auto it = arrivals_.find(key);
+  if (it == arrivals_.end()) return;  // refused before
+  const auto same = [&](const Arrival& a) { return a.announced && a.transfer == packet.transfer; };
+  const auto found = std::find_if(it->second.begin(), it->second.end(), same);
+  if (found == it->second.end()) return;
+  it->second.erase(found);
+  if (it->second.empty()) arrivals_.erase(it);
+  release(pool_of(packet.message_class, kAnnounceControlPool), 1);
+}
+
+}  // namespace spate::bmi::sim

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bmi/sim/peer.h"
+
+namespace spate::bmi::sim {
+
+Result<PostResult> Peer::post_send(const Post& post, bool unexpected) {
+  if (!outbound() && !connected_) return Errc::kConnectionLost;
+  Send send;
+  send.order = ++next_order_;
+  send.lane = unexpected ? kUnexpectedLane : post.message_class == MessageClass::kControl ? kControlLane : kBulkLane;
+  send.key = {unexpected ? MessageClass::kControl : post.message_class, post.tag};
+  send.ready = post.receiver_ready && !unexpected;
+  send.segments.assign(post.segments.begin(), post.segments.end());
+  send.size = post.size;
+  const Lane lane = send.lane;
+  waiting_.at(lane).emplace(send.order, post.op);
+  sends_.emplace(post.op, std::move(send));
+  connect_if_idle();
+  pump(lane);
+  const auto it = sends_.find(post.op);
+  const bool copied = it != sends_.end() && it->second.stage == Send::Stage::kLeaving;
+  if (!copied || !host_.fabric.random().chance(host_.fabric.options().immediate_per_mille, 1000)) return PostResult{};
+  sends_.erase(it);  // left() will find it gone
+  return PostResult{true, post.size};
+}
+
+// First come, first served within a lane: a message that lacks room holds back those behind it.
+void Peer::pump(Lane lane) {
+  OpQueue& queue = waiting_.at(lane);
+  while (connected_ && !queue.empty()) {
+    const auto [order, op] = *queue.begin();
+    if (!launch(op, sends_.at(op))) return;
+    queue.erase(order);
+  }
+}
+
+bool Peer::launch(OpId op, Send& send) {
+  const std::uint64_t charge = send.size + kMessageCharge;
+  if (send.lane == kUnexpectedLane) {
+    SendCredit& credit = send_credit_[kUnexpectedPool];
+    if (charge > credit.largest) {  // its own limit is lower than ours
+      host_.outbox.push_back({op, Errc::kMessageTooBig, 0});
+      sends_.erase(op);
+      return true;
+    }
+    if (!credit.take(charge)) return false;
+    if (!launch_whole(op, send, Packet::Kind::kUnexpected)) credit.give(charge);
+    return true;
+  }
+  SendCredit& credit = send_credit_.at(pool_of(send.key.first, kEagerControlPool));
+  if (send.size <= host_.options->eager_limit_bytes && (send.ready || credit.take(charge))) {
+    const bool ready = send.ready;
+    if (!launch_whole(op, send, Packet::Kind::kEager) && !ready) credit.give(charge);
+    return true;
+  }
+  // An eager message without credit is announced like a large one: it must not wait behind other tags' messages.
+  if (!send.ready && !send_credit_.at(pool_of(send.key.first, kAnnounceControlPool)).take(1)) return false;
+  send.transfer = ++next_transfer_;
+  outgoing_.emplace(send.transfer, op);
+  Packet packet;
+  packet.kind = send.ready ? Packet::Kind::kReady : Packet::Kind::kAnnounce;
+  std::tie(packet.message_class, packet.tag) = send.key;
+  packet.transfer = send.transfer;
+  packet.size = send.size;
+  send.stage = Send::Stage::kAnnounced;
+  transmit(std::move(packet));
+  if (send.ready) start_moving(send);
+  return true;
+}
+
+bool Peer::launch_whole(OpId op, Send& send, Packet::Kind kind) {
+  Packet packet;
+  packet.kind = kind;
+  std::tie(packet.message_class, packet.tag) = send.key;
+  packet.ready = send.ready;
+  packet.size = send.size;
+  packet.payload.resize(send.size);
+  packet.token = op.value;
+  send.stage = Send::Stage::kLeaving;
+  if (!gather(send, 0, packet.payload)) {
+    host_.outbox.push_back({op, Errc::kIoError, 0});
+    sends_.erase(op);
+    return false;
+  }
+  transmit(std::move(packet));
+  return true;
+}
+
+void Peer::start_moving(Send& send) {
+  send.stage = Send::Stage::kMoving;
+  move_on(outgoing_.at(send.transfer), send);
+}
+
+// One packet at a time waits for the interface, so that transfers share it in turns.
+void Peer::move_on(OpId op, Send& send) {
+  const FabricOptions& options = host_.fabric.options();
+  if (send.packet_queued || send.offset == send.size || send.under_way >= options.window) return;
+  Packet packet;
+  packet.kind = Packet::Kind::kData;
+  std::tie(packet.message_class, packet.tag) = send.key;
+  packet.transfer = send.transfer;
+  packet.offset = send.offset;
+  packet.payload.resize(std::min(options.chunk_bytes, send.size - send.offset));
+  packet.token = op.value;
+  if (!gather(send, send.offset, packet.payload)) {
+    // The other side was promised these bytes: only the connection's end frees it.
+    host_.outbox.push_back({op, Errc::kIoError, 0});
+    sends_.erase(op);
+    drop(Errc::kConnectionLost);
+    return;
+  }
+  send.offset += packet.payload.size();
+  send.under_way += 1;
+  send.packet_queued = true;
+  transmit(std::move(packet));
+}
+
+void Peer::left(std::uint64_t token) {
+  const auto it = sends_.find(OpId{token});
+  if (it == sends_.end()) return;
+  Send& send = it->second;
+  send.packet_queued = false;
+  if (send.stage == Send::Stage::kMoving && send.offset < send.size) {
+    move_on(it->first, send);
+    return;
+  }
+  host_.outbox.push_back({it->first, Errc::kOk, send.size});
+  outgoing_.erase(send.transfer);
+  sends_.erase(it);
+}
+
+void Peer::delivered(std::uint64_t transfer) {
+  const auto it = outgoing_.find(transfer);
+  if (it == outgoing_.end()) return;
+  Send& send = sends_.at(it->second);
+  send.under_way -= 1;
+  move_on(it->second, send);
+}
+
+void Peer::on_clear(std::uint64_t transfer) {
+  const auto it = outgoing_.find(transfer);
+  if (it == outgoing_.end()) return;  // cancelled meanwhile: the withdrawal is under way
+  Send& send = sends_.at(it->second);
+  if (send.stage != Send::Stage::kAnnounced) return violation();
+  start_moving(send);
+}
+
+void Peer::on_refuse(std::uint64_t transfer) {
+  const auto it = outgoing_.find(transfer);
+  if (it == outgoing_.end()) return;
+  if (sends_.at(it->second).stage != Send::Stage::kAnnounced) return violation();
+  host_.outbox.push_back({it->second, Errc::kMessageTooBig, 0});
+  sends_.erase(it->second);
+  outgoing_.erase(it);
+}
+
+void Peer::cancel_send(OpId op) {
+  Send& send = sends_.at(op);
+  if (send.stage == Send::Stage::kLeaving) return;  // copied: it completes when it has left
+  const bool moving = send.stage == Send::Stage::kMoving;
+  if (send.stage == Send::Stage::kWaiting) waiting_.at(send.lane).erase(send.order);
+  if (send.stage == Send::Stage::kAnnounced) {
+    Packet packet;
+    packet.kind = Packet::Kind::kWithdraw;
+    std::tie(packet.message_class, packet.tag) = send.key;
+    packet.transfer = send.transfer;
+    transmit(std::move(packet));
+  }
+  outgoing_.erase(send.transfer);
+  sends_.erase(op);
+  host_.outbox.push_back({op, Errc::kCancelled, 0});
+  if (moving) drop(Errc::kConnectionLost);  // half a message is out
+}
+
+// Zeros past a file's end.
+bool Peer::gather(const Send& send, std::uint64_t offset, MutableByteView out) {
+  std::uint64_t skip = offset;
+  for (const Segment& segment : send.segments) {
+    if (out.empty()) break;
+    if (skip >= segment.size) {
+      skip -= segment.size;
+      continue;
+    }
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(segment.size - skip, out.size()));
+    if (segment.memory != nullptr) {
+      std::memcpy(out.data(), segment.memory + skip, n);
+    } else {
+      std::size_t got = 0;
+      while (got < n) {
+        const auto read = host_.fabric.read_file(host_.place.node, segment.fd, segment.offset + skip + got, out.subspan(got, n - got));
+        if (!read) return false;
+        if (*read == 0) break;
+        got += *read;
+      }
+      std::fill_n(out.data() + got, n - got, std::byte{0});
+    }
+    out = out.subspan(n);
+    skip = 0;
+  }
+  return true;
+}
+
+}  // namespace spate::bmi::sim

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/sim/raw_peer.h"
+
+#include <utility>
+
+namespace spate::bmi::sim {
+
+RawPeer::RawPeer(Fabric& fabric, Place place) : fabric_(fabric), place_(place), instance_(fabric.enter(place, *this)) {}
+
+RawPeer::~RawPeer() { fabric_.leave(place_, *this); }
+
+void RawPeer::connect(Place to) {
+  Hello hello;
+  hello.instance = instance_;
+  hello.peer = 1;
+  hello.place = place_;
+  hello.limits.fill(std::uint64_t{1} << 40);
+  hello.max_unexpected = std::uint64_t{1} << 40;
+  connected_ = false;
+  failed_ = false;
+  end_ = fabric_.connect(place_, to, hello, std::chrono::seconds(10));
+}
+
+void RawPeer::send_unexpected(Tag tag, ByteView payload) {
+  Packet packet;
+  packet.kind = Packet::Kind::kUnexpected;
+  packet.tag = tag;
+  packet.size = payload.size();
+  packet.payload = to_bytes(payload);
+  send(std::move(packet));
+}
+
+void RawPeer::killed() {
+  connected_ = false;
+  failed_ = true;
+}
+
+Hello RawPeer::accept(ConnectionEnd /*end*/, const Hello& /*from*/) { return {}; }
+
+void RawPeer::connected(ConnectionEnd /*end*/, const Hello& /*from*/) { connected_ = true; }
+
+void RawPeer::connect_failed(ConnectionEnd /*end*/) { failed_ = true; }
+
+void RawPeer::lost(ConnectionEnd /*end*/) {
+  connected_ = false;
+  losses_ += 1;
+}
+
+void RawPeer::received(ConnectionEnd /*end*/, Packet packet) { packets_.push_back(std::move(packet)); }
+
+}  // namespace spate::bmi::sim

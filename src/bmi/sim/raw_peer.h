@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// RawPeer: a process of the simulated world that keeps to no rule.
+#pragma once
+
+#include <deque>
+
+#include "bmi/sim/fabric.h"
+
+namespace spate::bmi::sim {
+
+/// Connects to one listener and sends packets as they are given, whatever credit and limits say. Lives no longer than its
+/// fabric.
+class RawPeer final : private Endpoint {
+ public:
+  /// The place must be free, as for Fabric::attach.
+  RawPeer(Fabric& fabric, Place place);
+  RawPeer(const RawPeer&) = delete;
+  RawPeer& operator=(const RawPeer&) = delete;
+  ~RawPeer() override;
+
+  /// Under way until connected() or failed() is true. Again after a loss: as the same process.
+  void connect(Place to);
+  bool connected() const { return connected_; }
+  bool failed() const { return failed_; }
+  /// How often the other side has ended the connection.
+  std::uint32_t losses() const { return losses_; }
+
+  /// No effect unless connected.
+  void send(Packet packet) { fabric_.send(end_, std::move(packet)); }
+  void send_unexpected(Tag tag, ByteView payload);
+
+  /// What has come back, oldest first.
+  std::deque<Packet>& packets() { return packets_; }
+
+ private:
+  bool listening() const override { return false; }
+  void killed() override;
+  Hello accept(ConnectionEnd end, const Hello& from) override;
+  void connected(ConnectionEnd end, const Hello& from) override;
+  void connect_failed(ConnectionEnd end) override;
+  void lost(ConnectionEnd end) override;
+  void received(ConnectionEnd end, Packet packet) override;
+  void left(ConnectionEnd /*end*/, std::uint64_t /*token*/) override {}
+  void delivered(ConnectionEnd /*end*/, std::uint64_t /*transfer*/) override {}
+  void poked() override {}
+
+  Fabric& fabric_;
+  const Place place_;
+  std::uint64_t instance_ = 0;
+  ConnectionEnd end_;
+  bool connected_ = false;
+  bool failed_ = false;
+  std::uint32_t losses_ = 0;
+  std::deque<Packet> packets_;
+};
+
+}  // namespace spate::bmi::sim

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/sim/sim_module.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bmi/registry.h"
+
+namespace spate::bmi::sim {
+SimModule::SimModule(Fabric& fabric, Place place)
+    : fabric_(fabric), scheme_(url_scheme(url_of(place))), host_{fabric, place, 0, nullptr, nullptr, outbox_} {
+  // From now on: a second process at the same place is refused at once, not when it starts.
+  host_.instance = fabric_.enter(place, *this);
+}
+
+SimModule::~SimModule() { fabric_.leave(host_.place, *this); }
+
+Abilities SimModule::abilities() const {
+  Abilities abilities;
+  abilities.virtual_time = true;
+  return abilities;
+}
+
+Result<void> SimModule::start(Sink& sink, const NetworkOptions& options) {
+  host_.sink = &sink;
+  host_.options = &options;
+  return {};
+}
+
+Result<std::string> SimModule::listen(std::string_view url, ContextId context) {
+  const std::optional<Place> place = parse_url(url);
+  if (!place || *place != host_.place) return Error(Errc::kBadAddress, std::string(url) + " is not " + url_of(host_.place));
+  if (dead_) return Errc::kConnectionLost;
+  if (listening_) return Error(Errc::kExists, std::string(url));
+  listening_ = true;
+  context_ = context;
+  return url_of(host_.place);
+}
+
+Result<PeerId> SimModule::lookup(std::string_view url, Address address) {
+  const std::optional<Place> target = parse_url(url);
+  if (!target || target->path != host_.place.path) return Error(Errc::kBadAddress, std::string(url));
+  const PeerId id{++next_peer_};
+  peers_.emplace(id, std::make_unique<Peer>(host_, id, address, target));
+  return id;
+}
+
+Peer* SimModule::find(PeerId peer) const {
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? nullptr : it->second.get();
+}
+
+Peer* SimModule::at(ConnectionEnd end) const {
+  const auto it = by_end_.find(end);
+  return it == by_end_.end() ? nullptr : it->second;
+}
+
+PeerState SimModule::peer_state(PeerId peer) const {
+  const Peer* known = find(peer);
+  return known == nullptr ? PeerState{} : known->state();
+}
+
+void SimModule::track(Peer& peer, ConnectionEnd before) {
+  const ConnectionEnd now = peer.end();
+  if (now == before) return;
+  if (before.connection != 0) by_end_.erase(before);
+  if (now.connection != 0) by_end_[now] = &peer;
+  if (peer.outbound()) return;
+  std::erase(gone_, peer.id());
+  if (now.connection == 0) gone_.push_back(peer.id());
+}
+
+void SimModule::disconnect(PeerId peer) {
+  Peer* known = find(peer);
+  if (known == nullptr || known->end().connection == 0) return;
+  const ConnectionEnd before = known->end();
+  known->drop(Errc::kConnectionLost);
+  track(*known, before);
+  flush();
+}
+
+Result<PostResult> SimModule::post_send(const Post& post) {
+  Peer* peer = find(post.peer);
+  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  const ConnectionEnd before = peer->end();
+  Result<PostResult> result = peer->post_send(post, false);
+  settle(*peer, before);
+  return result;
+}
+
+Result<PostResult> SimModule::post_send_unexpected(const Post& post) {
+  Peer* peer = find(post.peer);
+  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  const ConnectionEnd before = peer->end();
+  Result<PostResult> result = peer->post_send(post, true);
+  settle(*peer, before);
+  return result;
+}
+
+Result<PostResult> SimModule::post_recv(const Post& post) {
+  Peer* peer = find(post.peer);
+  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  const ConnectionEnd before = peer->end();
+  Result<PostResult> result = peer->post_recv(post);
+  settle(*peer, before);
+  return result;
+}
+
+void SimModule::cancel(PeerId peer, OpId op) {
+  Peer* known = find(peer);
+  if (known == nullptr) return;
+  const ConnectionEnd before = known->end();
+  known->cancel(op);
+  track(*known, before);
+  flush();
+}
+
+void SimModule::consumed(PeerId peer, std::uint64_t charge) {
+  if (Peer* known = find(peer)) known->consumed(charge);
+}
+
+bool SimModule::progress() {
+  const bool any = !outbox_.empty();
+  flush();
+  return any;
+}
+
+// What a post completed must be heard of although no event may ever come to this process again.
+void SimModule::settle(Peer& peer, ConnectionEnd before) {
+  track(peer, before);
+  if (!outbox_.empty()) fabric_.poke(host_.place, host_.instance);
+}
+
+// Upwards only from here (and inbound, unexpected, forgotten): no table is being walked when the core calls back.
+void SimModule::flush() {
+  if (flushing_) return;
+  flushing_ = true;
+  while (!outbox_.empty()) {
+    const std::vector<Outcome> outcomes = std::exchange(outbox_, {});
+    host_.sink->completed(outcomes);
+  }
+  flushing_ = false;
+}
+
+void SimModule::killed() {
+  dead_ = true;
+  listening_ = false;
+  by_end_.clear();
+  for (const auto& [id, peer] : peers_) peer->lose(Errc::kConnectionLost);
+  flush();
+}
+
+Peer& SimModule::inbound_from(const Hello& from) {
+  const auto key = std::pair{from.instance, from.peer};
+  if (const auto it = inbound_.find(key); it != inbound_.end()) return *it->second;
+  const PeerId id{++next_peer_};
+  const Address address = host_.sink->inbound(id, context_);
+  auto peer = std::make_unique<Peer>(host_, id, address, std::nullopt);
+  peer->set_origin(from);
+  Peer& placed = *peers_.emplace(id, std::move(peer)).first->second;
+  inbound_.emplace(key, &placed);
+  return placed;
+}
+
+Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
+  Peer& peer = inbound_from(from);
+  const ConnectionEnd before = peer.end();
+  if (before.connection != 0) peer.drop(Errc::kConnectionLost);  // it lost a connection that we still thought good
+  const Hello answer = peer.hello();
+  peer.connected(end, from);
+  track(peer, before);
+  forget_the_oldest();
+  flush();
+  return answer;
+}
+
+void SimModule::connected(ConnectionEnd end, const Hello& from) {
+  if (Peer* peer = at(end)) {
+    peer->connected(end, from);
+    track(*peer, end);
+  }
+  flush();
+}
+
+void SimModule::connect_failed(ConnectionEnd end) {
+  if (Peer* peer = at(end)) {
+    peer->lose(Errc::kUnreachable);
+    track(*peer, end);
+  }
+  flush();
+}
+
+void SimModule::lost(ConnectionEnd end) {
+  if (Peer* peer = at(end)) {
+    peer->lose(Errc::kConnectionLost);
+    track(*peer, end);
+  }
+  forget_the_oldest();
+  flush();
+}
+
+void SimModule::received(ConnectionEnd end, Packet packet) {
+  if (Peer* peer = at(end)) {
+    peer->received(std::move(packet));
+    track(*peer, end);
+  }
+  forget_the_oldest();
+  flush();
+}
+
+void SimModule::left(ConnectionEnd end, std::uint64_t token) {
+  if (Peer* peer = at(end)) {
+    peer->left(token);
+    track(*peer, end);
+  }
+  flush();
+}
+
+void SimModule::delivered(ConnectionEnd end, std::uint64_t transfer) {
+  if (Peer* peer = at(end)) {
+    peer->delivered(transfer);
+    track(*peer, end);
+  }
+  flush();
+}
+
+void SimModule::forget_the_oldest() {
+  while (gone_.size() > kRemembered) {
+    flush();  // its operations complete before
+    if (gone_.size() <= kRemembered) return;
+    const PeerId id = gone_.front();
+    gone_.pop_front();
+    const auto it = peers_.find(id);
+    const Hello& origin = it->second->origin();
+    inbound_.erase({origin.instance, origin.peer});
+    const Address address = it->second->address();
+    peers_.erase(it);
+    host_.sink->forgotten(id, address);
+  }
+}
+
+}  // namespace spate::bmi::sim

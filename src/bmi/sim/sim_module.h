@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimModule: the module of one process in a simulated world, for one of its networks. Made by Fabric::attach.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bmi/module.h"
+#include "bmi/sim/fabric.h"
+#include "bmi/sim/peer.h"
+
+namespace spate::bmi::sim {
+
+/// One thread. Connects for the first post to a peer; a lost connection is made anew by the next one. A process that
+/// connected to us is remembered after its loss (the last kRemembered of them), so that it comes back under its address.
+class SimModule final : public Module, private Endpoint {
+ public:
+  SimModule(Fabric& fabric, Place place);
+  SimModule(const SimModule&) = delete;
+  SimModule& operator=(const SimModule&) = delete;
+  ~SimModule() override;
+
+  std::string_view scheme() const override { return scheme_; }
+  Abilities abilities() const override;
+  Result<void> start(Sink& sink, const NetworkOptions& options) override;
+  Result<std::string> listen(std::string_view url, ContextId context) override;
+  Result<PeerId> lookup(std::string_view url, Address address) override;
+  PeerState peer_state(PeerId peer) const override;
+  void disconnect(PeerId peer) override;
+  Result<PostResult> post_send(const Post& post) override;
+  Result<PostResult> post_recv(const Post& post) override;
+  Result<PostResult> post_send_unexpected(const Post& post) override;
+  void cancel(PeerId peer, OpId op) override;
+  void consumed(PeerId peer, std::uint64_t charge) override;
+  bool progress() override;
+  int wait_descriptor() const override { return -1; }
+  bool prepare_to_wait() override { return outbox_.empty(); }
+
+ private:
+  static constexpr std::size_t kRemembered = 256;
+
+  bool listening() const override { return listening_; }
+  void killed() override;
+  Hello accept(ConnectionEnd end, const Hello& from) override;
+  void connected(ConnectionEnd end, const Hello& from) override;
+  void connect_failed(ConnectionEnd end) override;
+  void lost(ConnectionEnd end) override;
+  void received(ConnectionEnd end, Packet packet) override;
+  void left(ConnectionEnd end, std::uint64_t token) override;
+  void delivered(ConnectionEnd end, std::uint64_t transfer) override;
+  void poked() override { flush(); }
+
+  Peer* find(PeerId peer) const;
+  Peer* at(ConnectionEnd end) const;
+  Peer& inbound_from(const Hello& from);
+  /// After anything that may have ended or begun the peer's connection: keeps the tables in step.
+  void track(Peer& peer, ConnectionEnd before);
+  /// The same at the end of a post, when what it completed may not be reported yet.
+  void settle(Peer& peer, ConnectionEnd before);
+  void forget_the_oldest();
+  void flush();
+
+  Fabric& fabric_;
+  const std::string scheme_;
+  std::vector<Outcome> outbox_;
+  Host host_;
+  bool dead_ = false;
+  bool listening_ = false;
+  bool flushing_ = false;
+  ContextId context_;
+  std::uint64_t next_peer_ = 0;
+  std::map<PeerId, std::unique_ptr<Peer>> peers_;
+  std::map<ConnectionEnd, Peer*> by_end_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;  // by (instance, its number for us)
+  std::deque<PeerId> gone_;                                           // inbound, unconnected, oldest first
+};
+
+}  // namespace spate::bmi::sim

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cancel, in every state that an operation can be in. A completion after a cancel means that nobody touches the memory
+// any more; what follows is either undisturbed or a connection that was lost and comes back.
+#include <algorithm>
+
+#include "tests/bmi/harness.h"
+
+namespace spate::bmi::conformance {
+namespace {
+
+bool ended(Errc status) { return status == Errc::kOk || status == Errc::kCancelled || status == Errc::kConnectionLost; }
+
+TEST_P(Bmi, CancelOfAReceiveThatWaits) {
+  const Pair pair = start_pair();
+  const std::uint32_t connection = (*pair.client)->peer_info(pair.to_server).connection;
+  Bytes room(100, std::byte{3});
+  const OpId in = recv(*pair.server, {pair.to_client, 1}, room);
+  const OpId next = recv(*pair.server, {pair.to_client, 1}, {room.data(), 50});
+  (*pair.server)->cancel(in);
+  const Completion c = finish(*pair.server, in);
+  EXPECT_EQ(c.status, Errc::kCancelled);
+  EXPECT_EQ(c.actual_size, 0U);
+  // Its turn passes to the next one.
+  const Bytes data = pattern(1, 0, 50);
+  const OpId out = send(*pair.client, {pair.to_server, 1}, data);
+  EXPECT_EQ(finish(*pair.server, next).status, Errc::kOk);
+  EXPECT_EQ(first_difference({room.data(), 50}, 1, 0), std::nullopt);
+  EXPECT_EQ(room[50], std::byte{3});
+  finish(*pair.client, out);
+  EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, connection);
+}
+
+TEST_P(Bmi, CancelOfCompleteOrUnknownOperationsHasNoEffect) {
+  const Pair pair = start_pair();
+  const Bytes data = pattern(1, 0, 100);
+  Bytes room(100);
+  const OpId in = recv(*pair.server, {pair.to_client, 1}, room);
+  const OpId out = send(*pair.client, {pair.to_server, 1}, data);
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
+  EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
+  (*pair.server)->cancel(in);
+  (*pair.client)->cancel(out);
+  (*pair.client)->cancel(OpId{0});
+  (*pair.client)->cancel(OpId{0x123456789ABCDEFULL});
+  settle();  // a second completion fails the test in the harness
+  expect_passes(pair, 2, 100);
+}
+
+TEST_P(Bmi, CancelOfAnOperationThatIsDoneButNotTestedKeepsItsOutcome) {
+  const Pair pair = start_pair();
+  const Bytes data = pattern(1, 0, 100);
+  Bytes room(100);
+  const OpId in = recv(*pair.server, {pair.to_client, 1}, room);
+  const OpId out = send(*pair.client, {pair.to_server, 1}, data);
+  pair.server->tested = false;
+  settle();
+  std::array<Completion, 1> nothing;
+  (*pair.server)->test_context(pair.server->context, {nothing.data(), 0});  // progress without taking
+  (*pair.server)->cancel(in);
+  pair.server->tested = true;
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
+  EXPECT_EQ(first_difference(room, 1, 0), std::nullopt);
+  finish(*pair.client, out);
+}
+
+TEST_P(Bmi, CancelOfASendThatWaitsForItsReceive) {
+  const Pair pair = start_pair();
+  const Bytes data = pattern(1, 0, 2'000'000);
+  const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
+  settle();
+  ASSERT_FALSE(is_done(*pair.client, out));
+  (*pair.client)->cancel(out);
+  EXPECT_EQ(finish(*pair.client, out).status, Errc::kCancelled);
+  settle();
+  // It was never sent: the next message is the one that the next receive takes.
+  expect_passes(pair, 1, 1'000'000, true, MessageClass::kBulk);
+}
+
+// The receive may have been promised the message when the cancel comes: it must get the next one, or learn of the loss.
+TEST_P(Bmi, CancelOfASendAgainstAReceiveOnItsWay) {
+  for (int steps = 0; steps < 12; ++steps) {
+    SCOPED_TRACE(steps);
+    const Pair pair = start_pair();
+    const Bytes data = pattern(1, 0, 2'000'000);
+    Bytes room(data.size());
+    const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
+    const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
+    for (int i = 0; i < steps; ++i) {
+      step();
+      if (world_->traits().virtual_time) world_->wait({});
+    }
+    (*pair.client)->cancel(out);
+    const Completion sent = finish(*pair.client, out);
+    EXPECT_TRUE(ended(sent.status));
+    const Bytes second = pattern(1, 1, 900'000);
+    const OpId again = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, second);
+    settle();
+    if (!is_done(*pair.server, in)) {
+      ADD_FAILURE() << "the receive heard neither of a message nor of a loss";
+      continue;
+    }
+    const Completion received = pair.server->done.at(in);
+    if (received.status == Errc::kOk && received.actual_size == data.size()) {
+      EXPECT_EQ(first_difference(room, 1, 0), std::nullopt);
+    } else if (received.status == Errc::kOk) {
+      EXPECT_EQ(sent.status, Errc::kCancelled);
+      EXPECT_EQ(received.actual_size, second.size());
+      EXPECT_EQ(first_difference({room.data(), second.size()}, 1, 1), std::nullopt);
+    } else {
+      EXPECT_TRUE(received.status == Errc::kConnectionLost || received.status == Errc::kCancelled);
+    }
+    // Whether the second message found a receive is for it to say; it ends when asked.
+    (*pair.client)->cancel(again);
+    EXPECT_TRUE(ended(finish(*pair.client, again).status));
+    kill(*pair.client);
+    kill(*pair.server);
+  }
+}
+
+// At whatever moment of a transfer the receiver gives up: once it has its completion the memory is its own.
+TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
+  for (int steps = 0; steps < 40; steps += 1 + steps / 8) {
+    SCOPED_TRACE(steps);
+    const Pair pair = start_pair();
+    const Bytes data = pattern(1, 0, 8'000'000);
+    Bytes room(data.size());
+    const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
+    const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
+    for (int i = 0; i < steps; ++i) {
+      step();
+      if (world_->traits().virtual_time) world_->wait({});
+    }
+    (*pair.server)->cancel(in);
+    const Completion c = finish(*pair.server, in);
+    EXPECT_TRUE(ended(c.status));
+    std::fill(room.begin(), room.end(), std::byte{0x42});
+    EXPECT_TRUE(drive([&] { return is_done(*pair.client, out) || c.status != Errc::kOk; }));
+    settle();
+    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x42}; })) << "written after its completion";
+    // A sender whose message nobody takes any more may wait for ever; not after a cancel.
+    (*pair.client)->cancel(out);
+    EXPECT_TRUE(ended(finish(*pair.client, out).status));
+    kill(*pair.client);
+    kill(*pair.server);
+  }
+}
+
+// The sender's memory is read no more after its completion: what arrives under kOk is what was there before.
+TEST_P(Bmi, CancelOfASendThatIsMoving) {
+  for (int steps = 0; steps < 40; steps += 1 + steps / 8) {
+    SCOPED_TRACE(steps);
+    const Pair pair = start_pair();
+    Bytes data = pattern(1, 0, 8'000'000);
+    Bytes room(data.size());
+    const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
+    const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
+    for (int i = 0; i < steps; ++i) {
+      step();
+      if (world_->traits().virtual_time) world_->wait({});
+    }
+    (*pair.client)->cancel(out);
+    EXPECT_TRUE(ended(finish(*pair.client, out).status));
+    std::fill(data.begin(), data.end(), std::byte{0x42});
+    settle();
+    if (is_done(*pair.server, in) && pair.server->done.at(in).status == Errc::kOk) {
+      EXPECT_EQ(first_difference(room, 1, 0), std::nullopt);
+    }
+    (*pair.server)->cancel(in);
+    EXPECT_TRUE(ended(finish(*pair.server, in).status));
+    kill(*pair.client);
+    kill(*pair.server);
+  }
+}
+
+TEST_P(Bmi, CancelOfSendsThatWaitForRoom) {
+  NetworkOptions options;
+  options.buffered_per_peer_bytes = 64 * 1024;
+  options.max_unexpected_bytes = 32 * 1024;
+  const Pair pair = start_pair(options);
+  const std::size_t count = static_cast<std::size_t>(4 * (64 * 1024 + world_->traits().transit_bytes) / 8192);
+  pair.server->takes_unexpected = false;
+  const Bytes data = pattern(1, 0, 8192);
+  std::vector<OpId> ops;
+  for (std::size_t i = 0; i < count; ++i) ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, data));
+  settle();
+  for (const OpId op : ops) (*pair.client)->cancel(op);
+  std::size_t cancelled = 0;
+  std::size_t sent = 0;
+  for (const OpId op : ops) {
+    const Errc status = finish(*pair.client, op).status;
+    cancelled += status == Errc::kCancelled ? 1U : 0U;
+    sent += status == Errc::kOk ? 1U : 0U;
+  }
+  EXPECT_GT(cancelled, count / 2);
+  EXPECT_EQ(cancelled + sent, count);
+  pair.server->takes_unexpected = true;
+  settle();
+  EXPECT_LE(pair.server->arrived.size(), count - cancelled + 1) << "a cancelled message arrived";
+  expect_passes(pair, 1, 1000);
+}
+
+TEST_P(Bmi, CancelWhileNobodyAnswers) {
+  Peer& client = start(false);
+  const Address nobody = lookup(client, world_->dead_url());
+  const Bytes data = pattern(1, 0, 100);
+  Bytes room(100);
+  const OpId out = send(client, {nobody, 1}, data);
+  const OpId in = recv(client, {nobody, 1}, room);
+  client->cancel(out);
+  client->cancel(in);
+  for (const OpId op : {out, in}) {
+    const Errc status = finish(client, op).status;
+    EXPECT_TRUE(status == Errc::kCancelled || status == Errc::kUnreachable);
+  }
+}
+
+TEST_P(Bmi, CancelOfAnUnexpectedMessage) {
+  const Pair pair = start_pair();
+  const Bytes data = pattern(1, 0, 100);
+  const OpId op = send_unexpected(*pair.client, {pair.to_server, 9}, data);
+  (*pair.client)->cancel(op);
+  const Errc status = finish(*pair.client, op).status;
+  settle();
+  if (status == Errc::kOk) EXPECT_EQ(pair.server->arrived.size(), 1U);
+  EXPECT_TRUE(ended(status));
+  expect_passes(pair, 1, 1000);
+}
+
+}  // namespace
+}  // namespace spate::bmi::conformance

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses, and connections that cannot be made, break, come back.
+#include <array>
+
+#include "tests/bmi/harness.h"
+
+namespace spate::bmi::conformance {
+namespace {
+
+NetworkOptions impatient() {
+  NetworkOptions options;
+  options.connect_timeout_ms = 500;
+  return options;
+}
+
+TEST_P(Bmi, MalformedUrlsAreRefused) {
+  Peer& peer = start(false);
+  for (const std::string& url : {std::string(), std::string("nothing"), world_->scheme() + "://", "://" + world_->scheme()}) {
+    const std::array<std::string, 1> urls{url};
+    EXPECT_EQ(peer->lookup(urls).code(), Errc::kBadAddress) << url;
+  }
+  EXPECT_EQ(peer->lookup({}).code(), Errc::kBadAddress);
+  EXPECT_FALSE(peer->listen(world_->scheme() + "://", peer.context));
+}
+
+TEST_P(Bmi, UnknownModulesAreNamedAndSkipped) {
+  const Pair pair = start_pair();
+  const std::array<std::string, 1> unknown{"pigeon://7"};
+  EXPECT_EQ((*pair.client)->lookup(unknown).code(), Errc::kNoSuchModule);
+  const std::array<std::string, 2> mixed{"pigeon://7", pair.server->url};
+  const Result<Address> address = (*pair.client)->lookup(mixed);
+  ASSERT_TRUE(address);
+  introduce(*pair.client, *address, *pair.server);
+  EXPECT_EQ((*pair.client)->listen("pigeon://7", pair.client->context).code(), Errc::kNoSuchModule);
+}
+
+TEST_P(Bmi, TheSameListYieldsTheSameAddress) {
+  const Pair pair = start_pair();
+  EXPECT_EQ(lookup(*pair.client, pair.server->url), pair.to_server);
+  const std::array<std::string, 2> list{pair.server->url, world_->dead_url()};
+  const Result<Address> once = (*pair.client)->lookup(list);
+  const Result<Address> twice = (*pair.client)->lookup(list);
+  ASSERT_TRUE(once && twice);
+  EXPECT_EQ(*once, *twice);
+  EXPECT_NE(*once, pair.to_server);
+}
+
+TEST_P(Bmi, LookupMakesNoConnection) {
+  Peer& server = start(true);
+  Peer& client = start(false);
+  const Address address = lookup(client, server.url);
+  settle();
+  EXPECT_FALSE(client->peer_info(address).connected);
+  EXPECT_EQ(client->peer_info(address).connection, 0U);
+  introduce(client, address, server);
+  EXPECT_TRUE(client->peer_info(address).connected);
+  EXPECT_EQ(client->peer_info(address).connection, 1U);
+  EXPECT_EQ(client->peer_info(address).url, server.url);
+}
+
+TEST_P(Bmi, NobodyThere) {
+  Peer& client = start(false, impatient());
+  const Address nobody = lookup(client, world_->dead_url());
+  const Bytes data = pattern(1, 0, 100'000);
+  Bytes room(100);
+  const OpId small = send(client, {nobody, 1}, {data.data(), 10});
+  const OpId large = send(client, {nobody, 1, MessageClass::kBulk}, data);
+  const OpId request = send_unexpected(client, {nobody, 1}, {data.data(), 10});
+  const OpId in = recv(client, {nobody, 1}, room);
+  for (const OpId op : {small, large, request, in}) {
+    const Completion c = finish(client, op);
+    EXPECT_EQ(c.status, Errc::kUnreachable);
+    EXPECT_EQ(c.actual_size, 0U);
+  }
+  // And again: the failure is not remembered for ever, nor is it a crash.
+  EXPECT_EQ(finish(client, send_unexpected(client, {nobody, 1}, {data.data(), 10})).status, Errc::kUnreachable);
+}
+
+TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
+  Peer& server = start(true, impatient());
+  Peer& client = start(false, impatient());
+  const std::array<std::string, 2> urls{world_->dead_url(), server.url};
+  const Result<Address> address = client->lookup(urls);
+  ASSERT_TRUE(address);
+  constexpr std::uint64_t kCount = 20;
+  std::vector<Bytes> data;
+  std::vector<OpId> ops;
+  for (std::uint64_t i = 0; i < kCount; ++i) data.push_back(pattern(i, 0, 100));
+  for (std::uint64_t i = 0; i < kCount; ++i) ops.push_back(send_unexpected(client, {*address, i}, data[i]));
+  Bytes room(100'000);
+  const OpId in = recv(client, {*address, 77}, room);
+  ASSERT_TRUE(drive([&] { return server.arrived.size() == kCount; }));
+  for (std::uint64_t i = 0; i < kCount; ++i) EXPECT_EQ(server.arrived[i].tag, Tag{i}) << "out of order";
+  for (const OpId op : ops) EXPECT_EQ(finish(client, op).status, Errc::kOk);
+  EXPECT_EQ(client->peer_info(*address).url, server.url);
+  const Bytes answer = pattern(77, 0, 100'000);
+  const OpId out = send(server, {server.arrived[0].peer, 77}, answer);
+  EXPECT_EQ(finish(client, in).status, Errc::kOk);
+  EXPECT_EQ(first_difference(room, 77, 0), std::nullopt);
+  finish(server, out);
+}
+
+TEST_P(Bmi, AllUrlsFail) {
+  Peer& client = start(false, impatient());
+  Peer& gone = start(true);
+  const std::array<std::string, 2> urls{world_->dead_url(), gone.url};
+  const Result<Address> address = client->lookup(urls);
+  ASSERT_TRUE(address);
+  kill(gone);
+  const Bytes data = pattern(1, 0, 10);
+  EXPECT_EQ(finish(client, send_unexpected(client, {*address, 1}, data)).status, Errc::kUnreachable);
+}
+
+TEST_P(Bmi, DeathOfAPeerFailsWhatIsPosted) {
+  const Pair pair = start_pair();
+  Bytes room(100);
+  const Bytes large = pattern(1, 0, 1'000'000);
+  const OpId in = recv(*pair.server, {pair.to_client, 1}, room);
+  const OpId out = send(*pair.server, {pair.to_client, 2, MessageClass::kBulk}, large);
+  settle();
+  EXPECT_FALSE(is_done(*pair.server, in));
+  kill(*pair.client);
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kConnectionLost);
+  EXPECT_EQ(finish(*pair.server, out).status, Errc::kConnectionLost);
+  EXPECT_FALSE((*pair.server)->peer_info(pair.to_client).connected);
+  // It cannot be called back: the post itself may say so, or its completion.
+  const std::array<Segment, 1> segments{Segment::of(ByteView(large))};
+  const Result<Posted> late =
+      (*pair.server)->post_send({pair.to_client, Tag{3}, MessageClass::kBulk, segments}, pair.server->context, nullptr);
+  if (!late) {
+    EXPECT_EQ(late.code(), Errc::kConnectionLost);
+  } else {
+    EXPECT_EQ(finish(*pair.server, late->op).status, Errc::kConnectionLost);
+  }
+}
+
+TEST_P(Bmi, ARestartedServerIsReachedByTheNextPost) {
+  const Pair pair = start_pair();
+  Bytes room(100);
+  const OpId waiting = recv(*pair.client, {pair.to_server, 1}, room);
+  kill(*pair.server);
+  EXPECT_EQ(finish(*pair.client, waiting).status, Errc::kConnectionLost);
+  EXPECT_FALSE((*pair.client)->peer_info(pair.to_server).connected);
+  const std::uint32_t before = (*pair.client)->peer_info(pair.to_server).connection;
+  restart(*pair.server);
+  const Address again = introduce(*pair.client, pair.to_server, *pair.server);
+  EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, before + 1);
+  expect_passes({pair.client, pair.server, pair.to_server, again}, 5, 200'000);
+  expect_passes({pair.client, pair.server, pair.to_server, again}, 6, 200'000, false);
+}
+
+TEST_P(Bmi, ADeadServerIsUnreachableUntilItComesBack) {
+  const Pair pair = start_pair(impatient());
+  kill(*pair.server);
+  settle();
+  const Bytes data = pattern(1, 0, 10);
+  const OpId failed = send_unexpected(*pair.client, {pair.to_server, 1}, data);
+  const Errc status = finish(*pair.client, failed).status;
+  EXPECT_TRUE(status == Errc::kUnreachable || status == Errc::kConnectionLost);
+  restart(*pair.server, impatient());
+  introduce(*pair.client, pair.to_server, *pair.server);
+}
+
+TEST_P(Bmi, DisconnectFailsWhatIsPostedOnBothSides) {
+  const Pair pair = start_pair();
+  Bytes room(100);
+  Bytes other_room(100);
+  const OpId here = recv(*pair.client, {pair.to_server, 1}, room);
+  const OpId there = recv(*pair.server, {pair.to_client, 1}, other_room);
+  const Bytes large = pattern(1, 0, 1'000'000);
+  const OpId out = send(*pair.client, {pair.to_server, 2, MessageClass::kBulk}, large);
+  settle();
+  (*pair.client)->disconnect(pair.to_server);
+  EXPECT_EQ(finish(*pair.client, here).status, Errc::kConnectionLost);
+  EXPECT_EQ(finish(*pair.client, out).status, Errc::kConnectionLost);
+  EXPECT_EQ(finish(*pair.server, there).status, Errc::kConnectionLost);
+  EXPECT_FALSE((*pair.client)->peer_info(pair.to_server).connected);
+}
+
+// The same process, back by a new connection, is the same peer: its address holds, its connection count tells.
+TEST_P(Bmi, AClientThatComesBackKeepsItsAddress) {
+  const Pair pair = start_pair();
+  const std::uint32_t seen_by_server = (*pair.server)->peer_info(pair.to_client).connection;
+  (*pair.client)->disconnect(pair.to_server);
+  settle();
+  EXPECT_FALSE((*pair.server)->peer_info(pair.to_client).connected);
+  const Address again = introduce(*pair.client, pair.to_server, *pair.server);
+  EXPECT_EQ(again, pair.to_client);
+  EXPECT_EQ((*pair.server)->peer_info(pair.to_client).connection, seen_by_server + 1);
+  expect_passes(pair, 3, 100'000);
+  expect_passes(pair, 4, 100'000, false);
+}
+
+TEST_P(Bmi, AServerMayDisconnectAClientWhichThenComesBack) {
+  const Pair pair = start_pair();
+  Bytes room(100);
+  const OpId waiting = recv(*pair.client, {pair.to_server, 1}, room);
+  (*pair.server)->disconnect(pair.to_client);
+  EXPECT_EQ(finish(*pair.client, waiting).status, Errc::kConnectionLost);
+  EXPECT_EQ(introduce(*pair.client, pair.to_server, *pair.server), pair.to_client);
+  expect_passes(pair, 3, 100'000);
+}
+
+// What arrived before the loss and nobody had asked for belongs to the old connection: it is not given to a new receive.
+TEST_P(Bmi, NothingOfALostConnectionIsDeliveredLater) {
+  const Pair pair = start_pair();
+  const Bytes old = pattern(1, 0, 1000);
+  const OpId out = send(*pair.client, {pair.to_server, 1}, old);
+  finish(*pair.client, out);
+  settle();
+  (*pair.client)->disconnect(pair.to_server);
+  settle();
+  ASSERT_EQ(introduce(*pair.client, pair.to_server, *pair.server), pair.to_client);
+  const Bytes fresh = pattern(1, 1, 500);
+  Bytes room(1000);
+  const OpId in = recv(*pair.server, {pair.to_client, 1}, room);
+  const OpId again = send(*pair.client, {pair.to_server, 1}, fresh);
+  EXPECT_EQ(finish(*pair.server, in).actual_size, 500U);
+  EXPECT_EQ(first_difference({room.data(), 500}, 1, 1), std::nullopt);
+  finish(*pair.client, again);
+}
+
+TEST_P(Bmi, ManyClientsComeAndGo) {
+  Peer& server = start(true);
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    Peer& client = start(false);
+    const Address to_server = lookup(client, server.url);
+    const Address to_client = introduce(client, to_server, server);
+    expect_passes({&client, &server, to_server, to_client}, i, 20'000);
+    kill(client);
+  }
+}
+
+TEST_P(Bmi, DisconnectOfAnUnconnectedPeerHasNoEffect) {
+  Peer& server = start(true);
+  Peer& client = start(false);
+  const Address address = lookup(client, server.url);
+  client->disconnect(address);
+  introduce(client, address, server);
+  EXPECT_EQ(client->peer_info(address).connection, 1U);
+}
+
+TEST_P(Bmi, TheSameUrlCannotBeListenedAtTwice) {
+  Peer& server = start(true);
+  const Result<std::string> again = server->listen(server.url, server.context);
+  EXPECT_FALSE(again);
+  Peer& client = start(false);
+  introduce(client, lookup(client, server.url), server);
+}
+
+}  // namespace
+}  // namespace spate::bmi::conformance

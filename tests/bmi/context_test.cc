@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts and testing: who sees which completion, how often, at what cost.
+#include <poll.h>
+
+#include <array>
+#include <set>
+
+#include "tests/bmi/harness.h"
+
+namespace spate::bmi::conformance {
+namespace {
+
+TEST_P(Bmi, UserPointersComeBack) {
+  const Pair pair = start_pair();
+  int mine = 0;
+  int other = 0;
+  const Bytes data = pattern(1, 0, 100);
+  Bytes room(100);
+  const OpId in = recv(*pair.server, {.peer = pair.to_client, .tag = 1, .user = &mine}, room);
+  const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 1, .user = &other}, data);
+  const OpId unexpected = send_unexpected(*pair.client, {.peer = pair.to_server, .tag = 1, .user = &mine}, data);
+  EXPECT_EQ(finish(*pair.server, in).user, &mine);
+  EXPECT_EQ(finish(*pair.client, out).user, &other);
+  EXPECT_EQ(finish(*pair.client, unexpected).user, &mine);
+}
+
+// Whether done at the post or later: once, and never both (the harness refuses a second completion of an operation).
+TEST_P(Bmi, EveryOperationCompletesExactlyOnce) {
+  const Pair pair = start_pair();
+  constexpr std::size_t kCount = 500;
+  const Bytes data = pattern(1, 0, 64);
+  std::vector<Bytes> rooms(kCount, Bytes(64));
+  const std::uint64_t sent_before = pair.client->completed;
+  const std::uint64_t received_before = pair.server->completed;
+  std::set<OpId> ids;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (i % 2 == 0) EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second);
+    send(*pair.client, {pair.to_server, i}, data);
+    if (i % 7 == 0) step();
+    if (i % 2 == 1) EXPECT_TRUE(ids.insert(recv(*pair.server, {pair.to_client, i}, rooms[i])).second);
+  }
+  ASSERT_TRUE(drive([&] { return pair.server->completed == received_before + kCount; }));
+  settle();
+  EXPECT_EQ(pair.client->completed, sent_before + kCount);
+  EXPECT_EQ(pair.server->completed, received_before + kCount);
+}
+
+TEST_P(Bmi, ContextsNeverSeeOneAnothersCompletions) {
+  const Pair pair = start_pair();
+  const ContextId second = (*pair.server)->open_context();
+  const Bytes data = pattern(1, 0, 2000);
+  Bytes first_room(2000);
+  Bytes second_room(2000);
+  const std::array<Segment, 1> segments{Segment::of(MutableByteView(second_room))};
+  const Result<Posted> in_second =
+      (*pair.server)->post_recv({pair.to_client, Tag{2}, MessageClass::kControl, segments}, second, nullptr);
+  ASSERT_TRUE(in_second);
+  const OpId in_first = recv(*pair.server, {pair.to_client, 1}, first_room);
+  const OpId out_second = send(*pair.client, {pair.to_server, 2}, data);
+  finish(*pair.client, out_second);
+  settle();
+  EXPECT_FALSE(is_done(*pair.server, in_second->op));
+
+  const OpId out_first = send(*pair.client, {pair.to_server, 1}, data);
+  finish(*pair.server, in_first);
+  std::array<Completion, 8> completions;
+  ASSERT_EQ((*pair.server)->test_context(second, completions), 1U);
+  EXPECT_EQ(completions[0].op, in_second->op);
+  EXPECT_EQ((*pair.server)->test_context(second, completions), 0U);
+  finish(*pair.client, out_first);
+  (*pair.server)->close_context(second);
+}
+
+TEST_P(Bmi, TestingOneOperationLeavesTheOthersQueued) {
+  const Pair pair = start_pair();
+  pair.server->tested = false;
+  std::array<Bytes, 4> rooms;
+  std::array<OpId, 4> ops;
+  const Bytes data = pattern(1, 0, 100);
+  // No message yet, so that none of these is done at its post.
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    rooms[i].resize(100);
+    ops[i] = recv(*pair.server, {pair.to_client, i + 1}, rooms[i]);
+  }
+  for (std::size_t i = 0; i + 1 < ops.size(); ++i) send(*pair.client, {pair.to_server, i + 1}, data);
+
+  Network& server = *pair.server->network;
+  const ContextId context = pair.server->context;
+  std::optional<Completion> second;
+  ASSERT_TRUE(drive([&] { return (second = server.test(context, ops[1])).has_value(); }));
+  EXPECT_EQ(second->op, ops[1]);
+  EXPECT_EQ(second->actual_size, 100U);
+  EXPECT_FALSE(server.test(context, ops[1]).has_value()) << "reported twice";
+
+  std::array<Completion, 8> out;
+  std::size_t n = 0;
+  const std::array<OpId, 2> wanted{ops[3], ops[2]};
+  ASSERT_TRUE(drive([&] { return (n = server.test_some(context, wanted, out)) > 0; }));
+  ASSERT_EQ(n, 1U);
+  EXPECT_EQ(out[0].op, ops[2]);
+
+  ASSERT_TRUE(drive([&] { return (n = server.test_context(context, out)) > 0; }));
+  ASSERT_EQ(n, 1U);
+  EXPECT_EQ(out[0].op, ops[0]);
+}
+
+TEST_P(Bmi, TestContextYieldsNoMoreThanThereIsRoomFor) {
+  const Pair pair = start_pair();
+  pair.server->tested = false;
+  std::array<Bytes, 5> rooms;
+  const Bytes data = pattern(1, 0, 10);
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    rooms[i].resize(10);
+    recv(*pair.server, {pair.to_client, i}, rooms[i]);
+  }
+  for (std::size_t i = 0; i < rooms.size(); ++i) send(*pair.client, {pair.to_server, i}, data);
+  std::array<Completion, 2> out;
+  std::size_t seen = 0;
+  ASSERT_TRUE(drive([&] {
+    const std::size_t n = (*pair.server)->test_context(pair.server->context, out);
+    EXPECT_LE(n, out.size());
+    return (seen += n) == rooms.size();
+  }));
+}
+
+// The cost of a test depends on what completed, not on what is posted: with 100,000 receives this would take hours
+// otherwise. The cancels at the end as well.
+TEST_P(Bmi, OneCompletionAmongAHundredThousandReceives) {
+  const Pair pair = start_pair();
+  constexpr std::uint64_t kCount = 100'000;
+  std::vector<OpId> ops;
+  Bytes rooms(kCount);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    ops.push_back(recv(*pair.server, {pair.to_client, i}, {rooms.data() + i, 1}));
+  }
+  const std::uint64_t before = pair.server->completed;
+  for (int round = 0; round < 1000; ++round) step();
+  EXPECT_EQ(pair.server->completed, before);
+  const Bytes one(1, std::byte{7});
+  const OpId out = send(*pair.client, {pair.to_server, kCount / 2}, one);
+  EXPECT_EQ(finish(*pair.server, ops[kCount / 2]).actual_size, 1U);
+  EXPECT_EQ(pair.server->completed, before + 1);
+  finish(*pair.client, out);
+  for (const OpId op : ops) (*pair.server)->cancel(op);
+  ASSERT_TRUE(drive([&] { return pair.server->completed == before + kCount; }));
+  EXPECT_EQ(pair.server->done.at(ops[0]).status, Errc::kCancelled);
+}
+
+TEST_P(Bmi, AContextCanBeClosedWhenItsWorkIsDone) {
+  const Pair pair = start_pair();
+  const ContextId extra = (*pair.client)->open_context();
+  EXPECT_NE(extra, pair.client->context);
+  (*pair.client)->close_context(extra);
+  const ContextId another = (*pair.client)->open_context();
+  EXPECT_NE(another, extra) << "a number used again would mix up completions";
+  (*pair.client)->close_context(another);
+  expect_passes(pair, 1, 1000);
+}
+
+TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
+  const Pair pair = start_pair();
+  Network& server = *pair.server->network;
+  const ContextId context = pair.server->context;
+  const Bytes data = pattern(1, 0, 10);
+  pair.server->takes_unexpected = false;
+  send_unexpected(*pair.client, {pair.to_server, 5}, data);
+  ASSERT_TRUE(drive([&] { return !server.prepare_to_wait(context); }));
+  std::array<UnexpectedMessage, 1> message;
+  ASSERT_TRUE(drive([&] { return server.test_unexpected(context, message) == 1; }));
+  settle();
+  EXPECT_TRUE(server.prepare_to_wait(context)) << "nothing is left: it would never sleep";
+}
+
+// Somebody who sleeps on the descriptor is woken by each kind of news: a connection with an unexpected message, a
+// message for a posted receive, and what another thread completed on its behalf (here: a cancel).
+TEST_P(Bmi, TheWaitDescriptorWakes) {
+  if (world_->traits().virtual_time) {
+    Peer& peer = start(true);
+    EXPECT_EQ(peer->wait_descriptor(peer.context), -1);
+    return;
+  }
+  const Pair pair = start_pair();
+  settle();
+  Network& server = *pair.server->network;
+  pair.server->tested = false;
+  const auto sleeps_until_news = [&] {
+    ASSERT_TRUE(server.prepare_to_wait(pair.server->context));
+    pollfd fd{server.wait_descriptor(pair.server->context), POLLIN, 0};
+    for (int i = 0; i < 1000; ++i) {
+      step();  // the client goes on
+      if (::poll(&fd, 1, 20) > 0) return;
+    }
+    FAIL() << "asleep for ever";
+  };
+  const auto wakes_up = [&] {
+    pair.server->tested = true;
+    settle();
+    pair.server->tested = false;
+  };
+  const Bytes data = pattern(1, 0, 100'000);
+  Bytes room(100'000);
+  send_unexpected(*pair.client, {pair.to_server, 1}, {data.data(), 10});
+  sleeps_until_news();
+  wakes_up();
+  EXPECT_EQ(pair.server->arrived.size(), 1U);
+
+  const OpId in = recv(*pair.server, {pair.to_client, 2}, room);
+  wakes_up();
+  send(*pair.client, {pair.to_server, 2}, data);
+  sleeps_until_news();
+  pair.server->tested = true;
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
+  wakes_up();
+
+  const OpId cancelled = recv(*pair.server, {pair.to_client, 3}, room);
+  server.cancel(cancelled);
+  if (server.prepare_to_wait(pair.server->context)) sleeps_until_news();
+  pair.server->tested = true;
+  EXPECT_EQ(finish(*pair.server, cancelled).status, Errc::kCancelled);
+}
+
+}  // namespace
+}  // namespace spate::bmi::conformance

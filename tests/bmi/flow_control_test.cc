@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nobody can make the other side buffer without bound, and what waits for room holds nothing else up.
+#include <array>
+
+#include "tests/bmi/harness.h"
+
+namespace spate::bmi::conformance {
+namespace {
+
+constexpr std::uint64_t kRoom = 64 * 1024;
+
+NetworkOptions small_room() {
+  NetworkOptions options;
+  options.buffered_per_peer_bytes = kRoom;
+  options.max_unexpected_bytes = 32 * 1024;
+  return options;
+}
+
+class Flood {
+ public:
+  explicit Flood(std::size_t size) : data(pattern(1, 1, size)) {}
+  Bytes data;
+  std::vector<OpId> ops;
+};
+
+// How many bytes of the flood have left as far as the sender knows.
+std::uint64_t bytes_done(const Peer& peer, const Flood& flood) {
+  std::uint64_t n = 0;
+  for (const OpId op : flood.ops) n += peer.done.contains(op) ? flood.data.size() : 0;
+  return n;
+}
+
+TEST_P(Bmi, UnexpectedMessagesWaitForAPeerThatTakesNone) {
+  const Pair pair = start_pair(small_room());
+  const std::uint64_t bound = kRoom + world_->traits().transit_bytes;
+  Flood flood(8 * 1024);
+  const std::size_t count = static_cast<std::size_t>(4 * bound / flood.data.size());
+  pair.server->takes_unexpected = false;
+  for (std::size_t i = 0; i < count; ++i) flood.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, flood.data));
+  settle();
+  EXPECT_LE(bytes_done(*pair.client, flood), bound);
+  EXPECT_GT(bytes_done(*pair.client, flood), 0U);
+
+  pair.server->takes_unexpected = true;
+  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == count; }));
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(pair.server->arrived[i].tag, Tag{i});
+  for (const OpId op : flood.ops) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
+}
+
+TEST_P(Bmi, SendsWaitForAPeerThatNeverTests) {
+  const Pair pair = start_pair(small_room());
+  const std::uint64_t bound = kRoom + world_->traits().transit_bytes;
+  Flood flood(8 * 1024);
+  const std::size_t count = static_cast<std::size_t>(4 * bound / flood.data.size());
+  pair.server->tested = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    flood.ops.push_back(send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, flood.data));
+  }
+  settle();
+  EXPECT_LE(bytes_done(*pair.client, flood), bound);
+
+  pair.server->tested = true;
+  std::vector<Bytes> rooms(count, Bytes(flood.data.size()));
+  std::vector<OpId> receives;
+  for (Bytes& room : rooms) receives.push_back(recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room));
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(finish(*pair.server, receives[i]).status, Errc::kOk);
+    ASSERT_EQ(first_difference(rooms[i], 1, 1), std::nullopt);
+  }
+  for (const OpId op : flood.ops) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
+}
+
+TEST_P(Bmi, SendsWaitForAPeerThatPostsNoReceive) {
+  const Pair pair = start_pair(small_room());
+  const std::uint64_t bound = kRoom + world_->traits().transit_bytes;
+  for (const std::size_t size : {std::size_t{4000}, std::size_t{500'000}}) {
+    SCOPED_TRACE(size);
+    Flood flood(size);
+    const std::size_t count = static_cast<std::size_t>(3 * bound / size) + 3;
+    for (std::size_t i = 0; i < count; ++i) flood.ops.push_back(send(*pair.client, {pair.to_server, size}, flood.data));
+    settle();
+    EXPECT_LE(bytes_done(*pair.client, flood), bound);
+    Bytes room(size);
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(finish(*pair.server, recv(*pair.server, {pair.to_client, size}, room)).status, Errc::kOk);
+    }
+    for (const OpId op : flood.ops) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
+  }
+}
+
+// The receiver asks for the last tag first: a sender that queued behind the others' lack of room would hang both.
+TEST_P(Bmi, ATagWithoutRoomHoldsUpNoOther) {
+  const Pair pair = start_pair(small_room());
+  constexpr std::uint64_t kTags = 100;
+  std::vector<Bytes> data;
+  std::vector<OpId> sends;
+  for (std::uint64_t tag = 0; tag < kTags; ++tag) data.push_back(pattern(tag, 0, 8 * 1024));
+  for (std::uint64_t tag = 0; tag < kTags; ++tag) sends.push_back(send(*pair.client, {pair.to_server, tag}, data[tag]));
+  settle();
+  for (std::uint64_t tag = kTags; tag-- > 0;) {
+    Bytes room(8 * 1024);
+    ASSERT_EQ(finish(*pair.server, recv(*pair.server, {pair.to_client, tag}, room)).status, Errc::kOk) << tag;
+    ASSERT_EQ(first_difference(room, tag, 0), std::nullopt);
+  }
+  for (const OpId op : sends) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
+}
+
+// Requests that nobody takes leave the answers their way, and the reverse.
+TEST_P(Bmi, UnexpectedAndExpectedMessagesDoNotStarveEachOther) {
+  const Pair pair = start_pair(small_room());
+  pair.server->takes_unexpected = false;
+  Flood requests(8 * 1024);
+  for (std::uint64_t i = 0; i < 100; ++i) requests.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, requests.data));
+  settle();
+  expect_passes(pair, 1000, 5000);
+  expect_passes(pair, 1001, 200'000);
+  pair.server->takes_unexpected = true;
+  ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == 100; }));
+  pair.server->arrived.clear();
+
+  Flood answers(8 * 1024);
+  for (std::uint64_t i = 0; i < 100; ++i) answers.ops.push_back(send(*pair.client, {pair.to_server, 7}, answers.data));
+  settle();
+  const OpId request = send_unexpected(*pair.client, {pair.to_server, 8}, requests.data);
+  ASSERT_TRUE(drive([&] { return !pair.server->arrived.empty(); }));
+  EXPECT_EQ(pair.server->arrived.front().tag, Tag{8});
+  finish(*pair.client, request);
+  Bytes room(8 * 1024);
+  for (std::size_t i = 0; i < answers.ops.size(); ++i) finish(*pair.server, recv(*pair.server, {pair.to_client, 7}, room));
+}
+
+TEST_P(Bmi, ControlPassesWhileBulkIsSaturated) {
+  const Pair pair = start_pair(small_room());
+  Flood small(8 * 1024);
+  Flood large(8 * 1024 * 1024);
+  Bytes room(large.data.size());
+  const OpId first = recv(*pair.server, {pair.to_client, 2, MessageClass::kBulk}, room);
+  for (int i = 0; i < 200; ++i) small.ops.push_back(send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, small.data));
+  for (int i = 0; i < 4; ++i) large.ops.push_back(send(*pair.client, {pair.to_server, 2, MessageClass::kBulk}, large.data));
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    expect_passes(pair, 100 + i, 500);
+    expect_passes(pair, 200 + i, 500, false);
+    const OpId request = send_unexpected(*pair.client, {pair.to_server, i}, {small.data.data(), 100});
+    ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == i + 1; }));
+    finish(*pair.client, request);
+  }
+  EXPECT_EQ(finish(*pair.server, first).status, Errc::kOk);
+  EXPECT_EQ(first_difference(room, 1, 1), std::nullopt);
+  EXPECT_FALSE(is_done(*pair.client, large.ops.back())) << "bulk was to be stuck";
+}
+
+TEST_P(Bmi, ReadyMessagesArriveWhole) {
+  const Pair pair = start_pair();
+  std::uint64_t tag = 1;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{70'000}, std::size_t{3'000'000}}) {
+    SCOPED_TRACE(size);
+    ++tag;
+    const Bytes data = pattern(tag, 0, size);
+    Bytes room(size);
+    const OpId in = recv(*pair.server, {pair.to_client, tag, MessageClass::kBulk}, room);
+    const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = tag, .message_class = MessageClass::kBulk,
+                                         .receiver_ready = true}, data);
+    EXPECT_EQ(finish(*pair.server, in).actual_size, size);
+    EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
+    EXPECT_EQ(first_difference(room, tag, 0), std::nullopt);
+  }
+}
+
+TEST_P(Bmi, AReadyMessageWhoseReceiveIsGoneIsDroppedAndTheConnectionLives) {
+  const Pair pair = start_pair();
+  const std::uint32_t connection = (*pair.client)->peer_info(pair.to_server).connection;
+  const Bytes data = pattern(5, 0, 3'000'000);
+  Bytes room(data.size(), std::byte{0x77});
+  const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
+  (*pair.server)->cancel(in);
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kCancelled);
+  const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
+                                       .receiver_ready = true}, data);
+  EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
+  settle();
+  EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x77}; }));
+  // The dropped message is not the next receive's.
+  expect_passes(pair, 5, 3'000'000, true, MessageClass::kBulk);
+  EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, connection);
+}
+
+TEST_P(Bmi, AReadyMessageLongerThanItsReceiveFailsItAndTheConnectionLives) {
+  const Pair pair = start_pair();
+  const std::uint32_t connection = (*pair.client)->peer_info(pair.to_server).connection;
+  const Bytes data = pattern(5, 0, 3'000'000);
+  Bytes room(1'000'000);
+  const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
+  const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
+                                       .receiver_ready = true}, data);
+  EXPECT_EQ(finish(*pair.server, in).status, Errc::kMessageTooBig);
+  finish(*pair.client, out);
+  expect_passes(pair, 5, 3'000'000, true, MessageClass::kBulk);
+  EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, connection);
+}
+
+}  // namespace
+}  // namespace spate::bmi::conformance
