@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiler flags, sanitizers and tools, for every target.
 set(SPATE_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread; empty for none")
+option(SPATE_BENCH "Build the micro-benchmarks (needs Google Benchmark)" OFF)
 option(SPATE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer")
