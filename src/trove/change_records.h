@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChangeRecords: what a killed process leaves of the change counters that it had not yet written to the datafiles.
+// Format: docs/disk-datafiles.md, "Change records".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate::trove {
+
+/// The state of one datafile whose counter is newer in memory than in its inode.
+struct ChangeRecord {
+  DatafileId id;
+  std::uint32_t changing = 0;  // changes under way: each may have had its effect
+  std::uint64_t counter = 0;
+  std::int64_t mtime_ns = 0;
+};
+
+/// What was found at the start.
+struct LeftOverRecords {
+  std::vector<ChangeRecord> records;
+  bool same_boot = false;  // the machine has not been restarted: the records are complete and exact
+};
+
+/// A shared mapping of a small file, so that a store to memory is enough to survive a killed process. Thread-safe.
+class ChangeRecords {
+ public:
+  /// Reads what an earlier process left in `folder`; an absent or unreadable file yields nothing.
+  static LeftOverRecords read(int folder, const std::string& boot_id);
+  /// Makes a fresh, empty file with `slots` records and maps it. The left-over records must have been dealt with.
+  static Result<std::unique_ptr<ChangeRecords>> create(int folder, const std::string& boot_id, std::size_t slots);
+
+  ChangeRecords(const ChangeRecords&) = delete;
+  ChangeRecords& operator=(const ChangeRecords&) = delete;
+  ~ChangeRecords();
+
+  /// A free slot, or -1 when all are taken.
+  int take();
+  void store(int slot, const ChangeRecord& record);
+  void release(int slot);
+
+ private:
+  ChangeRecords(std::byte* map, std::size_t map_size, std::size_t slots);
+  std::byte* map_;
+  std::size_t map_size_;
+  std::mutex mutex_;
+  std::vector<int> free_;  // guarded by mutex_
+};
+
+/// /proc/sys/kernel/random/boot_id; empty when unknown (then every start counts as another boot).
+std::string current_boot_id();
+
+}  // namespace spate::trove

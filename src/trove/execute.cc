@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/execute.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "trove/pieces.h"
+#include "trove/residency.h"
+
+namespace spate::trove {
+namespace {
+
+/// Pieces in one system call: most requests have few, and the array lies on the stack.
+constexpr std::size_t kPiecesPerCall = 256;
+
+template <typename Call>
+ssize_t retried(Call call) {
+  ssize_t n = 0;
+  do {
+    n = call();
+  } while (n < 0 && errno == EINTR);
+  return n;
+}
+
+/// Reads on until the cursor's limit, the file's end or an error; kTryAgain when RWF_NOWAIT found it would block.
+Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
+  std::array<iovec, kPiecesPerCall> pieces;
+  while (cursor.left() > 0) {
+    const Step step = cursor.next(pieces);
+    const ssize_t n = retried([&] {
+      return ::preadv2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
+    });
+    if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : errc_from_errno(errno);
+    if (n == 0) return Errc::kOk;
+    moved += static_cast<std::uint64_t>(n);
+    cursor.advance(static_cast<std::uint64_t>(n));
+  }
+  return Errc::kOk;
+}
+
+Errc write_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
+  std::array<iovec, kPiecesPerCall> pieces;
+  while (cursor.left() > 0) {
+    const Step step = cursor.next(pieces);
+    const ssize_t n = retried([&] {
+      return ::pwritev2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
+    });
+    if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : errc_from_errno(errno);
+    if (n == 0) return Errc::kIoError;  // a regular file takes at least one byte or says why not
+    moved += static_cast<std::uint64_t>(n);
+    cursor.advance(static_cast<std::uint64_t>(n));
+  }
+  return Errc::kOk;
+}
+
+PieceCursor cursor_at(const BytestreamRequest& request, std::uint64_t begin, std::uint64_t limit) {
+  PieceCursor cursor(request.extents, request.memory, limit);
+  cursor.advance(std::min(begin, limit));
+  return cursor;
+}
+
+/// The read's limit by the file's size now; the counter is taken before any byte is read, so that a reply never pairs old
+/// bytes with a newer counter.
+Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done,
+                std::uint64_t& limit) {
+  const std::uint64_t counter = done.bytes > 0 ? done.stat.change_counter : datafile.change_counter();
+  const Errc status = datafile.stat(done.stat);
+  done.stat.change_counter = counter;
+  limit = stream_before_end(request.extents, done.stat.size);
+  return status;
+}
+
+void read(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  std::uint64_t limit = 0;
+  done.status = begin_read(datafile, request, done, limit);
+  if (done.status != Errc::kOk) return;
+  if (done.bytes < limit) {
+    done.status = read_pieces(datafile.fd(), cursor_at(request, done.bytes, limit), 0, done.bytes);
+    finish_read(datafile, done);
+  }
+}
+
+bool try_read(const LocalDatafile& datafile, LocalAbilities& abilities, const BytestreamRequest& request,
+              BytestreamCompletion& done) {
+  std::uint64_t limit = 0;
+  done.status = begin_read(datafile, request, done, limit);
+  if (done.status != Errc::kOk || limit == 0) return true;
+  if (!abilities.nowait_read.load(std::memory_order_relaxed)) return false;
+  done.status = read_pieces(datafile.fd(), cursor_at(request, 0, limit), RWF_NOWAIT, done.bytes);
+  if (done.status == Errc::kNotSupported) abilities.nowait_read.store(false, std::memory_order_relaxed);
+  if (done.status == Errc::kNotSupported || done.status == Errc::kTryAgain) return false;
+  finish_read(datafile, done);
+  return true;
+}
+
+void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  const std::uint64_t total = total_size(request.extents);
+  done.status = store.admit(datafile, request.extents);
+  if (done.status == Errc::kOk) {
+    const ChangeScope change(datafile, request.now);
+    done.status = write_pieces(datafile.fd(), cursor_at(request, done.bytes, total), 0, done.bytes);
+  }
+  finish_change(store, datafile, done);
+}
+
+bool try_write(DatafileStore& store, LocalDatafile& datafile, LocalAbilities& abilities,
+               const BytestreamRequest& request, BytestreamCompletion& done) {
+  if (!abilities.nowait_write.load(std::memory_order_relaxed)) return false;
+  {
+    const ChangeScope change(datafile, request.now);
+    const PieceCursor cursor(request.extents, request.memory, total_size(request.extents));
+    done.status = write_pieces(datafile.fd(), cursor, RWF_NOWAIT, done.bytes);
+  }
+  if (done.status == Errc::kNotSupported) abilities.nowait_write.store(false, std::memory_order_relaxed);
+  if (done.status == Errc::kNotSupported || done.status == Errc::kTryAgain) return false;
+  finish_change(store, datafile, done);
+  return true;
+}
+
+Errc for_each_extent(int fd, std::span<const Extent> extents, int mode) {
+  for (const Extent& extent : extents) {
+    if (extent.size == 0) continue;
+    const auto offset = static_cast<off_t>(extent.offset);
+    const auto size = static_cast<off_t>(extent.size);
+    if (retried([&] { return ::fallocate(fd, mode, offset, size); }) != 0) return errc_from_errno(errno);
+  }
+  return Errc::kOk;
+}
+
+void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  {
+    const ChangeScope scope(datafile, request.now);
+    if (request.op == BytestreamOp::kTruncate) {
+      const auto size = static_cast<off_t>(request.size);
+      if (retried([&] { return ::ftruncate(datafile.fd(), size); }) != 0) done.status = errc_from_errno(errno);
+    } else {
+      done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+    }
+  }
+  finish_change(store, datafile, done);
+}
+
+void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
+              BytestreamCompletion& done) {
+  done.status = store.admit(datafile, request.extents);
+  if (done.status == Errc::kOk) done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_KEEP_SIZE);
+  // Reserving space makes the kernel stamp the inode, but it is no change of content: the times are stored over it.
+  datafile.touch();
+  finish_change(store, datafile, done);
+}
+
+void sync(DatafileStore& store, LocalDatafile& datafile, BytestreamCompletion& done) {
+  done.status = datafile.write_back();
+  if (::fsync(datafile.fd()) != 0) done.status = errc_from_errno(errno);
+  if (done.status == Errc::kOk && !datafile.entry_synced()) {
+    done.status = store.sync_entry(datafile.id());
+    if (done.status == Errc::kOk) datafile.set_entry_synced();
+  }
+  const Errc asked = datafile.stat(done.stat);
+  if (done.status == Errc::kOk) done.status = asked;
+}
+
+/// Does the operation make the datafile? A write of nothing and a truncate to nothing leave it as it is: empty.
+bool creates(const BytestreamRequest& request) {
+  switch (request.op) {
+    case BytestreamOp::kWrite:
+    case BytestreamOp::kAllocate: return total_size(request.extents) > 0;
+    case BytestreamOp::kTruncate: return request.size > 0;
+    default: return false;
+  }
+}
+
+/// The outcome for a datafile that was never written.
+void answer_absent(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done) {
+  done.status = Errc::kOk;
+  if (request.op == BytestreamOp::kOpen) done.status = Errc::kNotFound;
+  if (request.op == BytestreamOp::kSync) done.status = store.sync_entry(request.id);
+}
+
+void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
+                BytestreamCompletion& done) {
+  switch (request.op) {
+    case BytestreamOp::kRead: return read(datafile, request, done);
+    case BytestreamOp::kWrite: return write(store, datafile, request, done);
+    case BytestreamOp::kTruncate:
+    case BytestreamOp::kPunch: return change(store, datafile, request, done);
+    case BytestreamOp::kAllocate: return allocate(store, datafile, request, done);
+    case BytestreamOp::kSync: return sync(store, datafile, done);
+    case BytestreamOp::kOpen: done.file = datafile.descriptor(); break;
+    case BytestreamOp::kMakeResident: done.status = make_resident(datafile.fd(), request.extents); break;
+    case BytestreamOp::kStat:
+    case BytestreamOp::kRemove: break;
+  }
+  const Errc asked = datafile.stat(done.stat);
+  if (done.status == Errc::kOk) done.status = asked;
+}
+
+}  // namespace
+
+void finish_read(const LocalDatafile& datafile, BytestreamCompletion& done) {
+  const std::uint64_t counter = done.stat.change_counter;
+  const Errc asked = datafile.stat(done.stat);
+  done.stat.change_counter = counter;
+  if (done.status == Errc::kOk) done.status = asked;
+}
+
+void finish_change(DatafileStore& store, LocalDatafile& datafile, BytestreamCompletion& done) {
+  const Errc asked = datafile.stat(done.stat);
+  if (asked == Errc::kOk) store.changed(datafile, done.stat);
+  if (done.status == Errc::kOk) done.status = asked;
+}
+
+void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done) {
+  done.status = Errc::kOk;
+  if (request.op == BytestreamOp::kRemove) {
+    done.status = store.remove(request.id);
+    return;
+  }
+  const Result<DatafileStore::Datafile> datafile = store.open(request.id, creates(request));
+  if (datafile) return execute_on(store, **datafile, request, done);
+  if (datafile.code() == Errc::kNotFound) return answer_absent(store, request, done);
+  done.status = datafile.code();
+}
+
+bool try_execute(DatafileStore& store, LocalAbilities& abilities, const BytestreamRequest& request,
+                 BytestreamCompletion& done) {
+  if (request.op == BytestreamOp::kRemove || request.op == BytestreamOp::kSync) return false;
+  DatafileStore::Datafile datafile = store.find(request.id);
+  if (datafile == nullptr) {
+    Result<DatafileStore::Datafile> opened = store.try_open(request.id);
+    if (opened.code() == Errc::kNotFound && !creates(request)) {
+      answer_absent(store, request, done);
+      return true;
+    }
+    if (!opened) return false;
+    datafile = *std::move(opened);
+  }
+  switch (request.op) {
+    case BytestreamOp::kRead: return try_read(*datafile, abilities, request, done);
+    case BytestreamOp::kWrite: return try_write(store, *datafile, abilities, request, done);
+    case BytestreamOp::kMakeResident:
+      if (!is_resident(datafile->fd(), request.extents, abilities.cachestat)) return false;
+      done.status = datafile->stat(done.stat);
+      return true;
+    case BytestreamOp::kStat:
+    case BytestreamOp::kOpen: execute_on(store, *datafile, request, done); return true;
+    default: return false;
+  }
+}
+
+}  // namespace spate::trove

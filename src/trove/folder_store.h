@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// FolderStore: the datafiles of a target's folder, with a bounded cache of open ones. docs/disk-datafiles.md.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "trove/datafile_store.h"
+#include "trove/target_folder.h"
+
+namespace spate::trove {
+
+/// Open datafiles are kept in the order of their last use. What is in use (someone holds it) is never put out, so the
+/// limit can be passed by as many operations as are in flight. Putting one out writes its times back first.
+/// Locks: a stripe (chosen by id) around open and unlink of one name, then mutex_ around the table.
+class FolderStore final : public DatafileStore {
+ public:
+  /// `records` may be null; both outlive the store.
+  FolderStore(TargetFolder& folder, ChangeRecords* records, std::size_t max_open);
+  /// Writes back the times of all. Nothing may be in flight.
+  ~FolderStore() override;
+
+  Datafile find(const DatafileId& id) override;
+  Result<Datafile> try_open(const DatafileId& id) override;
+  Result<Datafile> open(const DatafileId& id, bool create) override;
+  Errc remove(const DatafileId& id) override;
+  Errc sync_entry(const DatafileId& id) override;
+
+  /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Costs a reading of each folder that it
+  /// touches. Names that are no datafile's are left out and counted.
+  Result<std::vector<DatafileId>> list(const DatafileId& after, std::size_t max);
+  /// Foreign names seen by the listings so far (a name is counted each time its folder is read).
+  std::uint64_t foreign_names() const { return foreign_names_.load(std::memory_order_relaxed); }
+  std::size_t open_count() const;
+
+ private:
+  struct Entry {
+    DatafileId id;
+    Datafile datafile;
+  };
+  using Order = std::list<Entry>;
+
+  std::mutex& stripe(const DatafileId& id);
+  Datafile insert(const DatafileId& id, UniqueFd fd, const ChangeTimes& times);
+  Result<Datafile> adopt(const DatafileId& id, UniqueFd fd, bool created);
+  /// Puts out the least recently used until the limit holds. False: it does not, as the rest is in use or, when not
+  /// allowed to block, dirty.
+  bool make_room(std::size_t limit, bool may_block);
+  Datafile pick_victim(bool may_block);
+  void put_out(const Datafile& victim);
+  UniqueFd open_file(const DatafileId& id, int flags);
+  Result<std::vector<DatafileId>> read_folder(unsigned folder);
+
+  TargetFolder& folder_;
+  ChangeRecords* const records_;
+  const std::size_t max_open_;
+  std::array<std::mutex, 64> stripes_;
+  mutable std::mutex mutex_;
+  Order order_;                                              // guarded by mutex_; most recent first
+  std::unordered_map<DatafileId, Order::iterator> entries_;  // guarded by mutex_
+  std::atomic<std::uint64_t> foreign_names_{0};
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of keys: unsigned bytes, a prefix before what it begins. Stored (docs/disk-keyval.md), so never changed.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace spate::trove {
+
+/// < 0, 0, > 0 as a stands before, at or after b.
+inline int compare_keys(ByteView a, ByteView b) {
+  const std::size_t common = std::min(a.size(), b.size());
+  const int by_bytes = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
+  if (by_bytes != 0) return by_bytes;
+  return a.size() < b.size() ? -1 : (a.size() > b.size() ? 1 : 0);
+}
+
+/// For ordered containers of Bytes or of ByteView, searched with either.
+struct KeyLess {
+  using is_transparent = void;
+  bool operator()(ByteView a, ByteView b) const { return compare_keys(a, b) < 0; }
+};
+
+inline bool same_key(ByteView a, ByteView b) { return a.size() == b.size() && compare_keys(a, b) == 0; }
+
+}  // namespace spate::trove

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/local_bytestreams.h"
+
+#include "trove/pieces.h"
+
+namespace spate::trove {
+
+QueuedOp::QueuedOp(const BytestreamRequest& posted, const BytestreamCompletion& begun)
+    : extents(posted.extents.begin(), posted.extents.end()),
+      memory(posted.memory.begin(), posted.memory.end()),
+      request(posted),
+      done(begun) {
+  request.extents = extents;
+  request.memory = memory;
+}
+
+LocalBytestreams::LocalBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options)
+    : target_(std::move(target)), options_(options) {}
+
+LocalBytestreams::~LocalBytestreams() {
+  std::unique_lock lock(mutex_);
+  while (on_threads_ > 0) idle_.wait(lock);
+}
+
+bool LocalBytestreams::complete_now(const BytestreamRequest& request, BytestreamCompletion& done) {
+  done.status = check_request(request);
+  if (done.status != Errc::kOk) return true;
+  if (options_.inline_limit_bytes == 0) return false;
+  const bool moves_bytes = request.op == BytestreamOp::kRead || request.op == BytestreamOp::kWrite;
+  if (moves_bytes && total_size(request.extents) > options_.inline_limit_bytes) return false;
+  if (!target_->in_memory()) return try_execute(target_->store(), target_->abilities(), request, done);
+  execute(target_->store(), request, done);
+  return true;
+}
+
+bool LocalBytestreams::post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) {
+  done = BytestreamCompletion{};
+  done.user = user;
+  if (complete_now(request, done)) return true;
+  auto op = std::make_unique<QueuedOp>(request, done);
+  start(op);
+  if (op != nullptr) run_on_threads(std::move(op));
+  return false;
+}
+
+void LocalBytestreams::run_on_threads(std::unique_ptr<QueuedOp> op) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++on_threads_;
+  }
+  target_->workers().run([this, op = std::move(op)] {
+    execute(target_->store(), op->request, op->done);
+    queue_.push(std::move(op->done));
+    ended_on_thread();
+  });
+}
+
+void LocalBytestreams::ended_on_thread() {
+  // Notified under the lock: the destructor may run as soon as it is released.
+  const std::lock_guard lock(mutex_);
+  if (--on_threads_ == 0) idle_.notify_all();
+}
+
+Result<std::vector<DatafileId>> LocalBytestreams::list(DatafileId after, std::size_t max) {
+  return target_->store().list(after, max);
+}
+
+Result<SpaceInfo> LocalBytestreams::space() { return target_->space(); }
+
+}  // namespace spate::trove

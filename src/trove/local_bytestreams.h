@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalBytestreams: Bytestreams over a LocalTarget. What can be done at once is done in post(), the rest by its threads;
+// a module may put another way (a ring) before the threads.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "trove/completion_queue.h"
+#include "trove/local_target.h"
+
+namespace spate::trove {
+
+struct LocalBytestreamsOptions {
+  /// A read or write up to this size is carried out in post() if it need not wait for a device, bytes: a longer copy
+  /// would keep the executor from its other work. 0: nothing is done in post(). Guess.
+  std::uint64_t inline_limit_bytes = 4U << 20U;
+};
+
+/// A posted operation that was not complete at once. Owns the copies that its request's spans name.
+struct QueuedOp {
+  QueuedOp(const BytestreamRequest& posted, const BytestreamCompletion& begun);
+  QueuedOp(const QueuedOp&) = delete;
+  QueuedOp& operator=(const QueuedOp&) = delete;
+
+  std::vector<Extent> extents;
+  std::vector<MutableByteView> memory;
+  BytestreamRequest request;
+  BytestreamCompletion done;
+};
+
+/// See Bytestreams for the contract. The destructor waits for what is in flight.
+class LocalBytestreams : public Bytestreams {
+ public:
+  LocalBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options);
+  LocalBytestreams(const LocalBytestreams&) = delete;
+  LocalBytestreams& operator=(const LocalBytestreams&) = delete;
+  ~LocalBytestreams() override;
+
+  bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) final;
+  std::size_t test(std::span<BytestreamCompletion> out) override { return queue_.pop(out); }
+  int wait_descriptor() const final { return queue_.descriptor(); }
+  bool prepare_to_wait() override { return queue_.prepare_to_wait(); }
+  Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) final;
+  Result<SpaceInfo> space() final;
+
+ protected:
+  /// Takes the operation (it is null then) or leaves it to the threads.
+  virtual void start(std::unique_ptr<QueuedOp>& /*op*/) {}
+  void run_on_threads(std::unique_ptr<QueuedOp> op);
+
+  LocalTarget& target() { return *target_; }
+  CompletionQueue& queue() { return queue_; }
+
+ private:
+  bool complete_now(const BytestreamRequest& request, BytestreamCompletion& done);
+  void ended_on_thread();
+
+  const std::shared_ptr<LocalTarget> target_;
+  const LocalBytestreamsOptions options_;
+  CompletionQueue queue_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::size_t on_threads_ = 0;  // guarded by mutex_
+};
+
+}  // namespace spate::trove

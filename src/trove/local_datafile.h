@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalDatafile: an open datafile of this process, with its change counter. See docs/disk-datafiles.md, "Counters and times".
+#pragma once
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <mutex>
+
+#include "base/unique_fd.h"
+#include "trove/bytestream.h"
+#include "trove/change_records.h"
+
+namespace spate::trove {
+
+/// The descriptor alone: lives on, when someone holds it, after the datafile was closed or removed.
+class DatafileDescriptor final : public OpenDatafile {
+ public:
+  explicit DatafileDescriptor(UniqueFd fd) : fd_(std::move(fd)) {}
+  int descriptor() const override { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+/// Change counter and time of last change, as restored from an inode.
+struct ChangeTimes {
+  std::uint64_t counter = 0;
+  std::int64_t mtime_ns = 0;
+
+  /// From an inode: exact if the datafile was closed in order, else a counter above all that were given out for what it
+  /// holds now, provided the local clock is not behind the file system's.
+  static ChangeTimes restore(const struct stat& st);
+};
+
+/// Writes both into the inode (counter as access time). 0 or errno.
+int store_times(int fd, const ChangeTimes& times);
+
+/// Thread-safe. The counter is a hybrid logical clock: max(previous + 1, now).
+/// Source: Kulkarni et al., "Logical physical clocks", OPODIS 2014, for the rule of local events.
+class LocalDatafile {
+ public:
+  /// `records` may be null (a store that does not outlive the process); not owned.
+  LocalDatafile(DatafileId id, UniqueFd fd, ChangeTimes times, ChangeRecords* records);
+  LocalDatafile(const LocalDatafile&) = delete;
+  LocalDatafile& operator=(const LocalDatafile&) = delete;
+  /// Does not write back.
+  ~LocalDatafile();
+
+  const DatafileId& id() const { return id_; }
+  int fd() const { return descriptor_->descriptor(); }
+  const std::shared_ptr<const DatafileDescriptor>& descriptor() const { return descriptor_; }
+
+  /// Around each change of content, failed ones too. The counter moves at both: whoever saw it before the end of a
+  /// change will find it changed after.
+  void begin_change(WallTime now);
+  void end_change(WallTime now);
+  /// The inode's times may have been changed by something that is no change of content: makes the next write-back store
+  /// ours again.
+  void touch();
+
+  std::uint64_t change_counter() const;
+  /// Size and space from the local file, the rest from memory. kIoError if the file cannot be asked.
+  Errc stat(BytestreamStat& out) const;
+
+  /// Stores counter and mtime in the inode, if they are newer there. May block. A failure leaves them dirty.
+  Errc write_back();
+  bool dirty() const;
+  /// The file has been unlinked: nothing is kept for it any more.
+  void mark_unlinked();
+
+  /// Whether the entry in the folder is known to be durable. Used by kSync only.
+  bool entry_synced() const;
+  void set_entry_synced();
+
+ private:
+  void bump(WallTime now);
+  void save_record();
+
+  const DatafileId id_;
+  const std::shared_ptr<const DatafileDescriptor> descriptor_;
+  ChangeRecords* const records_;
+
+  std::mutex write_back_mutex_;  // one write-back at a time; taken before mutex_
+  mutable std::mutex mutex_;     // guards all below; never held over a system call that may block
+  ChangeTimes times_;
+  std::uint32_t changing_ = 0;
+  int record_ = -1;
+  bool dirty_ = false;
+  bool unlinked_ = false;
+  bool entry_synced_ = false;
+};
+
+/// begin_change and end_change as a scope.
+class ChangeScope {
+ public:
+  ChangeScope(LocalDatafile& datafile, WallTime now) : datafile_(datafile), now_(now) { datafile_.begin_change(now_); }
+  ChangeScope(const ChangeScope&) = delete;
+  ChangeScope& operator=(const ChangeScope&) = delete;
+  ~ChangeScope() { datafile_.end_change(now_); }
+
+ private:
+  LocalDatafile& datafile_;
+  WallTime now_;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/pieces.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace spate::trove {
+namespace {
+
+/// The kernel moves at most this much in one call (MAX_RW_COUNT).
+constexpr std::uint64_t kMaxStepBytes = 0x7ffff000;
+
+/// The year 2200, in ns: a time beyond it is an error somewhere, and would leave the counter no room.
+constexpr std::int64_t kLatestTime = 7'258'118'400'000'000'000;
+
+bool uses_memory(BytestreamOp op) { return op == BytestreamOp::kRead || op == BytestreamOp::kWrite; }
+
+}  // namespace
+
+Errc check_request(const BytestreamRequest& request) {
+  if (!request.id.handle || request.extents.size() > kMaxExtents || request.size > kMaxOffset) {
+    return Errc::kInvalidArgument;
+  }
+  if (request.now.ns < 0 || request.now.ns > kLatestTime) return Errc::kInvalidArgument;
+  std::uint64_t total = 0;
+  for (const Extent& extent : request.extents) {
+    if (extent.offset > kMaxOffset || extent.size > kMaxOffset - extent.offset) return Errc::kInvalidArgument;
+    if (extent.size > kMaxOffset - total) return Errc::kInvalidArgument;
+    total += extent.size;
+  }
+  if (!uses_memory(request.op)) return Errc::kOk;
+  for (const MutableByteView& piece : request.memory) {
+    if (piece.size() > total) return Errc::kInvalidArgument;
+    total -= piece.size();
+  }
+  return total == 0 ? Errc::kOk : Errc::kInvalidArgument;
+}
+
+std::uint64_t total_size(std::span<const Extent> extents) {
+  std::uint64_t total = 0;
+  for (const Extent& extent : extents) total += extent.size;
+  return total;
+}
+
+std::uint64_t stream_before_end(std::span<const Extent> extents, std::uint64_t file_size) {
+  std::uint64_t total = 0;
+  for (const Extent& extent : extents) {
+    if (extent.size == 0) continue;
+    if (extent.offset >= file_size) break;
+    total += std::min(extent.size, file_size - extent.offset);
+    if (extent.offset + extent.size > file_size) break;
+  }
+  return total;
+}
+
+bool ascending(std::span<const Extent> extents) {
+  for (std::size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].offset < extents[i - 1].offset + extents[i - 1].size) return false;
+  }
+  return true;
+}
+
+PieceCursor::PieceCursor(std::span<const Extent> extents, std::span<const MutableByteView> memory, std::uint64_t limit)
+    : extents_(extents), memory_(memory), left_(limit) {
+  skip_empty();
+}
+
+void PieceCursor::skip_empty() {
+  if (left_ == 0) return;
+  while (!extents_.empty() && in_extent_ == extents_.front().size) {
+    extents_ = extents_.subspan(1);
+    in_extent_ = 0;
+  }
+  while (!memory_.empty() && in_memory_ == memory_.front().size()) {
+    memory_ = memory_.subspan(1);
+    in_memory_ = 0;
+  }
+  SPATE_CHECK(!extents_.empty() && !memory_.empty());
+}
+
+std::uint64_t PieceCursor::piece_size() const {
+  return std::min({left_, extents_.front().size - in_extent_, memory_.front().size() - in_memory_});
+}
+
+void PieceCursor::move_within_piece(std::uint64_t bytes) {
+  in_extent_ += bytes;
+  in_memory_ += bytes;
+  left_ -= bytes;
+  skip_empty();
+}
+
+Step PieceCursor::next(std::span<iovec> out) const {
+  Step step;
+  PieceCursor at = *this;
+  while (at.left_ > 0 && step.pieces < out.size() && step.bytes < kMaxStepBytes) {
+    const std::uint64_t offset = at.extents_.front().offset + at.in_extent_;
+    if (step.pieces == 0) step.offset = offset;
+    if (offset != step.offset + step.bytes) break;
+    const std::uint64_t size = std::min(at.piece_size(), kMaxStepBytes - step.bytes);
+    std::byte* const memory = at.memory_.front().data() + at.in_memory_;
+    out[step.pieces++] = {memory, size};
+    step.bytes += size;
+    at.move_within_piece(size);
+  }
+  return step;
+}
+
+void PieceCursor::advance(std::uint64_t bytes) {
+  while (bytes > 0) {
+    const std::uint64_t size = std::min(bytes, piece_size());
+    move_within_piece(size);
+    bytes -= size;
+  }
+}
+
+}  // namespace spate::trove

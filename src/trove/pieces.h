@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// From (extents, memory pieces) to system calls: checks of a request and a cursor over its common refinement.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "trove/bytestream.h"
+
+namespace spate::trove {
+
+constexpr std::size_t kMaxExtents = 1U << 20U;
+constexpr std::uint64_t kMaxOffset = (std::uint64_t{1} << 63U) - 1;
+
+/// kOk, or kInvalidArgument: no handle, too many extents, a range beyond 2^63 - 1, a time
+/// before 1970 or after 2200, or (read, write) totals that differ.
+Errc check_request(const BytestreamRequest& request);
+
+/// Sum of the extents' sizes, bytes; no overflow for a checked request.
+std::uint64_t total_size(std::span<const Extent> extents);
+
+/// How many bytes of the stream (extents in order) lie before the first one at or beyond `file_size`.
+std::uint64_t stream_before_end(std::span<const Extent> extents, std::uint64_t file_size);
+
+/// True when each extent begins at or after the end of the one before: no two overlap, and any order of doing them is right.
+bool ascending(std::span<const Extent> extents);
+
+/// One preadv or pwritev.
+struct Step {
+  std::uint64_t offset = 0;
+  std::size_t pieces = 0;
+  std::uint64_t bytes = 0;  // 0: nothing left
+};
+
+/// A position in the stream that extents and memory both describe. Borrows both. A value.
+class PieceCursor {
+ public:
+  PieceCursor(std::span<const Extent> extents, std::span<const MutableByteView> memory, std::uint64_t limit);
+
+  /// The next step, at most out.size() pieces (>= 1); adjacent extents become one step. Does not move.
+  Step next(std::span<iovec> out) const;
+  void advance(std::uint64_t bytes);
+  /// Bytes that are left up to the limit.
+  std::uint64_t left() const { return left_; }
+
+ private:
+  void skip_empty();
+  /// Moves by `bytes`, which lie within one piece.
+  void move_within_piece(std::uint64_t bytes);
+  std::uint64_t piece_size() const;
+
+  std::span<const Extent> extents_;
+  std::span<const MutableByteView> memory_;
+  std::uint64_t in_extent_ = 0;
+  std::uint64_t in_memory_ = 0;
+  std::uint64_t left_;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is a range of a file in the page cache, and getting it there.
+#pragma once
+
+#include <atomic>
+#include <span>
+
+#include "trove/bytestream.h"
+
+namespace spate::trove {
+
+/// True when every page of the extents, up to the file's end, is in the page cache, by cachestat(2) (Linux 6.5). False
+/// when one is not, or nobody knows; `known` turns false for good when the kernel lacks the call. Never blocks.
+/// A hole counts as not resident until it has been read once. Pages may leave again at any time.
+bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known);
+
+/// Reads the extents into the page cache without copying them. Blocks. kIoError if the device fails.
+Errc make_resident(int fd, std::span<const Extent> extents);
+
+}  // namespace spate::trove

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// One read of the store. It is tried inline with what is in memory, and can go on in a thread where it stopped.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <optional>
+#include <vector>
+
+#include "trove/keyval.h"
+#include "trove/transaction_state.h"
+
+namespace spate::trove {
+
+/// The key of the store's own record; never seen by readers (docs/disk-keyval.md, "Format record").
+inline constexpr char kFormatKey[] = {'\0', 'f', 'o', 'r', 'm', 'a', 't'};
+bool is_reserved(ByteView key);
+
+/// A key's value into `value`. kNotFound is kOk without a value; kTryAgain: not in memory.
+Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key, std::optional<Bytes>& value);
+
+/// A read that may need several steps. A step changes only the read itself, so any one thread may run it.
+class Read {
+ public:
+  virtual ~Read() = default;
+  /// Goes on with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options` keep
+  /// it from the device. Otherwise failed.
+  virtual Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) = 0;
+  /// The transaction's own thread, after step() has given kOk.
+  virtual void finish(TransactionState& state, KeyvalCompletion& done) = 0;
+};
+
+class GetRead final : public Read {
+ public:
+  explicit GetRead(ByteView key) : key_(to_bytes(key)) {}
+  Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
+  void finish(TransactionState& state, KeyvalCompletion& done) override;
+
+ private:
+  Bytes key_;
+  std::optional<Bytes> value_;
+};
+
+class ManyRead final : public Read {
+ public:
+  /// Answers what the transaction has written itself at once. `keys` is borrowed until own_keys() is called.
+  ManyRead(std::span<const Bytes> keys, const TransactionState& state);
+  /// Copies the keys still to be read and reported: the read is about to outlive the post.
+  void own_keys();
+  Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
+  void finish(TransactionState& state, KeyvalCompletion& done) override;
+
+ private:
+  Errc step_some(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which,
+                 std::vector<std::size_t>& missing);
+
+  std::span<const Bytes> keys_;
+  std::vector<Bytes> owned_keys_;
+  std::vector<std::optional<Bytes>> values_;
+  std::vector<std::size_t> open_;  // indices of keys that are not answered yet
+};
+
+class RangeRead final : public Read {
+ public:
+  /// `wanted`: of the store's entries, >= 1. Keeps its own copy of the writes in the range when there are some.
+  RangeRead(const KeyRange& range, std::size_t wanted, const TransactionState& state);
+  Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
+  void finish(TransactionState& state, KeyvalCompletion& done) override;
+
+ private:
+  KeyRange range_;
+  std::size_t wanted_;
+  StoreEntries found_;
+  OwnedWrites own_;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening the RocksDB store. What it promises and its records: docs/disk-keyval.md.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "trove/keyval.h"
+
+namespace rocksdb {
+class Env;
+}
+
+namespace spate::trove {
+
+/// Sizes are chosen for a daemon that rests in 40 MiB; a busy metadata server gives more to the block cache.
+struct RocksdbOptions {
+  std::string folder;  // made when it does not exist; the folder above must exist
+  std::size_t block_cache_bytes = std::size_t{8} << 20;
+  std::size_t write_buffer_bytes = std::size_t{8} << 20;  // up to three of them while writing fast
+  std::size_t conflict_window_bytes = std::size_t{4} << 20;
+  unsigned read_threads = 2;     // for reads that are not in memory; started when first needed. >= 1
+  rocksdb::Env* env = nullptr;   // null: the system's. Not owned, outlives the store. For tests
+};
+
+/// Opens or creates a store. May block (replays the log). kBusy: another process uses it; kFormatTooNew: a newer version of
+/// Spate wrote it; kWrongFileSystem: the folder holds a RocksDB store that is not ours; kCorrupt, kNotFound,
+/// kPermissionDenied, kNoSpace, kIoError: as the context says. The store must not outlive its transactions' use.
+Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options);
+
+}  // namespace spate::trove

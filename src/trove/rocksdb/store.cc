@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/rocksdb/store.h"
+
+#include "base/check.h"
+#include "log/log.h"
+#include "trove/rocksdb/status.h"
+#include "trove/rocksdb/transaction.h"
+
+namespace spate::trove {
+namespace {
+
+rocksdb::WriteOptions inline_write() {
+  rocksdb::WriteOptions options;
+  options.no_slowdown = true;
+  return options;
+}
+
+}  // namespace
+
+RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options)
+    : db_(std::move(db)),
+      read_threads_(options.read_threads),
+      resolver_(options.conflict_window_bytes),
+      syncer_(*db_, events_) {
+  SPATE_CHECK(read_threads_ >= 1);
+}
+
+RocksdbStore::~RocksdbStore() { SPATE_CHECK(!resolver_.anyone_live()); }
+
+std::unique_ptr<Transaction> RocksdbStore::begin() { return std::make_unique<RocksdbTransaction>(*this); }
+
+SnapshotRef RocksdbStore::snapshot() {
+  rocksdb::DB* db = db_.get();
+  return {db->GetSnapshot(), [db](const rocksdb::Snapshot* taken) { db->ReleaseSnapshot(taken); }};
+}
+
+void RocksdbStore::watch(RocksdbTransaction& transaction) {
+  transaction.watch_index = watched_.size();
+  watched_.push_back(&transaction);
+}
+
+void RocksdbStore::forget(RocksdbTransaction& transaction) {
+  const std::size_t at = transaction.watch_index;
+  SPATE_CHECK(at < watched_.size() && watched_[at] == &transaction);
+  watched_[at] = watched_.back();
+  watched_[at]->watch_index = at;
+  watched_.pop_back();
+}
+
+void RocksdbStore::pin_watched() {
+  if (watched_.empty()) return;
+  const SnapshotRef shared = snapshot();
+  for (RocksdbTransaction* transaction : watched_) transaction->pin(shared);
+  watched_.clear();
+}
+
+void RocksdbStore::read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read,
+                                  void* user) {
+  if (readers_ == nullptr) readers_ = std::make_unique<Workers>("kv-read", read_threads_);
+  Event event;
+  event.user = user;
+  event.completes = true;
+  event.transaction = &transaction;
+  event.read = std::move(read);
+  readers_->run([this, pinned = std::move(snapshot), ended = std::move(event)]() mutable {
+    rocksdb::ReadOptions options;
+    options.snapshot = pinned.get();
+    ended.status = ended.read->step(*db_, options, SIZE_MAX);
+    events_.push(std::move(ended));
+  });
+}
+
+void RocksdbStore::fill_batch(const WriteSet& writes) {
+  batch_.Clear();
+  for (const auto& [key, write] : writes) {
+    // Only a key or value of 4 GiB fails here, and such a thing cannot come out of our codecs.
+    const rocksdb::Status status =
+        write.erased ? batch_.Delete(slice_of(key)) : batch_.Put(slice_of(key), slice_of(write.value));
+    SPATE_CHECK(status.ok());
+  }
+}
+
+bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* user, KeyvalCompletion& done) {
+  if (syncer_.failed()) {
+    done.status = Errc::kIoError;
+    return true;
+  }
+  pin_watched();
+  fill_batch(writes);
+  const bool first = resolver_.settled();
+  const Version version = resolver_.decide();
+  rocksdb::Status status = rocksdb::Status::Incomplete();
+  if (first) status = db_->Write(inline_write(), &batch_);
+  if (status.IsIncomplete()) {
+    resolver_.applied_later(version, writes);
+    commit_in_thread(version, durability, user);
+    return false;
+  }
+  if (!status.ok()) {
+    SPATE_LOG(warn, "trove/rocksdb", "commit failed status={}", status.ToString());
+    resolver_.failed_now(version);
+    done.status = errc_of(status);
+    return true;
+  }
+  resolver_.applied_now(version, writes);
+  if (durability == Durability::kProcess) return true;
+  syncer_.add(user, version);
+  return false;
+}
+
+void RocksdbStore::commit_in_thread(Version version, Durability durability, void* user) {
+  if (writer_ == nullptr) writer_ = std::make_unique<Workers>("kv-write", 1);
+  const bool sync = durability == Durability::kMachine;
+  writer_->run([this, version, sync, user, batch = std::exchange(batch_, {})]() mutable {
+    const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch);
+    if (!status.ok()) SPATE_LOG(warn, "trove/rocksdb", "commit failed status={}", status.ToString());
+    Event event;
+    event.user = user;
+    event.status = errc_of(status);
+    event.completes = !sync || !status.ok();
+    event.settled = version;
+    events_.push(std::move(event));
+    if (sync && status.ok()) syncer_.add(user, version);
+  });
+}
+
+bool RocksdbStore::post_sync(void* user, KeyvalCompletion& done) {
+  done = KeyvalCompletion{};
+  done.user = user;
+  if (syncer_.failed()) {
+    done.status = Errc::kIoError;
+    return true;
+  }
+  const Version version = resolver_.decided();
+  if (synced_ >= version) return true;
+  if (resolver_.settled()) {
+    syncer_.add(user, version);
+  } else {
+    writer_->run([this, user, version] { syncer_.add(user, version); });
+  }
+  return false;
+}
+
+bool RocksdbStore::complete(Event& event, KeyvalCompletion& out) {
+  if (event.settled != 0) resolver_.settle(event.settled);
+  synced_ = std::max(synced_, event.synced);
+  if (!event.completes) return false;
+  out = KeyvalCompletion{};
+  out.user = event.user;
+  out.status = event.status;
+  if (event.read != nullptr && event.status == Errc::kOk) event.transaction->finish_read(*event.read, out);
+  return true;
+}
+
+std::size_t RocksdbStore::test(std::span<KeyvalCompletion> out) {
+  std::size_t n = 0;
+  Event event;
+  while (n < out.size() && events_.pop(event)) n += complete(event, out[n]) ? 1 : 0;
+  return n;
+}
+
+}  // namespace spate::trove

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// RocksdbStore: Keyval over RocksDB. Its commit order, its threads, its completions.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <memory>
+#include <vector>
+
+#include "trove/keyval.h"
+#include "trove/resolver.h"
+#include "trove/rocksdb/events.h"
+#include "trove/rocksdb/rocksdb_keyval.h"
+#include "trove/rocksdb/syncer.h"
+#include "trove/workers.h"
+
+namespace spate::trove {
+
+class RocksdbTransaction;
+
+/// Shared by the transactions that read at it, and by their reads in threads. Gives itself back to RocksDB.
+using SnapshotRef = std::shared_ptr<const rocksdb::Snapshot>;
+
+/// One thread posts and tests. Three kinds of threads work for it, each started when first needed: readers (any order),
+/// one writer (commits that RocksDB would have stalled, in commit order), one syncer.
+///
+/// Order: a commit is decided on the posting thread, and written there too unless an earlier one is still on its way
+/// through the writer; so the log's order is the decision order.
+class RocksdbStore final : public Keyval {
+ public:
+  RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options);
+  ~RocksdbStore() override;
+
+  std::unique_ptr<Transaction> begin() override;
+  bool post_sync(void* user, KeyvalCompletion& done) override;
+  std::size_t test(std::span<KeyvalCompletion> out) override;
+  int wait_descriptor() const override { return events_.descriptor(); }
+  bool prepare_to_wait() override { return events_.prepare_to_wait(); }
+  std::string describe() const override { return "rocksdb"; }
+
+  // For its transactions.
+  Resolver& resolver() { return resolver_; }
+  rocksdb::DB& db() { return *db_; }
+  SnapshotRef snapshot();
+  /// Tells the transaction to take a snapshot before the next commit changes what it reads; until forgotten.
+  void watch(RocksdbTransaction& transaction);
+  void forget(RocksdbTransaction& transaction);
+  /// Runs the rest of `read` in a thread; its transaction hears of it through test().
+  void read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read, void* user);
+  /// Writes a commit whose reads were good. As Transaction::post_commit.
+  bool commit(const WriteSet& writes, Durability durability, void* user, KeyvalCompletion& done);
+
+ private:
+  void pin_watched();
+  void fill_batch(const WriteSet& writes);
+  void commit_in_thread(Version version, Durability durability, void* user);
+  bool complete(Event& event, KeyvalCompletion& out);
+
+  std::unique_ptr<rocksdb::DB> db_;
+  const unsigned read_threads_;
+  Resolver resolver_;
+  std::vector<RocksdbTransaction*> watched_;
+  rocksdb::WriteBatch batch_;  // reused from commit to commit
+  Version synced_ = 0;
+  EventQueue events_;
+  // Destroyed in reverse: the writer hands on to the syncer.
+  Syncer syncer_;
+  std::unique_ptr<Workers> writer_;
+  std::unique_ptr<Workers> readers_;
+};
+
+}  // namespace spate::trove

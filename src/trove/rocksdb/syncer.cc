@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/rocksdb/syncer.h"
+
+#include "log/log.h"
+#include "trove/rocksdb/status.h"
+
+namespace spate::trove {
+
+void Syncer::add(void* user, Version version) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back({user, version});
+  if (std::exchange(serving_, true)) return;
+  if (thread_ == nullptr) thread_ = std::make_unique<Workers>("kv-sync", 1);
+  thread_->run([this] { serve(); });
+}
+
+Errc Syncer::sync() {
+  if (failed()) return Errc::kIoError;
+  const rocksdb::Status status = db_.SyncWAL();
+  if (status.ok()) return Errc::kOk;
+  failed_.store(true, std::memory_order_relaxed);
+  SPATE_LOG(error, "trove/rocksdb", "the log could not be synced, no more commits are taken until a restart status={}",
+            status.ToString());
+  return errc_of(status);
+}
+
+void Syncer::serve() {
+  std::vector<Waiter> group;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      group.clear();
+      group.swap(waiting_);
+      serving_ = !group.empty();
+      if (!serving_) return;
+    }
+    const Errc status = sync();
+    for (const Waiter& waiter : group) {
+      Event event;
+      event.user = waiter.user;
+      event.status = status;
+      event.completes = true;
+      event.synced = status == Errc::kOk ? waiter.version : 0;
+      events_.push(std::move(event));
+    }
+  }
+}
+
+}  // namespace spate::trove

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Syncer: group commit. One sync of the log serves everyone who waited when it began.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "trove/rocksdb/events.h"
+#include "trove/workers.h"
+
+namespace spate::trove {
+
+/// Thread-safe. Its thread is started by the first add(). The destructor finishes what waits.
+class Syncer {
+ public:
+  Syncer(rocksdb::DB& db, EventQueue& events) : db_(db), events_(events) {}
+  Syncer(const Syncer&) = delete;
+  Syncer& operator=(const Syncer&) = delete;
+
+  /// `user` gets a completion once everything written to the log so far is on the device; `version` is the latest commit
+  /// among that. After a sync has failed every further one fails: the kernel may have dropped the pages that it could not
+  /// write, so a later success would say nothing about them.
+  void add(void* user, Version version);
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Waiter {
+    void* user;
+    Version version;
+  };
+
+  void serve();
+  Errc sync();
+
+  rocksdb::DB& db_;
+  EventQueue& events_;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::vector<Waiter> waiting_;  // guarded by mutex_
+  bool serving_ = false;         // guarded by mutex_
+  std::unique_ptr<Workers> thread_;  // guarded by mutex_
+};
+
+}  // namespace spate::trove

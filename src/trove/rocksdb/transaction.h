@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// RocksdbTransaction: reads at one point of the commit order, and writes that wait for their commit.
+#pragma once
+
+#include "trove/rocksdb/store.h"
+#include "trove/transaction_state.h"
+
+namespace spate::trove {
+
+/// While nobody else commits it reads the store's present state, which costs nothing; the store calls pin() just before
+/// a commit would change that state. Nothing to pin is known while commits are under way in the writer: then the first
+/// read takes a snapshot by itself.
+class RocksdbTransaction final : public Transaction {
+ public:
+  explicit RocksdbTransaction(RocksdbStore& store);
+  ~RocksdbTransaction() override;
+
+  bool post_get(ByteView key, ReadMode mode, void* user, KeyvalCompletion& done) override;
+  bool post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) override;
+  bool post_range(const KeyRange& range, void* user, KeyvalCompletion& done) override;
+  void put(ByteView key, ByteView value) override;
+  void erase(ByteView key) override;
+  bool post_commit(Durability durability, void* user, KeyvalCompletion& done) override;
+
+  // For the store.
+  void pin(SnapshotRef snapshot) { snapshot_ = std::move(snapshot); }
+  void finish_read(Read& read, KeyvalCompletion& done);
+  std::size_t watch_index = 0;
+
+ private:
+  void start(void* user, KeyvalCompletion& done) const;
+  rocksdb::ReadOptions prepare_read();
+  void pin_now();
+  bool in_thread(std::unique_ptr<Read> read, void* user);
+
+  RocksdbStore& store_;
+  TransactionState state_;
+  SnapshotRef snapshot_;  // null: watched by the store, and the present state is what it reads
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ring: an io_uring set up the best way that the kernel allows, with an eventfd for its completions.
+#pragma once
+
+#include <liburing.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+
+namespace spate::trove {
+
+/// Belongs to the first thread that calls attach(); only that thread may use it (destroying an idle one is free to all).
+class Ring {
+ public:
+  /// Tries, in this order: SINGLE_ISSUER | DEFER_TASKRUN (Linux 6.1), COOP_TASKRUN (5.19), no flags. kNotSupported: the
+  /// kernel or a container's profile refuses io_uring, or memory for it. `event_fd` becomes readable at completions
+  /// while events are on; not owned.
+  static Result<std::unique_ptr<Ring>> make(unsigned entries, int event_fd);
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+  ~Ring();
+
+  /// Makes the calling thread the owner, if there is none. False: another thread is, or the kernel refused.
+  bool attach();
+  bool owned_by_caller() const { return owner_ == std::this_thread::get_id(); }
+
+  /// A cleared entry to fill; submits what is queued when the queue is full. Null when the kernel takes no more now.
+  io_uring_sqe* entry();
+  void submit();
+  /// Calls `handle(user_data, result)` for up to `max` completions.
+  template <typename Handle>
+  std::size_t reap(std::size_t max, Handle handle);
+  /// Submits and blocks until there is a completion.
+  void wait_one();
+
+  /// Off while nobody sleeps, so that completions cost no eventfd write.
+  void set_events(bool on);
+  /// Something to reap, or for the kernel to finish in our context.
+  bool pending() const;
+
+  /// "single_issuer,defer_taskrun", ...
+  const std::string& flags_text() const { return flags_text_; }
+
+ private:
+  Ring() = default;
+  io_uring ring_{};
+  bool disabled_ = false;  // made with R_DISABLED: enabled by its owner
+  bool events_on_ = true;
+  std::thread::id owner_;
+  std::string flags_text_;
+};
+
+template <typename Handle>
+std::size_t Ring::reap(std::size_t max, Handle handle) {
+  std::size_t n = 0;
+  // With the TASKRUN flag peek enters the kernel only when there is work that waits for this thread.
+  for (io_uring_cqe* cqe = nullptr; n < max && io_uring_peek_cqe(&ring_, &cqe) == 0; ++n) {
+    void* const user = io_uring_cqe_get_data(cqe);
+    const int result = cqe->res;
+    io_uring_cqe_seen(&ring_, cqe);
+    handle(user, result);
+  }
+  return n;
+}
+
+}  // namespace spate::trove

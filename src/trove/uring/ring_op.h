@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// RingOp: one read or write on its way through the ring, as several steps side by side.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trove/local_bytestreams.h"
+#include "trove/pieces.h"
+
+namespace spate::trove {
+
+class RingOp;
+
+/// One readv or writev in flight. Pinned while the kernel has it.
+struct RingStep {
+  RingOp* op = nullptr;
+  std::vector<iovec> pieces;
+  std::size_t first = 0;          // pieces before it are done
+  std::uint64_t offset = 0;       // in the file, of what is left
+  std::uint64_t left = 0;         // bytes
+  std::uint64_t stream_at = 0;    // position of what is left in the request's stream
+  unsigned retries = 0;
+
+  /// Takes `bytes` (<= left) off the front.
+  void advance(std::uint64_t bytes);
+};
+
+/// Begun with the operation's open datafile; ended by finish(). Bytes are counted up to the first gap: the file's end, or
+/// an error.
+class RingOp {
+ public:
+  RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile);
+
+  bool is_write() const { return queued_->request.op == BytestreamOp::kWrite; }
+  const LocalDatafile& datafile() const { return *datafile_; }
+
+  /// The next step to be given to the ring, or null: nothing is left, or as much as allowed is in flight.
+  RingStep* next_step();
+  /// True: `step` has a rest to be given to the ring again. False: it is over.
+  bool take_result(RingStep& step, int result);
+  bool over() const { return in_flight_ == 0 && (stopped_ || cursor_.left() == 0); }
+  BytestreamCompletion finish(DatafileStore& store);
+
+  bool waits_for_ring = false;  // kept by who owns the ring: it is in the queue of those that found it full
+
+ private:
+  void stop_at(std::uint64_t position, Errc status);
+  RingStep& free_step();
+
+  std::unique_ptr<QueuedOp> queued_;
+  DatafileStore::Datafile datafile_;
+  std::optional<ChangeScope> change_;
+  std::uint64_t limit_;
+  PieceCursor cursor_;
+  std::uint64_t stream_at_;
+  std::size_t window_;
+  std::size_t in_flight_ = 0;
+  bool stopped_ = false;
+  std::uint64_t gap_at_;
+  Errc status_ = Errc::kOk;
+  std::vector<std::unique_ptr<RingStep>> steps_;  // all that were made; reused
+  std::vector<RingStep*> free_steps_;
+};
+
+}  // namespace spate::trove

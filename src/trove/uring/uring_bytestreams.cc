@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/uring/uring_bytestreams.h"
+
+#include <algorithm>
+
+namespace spate::trove {
+namespace {
+
+/// Steps in the ring at once, for each of its entries: no more than completions fit, so that none overflows.
+constexpr std::size_t kStepsPerEntry = 4;
+constexpr std::size_t kReapAtOnce = 256;
+
+}  // namespace
+
+UringBytestreams::UringBytestreams(std::shared_ptr<LocalTarget> target, UringOptions options)
+    : LocalBytestreams(std::move(target), options.local), options_(options) {}
+
+Result<std::unique_ptr<UringBytestreams>> UringBytestreams::make(std::shared_ptr<LocalTarget> target,
+                                                                 UringOptions options) {
+  options.ring_entries = std::clamp(options.ring_entries, 8U, 4096U);
+  std::unique_ptr<UringBytestreams> made(new UringBytestreams(std::move(target), options));
+  SPATE_TRY(made->ring_, Ring::make(options.ring_entries, made->queue().descriptor()));
+  return made;
+}
+
+UringBytestreams::~UringBytestreams() {
+  while (!ops_.empty()) {
+    SPATE_CHECK(ring_->owned_by_caller());
+    go_on();
+    ring_->wait_one();
+    ring_->reap(kReapAtOnce, [this](void* user, int result) { take_result(*static_cast<RingStep*>(user), result); });
+  }
+}
+
+std::string UringBytestreams::describe() const { return "uring(" + ring_->flags_text() + ")"; }
+
+bool UringBytestreams::own_ring() {
+  if (ring_->attach()) return true;
+  if (!ops_.empty()) return false;
+  Result<std::unique_ptr<Ring>> fresh = Ring::make(options_.ring_entries, queue().descriptor());
+  if (!fresh) return false;
+  ring_ = *std::move(fresh);
+  return ring_->attach();
+}
+
+void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
+  if (op->request.op != BytestreamOp::kRead && op->request.op != BytestreamOp::kWrite) return;
+  DatafileStore::Datafile datafile = target().store().find(op->request.id);
+  if (datafile == nullptr || !own_ring()) return;
+  ++ring_operations_;
+  auto begun = std::make_unique<RingOp>(std::move(op), std::move(datafile));
+  RingOp& ring_op = *begun;
+  ops_.emplace(&ring_op, std::move(begun));
+  advance(ring_op);
+  end_if_over(ring_op);
+}
+
+bool UringBytestreams::give(RingStep& step) {
+  if (steps_in_ring_ >= options_.ring_entries * kStepsPerEntry) return false;
+  io_uring_sqe* const sqe = ring_->entry();
+  if (sqe == nullptr) return false;
+  const int fd = step.op->datafile().fd();
+  const iovec* const pieces = step.pieces.data() + step.first;
+  const auto count = static_cast<unsigned>(step.pieces.size() - step.first);
+  if (step.op->is_write()) {
+    io_uring_prep_writev(sqe, fd, pieces, count, step.offset);
+  } else {
+    io_uring_prep_readv(sqe, fd, pieces, count, step.offset);
+  }
+  io_uring_sqe_set_data(sqe, &step);
+  ++steps_in_ring_;
+  return true;
+}
+
+void UringBytestreams::advance(RingOp& op) {
+  while (RingStep* const step = op.next_step()) {
+    if (give(*step)) continue;
+    rest_steps_.push_back(step);
+    op.waits_for_ring = true;
+    waiting_ops_.push_back(&op);
+    return;
+  }
+}
+
+void UringBytestreams::end_if_over(RingOp& op) {
+  if (!op.over()) return;
+  if (op.waits_for_ring) std::erase(waiting_ops_, &op);
+  queue().push(op.finish(target().store()));
+  ops_.erase(&op);
+}
+
+void UringBytestreams::take_result(RingStep& step, int result) {
+  --steps_in_ring_;
+  RingOp& op = *step.op;
+  if (op.take_result(step, result)) {
+    rest_steps_.push_back(&step);
+    return;
+  }
+  if (!op.waits_for_ring) advance(op);
+  end_if_over(op);
+}
+
+void UringBytestreams::go_on() {
+  while (!rest_steps_.empty() && give(*rest_steps_.front())) rest_steps_.pop_front();
+  while (rest_steps_.empty() && !waiting_ops_.empty()) {
+    RingOp* const op = waiting_ops_.front();
+    waiting_ops_.pop_front();
+    op->waits_for_ring = false;
+    advance(*op);
+  }
+  ring_->submit();
+}
+
+std::size_t UringBytestreams::test(std::span<BytestreamCompletion> out) {
+  if (!ops_.empty()) {
+    SPATE_CHECK(ring_->owned_by_caller());
+    ring_->set_events(false);
+    go_on();
+    ring_->reap(kReapAtOnce, [this](void* user, int result) { take_result(*static_cast<RingStep*>(user), result); });
+    go_on();
+  }
+  return queue().pop(out);
+}
+
+bool UringBytestreams::prepare_to_wait() {
+  if (ops_.empty()) return LocalBytestreams::prepare_to_wait();
+  go_on();
+  ring_->set_events(true);
+  if (LocalBytestreams::prepare_to_wait() && !ring_->pending()) return true;
+  ring_->set_events(false);
+  return false;
+}
+
+}  // namespace spate::trove

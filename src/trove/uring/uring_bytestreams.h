@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The uring module: reads and writes of open datafiles by io_uring, the rest by the target's threads.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "trove/local_bytestreams.h"
+#include "trove/uring/ring.h"
+#include "trove/uring/ring_op.h"
+
+namespace spate::trove {
+
+struct UringOptions {
+  LocalBytestreamsOptions local;
+  unsigned ring_entries = 256;
+};
+
+/// The ring belongs to the thread that first needs it. A thread that takes over while nothing is in flight gets a new one;
+/// testing or destroying from another thread while the ring has work is a bug.
+class UringBytestreams final : public LocalBytestreams {
+ public:
+  /// kNotSupported: no ring to be had here; use the pool.
+  static Result<std::unique_ptr<UringBytestreams>> make(std::shared_ptr<LocalTarget> target, UringOptions options = {});
+  ~UringBytestreams() override;
+
+  std::size_t test(std::span<BytestreamCompletion> out) override;
+  bool prepare_to_wait() override;
+  /// "uring(single_issuer,defer_taskrun)", ...
+  std::string describe() const override;
+
+  /// Operations that went through the ring so far.
+  std::uint64_t ring_operations() const { return ring_operations_; }
+
+ private:
+  UringBytestreams(std::shared_ptr<LocalTarget> target, UringOptions options);
+  void start(std::unique_ptr<QueuedOp>& op) override;
+  bool own_ring();
+  /// Gives the ring as many of the operation's steps as it takes; the rest waits its turn.
+  void advance(RingOp& op);
+  bool give(RingStep& step);
+  void take_result(RingStep& step, int result);
+  void end_if_over(RingOp& op);
+  void go_on();
+
+  const UringOptions options_;
+  std::unique_ptr<Ring> ring_;
+  std::size_t steps_in_ring_ = 0;
+  std::deque<RingStep*> rest_steps_;  // begun, to be given again
+  std::deque<RingOp*> waiting_ops_;   // have steps that found the ring full
+  std::unordered_map<RingOp*, std::unique_ptr<RingOp>> ops_;
+  std::uint64_t ring_operations_ = 0;
+};
+
+}  // namespace spate::trove
