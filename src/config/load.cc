@@ -61,14 +61,24 @@ class Loader {
     }
     if (problems_.empty()) return std::move(out_);
     std::string all;
-    for (std::size_t i = 0; i < std::min(problems_.size(), kMaxProblems); ++i)
-      all += (i == 0 ? "" : "\n") + problems_[i];
-    if (problems_.size() > kMaxProblems) all += "\nand " + std::to_string(problems_.size() - kMaxProblems) + " more";
+    for (const std::string& p : problems_) all += (all.empty() ? "" : "\n") + p;
+    if (more_problems_ > 0) all += "\nand " + std::to_string(more_problems_) + " more";
     return Error(Errc::kInvalidArgument, std::move(all));
   }
 
  private:
-  void problem(const std::string& where, const std::string& text) { problems_.push_back(where + ": " + text); }
+  bool full() const { return problems_.size() >= kMaxProblems; }
+  void problem(const std::string& where, const std::string& text) {
+    if (full()) {
+      ++more_problems_;
+    } else {
+      problems_.push_back(where + ": " + text);
+    }
+  }
+  /// Searched only for what will be printed: a hostile file holds a million unknown keys.
+  std::string nearest(std::string_view section, std::string_view name) const {
+    return full() ? std::string() : suggest(section, name);
+  }
   std::string at(std::uint32_t line) const { return input_.file_name + ":" + std::to_string(line); }
 
   /// Where a key was set; for one that was not, where its server begins, or the file.
@@ -84,12 +94,12 @@ class Loader {
     if (raw.name.empty()) {
       for (const RawKey& key : raw.keys) {
         problem(at(key.line),
-                with_suggestion("\"" + key.name + "\" stands outside of any section", suggest("", key.name)));
+                with_suggestion("\"" + key.name + "\" stands outside of any section", nearest("", key.name)));
       }
       return;
     }
     if (section == nullptr) {
-      problem(at(raw.line), with_suggestion("unknown section [" + raw.name + "]", suggest("", raw.name)));
+      problem(at(raw.line), with_suggestion("unknown section [" + raw.name + "]", nearest("", raw.name)));
       return;
     }
     if (section->repeated != raw.repeated) {
@@ -109,7 +119,7 @@ class Loader {
     const Key* key = find_key(section.name, raw.name);
     if (key == nullptr) {
       problem(at(raw.line), with_suggestion("unknown key \"" + raw.name + "\" in [" + std::string(section.name) + "]",
-                                            suggest(section.name, raw.name)));
+                                            nearest(section.name, raw.name)));
       return;
     }
     store(*key, server, raw.value, at(raw.line));
@@ -165,7 +175,8 @@ class Loader {
 
   const Input& input_;
   LoadedConfig out_;
-  std::vector<std::string> problems_;
+  std::vector<std::string> problems_;  // at most kMaxProblems
+  std::size_t more_problems_ = 0;
 };
 
 }  // namespace

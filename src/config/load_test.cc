@@ -120,7 +120,7 @@ TEST(Load, WrongTypesAndRangesSayWhatIsAllowed) {
   EXPECT_THAT(mistakes_with("[defaults]\nstrip_count = \"3\"\n"), HasSubstr("\"3\" is not allowed"));
   EXPECT_THAT(mistakes_with("[log]\nformat = \"xml\"\n"), HasSubstr("allowed: \"text\" | \"json\""));
   EXPECT_THAT(mistakes_with("[log]\nfile = 3\n"), HasSubstr("log.file: 3 is not allowed"));
-  EXPECT_THAT(mistakes_with("[log]\nfile = 1.5\n"), HasSubstr("a fraction is not allowed"));
+  EXPECT_THAT(mistakes_with("[log]\nfile = 1.5\n"), HasSubstr("log.file: 1.5 is not allowed"));
   EXPECT_THAT(mistakes_with("[log]\nfile = \"a\\u0007b\"\n"), HasSubstr("control characters"));
   EXPECT_THAT(mistakes("5eed0001", "0x12"), HasSubstr("fs.id: \"0x12\" is not allowed; allowed: 1 .. 16 hex digits"));
   EXPECT_THAT(mistakes("5eed0001", "0"), HasSubstr("not 0"));
@@ -171,32 +171,62 @@ TEST(Load, KeysForClientsAndServersAreTwo) {
 TEST(Load, WhatIsNotTomlIsPlaced) {
   EXPECT_THAT(mistakes("id = 2", "id = = 2"), HasSubstr("spate.toml:10: "));
   EXPECT_THAT(load(input("[fs]\nid = \"1\"\nid = \"2\"\n")).error().context(), HasSubstr("spate.toml:3: "));
-  EXPECT_THAT(mistakes("[[servers]]\nid = 1", "[servers]\nid = 1"), HasSubstr("spate.toml:"));
+  EXPECT_THAT(mistakes("[[servers]]\nid = 1", "[servers]\nid = 1"), HasSubstr("[servers] stands in line 4 already"));
   EXPECT_THAT(load(input("[[fs]]\nid = \"1\"\n")).error().context(), HasSubstr("write [fs], once"));
   EXPECT_THAT(load(input("[servers]\nid = 1\n")).error().context(), HasSubstr("write [[servers]], once for each"));
-  EXPECT_THAT(load(input(std::string("\xff\xfe\x00", 3))).error().context(), HasSubstr("spate.toml:1: "));
+  EXPECT_THAT(load(input("\xcf\x96 = 1\n")).error().context(), HasSubstr("spate.toml:1: "));
   EXPECT_THAT(load(input(std::string(5'000'000, ' '))).error().context(), HasSubstr("longer than 4 MiB"));
-  EXPECT_THAT(load(input(std::string(100'000, '['))).error().context(), HasSubstr("spate.toml:1: "));
+  EXPECT_THAT(load(input("[[[")).error().context(), HasSubstr("spate.toml:1: "));
 }
 
-TEST(Load, DeepNestingIsRefusedBeforeItCanExhaustTheStack) {
+TEST(Load, WhatTomlHasAndThisFileDoesNotIsRefusedByName) {
+  EXPECT_THAT(mistakes_with("a.b = 1\n"), HasSubstr("spate.toml:4: keys have no dots here"));
+  EXPECT_THAT(mistakes_with("[a.b]\n"), HasSubstr("sections are not nested here"));
+  EXPECT_THAT(mistakes_with("name = {a = 1}\n"), HasSubstr("inline tables are not used here"));
+  EXPECT_THAT(mistakes_with("name = \"\"\"x\"\"\"\n"), HasSubstr("texts of several lines are not used here"));
+  EXPECT_THAT(mistakes_with("name = scratch\n"), HasSubstr("scratch is no value: text stands in double quotes"));
+}
+
+TEST(Load, NestingAndLengthHaveBounds) {
   std::string dotted;
   for (int i = 0; i < 1'000'000; ++i) dotted += "a.";
-  EXPECT_THAT(load(input("[fs]\n" + dotted + "a = 1\n")).error().context(), HasSubstr("spate.toml:2: too many dots"));
-  std::string lists(100'000, '[');
-  EXPECT_FALSE(load(input("a = " + lists)).has_value());
+  EXPECT_FALSE(load(input(dotted + "a = 1\n")).has_value());
+  EXPECT_FALSE(load(input("a = " + std::string(1'000'000, '['))).has_value());
   std::string tables;
-  for (int i = 0; i < 100'000; ++i) tables += "{a=";
+  for (int i = 0; i < 1'000'000; ++i) tables += "{a=";
   EXPECT_FALSE(load(input("a = " + tables)).has_value());
-  EXPECT_THAT(mistakes_with("name = \"\"\"x\"\"\"\n"), HasSubstr("spate.toml:4: strings of several lines"));
-  EXPECT_TRUE(load(input(std::string(kGood) + "# a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s \"\"\"\n")).has_value());
+  std::string keys = "[fs]\n";
+  for (int i = 0; i < 1000; ++i) keys += "k" + std::to_string(i) + "=1\n";
+  EXPECT_THAT(load(input(keys)).error().context(), HasSubstr("too many keys in a section"));
+  std::string sections;
+  for (int i = 0; i < 100'000; ++i) sections += "[[x]]\n";
+  EXPECT_THAT(load(input(sections)).error().context(), HasSubstr("too many sections"));
+}
+
+TEST(Load, TheSyntaxOfValues) {
+  const auto name = [](const std::string& value) {
+    const auto loaded = load(input(replaced(kGood, "auth", "client_key_file = " + value + "\nauth")));
+    return loaded ? loaded->config.fs.client_key_file : loaded.error().context();
+  };
+  EXPECT_EQ(name("\"/a\\u00e4\\U0001F600\\\"\\\\#\" # comment"), "/a\u00e4\U0001F600\"\\#");
+  EXPECT_EQ(name("'/a\\b\"'\r"), "/a\\b\"");
+  for (const char* bad : {"\"/a", "\"/a\\x\"", "\"\\ud800\"", "\"\\U00110000\"", "\"\\u12\"", "\"/a\" 3", "\"/a\\", "",
+                          "=", "]", "\"a\x01\"", "+", "_"}) {
+    EXPECT_THAT(name(bad), HasSubstr("spate.toml:3: ")) << bad;
+  }
+  const auto lists = load(input(replaced(kGood, "[\"a/../data2\", \"/abs\"]", "[ # two\n \"/x\",\n\n \"/abs\" , ]")));
+  ASSERT_TRUE(lists.has_value()) << lists.error().message();
+  EXPECT_THAT(lists->config.servers[1].storage, ElementsAre("/x", "/abs"));
+  EXPECT_TRUE(load(input("\xef\xbb\xbf" + replaced(kGood, "id = 2", "'id' = 2_0"))).has_value());
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\" \"io\"]"), HasSubstr("a comma or ] is expected"));
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\""), HasSubstr("spate.toml:13: "));
 }
 
 TEST(Load, AllMistakesAreToldAtOnceUpToALimit) {
   EXPECT_THAT(mistakes_with("a1 = 1\na2 = 2\n"), AllOf(HasSubstr("spate.toml:4: "), HasSubstr("\nspate.toml:5: ")));
   std::string many;
-  for (int i = 0; i < 1000; ++i) many += "x" + std::to_string(i) + " = 1\n";
-  EXPECT_THAT(mistakes_with(many), AllOf(HasSubstr("and 980 more"), Not(HasSubstr("x21 "))));
+  for (int i = 0; i < 200; ++i) many += "x" + std::to_string(i) + " = 1\n";
+  EXPECT_THAT(mistakes_with(many), AllOf(HasSubstr("and 180 more"), Not(HasSubstr("x21 "))));
 }
 
 TEST(Load, CommandLineWinsOverEnvironmentOverFile) {

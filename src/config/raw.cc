@@ -1,133 +1,243 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that knows toml++.
+// A reader for the part of TOML 1.0 that spate.toml needs (docs/config.md). Own, because the packaged toml++ 3.3 runs
+// into undefined behaviour on a file of two bytes, recurses as deep as a key has dots, and is most of a minute of
+// compile time.
 #include "config/raw.h"
 
-// toml++ 3.3 asserts in places that a malformed file reaches ("[[["), and goes on to report a proper error when the
-// assertion is not there. With NDEBUG it would tell the compiler that they cannot happen: hence neither.
-#undef NDEBUG
-#define TOML_ASSERT(expr) static_assert(true)
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include <algorithm>
+#include <charconv>
 #include <tuple>
 
 namespace spate::config {
 namespace {
 
-Error at(std::string_view file_name, std::uint32_t line, std::string_view what) {
-  return Error(Errc::kInvalidArgument, std::string(file_name) + ":" + std::to_string(line) + ": " + std::string(what));
+constexpr int kMaxListDepth = 2;
+// Both keep the search for doubles from being quadratic in the file's length.
+constexpr std::size_t kMaxKeysPerSection = 256;
+constexpr std::size_t kMaxSections = 5000;
+
+bool is_bare(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-std::string kind_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::floating_point: return "a fraction";
-    case toml::node_type::date:
-    case toml::node_type::time:
-    case toml::node_type::date_time: return "a date or time";
-    default: return "another value";
-  }
-}
-
-/// Lists nest two deep at the most (toml++ itself bounds the nesting of what it reads).
-RawValue raw_value(const toml::node& node, int depth = 0) {
-  RawValue out;
-  if (const auto* text = node.as_string()) {
-    out.kind = RawValue::Kind::kText;
-    out.text = text->get();
-  } else if (const auto* integer = node.as_integer()) {
-    out.kind = RawValue::Kind::kInteger;
-    out.integer = integer->get();
-  } else if (const auto* boolean = node.as_boolean()) {
-    out.kind = RawValue::Kind::kBoolean;
-    out.boolean = boolean->get();
-  } else if (const auto* array = node.as_array(); array != nullptr && depth < 2) {
-    out.kind = RawValue::Kind::kList;
-    for (const toml::node& item : *array) out.list.push_back(raw_value(item, depth + 1));
+void append_utf8(std::string& out, std::uint32_t code) {
+  const auto put = [&out](std::uint32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xc0U | code >> 6U);
+  } else if (code < 0x10000) {
+    put(0xe0U | code >> 12U);
+    put(0x80U | (code >> 6U & 0x3fU));
   } else {
-    out.text = kind_name(node);
+    put(0xf0U | code >> 18U);
+    put(0x80U | (code >> 12U & 0x3fU));
+    put(0x80U | (code >> 6U & 0x3fU));
   }
-  return out;
+  put(0x80U | (code & 0x3fU));
 }
 
-RawSection raw_section(std::string_view name, const toml::table& table, bool repeated) {
-  RawSection section{std::string(name), repeated, table.source().begin.line, {}};
-  for (const auto& [key, node] : table) {
-    section.keys.push_back({std::string(key.str()), raw_value(node), key.source().begin.line});
-  }
-  std::stable_sort(section.keys.begin(), section.keys.end(),
-                   [](const RawKey& a, const RawKey& b) { return a.line < b.line; });
-  return section;
-}
+class Reader {
+ public:
+  Reader(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
 
-std::vector<RawSection> raw_sections(const toml::table& root) {
-  std::vector<RawSection> out;
-  RawSection outside;
-  for (const auto& [key, node] : root) {
-    if (const auto* table = node.as_table()) {
-      out.push_back(raw_section(key.str(), *table, false));
-    } else if (const auto* array = node.as_array(); array != nullptr && array->is_array_of_tables()) {
-      for (const toml::node& item : *array) out.push_back(raw_section(key.str(), *item.as_table(), true));
-    } else {
-      outside.keys.push_back({std::string(key.str()), raw_value(node), key.source().begin.line});
+  Result<std::vector<RawSection>> run() {
+    sections_.emplace_back();  // what stands outside of any section
+    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
+    while (true) {
+      skip(true);
+      if (done()) break;
+      SPATE_TRY(std::ignore, peek() == '[' ? header() : assignment());
+      skip(false);
+      if (!done() && peek() != '\n') return wrong("something is left over at the end of the line");
+    }
+    if (sections_[0].keys.empty()) sections_.erase(sections_.begin());
+    return std::move(sections_);
+  }
+
+ private:
+  bool done() const { return at_ >= text_.size(); }
+  char peek() const { return done() ? '\0' : text_[at_]; }
+  bool take(char c) {
+    if (done() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  Error wrong(std::string_view what) const {
+    return Error(Errc::kInvalidArgument,
+                 std::string(file_name_) + ":" + std::to_string(line_) + ": " + std::string(what));
+  }
+
+  /// Blanks and comments; line ends too if `lines`.
+  void skip(bool lines) {
+    while (!done()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == ' ' || c == '\t' || c == '\r') {
+        ++at_;
+      } else if (c == '\n' && lines) {
+        ++line_;
+        ++at_;
+      } else {
+        return;
+      }
     }
   }
-  if (!outside.keys.empty()) {
-    outside.line = outside.keys[0].line;
-    out.push_back(std::move(outside));
-  }
-  std::stable_sort(out.begin(), out.end(), [](const RawSection& a, const RawSection& b) { return a.line < b.line; });
-  return out;
-}
 
-constexpr std::size_t kMaxDotsPerLine = 16;
-
-/// Each dot of a key nests a table, and toml++ destroys tables by recursion: a long enough key would end the process.
-/// So dots outside of strings are counted first. Exact because strings of several lines, which nobody needs here, are
-/// refused.
-Result<void> check_nesting(std::string_view text, std::string_view file_name) {
-  std::uint32_t line = 1;
-  std::size_t dots = 0;
-  char quote = 0;  // within a string: what ends it
-  bool comment = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\n') {
-      ++line;
-      dots = 0;
-      quote = 0;
-      comment = false;
-    } else if (comment) {
-      continue;
-    } else if (quote != 0) {
-      if (c == '\\' && quote == '"') ++i;
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      if (text.substr(i, 3) == std::string(3, c))
-        return at(file_name, line, "strings of several lines are not allowed here");
-      quote = c;
-    } else if (c == '#') {
-      comment = true;
-    } else if (c == '.' && ++dots > kMaxDotsPerLine) {
-      return at(file_name, line, "too many dots outside of strings");
+  Result<void> header() {
+    ++at_;
+    const bool repeated = take('[');
+    skip(false);
+    RawSection section{{}, repeated, line_, {}};
+    SPATE_TRY(section.name, key_name());
+    skip(false);
+    if (peek() == '.') return wrong("sections are not nested here");
+    if (!take(']') || (repeated && !take(']'))) return wrong("a section is written [name] or [[name]]");
+    for (const RawSection& s : sections_) {
+      if (s.line != 0 && s.name == section.name && !(s.repeated && repeated)) {
+        return wrong("section [" + section.name.substr(0, 60) + "] stands in line " + std::to_string(s.line) +
+                     " already");
+      }
     }
+    if (sections_.size() > kMaxSections) return wrong("too many sections");
+    sections_.push_back(std::move(section));
+    return {};
   }
-  return {};
-}
+
+  Result<void> assignment() {
+    RawKey key;
+    key.line = line_;
+    SPATE_TRY(key.name, key_name());
+    skip(false);
+    if (peek() == '.') return wrong("keys have no dots here: write the section as [" + key.name.substr(0, 60) + "]");
+    if (!take('=')) return wrong("after a key, = is expected");
+    skip(false);
+    SPATE_TRY(key.value, value(0));
+    auto& keys = sections_.back().keys;
+    for (const RawKey& k : keys) {
+      if (k.name == key.name)
+        return wrong("key " + key.name.substr(0, 60) + " stands in line " + std::to_string(k.line) + " already");
+    }
+    if (keys.size() >= kMaxKeysPerSection) return wrong("too many keys in a section");
+    keys.push_back(std::move(key));
+    return {};
+  }
+
+  Result<std::string> key_name() {
+    if (peek() == '"' || peek() == '\'') return string();
+    const std::size_t begin = at_;
+    while (!done() && is_bare(text_[at_])) ++at_;
+    if (at_ == begin) return wrong("a key or [section] is expected");
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+
+  Result<RawValue> value(int depth) {
+    RawValue out;
+    const char c = peek();
+    if (c == '"' || c == '\'') {
+      out.kind = RawValue::Kind::kText;
+      SPATE_TRY(out.text, string());
+      return out;
+    }
+    if (c == '[') return list(depth);
+    if (c == '{') return wrong("inline tables are not used here: write [section]");
+    return word();
+  }
+
+  /// What is neither text nor list: an integer, true, false, or something that no key takes.
+  Result<RawValue> word() {
+    const std::size_t begin = at_;
+    while (!done() && (is_bare(text_[at_]) || text_[at_] == '.' || text_[at_] == '+' || text_[at_] == ':')) ++at_;
+    RawValue out;
+    out.text = text_.substr(begin, std::min<std::size_t>(at_ - begin, 60));
+    if (out.text.empty()) return wrong("a value is expected: text in double quotes, a number, true, false or a [list]");
+    out.boolean = out.text == "true";
+    if (out.boolean || out.text == "false") {
+      out.kind = RawValue::Kind::kBoolean;
+      return out;
+    }
+    std::string digits = out.text;
+    std::erase(digits, '_');
+    if (digits[0] == '+') digits.erase(0, 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.integer);
+    if (error == std::errc() && end == digits.data() + digits.size()) out.kind = RawValue::Kind::kInteger;
+    const char first = digits.empty() ? '\0' : digits[0];
+    if (out.kind == RawValue::Kind::kOther && first != '-' && (first < '0' || first > '9')) {
+      return wrong(out.text + " is no value: text stands in double quotes");
+    }
+    return out;
+  }
+
+  Result<RawValue> list(int depth) {
+    if (depth >= kMaxListDepth) return wrong("lists are not nested that deep here");
+    RawValue out;
+    out.kind = RawValue::Kind::kList;
+    ++at_;
+    skip(true);
+    while (!take(']')) {
+      SPATE_TRY(RawValue item, value(depth + 1));
+      out.list.push_back(std::move(item));
+      skip(true);
+      if (take(',')) {
+        skip(true);
+      } else if (peek() != ']') {
+        return wrong("in a list, a comma or ] is expected");
+      }
+    }
+    return out;
+  }
+
+  Result<std::string> string() {
+    const char quote = text_[at_];
+    if (text_.substr(at_, 3) == std::string(3, quote)) return wrong("texts of several lines are not used here");
+    ++at_;
+    std::string out;
+    while (!take(quote)) {
+      if (done() || peek() == '\n') return wrong("a text is not ended by its quote");
+      const char c = text_[at_++];
+      if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) return wrong("control character in a text");
+      if (c == '\\' && quote == '"') {
+        SPATE_TRY(std::ignore, escape(out));
+      } else {
+        out += c;
+      }
+    }
+    return out;
+  }
+
+  Result<void> escape(std::string& out) {
+    constexpr std::string_view kLetters = "btnfr\"\\";
+    constexpr std::string_view kMeanings = "\b\t\n\f\r\"\\";
+    const char c = done() ? '\0' : text_[at_++];
+    if (const std::size_t i = kLetters.find(c); i != std::string_view::npos) {
+      out += kMeanings[i];
+      return {};
+    }
+    const std::size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    const std::string_view hex = text_.substr(std::min(at_, text_.size()), digits);
+    std::uint32_t code = 0;
+    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), code, 16);
+    const bool whole = digits != 0 && hex.size() == digits && error == std::errc() && end == hex.data() + hex.size();
+    if (!whole || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return wrong("unknown escape in a text");
+    at_ += digits;
+    append_utf8(out, code);
+    return {};
+  }
+
+  std::string_view text_;
+  std::string_view file_name_;
+  std::size_t at_ = 0;
+  std::uint32_t line_ = 1;
+  std::vector<RawSection> sections_;
+};
 
 }  // namespace
 
 Result<std::vector<RawSection>> read_toml(std::string_view text, std::string_view file_name) {
-  if (text.size() > kMaxFileBytes) return at(file_name, 1, "the file is longer than 4 MiB");
-  SPATE_TRY(std::ignore, check_nesting(text, file_name));
-  const toml::parse_result parsed = toml::parse(text, file_name);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return at(file_name, error.source().begin.line, error.description());
+  if (text.size() > kMaxFileBytes) {
+    return Error(Errc::kInvalidArgument, std::string(file_name) + ":1: the file is longer than 4 MiB");
   }
-  return raw_sections(parsed.table());
+  return Reader(text, file_name).run();
 }
 
 }  // namespace spate::config

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A config file as sections of keys with line numbers: all that the other files here see of TOML.
+// A config file as sections of keys with line numbers. The syntax is a part of TOML 1.0: sections, texts of one line,
+// integers, true and false, lists, comments (docs/config.md).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ constexpr std::size_t kMaxFileBytes = 4ULL << 20U;
 struct RawValue {
   enum class Kind : std::uint8_t { kText, kInteger, kBoolean, kList, kOther };
   Kind kind = Kind::kOther;
-  std::string text;            // kText; of kOther: what it is ("a date")
+  std::string text;            // kText; kOther (a fraction, a date): as it stands there
   std::int64_t integer = 0;    // kInteger
   bool boolean = false;        // kBoolean
   std::vector<RawValue> list;  // kList
