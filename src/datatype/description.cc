@@ -26,8 +26,8 @@ Result<Measure> measure(std::uint64_t block_bytes, std::span<const Level> levels
     const Level& level = levels[k];
     if (level.count == 0) return Error(Errc::kInvalidArgument, "request: a level without repetitions");
     std::uint64_t reach = 0;
-    if (__builtin_mul_overflow(level.count - 1, level.stride, &reach) || __builtin_add_overflow(m.span, reach, &m.span) ||
-        m.span > kMaxFileBytes) {
+    if (__builtin_mul_overflow(level.count - 1, level.stride, &reach) ||
+        __builtin_add_overflow(m.span, reach, &m.span) || m.span > kMaxFileBytes) {
       return too_far();
     }
     if (__builtin_mul_overflow(m.stream, level.count, &m.stream) || m.stream > kMaxFileBytes) return too_long();

@@ -19,7 +19,8 @@ constexpr std::size_t kMaxListPieces = 16384;
 constexpr std::size_t kMaxLevels = 8;
 /// Bytes that one description may name.
 constexpr std::uint64_t kMaxTotalBytes = 1ULL << 40U;
-/// Blocks that a description may hold when it is sent: bounds what one request makes a server compute. See request_bytes().
+/// Blocks that a description may hold when it is sent: bounds what one request makes a server compute. See
+/// request_bytes().
 constexpr std::uint64_t kMaxRequestBlocks = 1ULL << 20U;
 
 /// `count` repetitions of what is inside, each `stride` bytes after the one before.
@@ -33,8 +34,9 @@ enum class Kind : std::uint8_t { kContiguous = 1, kList = 2, kStrided = 3 };
 
 /// An immutable value: a sequence of file bytes, the *stream*, whose byte i goes to or comes from byte i of the
 /// request's memory. It travels as it is and is never expanded (PVFS sec. 3.3, "partitioned-file interface", made
-/// general: PVFS's (offset, gsize, stride) is one Level). Pieces are in the given order; they may overlap (a read yields
-/// such a byte twice), but check_disjoint() (measure.h) refuses that for writes, since servers write pieces in any order.
+/// general: PVFS's (offset, gsize, stride) is one Level). Pieces are in the given order; they may overlap (a read
+/// yields such a byte twice), but check_disjoint() (measure.h) refuses that for writes, since servers write pieces in
+/// any order.
 ///
 /// Builders bring every description into one canonical form, so that equal shapes compare equal: pieces of size 0 go,
 /// neighbours in the file merge, levels of count 1 or without a gap go, and what is left of one piece is kContiguous.
@@ -65,7 +67,8 @@ class Description {
   /// Blocks or pieces that the stream touches, before those merge that turn out to be neighbours.
   std::uint64_t blocks() const;
   /// How many bytes of the stream from `first` on may be sent as one description: all, or fewer when there are more
-  /// than kMaxRequestBlocks. At least 1 for first < total_bytes(). A client splits a larger request by window(first, this).
+  /// than kMaxRequestBlocks. At least 1 for first < total_bytes(). A client splits a larger request by window(first,
+  /// this).
   std::uint64_t request_bytes(std::uint64_t first) const;
 
   friend bool operator==(const Description&, const Description&) = default;

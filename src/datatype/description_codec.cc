@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire form of a Description: docs/wire.md, "Description".
 #include <utility>
+#include <vector>
 
 #include "datatype/description.h"
 
@@ -27,8 +28,7 @@ Result<Description> decode_strided(Decoder& in) {
   window.offset = in.u64();
   window.size = in.u64();
   const std::uint8_t count = in.u8();
-  if (count > kMaxLevels) in.fail();
-  std::vector<Level> levels;
+  std::vector<Level> levels;  // too many are refused by the builder
   for (std::uint8_t k = 0; in.ok() && k < count; ++k) {
     const std::uint64_t repetitions = in.u64();
     levels.push_back({repetitions, in.u64()});

@@ -72,6 +72,7 @@ TEST(Description, WhatIsOutOfRangeIsRefused) {
   EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 40U, 1ULL << 40U}}).code(), Errc::kFileTooBig);
   EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 40U, 0}, {1ULL << 40U, 0}}).code(), Errc::kInvalidArgument);
   EXPECT_EQ(Description::strided(kMaxFileBytes - 100, 8, Levels{{2, 93}}).code(), Errc::kFileTooBig);
+  EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 38U, 16}}).code(), Errc::kInvalidArgument);  // 2^41 bytes
   EXPECT_EQ(Description::strided_window(0, 8, Levels{{2, 9}}, {1, 16}).code(), Errc::kInvalidArgument);
   EXPECT_EQ(strided(0, 8, Levels{{2, 9}}).window(9, 8).code(), Errc::kInvalidArgument);
 }

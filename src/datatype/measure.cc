@@ -17,8 +17,8 @@ struct Touched {
   bool all() const { return count == seen.size(); }
 };
 
-/// Adds the slots of one piece: strip by strip, or, where that would be more than slots, slot by slot. Returns the strip
-/// in which the piece ends, if the walk came so far, else nothing: what lies in that strip needs no look.
+/// Adds the slots of one piece: strip by strip, or, where that would be more than slots, slot by slot. Returns the
+/// strip in which the piece ends, if the walk came so far, else nothing: what lies in that strip needs no look.
 Extent add_slots(const Piece& piece, const Distribution& distribution, Touched& touched) {
   std::uint64_t at = piece.offset;
   for (std::size_t strips = 0; strips < touched.seen.size(); ++strips) {

@@ -10,9 +10,9 @@
 
 namespace spate::datatype {
 
-/// Maps ranges of the stream to ranges of buffers: byte i of the stream is byte i of the buffers laid end to end. Copies
-/// the views, not the memory, which outlives the map. Immutable; any thread may use it. View: MutableByteView (reads)
-/// or ByteView (writes).
+/// Maps ranges of the stream to ranges of buffers: byte i of the stream is byte i of the buffers laid end to end.
+/// Copies the views, not the memory, which outlives the map. Immutable; any thread may use it. View: MutableByteView
+/// (reads) or ByteView (writes).
 template <typename View>
 class BasicMemoryMap {
  public:

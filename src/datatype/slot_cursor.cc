@@ -68,7 +68,8 @@ void SlotCursor::settle_within(std::size_t steps) {
   }
 }
 
-/// Moves to the slot's next byte in the current piece. False: the piece has none, and the next piece is the current one.
+/// Moves to the slot's next byte in the current piece. False: the piece has none, and the next piece is the current
+/// one.
 bool SlotCursor::settle() {
   const std::uint64_t end = cursor_.piece().end();
   if (position_ < run_.gap || position_ >= run_.end) find_run(position_);

@@ -10,7 +10,8 @@
 
 namespace spate::datatype {
 
-/// A run of one slot: bytes [physical, physical + size) of its datafile are bytes [stream, stream + size) of the stream.
+/// A run of one slot: bytes [physical, physical + size) of its datafile are bytes [stream, stream + size) of the
+/// stream.
 struct SlotPiece {
   std::uint64_t physical = 0;
   std::uint64_t size = 0;
@@ -30,9 +31,9 @@ struct BatchLimits {
 ///
 /// Lazy: memory is the batch, time is the pieces of this slot; a contiguous request is one extent of the datafile,
 /// found in O(1), however many strips it spans, and strided or ordered list requests leap over what lies elsewhere.
-/// One batch never looks at more than kMaxStepsPerBatch pieces, this slot's or not, so that no request stalls a server's
-/// loop: a batch may be smaller than its limits, and, when what it looked at lies elsewhere, empty before the end. The
-/// loop is
+/// One batch never looks at more than kMaxStepsPerBatch pieces, this slot's or not, so that no request stalls a
+/// server's loop: a batch may be smaller than its limits, and, when what it looked at lies elsewhere, empty before the
+/// end. The loop is
 ///   while (!cursor.done()) { cursor.next_extents(limits, batch); ...; }
 /// Description and distribution outlive the cursor. One thread at a time; a copy is a bookmark.
 class SlotCursor {
@@ -48,8 +49,8 @@ class SlotCursor {
 
   /// For a server: the next physical extents, neighbours in the datafile merged. Replaces `out`; returns its bytes.
   std::uint64_t next_extents(const BatchLimits& limits, std::vector<Extent>& out);
-  /// For a client: the same bytes as pieces with their stream offset; merged where both sides are neighbours. Both calls
-  /// may be mixed. Replaces `out`; returns its bytes.
+  /// For a client: the same bytes as pieces with their stream offset; merged where both sides are neighbours. Both
+  /// calls may be mixed. Replaces `out`; returns its bytes.
   std::uint64_t next_batch(const BatchLimits& limits, std::vector<SlotPiece>& out);
 
  private:

@@ -19,19 +19,21 @@ std::uint64_t Distribution::logical_size(std::span<const std::uint64_t> datafile
   return size;
 }
 
-Result<std::unique_ptr<const Distribution>> make_distribution(const Layout& layout) {
-  if (layout.slots.empty() || layout.slots.size() > kMaxSlots) {
-    return Error(Errc::kInvalidArgument, "layout: number of slots");
-  }
-  if (layout.strip_bytes < kMinStripBytes || layout.strip_bytes > kMaxStripBytes) {
+Result<std::unique_ptr<const Distribution>> make_distribution(DistributionKind kind, std::uint64_t strip_bytes,
+                                                              std::size_t slot_count) {
+  if (slot_count < 1 || slot_count > kMaxSlots) return Error(Errc::kInvalidArgument, "layout: number of slots");
+  if (strip_bytes < kMinStripBytes || strip_bytes > kMaxStripBytes) {
     return Error(Errc::kInvalidArgument, "layout: strip size");
   }
-  switch (layout.distribution) {
+  switch (kind) {
     case DistributionKind::kSimpleStripe:
-      return std::unique_ptr<const Distribution>(
-          std::make_unique<SimpleStripe>(layout.slots.size(), layout.strip_bytes));
+      return std::unique_ptr<const Distribution>(std::make_unique<SimpleStripe>(slot_count, strip_bytes));
   }
-  return Error(Errc::kNotSupported, "layout: distribution " + std::to_string(static_cast<int>(layout.distribution)));
+  return Error(Errc::kNotSupported, "layout: distribution " + std::to_string(static_cast<int>(kind)));
+}
+
+Result<std::unique_ptr<const Distribution>> make_distribution(const Layout& layout) {
+  return make_distribution(layout.distribution, layout.strip_bytes, layout.slots.size());
 }
 
 }  // namespace spate

@@ -54,8 +54,12 @@ class Distribution {
   }
 };
 
-/// The distribution that a layout names. kInvalidArgument: strip or number of slots out of range; kNotSupported: a
-/// kind that this build does not know. The result does not refer to `layout`.
+/// The distribution of that kind with its parameters (Layout's fields; slot_count is Layout::slots.size()). Values from
+/// outside are welcome: kInvalidArgument when strip or number of slots is out of range, kNotSupported for a kind that
+/// this build does not know.
+Result<std::unique_ptr<const Distribution>> make_distribution(DistributionKind kind, std::uint64_t strip_bytes,
+                                                              std::size_t slot_count);
+/// The same for a layout, to which the result does not refer.
 Result<std::unique_ptr<const Distribution>> make_distribution(const Layout& layout);
 
 }  // namespace spate
