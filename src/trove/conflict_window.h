@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConflictWindow: which keys recent commits have written, and when; what optimistic transactions are checked against.
-// Source: Zhou et al., "FoundationDB: A Distributed Unbundled Transactional Key Value Store", SIGMOD 2021: the resolver's
-// lastCommit map. Here it holds a version for each key instead of each range, as no operation erases a range.
+// Source: Zhou et al., "FoundationDB: A Distributed Unbundled Transactional Key Value Store", SIGMOD 2021: the
+// resolver's lastCommit map. Here it holds a version for each key instead of each range, as no operation erases a
+// range.
 #pragma once
 
 #include <cstddef>

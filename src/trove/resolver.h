@@ -27,8 +27,8 @@ class ReadPoint {
 };
 
 /// A commit is decided first (it gets the next version), and applied to the store at once or later, always in the order
-/// of versions. A transaction that begins between the two reads without it, or perhaps with it, and conflicts if it read
-/// what the commit wrote. Used by one thread.
+/// of versions. A transaction that begins between the two reads without it, or perhaps with it, and conflicts if it
+/// read what the commit wrote. Used by one thread.
 class Resolver {
  public:
   /// `window_bytes`: how much the memory of recent commits may take.

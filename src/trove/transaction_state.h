@@ -27,16 +27,16 @@ class TransactionState {
   TransactionState& operator=(const TransactionState&) = delete;
   ~TransactionState() { resolver_.end(point); }
 
-  /// The answer to a get that needs no store: the transaction has written the key itself. Nothing is added to the reads,
-  /// as no other transaction has a part in it. False: `done` is untouched, ask the store.
+  /// The answer to a get that needs no store: the transaction has written the key itself. Nothing is added to the
+  /// reads, as no other transaction has a part in it. False: `done` is untouched, ask the store.
   bool get_own(ByteView key, KeyvalCompletion& done) const;
   void note_key(ByteView key, ReadMode mode) {
     if (mode == ReadMode::kChecked) reads.add_key(key);
   }
   /// How many entries the store must give so that `range` can be answered and its `more` decided.
   std::size_t wanted(const KeyRange& range) const;
-  /// Turns what the store holds in a range into the answer: lays `own` (the writes as they were when the read was posted)
-  /// over it, cuts it to the limit, notes what was read.
+  /// Turns what the store holds in a range into the answer: lays `own` (the writes as they were when the read was
+  /// posted) over it, cuts it to the limit, notes what was read.
   void finish_range(const KeyRange& range, StoreEntries found, const WriteSet& own, KeyvalCompletion& done);
 
   /// Uses the transaction up. False: kConflict.

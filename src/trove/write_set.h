@@ -41,8 +41,8 @@ class WriteSet {
 
   /// How many keys of [begin, end) this transaction has erased: so many of the store's entries may have to be skipped.
   std::size_t erased_in(ByteView begin, ByteView end) const;
-  /// Lays the writes in [begin, end) over `entries`, which the store holds there, in order. When `more`, the store holds
-  /// further entries after the last one of `entries`, and writes beyond that one are left out.
+  /// Lays the writes in [begin, end) over `entries`, which the store holds there, in order. When `more`, the store
+  /// holds further entries after the last one of `entries`, and writes beyond that one are left out.
   void overlay(ByteView begin, ByteView end, bool more, std::vector<KeyValue>& entries) const;
   /// Adds the writes in [begin, end) to `out`.
   void copy_range(ByteView begin, ByteView end, WriteSet& out) const;

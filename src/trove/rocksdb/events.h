@@ -16,9 +16,9 @@ class RocksdbTransaction;
 struct Event {
   void* user = nullptr;
   Errc status = Errc::kOk;
-  bool completes = false;  // `user` gets a completion
-  Version settled = 0;     // not 0: this commit has reached the store, or failed
-  Version synced = 0;      // not 0: commits up to it are on the device
+  bool completes = false;                     // `user` gets a completion
+  Version settled = 0;                        // not 0: this commit has reached the store, or failed
+  Version synced = 0;                         // not 0: commits up to it are on the device
   RocksdbTransaction* transaction = nullptr;  // of `read`
   std::unique_ptr<Read> read;                 // a read that has ended
 };

@@ -68,7 +68,8 @@ Error open_error(const RocksdbOptions& options, const rocksdb::Status& status) {
   const std::string text = status.ToString();
   const auto says = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
   const std::string store = "keyval store " + options.folder;
-  if (status.IsIOError() && says("lock") && (says("Resource temporarily unavailable") || says("lock hold by current"))) {
+  if (status.IsIOError() && says("lock") &&
+      (says("Resource temporarily unavailable") || says("lock hold by current"))) {
     return {Errc::kBusy, store + ": another spated uses this folder; stop it, or give this server a folder of its own"};
   }
   if (says("Permission denied")) {
@@ -103,8 +104,9 @@ Result<void> read_format(const RocksdbOptions& options, ByteView record) {
   }
   // Whatever follows in the record of a newer version is not ours to judge.
   if (version > kFormatVersion) {
-    return Error(Errc::kFormatTooNew, store + ": it has format " + std::to_string(version) + ", this spated knows up to " +
-                                          std::to_string(kFormatVersion) + "; use a newer spated");
+    return Error(Errc::kFormatTooNew, store + ": it has format " + std::to_string(version) +
+                                          ", this spated knows up to " + std::to_string(kFormatVersion) +
+                                          "; use a newer spated");
   }
   return decoder.finish(store + ": format record");
 }
@@ -127,8 +129,7 @@ Result<void> write_format(const RocksdbOptions& options, rocksdb::DB& db) {
 
 Result<void> check_format(const RocksdbOptions& options, rocksdb::DB& db) {
   std::string record;
-  const rocksdb::Status status =
-      db.Get(rocksdb::ReadOptions(), rocksdb::Slice(kFormatKey, sizeof kFormatKey), &record);
+  const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), rocksdb::Slice(kFormatKey, sizeof kFormatKey), &record);
   if (status.IsNotFound()) return write_format(options, db);
   if (!status.ok()) return open_error(options, status);
   return read_format(options, as_bytes(record));
@@ -142,7 +143,7 @@ Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options) {
   if (!status.ok()) return open_error(options, status);
   std::unique_ptr<rocksdb::DB> db(raw);
   SPATE_TRY(std::ignore, check_format(options, *db));
-  SPATE_LOG(info, "trove/rocksdb", "store open folder={}", options.folder);
+  SPATE_LOG("trove/rocksdb", info, "store open folder={}", options.folder);
   return std::unique_ptr<Keyval>(std::make_unique<RocksdbStore>(std::move(db), options));
 }
 

@@ -9,9 +9,7 @@
 namespace spate::trove {
 namespace {
 
-Errc read_errc(const rocksdb::Status& status) {
-  return status.IsIncomplete() ? Errc::kTryAgain : errc_of(status);
-}
+Errc read_errc(const rocksdb::Status& status) { return status.IsIncomplete() ? Errc::kTryAgain : errc_of(status); }
 
 }  // namespace
 

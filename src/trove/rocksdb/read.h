@@ -23,8 +23,8 @@ Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key
 class Read {
  public:
   virtual ~Read() = default;
-  /// Goes on with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options` keep
-  /// it from the device. Otherwise failed.
+  /// Goes on with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options`
+  /// keep it from the device. Otherwise failed.
   virtual Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) = 0;
   /// The transaction's own thread, after step() has given kOk.
   virtual void finish(TransactionState& state, KeyvalCompletion& done) = 0;

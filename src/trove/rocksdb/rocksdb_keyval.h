@@ -20,12 +20,12 @@ struct RocksdbOptions {
   std::size_t block_cache_bytes = std::size_t{8} << 20;
   std::size_t write_buffer_bytes = std::size_t{8} << 20;  // up to three of them while writing fast
   std::size_t conflict_window_bytes = std::size_t{4} << 20;
-  unsigned read_threads = 2;     // for reads that are not in memory; started when first needed. >= 1
-  rocksdb::Env* env = nullptr;   // null: the system's. Not owned, outlives the store. For tests
+  unsigned read_threads = 2;    // for reads that are not in memory; started when first needed. >= 1
+  rocksdb::Env* env = nullptr;  // null: the system's. Not owned, outlives the store. For tests
 };
 
-/// Opens or creates a store. May block (replays the log). kBusy: another process uses it; kFormatTooNew: a newer version of
-/// Spate wrote it; kWrongFileSystem: the folder holds a RocksDB store that is not ours; kCorrupt, kNotFound,
+/// Opens or creates a store. May block (replays the log). kBusy: another process uses it; kFormatTooNew: a newer
+/// version of Spate wrote it; kWrongFileSystem: the folder holds a RocksDB store that is not ours; kCorrupt, kNotFound,
 /// kPermissionDenied, kNoSpace, kIoError: as the context says. The store must not outlive its transactions' use.
 Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options);
 

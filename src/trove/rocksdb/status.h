@@ -13,9 +13,7 @@ namespace spate::trove {
 /// kOk for OK; kNotFound for NotFound; anything unknown becomes kIoError.
 Errc errc_of(const rocksdb::Status& status);
 
-inline rocksdb::Slice slice_of(ByteView bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline rocksdb::Slice slice_of(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline ByteView view_of(const rocksdb::Slice& slice) {
   return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
 }

@@ -97,7 +97,7 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
     return false;
   }
   if (!status.ok()) {
-    SPATE_LOG(warn, "trove/rocksdb", "commit failed status={}", status.ToString());
+    SPATE_LOG("trove/rocksdb", warn, "commit failed status={}", status.ToString());
     resolver_.failed_now(version);
     done.status = errc_of(status);
     return true;
@@ -111,9 +111,9 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
 void RocksdbStore::commit_in_thread(Version version, Durability durability, void* user) {
   if (writer_ == nullptr) writer_ = std::make_unique<Workers>("kv-write", 1);
   const bool sync = durability == Durability::kMachine;
-  writer_->run([this, version, sync, user, batch = std::exchange(batch_, {})]() mutable {
+  writer_->run([this, version, sync, user, batch = std::exchange(batch_, rocksdb::WriteBatch())]() mutable {
     const rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch);
-    if (!status.ok()) SPATE_LOG(warn, "trove/rocksdb", "commit failed status={}", status.ToString());
+    if (!status.ok()) SPATE_LOG("trove/rocksdb", warn, "commit failed status={}", status.ToString());
     Event event;
     event.user = user;
     event.status = errc_of(status);

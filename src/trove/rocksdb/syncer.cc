@@ -19,7 +19,7 @@ Errc Syncer::sync() {
   const rocksdb::Status status = db_.SyncWAL();
   if (status.ok()) return Errc::kOk;
   failed_.store(true, std::memory_order_relaxed);
-  SPATE_LOG(error, "trove/rocksdb", "the log could not be synced, no more commits are taken until a restart status={}",
+  SPATE_LOG("trove/rocksdb", error, "the log could not be synced: no commit is taken until a restart status={}",
             status.ToString());
   return errc_of(status);
 }

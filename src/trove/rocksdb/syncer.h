@@ -20,9 +20,9 @@ class Syncer {
   Syncer(const Syncer&) = delete;
   Syncer& operator=(const Syncer&) = delete;
 
-  /// `user` gets a completion once everything written to the log so far is on the device; `version` is the latest commit
-  /// among that. After a sync has failed every further one fails: the kernel may have dropped the pages that it could not
-  /// write, so a later success would say nothing about them.
+  /// `user` gets a completion once everything written to the log so far is on the device; `version` is the latest
+  /// commit among that. After a sync has failed every further one fails: the kernel may have dropped the pages that it
+  /// could not write, so a later success would say nothing about them.
   void add(void* user, Version version);
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
@@ -39,8 +39,8 @@ class Syncer {
   EventQueue& events_;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::vector<Waiter> waiting_;  // guarded by mutex_
-  bool serving_ = false;         // guarded by mutex_
+  std::vector<Waiter> waiting_;      // guarded by mutex_
+  bool serving_ = false;             // guarded by mutex_
   std::unique_ptr<Workers> thread_;  // guarded by mutex_
 };
 

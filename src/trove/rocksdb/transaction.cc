@@ -60,8 +60,7 @@ bool RocksdbTransaction::post_get(ByteView key, ReadMode mode, void* user, Keyva
   return in_thread(std::make_unique<GetRead>(key), user);
 }
 
-bool RocksdbTransaction::post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user,
-                                       KeyvalCompletion& done) {
+bool RocksdbTransaction::post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) {
   start(user, done);
   auto read = std::make_unique<ManyRead>(keys, state_);
   for (const Bytes& key : keys) {
