@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// NetworkContext: one bmi context as a source of the executor. NetworkOp: a posted send or receive to be awaited.
+#pragma once
+
+#include <coroutine>
+
+#include "bmi/network.h"
+#include "job/executor.h"
+
+namespace spate::job {
+
+class NetworkContext;
+
+/// One post of a message. Post it now, await it later (once). Pinned: it is the operation's user pointer; must have
+/// completed before it dies, cancelled or not, because until then the network may touch the memory.
+class NetworkOp {
+ public:
+  explicit NetworkOp(NetworkContext& context) : context_(context) {}
+  NetworkOp(const NetworkOp&) = delete;
+  NetworkOp& operator=(const NetworkOp&) = delete;
+  ~NetworkOp() { SPATE_CHECK(!in_flight_); }
+
+  /// A failure to post is kept and comes out of wait().
+  void post_send(const bmi::Message& message);
+  void post_recv(const bmi::Message& message);
+  void post_send_unexpected(const bmi::Message& message);
+
+  bool done() const { return !in_flight_; }
+  /// Asks the network to end it early; wait() must still be awaited (or done() seen).
+  void cancel();
+
+  /// Yields the actual size, or the failure. When `stop` fires first the operation is cancelled; the call still ends only
+  /// when the network is done with the memory, and then yields the stop's reason unless the operation succeeded anyway.
+  auto wait(StopToken stop = {}) { return Awaiter{*this, stop, {}}; }
+  /// Valid once done().
+  Result<std::uint64_t> result() const;
+
+ private:
+  friend class NetworkContext;
+  struct Awaiter {
+    NetworkOp& op;
+    StopToken stop;
+    StopCallback on_stop;
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> handle);
+    Result<std::uint64_t> await_resume();
+  };
+  void posted(Result<bmi::Posted> posted);
+  void complete(const bmi::Completion& completion);
+
+  NetworkContext& context_;
+  std::coroutine_handle<> waiter_;
+  bmi::OpId op_;
+  Error failure_{Errc::kOk};  // of the post
+  Errc status_ = Errc::kOk;
+  std::uint64_t actual_size_ = 0;
+  bool in_flight_ = false;
+};
+
+/// Opens a context on construction, closes it on destruction. One executor.
+class NetworkContext final : public Source {
+ public:
+  NetworkContext(bmi::Network& network, Executor& executor);
+  ~NetworkContext() override;
+  NetworkContext(const NetworkContext&) = delete;
+  NetworkContext& operator=(const NetworkContext&) = delete;
+
+  bmi::Network& network() { return network_; }
+  bmi::ContextId id() const { return context_; }
+  Executor& executor() { return executor_; }
+
+  /// Who gets unexpected messages; called from the executor's turn. Return false to take no more for now (they wait in the
+  /// network's bounded queues): call resume_unexpected() later.
+  using UnexpectedHandler = UniqueFunction<bool(bmi::UnexpectedMessage)>;
+  void on_unexpected(UnexpectedHandler handler) { handler_ = std::move(handler); }
+  void resume_unexpected();
+
+  std::size_t poll() override;
+  int wait_descriptor() const override { return network_.wait_descriptor(context_); }
+  bool prepare_to_wait() override { return network_.prepare_to_wait(context_); }
+
+ private:
+  bmi::Network& network_;
+  Executor& executor_;
+  bmi::ContextId context_;
+  UnexpectedHandler handler_;
+  bool taking_ = true;
+};
+
+}  // namespace spate::job

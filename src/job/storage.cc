@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/storage.h"
+
+#include <array>
+
+namespace spate::job {
+
+StorageContext::StorageContext(trove::Bytestreams& store, Executor& executor) : store_(store), executor_(executor) {
+  executor_.add_source(*this);
+}
+
+StorageContext::~StorageContext() {
+  SPATE_CHECK(in_flight_ == 0);
+  executor_.remove_source(*this);
+}
+
+bool StorageContext::Awaiter::await_ready() {
+  if (context_.store_.post(request_, this, result_)) return true;
+  ++context_.in_flight_;
+  return false;
+}
+
+std::size_t StorageContext::poll() {
+  if (in_flight_ == 0) return 0;
+  std::array<trove::BytestreamCompletion, 32> completions;
+  const std::size_t n = store_.test(completions);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto* awaiter = static_cast<Awaiter*>(completions[i].user);
+    awaiter->result_ = std::move(completions[i]);
+    executor_.schedule(awaiter->handle_);
+  }
+  in_flight_ -= n;
+  return n;
+}
+
+KeyvalContext::KeyvalContext(trove::Keyval& store, Executor& executor) : store_(store), executor_(executor) {
+  executor_.add_source(*this);
+}
+
+KeyvalContext::~KeyvalContext() {
+  SPATE_CHECK(in_flight_ == 0);
+  executor_.remove_source(*this);
+}
+
+std::size_t KeyvalContext::poll() {
+  if (in_flight_ == 0) return 0;
+  std::array<trove::KeyvalCompletion, 32> completions;
+  const std::size_t n = store_.test(completions);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto* waiter = static_cast<Waiter*>(completions[i].user);
+    waiter->result = std::move(completions[i]);
+    executor_.schedule(waiter->handle);
+  }
+  in_flight_ -= n;
+  return n;
+}
+
+}  // namespace spate::job

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capability and SessionTicket: what the meta server signs and the io servers check (docs/consistency.md).
+#pragma once
+
+#include <cstdint>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/codec.h"
+#include "model/ids.h"
+
+namespace spate {
+
+enum class Rights : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3 };
+constexpr bool allows(Rights have, Rights want) {
+  return (static_cast<unsigned>(have) & static_cast<unsigned>(want)) == static_cast<unsigned>(want);
+}
+
+/// The right to read or write one file's datafiles, handed out by open. Unforgeable: the MAC is under a key that only
+/// servers have.
+struct Capability {
+  Handle handle;
+  Rights rights = Rights::kNone;
+  std::uint32_t layout_generation = 1;
+  ClientId client;
+  std::uint32_t session_epoch = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint32_t project = 0;
+  WallTime expiry;  // file-system time
+  Mac mac{};
+  friend bool operator==(const Capability&, const Capability&) = default;
+};
+
+/// Proves to io servers that the meta server knows this session.
+struct SessionTicket {
+  ClientId client;
+  std::uint32_t epoch = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  WallTime expiry;
+  Mac mac{};
+  friend bool operator==(const SessionTicket&, const SessionTicket&) = default;
+};
+
+/// The MAC that a genuine one carries: over the file system's id and every field but the MAC.
+Mac sign(const Key& server_key, FsId fs, const Capability& capability);
+Mac sign(const Key& server_key, FsId fs, const SessionTicket& ticket);
+bool verify(const Key& server_key, FsId fs, const Capability& capability);
+bool verify(const Key& server_key, FsId fs, const SessionTicket& ticket);
+
+}  // namespace spate

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request handler knows of its request besides the message.
+#pragma once
+
+#include <memory>
+
+#include "bmi/network.h"
+#include "job/stop.h"
+#include "model/attributes.h"
+#include "wire/session_messages.h"
+
+namespace spate::rpc {
+
+/// Who is at the other end of a connection, as authenticate established it.
+struct Peer {
+  bmi::Address address;
+  std::uint32_t connection = 0;  // bmi::PeerInfo::connection when it said hello
+  wire::Nonce client_nonce{};
+  wire::Nonce server_nonce{};
+  bool greeted = false;
+  bool authenticated = false;
+  wire::PeerKind kind = wire::PeerKind::kClient;
+  ClientId client;
+  std::uint32_t epoch = 0;
+  std::uint64_t incarnation = 0;
+  Credential credential;
+  std::string description;
+};
+
+/// One request under way. Lives until its handler has ended.
+struct Call {
+  wire::RequestHeader header;
+  bmi::Address address;
+  bmi::Tag tag;              // the reply's; bulk data of slot i travels with tag + 1 + i
+  std::shared_ptr<Peer> peer;
+  job::StopToken stop;       // fires at the caller's deadline and when the server stops
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channel: requests from one client (or server) to one server: greeting, deadline, resend (docs/consistency.md, "Resends").
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "job/deadline.h"
+#include "job/event.h"
+#include "job/network.h"
+#include "rpc/identity.h"
+#include "wire/header.h"
+
+namespace spate::rpc {
+
+/// How one call is made.
+struct CallOptions {
+  MonoTime deadline = MonoTime::never();
+  wire::RequestId id;                       // of a change at a meta server; kNoSlot for what may simply run again
+  const Capability* capability = nullptr;   // io requests
+  wire::Priority priority = wire::Priority::kNormal;
+  std::uint32_t reply_room = 16 * 1024;     // bytes, header included
+  job::StopToken stop;
+  /// Called before each attempt with the tag of the reply: posts what belongs to the request (receives or sends of bulk
+  /// data), on the peer given. Null: nothing. Not owned.
+  class Bulk* bulk = nullptr;
+};
+
+/// The bulk operations that go with one request; each attempt posts them anew, with a new tag.
+class Bulk {
+ public:
+  virtual ~Bulk() = default;
+  virtual void post(bmi::Address peer, bmi::Tag reply_tag) = 0;
+  /// The attempt failed: cancel what is posted and wait until the network is done with it.
+  virtual job::Task<void> abandon() = 0;
+};
+
+struct RawReply {
+  wire::ReplyHeader header;
+  Buffer message;   // owns the bytes
+  ByteView body;    // in message
+};
+
+struct ChannelOptions {
+  std::vector<std::string> urls;
+  ServerId server;                         // expected; 0 = any (first contact)
+  /// One attempt is given up after this and made again over a new connection (the next URL).
+  Duration attempt_timeout = std::chrono::seconds(10);
+  Duration first_backoff = std::chrono::milliseconds(20);
+  Duration longest_backoff = std::chrono::seconds(1);
+};
+
+/// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first request and
+/// after each loss of the connection; a request whose connection was lost is sent again after a new greeting, until its
+/// deadline: the greeting's incarnation makes that safe at an io server, the request id at a meta server.
+class Channel {
+ public:
+  Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// The reply to `body` (an encoded message), or the error: the server's own (with its context), or kTimeout /
+  /// kUnreachable naming the server when the deadline passed first. After kTimeout the request may or may not have had an
+  /// effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help.
+  job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
+
+  /// The same with typed messages.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> call(const Request& request, CallOptions options) {
+    Bytes body;
+    wire::encode_body(request, body);
+    auto raw = co_await call(Request::kOp, body, options);
+    if (!raw) co_return std::move(raw).error();
+    auto reply = wire::decode_body<Reply>(raw->body);
+    if (!reply) co_return std::move(reply).error().within(name());
+    co_return *std::move(reply);
+  }
+
+  /// "server 3 (tcp://127.0.0.1:7403)": for messages.
+  std::string name() const;
+  ServerId server() const { return options_.server; }
+  /// As seen in the last reply; 0 before the first. A change means that unsynced writes may be lost.
+  Incarnation incarnation() const { return incarnation_; }
+  std::uint64_t map_version() const { return map_version_; }
+  bmi::PeerInfo peer_info() const;
+  /// Makes the next request greet again (a new session was opened).
+  void greet_again() { greeted_ = false; }
+
+ private:
+  struct Attempt;
+  job::Task<Result<void>> ensure_greeted(job::StopToken stop);
+  job::Task<Result<void>> greet(job::StopToken stop);
+  job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop);
+  Result<void> resolve();
+  bmi::Tag next_tag();
+
+  ChannelOptions options_;
+  job::NetworkContext& network_;
+  Identity& identity_;
+  Random& random_;
+  std::optional<bmi::Address> peer_;
+  std::uint32_t greeted_connection_ = 0;
+  bool greeted_ = false;
+  bool greeting_ = false;
+  job::Event greeting_done_;
+  std::uint64_t incarnation_sent_ = 0;
+  std::uint64_t next_tag_;
+  Incarnation incarnation_;
+  std::uint64_t map_version_ = 0;
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Identity: who a client (or a server calling another) is, shared by all of its channels.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "job/task.h"
+#include "wire/session_messages.h"
+
+namespace spate::rpc {
+
+/// One per client or server process. One executor.
+struct Identity {
+  wire::PeerKind kind = wire::PeerKind::kClient;
+  FsId fs;
+  std::optional<Key> key;  // the client key (kind client) or the server key (kind server)
+  Credential credential;
+  std::string description;
+
+  /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
+  ClientId client;
+  std::uint32_t epoch = 0;
+  std::optional<SessionTicket> ticket;
+  std::uint16_t answer_slots = 0;
+  std::uint32_t lease_ms = 0;
+  /// File-system clock minus this process's wall clock, ns, as of the last answer of a meta server.
+  std::int64_t fs_clock_offset_ns = 0;
+};
+
+}  // namespace spate::rpc

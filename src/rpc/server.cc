@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "job/deadline.h"
+#include "log/fields.h"
+
+namespace spate::rpc {
+namespace {
+
+constexpr std::size_t kMaxContextBytes = 512;
+constexpr std::size_t kPeersBetweenPrunings = 64;
+
+/// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
+constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
+
+}  // namespace
+
+/// A row of the table with what is measured of it.
+struct Server::Operation {
+  Operation(metrics::Registry& registry, wire::Op op, const OperationRow& row_in)
+      : row(row_in),
+        failed(registry, "spate_rpc_failed_total", {{"op", std::string(op_name(op))}}),
+        latency(registry, "spate_rpc_request_ns", {{"op", std::string(op_name(op))}}) {}
+  OperationRow row;
+  metrics::Counter failed;
+  metrics::Histogram latency;
+};
+
+Server::Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics)
+    : options_(std::move(options)),
+      network_(network),
+      random_(random),
+      metrics_(metrics),
+      gate_(network.executor()),
+      started_at_(network.executor().now()),
+      refused_(metrics, "spate_rpc_refused_total"),
+      refused_log_(network.executor().clock()) {}
+
+Server::~Server() = default;
+
+void Server::add(Service& service) {
+  services_.push_back(&service);
+  for (const auto& [op, row] : service.operations()) {
+    const bool fresh = operations_.emplace(op, std::make_unique<Operation>(metrics_, op, row)).second;
+    SPATE_CHECK(fresh);  // an operation belongs to one role
+  }
+}
+
+void Server::start() {
+  network_.on_unexpected([this](bmi::UnexpectedMessage message) { return on_request(std::move(message)); });
+}
+
+job::Task<void> Server::stop() {
+  network_.on_unexpected({});
+  stopping_.request_stop();
+  co_await gate_.close();
+}
+
+std::vector<std::shared_ptr<Peer>> Server::peers() const {
+  std::vector<std::shared_ptr<Peer>> list;
+  for (const auto& [address, peer] : peers_) {
+    if (peer->authenticated) list.push_back(peer);
+  }
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a->address < b->address; });
+  return list;
+}
+
+bool Server::on_request(bmi::UnexpectedMessage message) {
+  ++under_way_;
+  if (!job::spawn(gate_, answer(std::move(message)))) --under_way_;
+  return under_way_ < options_.max_requests;
+}
+
+job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
+  Call call;
+  call.address = message.peer;
+  call.tag = message.tag;
+  const ByteView bytes = std::as_const(message.payload).view();
+  wire::Reader reader(bytes);
+  reader(call.header);
+  if (reader.decoder().ok()) {
+    const std::uint32_t wanted_ms = std::min(call.header.deadline_ms, kMaxDeadlineMs);
+    const MonoTime deadline = wanted_ms == 0 ? MonoTime::never()
+                                             : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
+    job::DeadlineScope scope(network_.executor(), deadline, stopping_);
+    call.stop = scope.token();
+    call.peer = peer_of(message.peer);
+    auto result = co_await execute(call, bytes.last(reader.decoder().remaining()));
+    co_await reply(call, std::move(result));
+  } else {
+    drop_peer(message.peer, "a request without a valid header");
+  }
+  --under_way_;
+  network_.resume_unexpected();
+}
+
+void Server::drop_peer(bmi::Address address, std::string_view why) {
+  refused_.add();
+  if (const auto more = refused_log_.admit()) {
+    SPATE_LOG("rpc", warn, "peer dropped: {} peer={}{}", why, log::Quoted{network_.network().peer_info(address).url}, *more);
+  }
+  peers_.erase(address);
+  network_.network().disconnect(address);
+}
+
+Result<void> Server::check_header(const Call& call) const {
+  const wire::RequestHeader& header = call.header;
+  if (header.version < wire::kOldestProtocolVersion || header.version > wire::kProtocolVersion) {
+    return Error(Errc::kVersionMismatch, "server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) + " to " +
+                                             std::to_string(wire::kProtocolVersion) + ", request is of protocol " +
+                                             std::to_string(header.version));
+  }
+  const bool any_fs = header.op == wire::Op::kHello && !header.fs;
+  if (!any_fs && header.fs != options_.fs) {
+    return Error(Errc::kWrongFileSystem, "this server serves another file system than the one asked for; check the "
+                                         "client's spate.toml");
+  }
+  return {};
+}
+
+job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body) {
+  auto checked = check_header(call);
+  if (!checked) co_return std::move(checked).error();
+  switch (call.header.op) {
+    case wire::Op::kHello: co_return hello(call, body);
+    case wire::Op::kAuthenticate: {
+      auto result = co_await authenticate(call, body);
+      co_return result;
+    }
+    case wire::Op::kPing: co_return ping(body);
+    case wire::Op::kStats:
+      if (!call.peer->authenticated) co_return Errc::kUnauthenticated;
+      co_return stats();
+    default: break;
+  }
+  const auto found = operations_.find(call.header.op);
+  if (found == operations_.end()) {
+    co_return Error(Errc::kNotSupported, "operation " + std::to_string(static_cast<unsigned>(call.header.op)) +
+                                             " is not served by this server's roles");
+  }
+  Operation& operation = *found->second;
+  const MonoTime begin = network_.executor().now();
+  auto result = co_await run_row(call, body, operation.row);
+  operation.latency.record(network_.executor().now() - begin);
+  if (!result) operation.failed.add();
+  co_return result;
+}
+
+job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row) {
+  const Peer& peer = *call.peer;
+  if (row.access != Access::kAnyone) {
+    const bool known = peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
+    if (!known) co_return Errc::kUnauthenticated;
+    if (row.access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer) {
+      co_return Error(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
+    }
+  }
+  auto result = co_await row.handler(call, body);
+  co_return result;
+}
+
+Result<Bytes> Server::hello(Call& call, ByteView body) {
+  auto request = wire::decode_body<wire::HelloRequest>(body);
+  if (!request) return Error(Errc::kProtocol, request.error().context());
+  if (request->oldest_version > wire::kProtocolVersion || request->newest_version < wire::kOldestProtocolVersion) {
+    return Error(Errc::kVersionMismatch, "client and server have no protocol version in common: upgrade the older one");
+  }
+  if (request->fs && request->fs != options_.fs) {
+    return Error(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
+  }
+  Peer& peer = *call.peer;
+  peer.greeted = true;
+  peer.authenticated = false;
+  peer.client_nonce = request->client_nonce;
+  random_.fill(peer.server_nonce);
+  wire::HelloReply reply;
+  reply.version = std::min(request->newest_version, wire::kProtocolVersion);
+  reply.features = request->features & wire::kOurFeatures;
+  reply.fs = options_.fs;
+  reply.server = options_.server;
+  reply.key_required = options_.key_required;
+  reply.server_nonce = peer.server_nonce;
+  Bytes out;
+  wire::encode_body(reply, out);
+  return out;
+}
+
+job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
+  auto request = wire::decode_body<wire::AuthenticateRequest>(body);
+  if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  const std::shared_ptr<Peer> peer = call.peer;  // outlives a lost connection
+  const bool server = request->kind == wire::PeerKind::kServer;
+  if (!server && request->kind != wire::PeerKind::kClient) co_return Errc::kProtocol;
+  if (!peer->greeted || request->server_nonce != peer->server_nonce) co_return Errc::kUnauthenticated;
+  const Key& key = server ? options_.server_key : options_.client_key;
+  // A server must always prove itself; a client unless the file system says `auth = none`.
+  if (server || options_.key_required) {
+    if (!equal_secret(wire::auth_proof(key, *request, peer->client_nonce), request->proof)) {
+      refused_.add();
+      if (const auto more = refused_log_.admit()) {
+        SPATE_LOG("rpc", warn, "wrong key peer={} description={}{}",
+                  log::Quoted{network_.network().peer_info(call.address).url}, log::Quoted{request->description}, *more);
+      }
+      co_return Error(Errc::kUnauthenticated, server ? "wrong server key" : "wrong client key: use the key file of this file system");
+    }
+  }
+  peer->kind = request->kind;
+  peer->incarnation = request->incarnation;
+  peer->credential = request->credential;
+  peer->description = request->description;
+  peer->client = request->client;
+  wire::AuthenticateReply reply;
+  reply.fs_time = network_.executor().clock().wall();
+  reply.server_proof = wire::server_proof(key, peer->server_nonce, peer->client_nonce);
+  for (Service* service : services_) {
+    auto joined = co_await service->join(*peer, *request, reply);
+    if (!joined) co_return std::move(joined).error();
+  }
+  peer->client = reply.client;
+  peer->epoch = reply.epoch;
+  peer->authenticated = true;
+  Bytes out;
+  wire::encode_body(reply, out);
+  co_return out;
+}
+
+Result<Bytes> Server::ping(ByteView body) {
+  auto request = wire::decode_body<wire::PingRequest>(body);
+  if (!request) return Error(Errc::kProtocol, request.error().context());
+  wire::PingReply reply;
+  reply.payload = std::move(request->payload);
+  reply.server = options_.server;
+  reply.roles = options_.roles;
+  reply.pid = static_cast<std::uint64_t>(::getpid());
+  reply.uptime_ms = static_cast<std::uint64_t>((network_.executor().now() - started_at_).count() / 1'000'000);
+  reply.software = options_.software;
+  Bytes out;
+  wire::encode_body(reply, out);
+  return out;
+}
+
+Result<Bytes> Server::stats() {
+  wire::StatsReply reply;
+  metrics_.snapshot().encode(reply.snapshot);
+  Bytes out;
+  wire::encode_body(reply, out);
+  return out;
+}
+
+std::shared_ptr<Peer> Server::peer_of(bmi::Address address) {
+  std::shared_ptr<Peer>& peer = peers_[address];
+  const std::uint32_t connection = network_.network().peer_info(address).connection;
+  if (peer == nullptr || peer->connection != connection) {
+    peer = std::make_shared<Peer>();  // a new connection must greet again; running calls keep the old one
+    peer->address = address;
+    peer->connection = connection;
+    if (peers_.size() >= peers_after_pruning_ + kPeersBetweenPrunings) forget_gone_peers();
+    return peers_[address];
+  }
+  return peer;
+}
+
+void Server::forget_gone_peers() {
+  std::erase_if(peers_, [this](const auto& entry) {
+    return entry.second.use_count() == 1 && !network_.network().peer_info(entry.first).connected;
+  });
+  peers_after_pruning_ = peers_.size();
+}
+
+job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
+  wire::ReplyHeader header;
+  header.incarnation = options_.incarnation;
+  header.map_version = options_.map_version;
+  const auto fail = [&header](const Error& error) {
+    header.status = error.code();
+    header.context = error.context().substr(0, kMaxContextBytes);
+  };
+  if (!result) fail(result.error());
+  Bytes head;
+  wire::encode_body(header, head);
+  if (result && head.size() + result->size() > call.header.reply_room) {
+    fail(Error(Errc::kMessageTooBig, "the reply is larger than the room that the client has posted"));
+    result = Errc::kMessageTooBig;
+    head.clear();
+    wire::encode_body(header, head);
+  }
+  std::array<bmi::Segment, 2> segments{bmi::Segment::of(ByteView(head)), bmi::Segment{}};
+  std::size_t count = 1;
+  if (result && !result->empty()) segments[count++] = bmi::Segment::of(ByteView(*result));
+  bmi::Message message;
+  message.peer = call.address;
+  message.tag = call.tag;
+  message.segments = bmi::SegmentList(segments.data(), count);
+  message.receiver_ready = true;  // the caller posted room before it asked
+  job::NetworkOp send(network_);
+  send.post_send(message);
+  const auto sent = co_await send.wait(call.stop);
+  if (!sent) SPATE_LOG("rpc", debug, "reply not sent op={} error={} trace={}", op_name(call.header.op), sent.error(), call.header.trace);
+}
+
+}  // namespace spate::rpc

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Server: takes unexpected messages, checks header and peer, runs the operation's handler, sends the reply.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "job/gate.h"
+#include "job/network.h"
+#include "log/log.h"
+#include "log/rate_limit.h"
+#include "metrics/metrics.h"
+#include "rpc/service.h"
+
+namespace spate::rpc {
+
+struct ServerOptions {
+  FsId fs;
+  ServerId server;
+  Incarnation incarnation;
+  std::uint64_t map_version = 1;
+  bool key_required = true;
+  Key client_key{};
+  Key server_key{};
+  std::vector<std::string> roles;
+  std::string software;             // "spate 0.1.0"
+  std::size_t max_requests = 1024;  // under way at once; more wait in the network's bounded queues
+  std::size_t max_peers = 16384;    // known at once; beyond it the longest idle unauthenticated ones are dropped
+};
+
+/// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
+/// services -> start() -> stop() awaited -> destroyed.
+class Server {
+ public:
+  Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  void add(Service& service);
+  void start();
+  /// Refuses new requests, fires the stop token of those under way and waits until they have ended.
+  job::Task<void> stop();
+
+  const ServerOptions& options() const { return options_; }
+  job::NetworkContext& network() { return network_; }
+
+  /// Everyone authenticated now (for `status`, and for an io server's search for older incarnations).
+  std::vector<std::shared_ptr<Peer>> peers() const;
+
+ private:
+  struct Operation;
+
+  bool on_request(bmi::UnexpectedMessage message);
+  job::Task<void> answer(bmi::UnexpectedMessage message);
+  job::Task<Result<Bytes>> execute(Call& call, ByteView body);
+  job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row);
+  Result<Bytes> hello(Call& call, ByteView body);
+  job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
+  Result<Bytes> ping(ByteView body);
+  Result<Bytes> stats();
+  Result<void> check_header(const Call& call) const;
+  std::shared_ptr<Peer> peer_of(bmi::Address address);
+  void forget_gone_peers();
+  job::Task<void> reply(Call& call, Result<Bytes> result);
+  void drop_peer(bmi::Address address, std::string_view why);
+
+  ServerOptions options_;
+  job::NetworkContext& network_;
+  Random& random_;
+  metrics::Registry& metrics_;
+  job::Gate gate_;
+  job::StopSource stopping_;
+  MonoTime started_at_;
+  std::vector<Service*> services_;
+  std::unordered_map<wire::Op, std::unique_ptr<Operation>> operations_;
+  std::unordered_map<bmi::Address, std::shared_ptr<Peer>> peers_;
+  std::size_t under_way_ = 0;
+  std::size_t peers_after_pruning_ = 0;
+  metrics::Counter refused_;
+  log::RateLimit refused_log_;
+};
+
+}  // namespace spate::rpc

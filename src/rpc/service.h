@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Service: the operation table of a role, filled with typed handlers. Adding a request: docs/adding-a-request.md.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "job/task.h"
+#include "rpc/call.h"
+
+namespace spate::rpc {
+
+/// Takes the encoded body, yields the encoded reply body. `call` and `body` outlive the task.
+using RawHandler = std::function<job::Task<Result<Bytes>>(Call& call, ByteView body)>;
+
+/// Which callers may use an operation.
+enum class Access : std::uint8_t { kAnyone, kAuthenticated, kServersOnly };
+
+struct OperationRow {
+  Access access = Access::kAuthenticated;
+  RawHandler handler;
+};
+
+/// Filled once at start, read by the Server afterwards.
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  /// Called when a peer has proved its key, before the reply goes out; fills its part of the reply, or refuses. An io
+  /// server waits here until older incarnations of the client are done; a meta server opens or resumes the session.
+  virtual job::Task<Result<void>> join(Peer& peer, const wire::AuthenticateRequest& request,
+                                       wire::AuthenticateReply& reply) = 0;
+
+  const std::map<wire::Op, OperationRow>& operations() const { return operations_; }
+
+ protected:
+  /// One row: `Request::kOp` is served by `self->*method`, a Task<Result<Reply>>(Call&, Request) coroutine.
+  template <typename Request, typename Reply, typename Self>
+  void serve(Access access, Self* self, job::Task<Result<Reply>> (Self::*method)(Call&, Request)) {
+    const bool fresh = operations_.emplace(Request::kOp, OperationRow{access, [self, method](Call& call, ByteView body) {
+      return run<Request, Reply>(call, body, self, method);
+    }}).second;
+    SPATE_CHECK(fresh);
+  }
+
+ private:
+  template <typename Request, typename Reply, typename Self>
+  static job::Task<Result<Bytes>> run(Call& call, ByteView body, Self* self,
+                                      job::Task<Result<Reply>> (Self::*method)(Call&, Request)) {
+    auto request = wire::decode_body<Request>(body);
+    if (!request) co_return Error(Errc::kProtocol, request.error().context());
+    auto reply = co_await (self->*method)(call, *std::move(request));
+    if (!reply) co_return std::move(reply).error();
+    Bytes out;
+    wire::encode_body(*reply, out);
+    co_return out;
+  }
+
+  std::map<wire::Op, OperationRow> operations_;
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every request and every reply begins with (docs/wire.md, "Request header", "Reply header").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "model/capability.h"
+#include "model/ids.h"
+#include "wire/archive.h"
+#include "wire/op.h"
+
+namespace spate::wire {
+
+constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::uint16_t kOldestProtocolVersion = 1;
+
+/// Optional abilities, negotiated by hello: what both sides have.
+enum Feature : std::uint64_t { kFeatureNone = 0 };
+constexpr std::uint64_t kOurFeatures = kFeatureNone;
+
+enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
+
+/// Names one of a client's requests for ever: (client, slot, sequence). A client uses a slot for one request at a time
+/// and raises the sequence with each new one; a resend repeats both. Slot kNoSlot: the request may simply run again.
+struct RequestId {
+  static constexpr std::uint16_t kNoSlot = 0xFFFF;
+  std::uint16_t slot = kNoSlot;
+  std::uint64_t sequence = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(slot, sequence);
+  }
+};
+
+struct RequestHeader {
+  static constexpr std::string_view kName = "request header";
+  std::uint16_t version = kProtocolVersion;
+  Op op = Op::kPing;
+  FsId fs;
+  ClientId client;
+  std::uint32_t session_epoch = 0;
+  std::uint64_t map_version = 0;
+  TraceId trace;
+  Priority priority = Priority::kNormal;
+  /// What is left of the caller's deadline when it sent this; the server gives up after it. 0 = none.
+  std::uint32_t deadline_ms = 0;
+  /// The largest reply (header included) for which the caller has posted room, bytes.
+  std::uint32_t reply_room = 0;
+  RequestId id;
+  /// io requests: the right to do this.
+  std::optional<Capability> capability;
+
+  template <typename A>
+  void fields(A& a) {
+    a(version, op, fs, client, session_epoch, map_version, trace, priority, deadline_ms, reply_room, id, capability);
+  }
+};
+
+struct ReplyHeader {
+  static constexpr std::string_view kName = "reply header";
+  std::uint16_t version = kProtocolVersion;
+  Errc status = Errc::kOk;
+  std::string context;  // of an error: what to tell a person; at most 512 bytes
+  Incarnation incarnation;
+  std::uint64_t map_version = 0;
+
+  template <typename A>
+  void fields(A& a) {
+    a(version, status, context, incarnation, map_version);
+  }
+};
+
+}  // namespace spate::wire

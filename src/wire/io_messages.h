@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to an io server (docs/wire.md, "Data"). How the data of read and write travels: "Bulk data".
+#pragma once
+
+#include "datatype/description.h"
+#include "wire/session_messages.h"
+
+namespace spate::wire {
+
+/// A slot of a file and the target (of the asked server) that holds its datafile.
+struct SlotRef {
+  std::uint32_t slot = 0;
+  TargetId target;
+  template <typename A>
+  void fields(A& a) {
+    a(slot, target);
+  }
+};
+
+/// The part of a layout that a server needs to work out its own share of a description, and the slots it is asked for.
+struct SlotSet {
+  Handle handle;
+  DistributionKind distribution = DistributionKind::kSimpleStripe;
+  std::uint64_t strip_bytes = 0;
+  std::uint32_t slot_count = 0;  // of the whole file
+  std::vector<SlotRef> slots;    // ascending; at most kMaxSlots
+  template <typename A>
+  void fields(A& a) {
+    a(handle, distribution, strip_bytes, slot_count, slots);
+  }
+};
+
+/// One datafile after an operation.
+struct DatafileState {
+  std::uint64_t size = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t change_counter = 0;
+  WallTime mtime;
+  template <typename A>
+  void fields(A& a) {
+    a(size, allocated_bytes, change_counter, mtime);
+  }
+};
+
+/// How a server moves the bytes (docs/architecture.md, "Data paths").
+enum class DataPath : std::uint8_t { kAutomatic = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeerToPeer = 5 };
+
+/// Each slot's share is one stream in logical order. Streams of all slots together of at most `inline_limit` bytes come in
+/// the reply; else slot i's stream comes as bulk messages of `unit_bytes` (the last one shorter) with tag reply_tag + 1 + i,
+/// for which the client has posted receives before asking; what lies beyond a datafile's end is not sent.
+struct ReadRequest {
+  static constexpr Op kOp = Op::kRead;
+  static constexpr std::string_view kName = "read request";
+  SlotSet where;
+  datatype::Description what;
+  std::uint32_t inline_limit = 0;
+  std::uint32_t unit_bytes = 0;
+  DataPath path = DataPath::kAutomatic;
+  bool want_checksum = false;  // room for end-to-end checksums; refused with kNotSupported today
+  template <typename A>
+  void fields(A& a) {
+    a(where, what, inline_limit, unit_bytes, path, want_checksum);
+  }
+};
+struct ReadReply {
+  static constexpr std::string_view kName = "read reply";
+  std::vector<DatafileState> datafiles;     // as in where.slots
+  std::vector<std::uint64_t> stream_bytes;  // as in where.slots: how much of each stream was there and was sent
+  std::optional<std::uint32_t> checksum;    // reserved
+  Bytes data;                               // the inline streams, one after the other
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles, stream_bytes, checksum, data);
+  }
+};
+
+/// The streams as in ReadRequest. With has_inline_data they follow in the request; else slot i's stream is sent as bulk
+/// messages of `unit_bytes` with tag reply_tag + 1 + i; the server receives them as it has room (pull).
+struct WriteRequest {
+  static constexpr Op kOp = Op::kWrite;
+  static constexpr std::string_view kName = "write request";
+  SlotSet where;
+  datatype::Description what;
+  std::uint32_t unit_bytes = 0;
+  DataPath path = DataPath::kAutomatic;
+  WallTime fs_time;  // becomes mtime
+  bool sync = false; // durable before the reply (O_SYNC)
+  std::optional<std::uint32_t> checksum;  // reserved; refused with kNotSupported today
+  bool has_inline_data = false;
+  Bytes data;
+  template <typename A>
+  void fields(A& a) {
+    a(where, what, unit_bytes, path, fs_time, sync, checksum, has_inline_data, data);
+  }
+};
+struct WriteReply {
+  static constexpr std::string_view kName = "write reply";
+  std::vector<DatafileState> datafiles;  // as in where.slots
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles);
+  }
+};
+
+struct DatafileStatRequest {
+  static constexpr Op kOp = Op::kDatafileStat;
+  static constexpr std::string_view kName = "datafile stat request";
+  Handle handle;
+  std::vector<SlotRef> slots;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slots);
+  }
+};
+struct DatafileStatReply {
+  static constexpr std::string_view kName = "datafile stat reply";
+  std::vector<DatafileState> datafiles;  // as in slots; a datafile that was never written is all zero
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles);
+  }
+};
+
+/// Servers only. Repeating it with the same generation has no effect after it was done once.
+struct DatafileTruncateRequest {
+  static constexpr Op kOp = Op::kDatafileTruncate;
+  static constexpr std::string_view kName = "datafile truncate request";
+  Handle handle;
+  std::vector<SlotRef> slots;
+  std::vector<std::uint64_t> sizes;  // physical, as in slots
+  std::uint64_t truncate_generation = 0;
+  WallTime fs_time;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slots, sizes, truncate_generation, fs_time);
+  }
+};
+using DatafileTruncateReply = DatafileStatReply;
+
+/// The described bytes become zeros (the size stays), or with `allocate` get their space reserved.
+struct PunchRequest {
+  static constexpr Op kOp = Op::kPunch;
+  static constexpr std::string_view kName = "punch request";
+  SlotSet where;
+  datatype::Description what;
+  bool allocate = false;
+  WallTime fs_time;
+  template <typename A>
+  void fields(A& a) {
+    a(where, what, allocate, fs_time);
+  }
+};
+using PunchReply = WriteReply;
+
+struct DatafileSyncRequest {
+  static constexpr Op kOp = Op::kDatafileSync;
+  static constexpr std::string_view kName = "datafile sync request";
+  Handle handle;
+  std::vector<SlotRef> slots;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slots);
+  }
+};
+using DatafileSyncReply = DatafileStatReply;
+
+struct DatafileRef {
+  Handle handle;
+  SlotRef slot;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slot);
+  }
+};
+
+/// Servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot bring
+/// a datafile back. Repeatable.
+struct DatafileRemoveRequest {
+  static constexpr Op kOp = Op::kDatafileRemove;
+  static constexpr std::string_view kName = "datafile remove request";
+  std::vector<DatafileRef> datafiles;
+  WallTime tombstone_until;
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles, tombstone_until);
+  }
+};
+using DatafileRemoveReply = Empty;
+
+/// Servers and fsck.
+struct DatafileListRequest {
+  static constexpr Op kOp = Op::kDatafileList;
+  static constexpr std::string_view kName = "datafile list request";
+  TargetId target;
+  Handle after_handle;
+  std::uint32_t after_slot = 0;
+  std::uint32_t max = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(target, after_handle, after_slot, max);
+  }
+};
+struct DatafileListReply {
+  static constexpr std::string_view kName = "datafile list reply";
+  std::vector<DatafileRef> datafiles;
+  bool end = false;
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles, end);
+  }
+};
+
+struct TargetSpace {
+  TargetId target;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_files = 0;
+  std::uint64_t free_files = 0;
+  std::uint64_t device = 0;  // equal for targets that share a device: df counts it once
+  std::string store;         // "uring", "pool", ...
+  template <typename A>
+  void fields(A& a) {
+    a(target, total_bytes, free_bytes, total_files, free_files, device, store);
+  }
+};
+struct IoStatfsRequest {
+  static constexpr Op kOp = Op::kIoStatfs;
+  static constexpr std::string_view kName = "io statfs request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct IoStatfsReply {
+  static constexpr std::string_view kName = "io statfs reply";
+  std::vector<TargetSpace> targets;
+  template <typename A>
+  void fields(A& a) {
+    a(targets);
+  }
+};
+
+/// Servers only: from now on refuse this client's requests of epochs below `lowest_epoch`. Durable before the reply;
+/// requests of older epochs that were under way have ended or been discarded by then.
+struct FenceRequest {
+  static constexpr Op kOp = Op::kFence;
+  static constexpr std::string_view kName = "fence request";
+  ClientId client;
+  std::uint32_t lowest_epoch = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(client, lowest_epoch);
+  }
+};
+using FenceReply = Empty;
+
+}  // namespace spate::wire

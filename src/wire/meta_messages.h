@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to a meta server (docs/wire.md, "Name space").
+#pragma once
+
+#include "wire/session_messages.h"
+
+namespace spate::wire {
+
+/// Where an object is, or shall be: a path below a directory, walked by the server in the operation's own transaction, so
+/// that an operation by path is one request. An empty path is `start` itself.
+struct NamePath {
+  enum Flags : std::uint8_t {
+    kFollowLast = 1,     // a symbolic link at the path's end is followed
+    kRootedLinks = 2,    // absolute links begin at the file system's root; else they end the walk with kCrossDevice and the
+                         // link's target as context
+  };
+  Handle start = kRootHandle;
+  std::string path;  // components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server
+  std::uint8_t flags = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(start, path, flags);
+  }
+};
+
+/// An object as lookup, getattr and most changes return it.
+struct ObjectReply {
+  static constexpr std::string_view kName = "object reply";
+  Attributes attributes;
+  std::optional<Layout> layout;  // regular files
+  std::string target;            // symbolic links
+  template <typename A>
+  void fields(A& a) {
+    a(attributes, layout, target);
+  }
+};
+
+struct LookupRequest {
+  static constexpr Op kOp = Op::kLookup;
+  static constexpr std::string_view kName = "lookup request";
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(where);
+  }
+};
+using LookupReply = ObjectReply;
+
+struct GetattrRequest {
+  static constexpr Op kOp = Op::kGetattr;
+  static constexpr std::string_view kName = "getattr request";
+  Handle handle;
+  template <typename A>
+  void fields(A& a) {
+    a(handle);
+  }
+};
+using GetattrReply = ObjectReply;
+
+/// What the datafiles say together: gathered by whoever asked all of them.
+struct DataSummary {
+  std::uint64_t size = 0;  // logical, bytes
+  std::uint64_t allocated_bytes = 0;
+  WallTime mtime;
+  std::uint64_t change_sum = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(size, allocated_bytes, mtime, change_sum);
+  }
+};
+
+/// Sets what is given. Times: a value, or "now" on the server's clock.
+struct SetattrRequest {
+  static constexpr Op kOp = Op::kSetattr;
+  static constexpr std::string_view kName = "setattr request";
+  NamePath where;
+  std::optional<std::uint32_t> mode;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::uint32_t> gid;
+  std::optional<WallTime> atime;
+  std::optional<WallTime> mtime;
+  bool atime_now = false;
+  bool mtime_now = false;
+  std::optional<WallTime> btime;
+  /// With mtime on a file whose size is not known: the datafiles' state now, so that only later writes override mtime.
+  std::optional<DataSummary> data;
+  template <typename A>
+  void fields(A& a) {
+    a(where, mode, uid, gid, atime, mtime, atime_now, mtime_now, btime, data);
+  }
+};
+using SetattrReply = ObjectReply;
+
+/// Layout wishes at creation; what is absent comes from the directory (xattr user.spate.*), then the file system.
+struct LayoutHints {
+  std::optional<std::uint64_t> strip_bytes;
+  std::optional<std::uint32_t> slot_count;       // 0 = all targets
+  std::optional<TargetId> first_target;          // PVFS's base
+  std::vector<TargetId> targets;                 // these, in this order; overrides the two above
+  template <typename A>
+  void fields(A& a) {
+    a(strip_bytes, slot_count, first_target, targets);
+  }
+};
+
+enum OpenFlags : std::uint8_t {
+  kOpenRead = 1,
+  kOpenWrite = 2,
+  kOpenTruncate = 4,   // an existing file is cut to 0 (an intent, as Truncate)
+  kOpenExclusive = 8,  // create: kExists when it is there
+  kOpenExecute = 16,   // open: rights are checked for execution as well
+};
+
+/// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).
+struct NewAttributes {
+  std::uint32_t mode = 0;  // 0..07777, umask applied by the client
+  std::optional<std::uint32_t> uid;  // other than the caller's: only for uid 0
+  std::optional<std::uint32_t> gid;
+  std::optional<WallTime> atime;
+  std::optional<WallTime> mtime;
+  template <typename A>
+  void fields(A& a) {
+    a(mode, uid, gid, atime, mtime);
+  }
+};
+
+/// Creates a regular file (or opens the existing one, unless exclusive) and opens it when `open_flags` asks for rights:
+/// one request, none to io servers.
+struct CreateRequest {
+  static constexpr Op kOp = Op::kCreate;
+  static constexpr std::string_view kName = "create request";
+  NamePath where;
+  FileType type = FileType::kRegular;  // or fifo, socket, device (never opened)
+  std::uint64_t device = 0;
+  NewAttributes attributes;
+  LayoutHints layout;
+  std::uint8_t open_flags = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(where, type, device, attributes, layout, open_flags);
+  }
+};
+struct OpenReply {
+  static constexpr std::string_view kName = "open reply";
+  ObjectReply object;
+  Capability capability;  // rights as asked; kNone when the create did not open
+  bool created = false;
+  /// kOpenTruncate on an existing file: its truncation has been done.
+  bool truncated = false;
+  template <typename A>
+  void fields(A& a) {
+    a(object, capability, created, truncated);
+  }
+};
+using CreateReply = OpenReply;
+
+struct OpenRequest {
+  static constexpr Op kOp = Op::kOpen;
+  static constexpr std::string_view kName = "open request";
+  NamePath where;
+  std::uint8_t open_flags = 0;
+  /// A new capability for a file this session has open (the old one expires); counts as no further open.
+  bool renew = false;
+  template <typename A>
+  void fields(A& a) {
+    a(where, open_flags, renew);
+  }
+};
+
+/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p).
+struct CloseRequest {
+  static constexpr Op kOp = Op::kClose;
+  static constexpr std::string_view kName = "close request";
+  Handle handle;
+  Rights rights = Rights::kNone;  // as opened
+  /// The datafiles' state after this session's last write. Used only when this was the only writing session; else the
+  /// meta server asks the io servers itself.
+  std::optional<DataSummary> data;
+  std::optional<WallTime> atime;
+  std::optional<WallTime> mtime;
+  std::optional<std::uint32_t> mode;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, rights, data, atime, mtime, mode);
+  }
+};
+using CloseReply = ObjectReply;
+
+struct MkdirRequest {
+  static constexpr Op kOp = Op::kMkdir;
+  static constexpr std::string_view kName = "mkdir request";
+  NamePath where;
+  NewAttributes attributes;
+  template <typename A>
+  void fields(A& a) {
+    a(where, attributes);
+  }
+};
+using MkdirReply = ObjectReply;
+
+struct SymlinkRequest {
+  static constexpr Op kOp = Op::kSymlink;
+  static constexpr std::string_view kName = "symlink request";
+  NamePath where;
+  std::string target;
+  NewAttributes attributes;
+  template <typename A>
+  void fields(A& a) {
+    a(where, target, attributes);
+  }
+};
+using SymlinkReply = ObjectReply;
+
+struct LinkRequest {
+  static constexpr Op kOp = Op::kLink;
+  static constexpr std::string_view kName = "link request";
+  NamePath existing;
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(existing, where);
+  }
+};
+using LinkReply = ObjectReply;
+
+struct UnlinkRequest {
+  static constexpr Op kOp = Op::kUnlink;
+  static constexpr std::string_view kName = "unlink request";
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(where);
+  }
+};
+using UnlinkReply = ObjectReply;  // as it is after: link_count 0 when this was the last name
+
+struct RmdirRequest {
+  static constexpr Op kOp = Op::kRmdir;
+  static constexpr std::string_view kName = "rmdir request";
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(where);
+  }
+};
+using RmdirReply = Empty;
+
+enum RenameFlags : std::uint8_t { kRenameNoReplace = 1, kRenameExchange = 2 };
+
+struct RenameRequest {
+  static constexpr Op kOp = Op::kRename;
+  static constexpr std::string_view kName = "rename request";
+  NamePath from;
+  NamePath to;
+  std::uint8_t flags = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(from, to, flags);
+  }
+};
+using RenameReply = Empty;
+
+struct ReaddirRequest {
+  static constexpr Op kOp = Op::kReaddir;
+  static constexpr std::string_view kName = "readdir request";
+  Handle handle;
+  std::uint64_t cookie = 0;      // 0 begins; else the last entry's cookie that was seen
+  std::uint32_t max_entries = 0; // 0: as many as fit the reply room
+  bool attributes = false;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, cookie, max_entries, attributes);
+  }
+};
+struct DirectoryEntry {
+  std::string name;
+  Handle handle;
+  FileType type = FileType::kRegular;
+  /// Stable while others add and remove entries. Entries with equal cookies (a hash collision) always come together.
+  std::uint64_t cookie = 0;
+  std::optional<Attributes> attributes;
+  std::optional<Layout> layout;  // with attributes of a regular file whose size is not known
+  template <typename A>
+  void fields(A& a) {
+    a(name, handle, type, cookie, attributes, layout);
+  }
+};
+struct ReaddirReply {
+  static constexpr std::string_view kName = "readdir reply";
+  std::vector<DirectoryEntry> entries;  // without "." and ".."
+  bool end = false;
+  Handle parent;  // for ".."
+  template <typename A>
+  void fields(A& a) {
+    a(entries, end, parent);
+  }
+};
+
+/// Done when it returns: the meta server records an intent, has the io servers cut, and drops the intent.
+struct TruncateRequest {
+  static constexpr Op kOp = Op::kTruncate;
+  static constexpr std::string_view kName = "truncate request";
+  NamePath where;
+  /// The caller has it open for writing: no permission check by mode.
+  bool by_open_file = false;
+  std::uint64_t size = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(where, by_open_file, size);
+  }
+};
+using TruncateReply = ObjectReply;
+
+struct GetxattrRequest {
+  static constexpr Op kOp = Op::kGetxattr;
+  static constexpr std::string_view kName = "getxattr request";
+  NamePath where;
+  std::string name;
+  template <typename A>
+  void fields(A& a) {
+    a(where, name);
+  }
+};
+struct GetxattrReply {
+  static constexpr std::string_view kName = "getxattr reply";
+  Bytes value;
+  template <typename A>
+  void fields(A& a) {
+    a(value);
+  }
+};
+
+enum XattrFlags : std::uint8_t { kXattrCreate = 1, kXattrReplace = 2 };
+
+struct SetxattrRequest {
+  static constexpr Op kOp = Op::kSetxattr;
+  static constexpr std::string_view kName = "setxattr request";
+  NamePath where;
+  std::string name;
+  Bytes value;
+  std::uint8_t flags = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(where, name, value, flags);
+  }
+};
+using SetxattrReply = Empty;
+
+struct ListxattrRequest {
+  static constexpr Op kOp = Op::kListxattr;
+  static constexpr std::string_view kName = "listxattr request";
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(where);
+  }
+};
+struct ListxattrReply {
+  static constexpr std::string_view kName = "listxattr reply";
+  std::vector<std::string> names;
+  template <typename A>
+  void fields(A& a) {
+    a(names);
+  }
+};
+
+struct RemovexattrRequest {
+  static constexpr Op kOp = Op::kRemovexattr;
+  static constexpr std::string_view kName = "removexattr request";
+  NamePath where;
+  std::string name;
+  template <typename A>
+  void fields(A& a) {
+    a(where, name);
+  }
+};
+using RemovexattrReply = Empty;
+
+struct MetaStatfsRequest {
+  static constexpr Op kOp = Op::kMetaStatfs;
+  static constexpr std::string_view kName = "meta statfs request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct MetaStatfsReply {
+  static constexpr std::string_view kName = "meta statfs reply";
+  std::uint64_t objects = 0;      // inodes in use
+  std::uint64_t sessions = 0;
+  std::uint64_t removals = 0;     // files whose datafiles are still to be removed
+  template <typename A>
+  void fields(A& a) {
+    a(objects, sessions, removals);
+  }
+};
+
+/// Every name-space change acknowledged before is durable when it returns.
+struct MetaSyncRequest {
+  static constexpr Op kOp = Op::kMetaSync;
+  static constexpr std::string_view kName = "meta sync request";
+  template <typename A>
+  void fields(A&) {}
+};
+using MetaSyncReply = Empty;
+
+}  // namespace spate::wire

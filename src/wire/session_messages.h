@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that every server answers: who are you, may I come in, how are you (docs/wire.md, "Sessions").
+#pragma once
+
+#include "wire/header.h"
+
+namespace spate::wire {
+
+using Nonce = std::array<std::byte, 16>;
+
+struct Empty {
+  static constexpr std::string_view kName = "empty reply";
+  template <typename A>
+  void fields(A&) {}
+};
+
+/// First request on every connection; needs no authentication.
+struct HelloRequest {
+  static constexpr Op kOp = Op::kHello;
+  static constexpr std::string_view kName = "hello request";
+  std::uint16_t oldest_version = kOldestProtocolVersion;
+  std::uint16_t newest_version = kProtocolVersion;
+  std::uint64_t features = kOurFeatures;
+  FsId fs;  // 0: "whichever you serve"
+  Nonce client_nonce{};
+  template <typename A>
+  void fields(A& a) {
+    a(oldest_version, newest_version, features, fs, client_nonce);
+  }
+};
+struct HelloReply {
+  static constexpr std::string_view kName = "hello reply";
+  std::uint16_t version = kProtocolVersion;  // the newest that both have
+  std::uint64_t features = 0;
+  FsId fs;
+  ServerId server;
+  bool key_required = true;
+  Nonce server_nonce{};
+  template <typename A>
+  void fields(A& a) {
+    a(version, features, fs, server, key_required, server_nonce);
+  }
+};
+
+enum class PeerKind : std::uint8_t { kClient = 1, kServer = 2 };
+
+/// Second request on every connection: proves the key and joins (or opens) a session.
+struct AuthenticateRequest {
+  static constexpr Op kOp = Op::kAuthenticate;
+  static constexpr std::string_view kName = "authenticate request";
+  PeerKind kind = PeerKind::kClient;
+  /// Meta server: 0 opens a new session; else resumes that one. io server: must match the ticket.
+  ClientId client;
+  /// Grows with each new set of connections of this client (docs/consistency.md, "Resends").
+  std::uint64_t incarnation = 0;
+  Credential credential;
+  std::string description;              // "host:pid:program", for `spate status` and logs
+  std::optional<SessionTicket> ticket;  // io servers: from the meta server; meta: to resume
+  Nonce server_nonce{};                 // as given by hello
+  /// HMAC under the client key (kind client) or the server key (kind server) over the fields above; see auth_proof().
+  Mac proof{};
+  template <typename A>
+  void fields(A& a) {
+    a(kind, client, incarnation, credential, description, ticket, server_nonce, proof);
+  }
+};
+struct AuthenticateReply {
+  static constexpr std::string_view kName = "authenticate reply";
+  ClientId client;
+  std::uint32_t epoch = 0;
+  SessionTicket ticket;             // from the meta server; io servers repeat the one they got
+  std::uint32_t lease_ms = 0;       // the session ends when nothing is heard for so long
+  WallTime fs_time;                 // the file system's clock, now
+  std::uint16_t answer_slots = 0;   // how many RequestId slots the client may use (meta)
+  Mac server_proof{};               // the server knows the key as well: HMAC over both nonces
+  template <typename A>
+  void fields(A& a) {
+    a(client, epoch, ticket, lease_ms, fs_time, answer_slots, server_proof);
+  }
+};
+
+/// What `proof` must be. `client_nonce` is what this client sent in hello.
+Mac auth_proof(const Key& key, const AuthenticateRequest& request, const Nonce& client_nonce);
+Mac server_proof(const Key& key, const Nonce& server_nonce, const Nonce& client_nonce);
+
+struct PingRequest {
+  static constexpr Op kOp = Op::kPing;
+  static constexpr std::string_view kName = "ping request";
+  Bytes payload;  // comes back
+  template <typename A>
+  void fields(A& a) {
+    a(payload);
+  }
+};
+struct PingReply {
+  static constexpr std::string_view kName = "ping reply";
+  Bytes payload;
+  ServerId server;
+  std::vector<std::string> roles;
+  std::uint64_t pid = 0;
+  std::uint64_t uptime_ms = 0;
+  std::string software;
+  template <typename A>
+  void fields(A& a) {
+    a(payload, server, roles, pid, uptime_ms, software);
+  }
+};
+
+struct StatsRequest {
+  static constexpr Op kOp = Op::kStats;
+  static constexpr std::string_view kName = "stats request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct StatsReply {
+  static constexpr std::string_view kName = "stats reply";
+  Bytes snapshot;  // a metrics snapshot (docs/wire.md, "Metrics snapshot")
+  template <typename A>
+  void fields(A& a) {
+    a(snapshot);
+  }
+};
+
+struct KeepAliveRequest {
+  static constexpr Op kOp = Op::kKeepAlive;
+  static constexpr std::string_view kName = "keep alive request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct KeepAliveReply {
+  static constexpr std::string_view kName = "keep alive reply";
+  WallTime fs_time;
+  SessionTicket ticket;  // with a new expiry
+  template <typename A>
+  void fields(A& a) {
+    a(fs_time, ticket);
+  }
+};
+
+struct EndSessionRequest {
+  static constexpr Op kOp = Op::kEndSession;
+  static constexpr std::string_view kName = "end session request";
+  template <typename A>
+  void fields(A&) {}
+};
+using EndSessionReply = Empty;
+
+}  // namespace spate::wire
