@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 
+#include <array>
 #include <filesystem>
+#include <map>
 #include <system_error>
 
 #include "trove/bytestream_harness.h"
@@ -35,6 +37,14 @@ class Scratch {
   std::string path_;
 };
 
+/// One folder for all tests of a backend: to format one costs a disk a second. Removed when the program ends.
+Scratch& scratch_of(const std::string& backend, const std::string& parent) {
+  static std::map<std::string, std::unique_ptr<Scratch>> all;
+  std::unique_ptr<Scratch>& one = all[backend];
+  if (one == nullptr) one = std::make_unique<Scratch>(parent);
+  return *one;
+}
+
 void sleep_until_event(Bytestreams& streams) {
   if (!streams.prepare_to_wait()) return;
   pollfd wanted{streams.wait_descriptor(), POLLIN, 0};
@@ -46,8 +56,8 @@ enum class LocalModule { kPool, kUring };
 
 class LocalBackend final : public Backend {
  public:
-  LocalBackend(LocalModule module, const std::string& parent, bool in_post)
-      : module_(module), scratch_(parent), in_post_(in_post) {}
+  LocalBackend(LocalModule module, Scratch& scratch, bool in_post)
+      : module_(module), scratch_(scratch), in_post_(in_post) {}
 
   bool open(std::string& skip) {
     if (scratch_.path().empty()) {
@@ -67,6 +77,15 @@ class LocalBackend final : public Backend {
     return target && attach(*target, skip);
   }
 
+  /// Leaves no datafile of an earlier test.
+  void clear() {
+    while (true) {
+      const std::vector<DatafileId> some = streams_->list({}, 1000).value();
+      if (some.empty()) return;
+      for (const DatafileId& id : some) remove(id);
+    }
+  }
+
   Bytestreams& streams() override { return *streams_; }
   void restart() override {
     streams_.reset();
@@ -76,6 +95,15 @@ class LocalBackend final : public Backend {
   void idle() override { sleep_until_event(*streams_); }
 
  private:
+  void remove(const DatafileId& id) {
+    BytestreamRequest request;
+    request.op = BytestreamOp::kRemove;
+    request.id = id;
+    std::array<BytestreamCompletion, 1> done;
+    if (streams_->post(request, nullptr, done[0])) return;
+    while (streams_->test(done) == 0) idle();
+  }
+
   bool attach(std::shared_ptr<LocalTarget> target, std::string& skip) {
     LocalBytestreamsOptions local;
     if (!in_post_) local.inline_limit_bytes = 0;
@@ -93,7 +121,7 @@ class LocalBackend final : public Backend {
   }
 
   const LocalModule module_;
-  Scratch scratch_;
+  Scratch& scratch_;
   const bool in_post_;
   std::unique_ptr<Bytestreams> streams_;
 };
@@ -109,27 +137,43 @@ class MemBackend final : public Backend {
   std::unique_ptr<Bytestreams> streams_ = std::make_unique<MemBytestreams>(store_);
 };
 
-std::unique_ptr<Backend> make_local(LocalModule module, const std::string& parent, bool in_post, std::string& skip) {
-  auto backend = std::make_unique<LocalBackend>(module, parent, in_post);
+struct LocalKind {
+  std::string name;
+  LocalModule module;
+  bool on_disk;
+  bool in_post;  // false: everything through threads or ring
+};
+
+const std::vector<LocalKind>& local_kinds() {
+  static const std::vector<LocalKind> kinds{
+      {"pool_memory", LocalModule::kPool, false, true},         {"pool_memory_threads", LocalModule::kPool, false, false},
+      {"pool_disk", LocalModule::kPool, true, true},            {"uring_memory_ring", LocalModule::kUring, false, false},
+      {"uring_disk", LocalModule::kUring, true, true},          {"uring_disk_ring", LocalModule::kUring, true, false},
+  };
+  return kinds;
+}
+
+std::unique_ptr<Backend> make_local(const LocalKind& kind, std::string& skip) {
+  Scratch& scratch = scratch_of(kind.name, kind.on_disk ? SPATE_TEST_DISK_FOLDER : "/dev/shm");
+  auto backend = std::make_unique<LocalBackend>(kind.module, scratch, kind.in_post);
   if (!backend->open(skip)) return nullptr;
+  backend->clear();
   return backend;
 }
 
 }  // namespace
 
 std::vector<std::string> backend_names() {
-  return {"pool_memory", "pool_memory_threads", "pool_disk", "uring_memory_ring", "uring_disk", "uring_disk_ring", "mem"};
+  std::vector<std::string> names;
+  for (const LocalKind& kind : local_kinds()) names.push_back(kind.name);
+  names.push_back("mem");
+  return names;
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& name, std::string& skip) {
-  const std::string memory = "/dev/shm";
-  const std::string disk = SPATE_TEST_DISK_FOLDER;
-  if (name == "pool_memory") return make_local(LocalModule::kPool, memory, true, skip);
-  if (name == "pool_memory_threads") return make_local(LocalModule::kPool, memory, false, skip);
-  if (name == "pool_disk") return make_local(LocalModule::kPool, disk, true, skip);
-  if (name == "uring_memory_ring") return make_local(LocalModule::kUring, memory, false, skip);
-  if (name == "uring_disk") return make_local(LocalModule::kUring, disk, true, skip);
-  if (name == "uring_disk_ring") return make_local(LocalModule::kUring, disk, false, skip);
+  for (const LocalKind& kind : local_kinds()) {
+    if (kind.name == name) return make_local(kind, skip);
+  }
   if (name == "mem") return std::make_unique<MemBackend>();
   skip = "unknown backend " + name;
   return nullptr;
