@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace spate::bmi::tcp {
+namespace {
+
+// A payload rest of this size is received straight into its place, at the cost of a longer iovec; what is smaller is
+// copied out of the scratch buffer (a guess: about where the copy costs as much as a system call).
+constexpr std::uint64_t kDirectBytes = 4096;
+// Read in one turn before other connections get theirs.
+constexpr std::uint64_t kFairShareBytes = 1024 * 1024;
+
+}  // namespace
+
+void Connection::expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived) {
+  incoming_.active = true;
+  incoming_.header = header;
+  incoming_.left = header.length;
+  incoming_.op = op;
+  incoming_.arrived = std::move(arrived);
+}
+
+std::uint64_t Connection::gather_direct(Pieces& pieces) {
+  if (incoming_.left < kDirectBytes) return 0;
+  if (incoming_.op != nullptr) return incoming_.op->cursor.gather(pieces, incoming_.left);
+  if (incoming_.arrived == nullptr) return 0;
+  pieces.add(incoming_.arrived->payload.data() + arrived_so_far(), incoming_.left);
+  return incoming_.left;
+}
+
+std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
+  constexpr std::uint64_t kScratch = std::tuple_size_v<ReceiveScratch>;
+  // Not all of the payload fits the iovec: what follows is payload, too.
+  if (direct > 0 && direct < incoming_.left) return 0;
+  // Among large messages only the next header is read along with a payload, so that no payload is copied.
+  if (direct > 0) return handler_->header_size();
+  if (incoming_.left > 0 && incoming_.header.length >= kDirectBytes && incoming_.left < kDirectBytes) {
+    return incoming_.left + handler_->header_size();
+  }
+  return incoming_.left == 0 && last_payload_ >= kDirectBytes ? handler_->header_size() - header_fill_ : kScratch;
+}
+
+ReadStatus Connection::read(ReceiveScratch& scratch) {
+  for (std::uint64_t total = 0; total < kFairShareBytes;) {
+    Pieces pieces;
+    const std::uint64_t direct = gather_direct(pieces);
+    if (!pieces.full()) pieces.add(scratch.data(), read_ahead(direct));
+    msghdr message{};
+    message.msg_iov = pieces.list.data();
+    message.msg_iovlen = pieces.count;
+    const ssize_t n = ::recvmsg(socket(), &message, MSG_DONTWAIT);
+    if (n == 0) return ReadStatus::kLost;
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return errno == EAGAIN || errno == EWOULDBLOCK ? ReadStatus::kDrained : ReadStatus::kLost;
+    }
+    const auto got = static_cast<std::uint64_t>(n);
+    const std::uint64_t placed = std::min(got, direct);
+    if (placed > 0) {
+      if (incoming_.op != nullptr) incoming_.op->cursor.advance(placed);
+      incoming_.left -= placed;
+      if (incoming_.left == 0) finish_payload();
+    }
+    if (!parse(scratch.data(), got - placed)) return ReadStatus::kProtocol;
+    if (closed || closed_for_input_) return ReadStatus::kDrained;
+    if (got < pieces.bytes && !peer_closed) return ReadStatus::kDrained;
+    total += got;
+  }
+  return ReadStatus::kMore;
+}
+
+void Connection::finish_payload() {
+  incoming_.active = false;
+  last_payload_ = incoming_.header.length;
+  handler_->on_payload(*this);
+}
+
+void Connection::store(const std::byte* data, std::uint64_t size) {
+  if (incoming_.op != nullptr) {
+    incoming_.op->cursor.copy_in(data, size);
+  } else if (incoming_.arrived != nullptr && size > 0) {
+    std::memcpy(incoming_.arrived->payload.data() + arrived_so_far(), data, size);
+  }
+  incoming_.left -= size;
+}
+
+bool Connection::parse(const std::byte* data, std::uint64_t size) {
+  while (size > 0 && !closed && !closed_for_input_) {
+    if (incoming_.active) {
+      const std::uint64_t take = std::min(size, incoming_.left);
+      store(data, take);
+      data += take;
+      size -= take;
+      if (incoming_.left == 0) finish_payload();
+      continue;
+    }
+    const std::size_t need = handler_->header_size();
+    const std::byte* header = data;
+    if (header_fill_ > 0 || size < need) {
+      const std::size_t take = std::min<std::size_t>(size, need - header_fill_);
+      std::memcpy(header_.data() + header_fill_, data, take);
+      header_fill_ += take;
+      data += take;
+      size -= take;
+      if (header_fill_ < need) return true;
+      header = header_.data();
+      header_fill_ = 0;
+    } else {
+      data += need;
+      size -= need;
+    }
+    if (!handler_->on_header(*this, header)) return false;
+    if (incoming_.active && incoming_.left == 0) finish_payload();
+  }
+  return true;
+}
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connection: one socket: its send queue, and the reading of frames straight into where their payload belongs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "bmi/tcp/frame.h"
+#include "bmi/tcp/hello.h"
+#include "bmi/tcp/op.h"
+#include "bmi/tcp/send_queue.h"
+
+namespace spate::bmi::tcp {
+
+/// What an epoll event points at.
+struct Pollable {
+  enum class Kind : std::uint8_t { kConnection, kListener, kTimer, kResolver };
+  explicit Pollable(Kind k) : kind(k) {}
+  const Kind kind;
+};
+
+/// A message that arrived, or is arriving, before its receive; an announced one has no payload here.
+struct Arrived : Node {
+  std::uint64_t length = 0;
+  std::uint64_t remote_id = 0;  // announced: the sender's operation
+  bool announced = false;
+  Buffer payload;
+};
+
+/// What a connection does with the bytes that come: the handshake at first, then the peer.
+class FrameHandler {
+ public:
+  virtual ~FrameHandler() = default;
+  /// Bytes of the next header, at most Connection::kMaxHeader.
+  virtual std::size_t header_size() const = 0;
+  /// A header came. May call Connection::expect. False: the other side broke the protocol.
+  virtual bool on_header(Connection& connection, const std::byte* bytes) = 0;
+  /// The payload that was expected is there.
+  virtual void on_payload(Connection& connection) = 0;
+};
+
+/// Where the payload of the current message goes; neither `op` nor `arrived`: nowhere.
+struct Incoming {
+  bool active = false;
+  FrameHeader header;
+  std::uint64_t left = 0;            // bytes still to come
+  TcpOp* op = nullptr;               // a receive: into its segments
+  std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
+};
+
+/// Shared by the connections of a module; holds nothing between two reads.
+using ReceiveScratch = std::array<std::byte, 64 * 1024>;
+
+enum class ReadStatus : std::uint8_t {
+  kDrained,   // nothing more for now: an event will tell
+  kMore,      // there may be more: call again
+  kLost,      // the connection ended or broke
+  kProtocol,  // the handler said no
+};
+
+/// Pinned; owned by the module. Not thread-safe (the module's lock). Describes, but does not decide: deadlines, states
+/// and ownership are the module's and the peer's.
+class Connection : public Pollable {
+ public:
+  static constexpr std::size_t kMaxHeader = kHelloSize;
+
+  Connection(UniqueFd socket, FrameHandler& handler)
+      : Pollable(Kind::kConnection), socket_(std::move(socket)), handler_(&handler) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  int socket() const { return socket_.get(); }
+  void set_handler(FrameHandler& handler) { handler_ = &handler; }
+
+  /// Reads until the socket is drained or a fair share was read.
+  ReadStatus read(ReceiveScratch& scratch);
+  /// Called by the handler for a frame with a payload (which may be of 0 bytes).
+  void expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived);
+  Incoming& incoming() { return incoming_; }
+  /// The rest of the current payload goes nowhere; its receive is not touched any more.
+  void drain_incoming() { incoming_.op = nullptr; }
+
+  /// Nothing that comes from here on is looked at.
+  void drop_input() { closed_for_input_ = true; }
+  void close() { socket_.reset(); }
+
+  SendQueue& queue() { return queue_; }
+
+  // Set by the module and the peer.
+  Peer* peer = nullptr;
+  std::string remote;                      // for people
+  unsigned channel = 0;                    // 0: control
+  bool connecting = false;                 // connect(2) has not ended
+  bool write_blocked = false;              // the socket was full: wait for an event before writing
+  bool peer_closed = false;                // the event said so: read to the end
+  bool closed = false;                     // taken down; freed at the next turn
+  MonoTime deadline = MonoTime::never();   // handshake, or a cancelled send: dropped when it passes
+  std::uint64_t grace_position = 0;        // the cancelled send's frame, while `deadline` runs for one
+
+ private:
+  bool parse(const std::byte* data, std::uint64_t size);
+  void finish_payload();
+  std::uint64_t read_ahead(std::uint64_t direct) const;
+  std::uint64_t gather_direct(Pieces& pieces);
+  void store(const std::byte* data, std::uint64_t size);
+  std::uint64_t arrived_so_far() const { return incoming_.header.length - incoming_.left; }
+
+  UniqueFd socket_;
+  FrameHandler* handler_;
+  bool closed_for_input_ = false;
+  SendQueue queue_;
+  Incoming incoming_;
+  std::uint64_t last_payload_ = 0;  // guides how much is read ahead
+  std::size_t header_fill_ = 0;
+  std::array<std::byte, kMaxHeader> header_{};
+};
+
+}  // namespace spate::bmi::tcp

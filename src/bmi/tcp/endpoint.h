@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Endpoint: host and port of a tcp URL, and the sockets made from it.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace spate::bmi::tcp {
+
+/// An IPv4 or IPv6 address with its port.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  std::uint16_t port() const;
+  /// "10.0.0.7:7400", "[::1]:7400".
+  std::string text() const;
+  /// The same host, whatever the port.
+  bool same_host(const SocketAddress& other) const;
+};
+
+/// "tcp://host:port" taken apart. `addresses` is known at once for numbers and "localhost"; for other names it comes
+/// from the resolver.
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+  bool named = false;  // host is a name for the resolver
+  std::vector<SocketAddress> addresses;
+};
+
+/// Host: a name, an IPv4 address, an IPv6 address in brackets, or "*" (any, for listening). Port 0 to 65535.
+/// kBadAddress otherwise.
+Result<Endpoint> parse_url(std::string_view url);
+
+/// Addresses of a name by getaddrinfo: blocks. Empty when there are none.
+std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
+
+/// A non-blocking socket that listens. kExists, by name, when the port is in use.
+Result<UniqueFd> listen_on(const Endpoint& endpoint);
+
+/// The URL to give to others for a listening socket: its real port; this host's name in place of "any".
+std::string advertised_url(const Endpoint& endpoint, int socket);
+
+/// A non-blocking socket whose connect(2) has begun.
+Result<UniqueFd> begin_connect(const SocketAddress& address);
+/// Options of every connection; `notsent_lowat_bytes`: 0 for none (what may wait in the kernel unsent).
+void set_connection_options(int socket, std::uint32_t notsent_lowat_bytes);
+
+SocketAddress local_address(int socket);
+SocketAddress remote_address(int socket);
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Posts, the life of peers, and delivery to the core.
+#include "bmi/tcp/engine.h"
+
+#include <fcntl.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace spate::bmi::tcp {
+
+std::unique_ptr<TcpModule> make_tcp_module(const Clock& clock, TcpOptions options) {
+  return std::make_unique<Engine>(clock, options);
+}
+
+Engine::Engine(const Clock& clock, TcpOptions options)
+    : clock_(clock),
+      tcp_options_(options),
+      complaints_(clock),
+      receive_scratch_(std::make_unique<ReceiveScratch>()),
+      send_scratch_(std::make_unique<SendScratch>()) {
+  SPATE_CHECK(options.bulk_connections >= 1 && options.bulk_connections <= kMaxBulkConnections);
+  SPATE_CHECK(options.half_open_limit >= 1 && options.gone_peers_kept >= 1);
+}
+
+Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
+  sink_ = &sink;
+  network_ = &options;
+  // The window always holds one message of the largest size, or such a message could never be sent.
+  limits_.window = std::max(options.buffered_per_peer_bytes, cost_of(options.max_unexpected_bytes));
+  limits_.max_unexpected = options.max_unexpected_bytes;
+  limits_.max_announced = tcp_options_.max_announced;
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!epoll_ || !timer_ || !reserve_) return errno_error(errno, "start of the tcp module");
+  watch(timer_.get(), EPOLLIN, timer_pollable_);
+  return {};
+}
+
+Peer* Engine::find_peer(PeerId id) const {
+  const auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+Peer& Engine::add_peer() {
+  const PeerId id(++last_peer_);
+  std::unique_ptr<Peer>& peer = peers_[id];
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  return *peer;
+}
+
+Result<PeerId> Engine::lookup(std::string_view url, Address address) {
+  SPATE_TRY(Endpoint endpoint, parse_url(url));
+  if (endpoint.host == "*" || endpoint.port == 0) {
+    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+  }
+  const std::lock_guard lock(mutex_);
+  Peer& peer = add_peer();
+  peer.outbound = true;
+  peer.address = address;
+  peer.url = std::string(url);
+  peer.remote = std::move(endpoint);
+  peer.bulk_count = tcp_options_.bulk_connections;
+  random_.fill(peer.link_id);
+  return peer.id;
+}
+
+PeerState Engine::peer_state(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  if (peer == nullptr) return {};
+  PeerState state;
+  state.connected = peer->state == Standing::kUp;
+  if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
+  state.connections = peer->connections;
+  state.same_host = peer->same_host;
+  return state;
+}
+
+void Engine::disconnect(PeerId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  }
+  deliver_outbox();
+}
+
+Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
+Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false); }
+Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }
+
+void Engine::fill(TcpOp& op, const Post& post) {
+  op.id = post.op;
+  op.tag = post.tag.value;
+  op.message_class = post.message_class;
+  op.receiver_ready = post.receiver_ready;
+  op.without_sendfile = false;
+  op.past_end = false;
+  op.size = post.size;
+  op.arriving = 0;
+  op.charged = 0;
+  op.remote_id = 0;
+  op.connection = nullptr;
+  op.segments.assign(post.segments);
+  op.cursor = SegmentCursor(op.segments.view());
+}
+
+Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
+  PostResult result;
+  {
+    const std::lock_guard lock(mutex_);
+    Peer* peer = find_peer(post.peer);
+    if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+    TcpOp& op = ops_.at(op_slot(post.op));
+    SPATE_CHECK(!op.id);
+    fill(op, post);
+    op.receive = receive;
+    op.unexpected = unexpected;
+    op.peer = peer;
+    peer->link(op);
+    result.done = receive ? peer->post_recv(op) : peer->post_send(op);
+    if (result.done) {
+      result.actual_size = receive ? op.arriving : op.size;
+      release(op);
+    }
+    settle();
+  }
+  deliver_outbox();
+  return result;
+}
+
+void Engine::release(TcpOp& op) {
+  op.peer->unlink(op);
+  op.id = OpId();
+  op.segments.release();
+}
+
+void Engine::completed(TcpOp& op, Errc status, std::uint64_t actual_size) {
+  outbox_.outcomes.push_back(Outcome{op.id, status, actual_size});
+  outbox_waiting_.store(true);
+  release(op);
+}
+
+void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
+  outbox_waiting_.store(true);
+}
+
+TcpOp* Engine::find_op(OpId id) {
+  TcpOp* op = ops_.find(op_slot(id));
+  return op != nullptr && id && op->id == id ? op : nullptr;
+}
+
+void Engine::cancel(PeerId id, OpId op_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    TcpOp* op = find_op(op_id);
+    if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+    settle();
+  }
+  deliver_outbox();
+}
+
+void Engine::consumed(PeerId id, std::uint64_t charge) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Peer* peer = find_peer(id)) peer->consumed(charge);
+    settle();
+  }
+  deliver_outbox();
+}
+
+TcpCounters Engine::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+void Engine::settle() {
+  while (!lost_.empty()) {
+    const Loss loss = lost_.back();
+    lost_.pop_back();
+    if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
+  }
+}
+
+void Engine::lose_peer(Peer& peer, Errc status) {
+  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
+  if (peer.state == Standing::kUp) ++counters_.connections_lost;
+  for (Channel& channel : peer.channels) {
+    close_connection(channel.connection);
+    close_connection(channel.opening);
+  }
+  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
+  peer.reset(status);
+  if (!peer.outbound) remember_gone(peer);
+}
+
+void Engine::remember_gone(Peer& peer) {
+  gone_.push_back(&peer);
+  if (gone_.size() <= tcp_options_.gone_peers_kept) return;
+  Peer* oldest = gone_.front();
+  gone_.erase(gone_.begin());
+  inbound_.erase(oldest->link_id);
+  const auto found = peers_.find(oldest->id);
+  outbox_.forgotten.push_back(std::move(found->second));
+  outbox_waiting_.store(true);
+  peers_.erase(found);
+}
+
+void Engine::deliver_outbox() {
+  while (outbox_waiting_.load()) {
+    if (delivering_.exchange(true)) return;  // that thread looks again when it has finished
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        std::swap(outbox_, delivering_box_);
+        outbox_waiting_.store(false);
+      }
+      if (delivering_box_.empty()) break;
+      delivering_box_.deliver_to(*sink_);
+    }
+    delivering_.store(false);
+  }
+}
+
+bool Engine::prepare_to_wait() { return !outbox_waiting_.load(); }
+
+}  // namespace spate::bmi::tcp

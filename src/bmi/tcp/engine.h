@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the tcp module's state and its parts: posts and delivery (engine.cc), events (engine_events.cc), connecting
+// and accepting (engine_connect.cc).
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/unique_fd.h"
+#include "bmi/slot_table.h"
+#include "bmi/tcp/connection.h"
+#include "bmi/tcp/outbox.h"
+#include "bmi/tcp/peer.h"
+#include "bmi/tcp/resolver.h"
+#include "bmi/tcp/tcp_module.h"
+#include "log/rate_limit.h"
+
+namespace spate::bmi::tcp {
+
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
+/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+class Engine final : public TcpModule, private PeerHost {
+ public:
+  Engine(const Clock& clock, TcpOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() override = default;
+
+  std::string_view scheme() const override { return "tcp"; }
+  Abilities abilities() const override { return Abilities{.sends_files_in_kernel = true}; }
+  Result<void> start(Sink& sink, const NetworkOptions& options) override;
+  Result<std::string> listen(std::string_view url, ContextId context) override;
+  Result<PeerId> lookup(std::string_view url, Address address) override;
+  PeerState peer_state(PeerId peer) const override;
+  void disconnect(PeerId peer) override;
+  Result<PostResult> post_send(const Post& post) override;
+  Result<PostResult> post_recv(const Post& post) override;
+  Result<PostResult> post_send_unexpected(const Post& post) override;
+  void cancel(PeerId peer, OpId op) override;
+  void consumed(PeerId peer, std::uint64_t charge) override;
+  bool progress() override;
+  int wait_descriptor() const override { return epoll_.get(); }
+  bool prepare_to_wait() override;
+  TcpCounters counters() const override;
+
+ private:
+  struct Listener : Pollable {
+    Listener() : Pollable(Kind::kListener) {}
+    UniqueFd socket;
+    ContextId context;
+  };
+  /// First frames of a connection that this side accepted, and of one that it made.
+  class HelloHandler final : public FrameHandler {
+   public:
+    explicit HelloHandler(Engine& engine) : engine_(engine) {}
+    std::size_t header_size() const override { return kHelloSize; }
+    bool on_header(Connection& c, const std::byte* bytes) override { return engine_.on_hello(c, bytes); }
+    void on_payload(Connection& /*c*/) override {}
+
+   private:
+    Engine& engine_;
+  };
+  class WelcomeHandler final : public FrameHandler {
+   public:
+    explicit WelcomeHandler(Engine& engine) : engine_(engine) {}
+    std::size_t header_size() const override { return kWelcomeSize; }
+    bool on_header(Connection& c, const std::byte* bytes) override { return engine_.on_welcome(c, bytes); }
+    void on_payload(Connection& /*c*/) override {}
+
+   private:
+    Engine& engine_;
+  };
+  static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  struct Loss {
+    PeerId peer;  // it may be gone for good by the time that it is taken down
+    Errc status = Errc::kConnectionLost;
+  };
+
+  // PeerHost.
+  void completed(TcpOp& op, Errc status, std::uint64_t actual_size) override;
+  void deliver(Peer& peer, Tag tag, Buffer payload) override;
+  TcpOp* find_op(OpId id) override;
+  void connect_control(Peer& peer) override;
+  void connect_bulk(Peer& peer) override;
+  void flush(Connection& connection) override;
+  void begin_grace(Connection& connection, const TcpOp& op) override;
+  const NetworkOptions& options() const override { return *network_; }
+  const Limits& local_limits() const override { return limits_; }
+  TcpCounters& counters() override { return counters_; }
+
+  // engine.cc
+  Result<PostResult> post(const Post& post, bool receive, bool unexpected);
+  static void fill(TcpOp& op, const Post& post);
+  Peer* find_peer(PeerId id) const;
+  Peer& add_peer();
+  void release(TcpOp& op);
+  void settle();
+  void lose_later(const Peer& peer, Errc status) { lost_.push_back(Loss{peer.id, status}); }
+  void lose_peer(Peer& peer, Errc status);
+  void remember_gone(Peer& peer);
+  void deliver_outbox();
+
+  // engine_events.cc
+  bool poll();
+  void on_event(Pollable& pollable, std::uint32_t events);
+  void on_connection_event(Connection& connection, std::uint32_t events);
+  void read(Connection& connection);
+  void connection_failed(Connection& connection, bool protocol);
+  bool expire();
+  void set_deadline(Connection& connection, Duration from_now);
+  void clear_deadline(Connection& connection);
+  void arm_timer();
+  void watch(int fd, std::uint32_t events, Pollable& pollable);
+  void watch_again(Connection& connection);
+
+  // engine_connect.cc
+  Connection* add_connection(UniqueFd socket, FrameHandler& handler, bool bulk);
+  void close_connection(Connection* connection);
+  void accept_from(Listener& listener);
+  void accepted(UniqueFd socket, Listener& listener);
+  void connect_next_address(Peer& peer);
+  bool begin_channel(Peer& peer, unsigned channel);
+  void connect_ended(Connection& connection);
+  bool say_hello(Connection& connection);
+  void on_resolved();
+  bool on_hello(Connection& connection, const std::byte* bytes);
+  bool on_welcome(Connection& connection, const std::byte* bytes);
+  bool accept_control(Connection& connection, const Hello& hello);
+  bool accept_bulk(Connection& connection, const Hello& hello);
+  bool say_welcome(Connection& connection, const Welcome& welcome);
+  void attempt_failed(Peer& peer);
+  void complain(const std::string& who, std::string_view what);
+
+  const Clock& clock_;
+  const TcpOptions tcp_options_;
+  const NetworkOptions* network_ = nullptr;
+  Sink* sink_ = nullptr;
+  Limits limits_;
+  HelloHandler hello_handler_{*this};
+  WelcomeHandler welcome_handler_{*this};
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
+  Pollable timer_pollable_{Pollable::Kind::kTimer};
+
+  std::atomic<bool> polling_{false};         // a thread is in poll()
+  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
+  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
+  Outbox delivering_box_;                    // of the thread that set delivering_
+
+  mutable std::mutex mutex_;  // guards everything below
+  SystemRandom random_;
+  SlotTable<TcpOp> ops_;
+  std::uint64_t last_peer_ = 0;
+  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
+  std::map<LinkId, Peer*> inbound_;
+  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<Connection>> graveyard_;  // closed; an event of this turn may still point at them
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
+  std::vector<Loss> lost_;          // to be taken down when nothing of them is on the stack any more
+  std::set<std::pair<MonoTime, Connection*>> deadlines_;
+  MonoTime armed_for_ = MonoTime::never();
+  std::unique_ptr<Resolver> resolver_;  // made at the first name
+  Outbox outbox_;
+  TcpCounters counters_;
+  log::RateLimit complaints_;
+  std::unique_ptr<ReceiveScratch> receive_scratch_;
+  std::unique_ptr<SendScratch> send_scratch_;
+};
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listening, connecting, and the handshake of both sides.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "bmi/tcp/engine.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi::tcp {
+
+Result<std::string> Engine::listen(std::string_view url, ContextId context) {
+  SPATE_TRY(const Endpoint endpoint, parse_url(url));
+  SPATE_TRY(UniqueFd socket, listen_on(endpoint));
+  std::string advertised = advertised_url(endpoint, socket.get());
+  const std::lock_guard lock(mutex_);
+  auto listener = std::make_unique<Listener>();
+  listener->socket = std::move(socket);
+  listener->context = context;
+  watch(listener->socket.get(), EPOLLIN, *listener);
+  listeners_.push_back(std::move(listener));
+  return advertised;
+}
+
+Connection* Engine::add_connection(UniqueFd socket, FrameHandler& handler, bool bulk) {
+  set_connection_options(socket.get(), bulk ? tcp_options_.notsent_lowat_bytes : 0);
+  auto connection = std::make_unique<Connection>(std::move(socket), handler);
+  Connection* raw = connection.get();
+  connections_.emplace(raw, std::move(connection));
+  watch(raw->socket(), kConnectionEvents, *raw);
+  return raw;
+}
+
+void Engine::close_connection(Connection* connection) {
+  if (connection == nullptr || connection->closed) return;
+  connection->closed = true;
+  connection->close();
+  clear_deadline(*connection);
+  half_open_.erase(connection);
+  const auto found = connections_.find(connection);
+  graveyard_.push_back(std::move(found->second));
+  connections_.erase(found);
+}
+
+// --- the accepting side ---
+
+void Engine::accept_from(Listener& listener) {
+  constexpr int kPerTurn = 64;
+  for (int i = 0; i < kPerTurn; ++i) {
+    UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      accepted(std::move(socket), listener);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE) {
+      // Out of descriptors: with the one in reserve the connection can at least be taken and refused, rather than wake
+      // this listener for ever.
+      reserve_.reset();
+      UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+      reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      ++counters_.refused;
+      if (const auto more = complaints_.admit()) {
+        SPATE_LOG("bmi/tcp", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
+      }
+    }
+    if (errno != ECONNABORTED && errno != EINTR) return;
+  }
+}
+
+void Engine::accepted(UniqueFd socket, Listener& listener) {
+  if (half_open_.size() >= tcp_options_.half_open_limit) {
+    const auto oldest = std::ranges::min_element(
+        half_open_, [](const auto& a, const auto& b) { return a.first->deadline < b.first->deadline; });
+    ++counters_.refused;
+    close_connection(oldest->first);
+  }
+  Connection* connection = add_connection(std::move(socket), hello_handler_, false);
+  connection->remote = "tcp://" + remote_address(connection->socket()).text();
+  half_open_.emplace(connection, listener.context);
+  set_deadline(*connection, std::chrono::milliseconds(network_->connect_timeout_ms));
+}
+
+bool Engine::say_welcome(Connection& connection, const Welcome& welcome) {
+  const auto bytes = encode(welcome);
+  // Nothing was sent before it: it fits, or the connection is not worth having.
+  return ::send(connection.socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+bool Engine::on_hello(Connection& connection, const std::byte* bytes) {
+  const std::optional<Hello> hello = decode_hello(bytes);
+  if (!hello) return false;
+  if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
+    say_welcome(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
+    return false;
+  }
+  return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello);
+}
+
+bool Engine::accept_control(Connection& connection, const Hello& hello) {
+  const auto known = inbound_.find(hello.link);
+  Peer* peer = known == inbound_.end() ? nullptr : known->second;
+  if (peer == nullptr) {
+    peer = &add_peer();
+    peer->link_id = hello.link;
+    peer->context = half_open_.at(&connection);
+    inbound_.emplace(hello.link, peer);
+    outbox_.deliveries.push_back(Delivery{peer, true, Tag(), Buffer()});
+    outbox_waiting_.store(true);
+  } else {
+    lose_peer(*peer, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
+    std::erase(gone_, peer);
+  }
+  peer->url = connection.remote;
+  peer->bulk_count = hello.bulk_connections;
+  peer->token = random_.next();
+  peer->same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
+  half_open_.erase(&connection);
+  clear_deadline(connection);
+  connection.peer = peer;
+  peer->state = Standing::kUp;
+  peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
+  if (!say_welcome(connection, Welcome{Errc::kOk, kVersionMax, peer->token, peer->grant_limits()})) return false;
+  peer->opened(connection, hello.limits);
+  return true;
+}
+
+bool Engine::accept_bulk(Connection& connection, const Hello& hello) {
+  const auto known = inbound_.find(hello.link);
+  Peer* peer = known == inbound_.end() ? nullptr : known->second;
+  const bool good = peer != nullptr && peer->state == Standing::kUp && peer->token == hello.token &&
+                    hello.channel <= peer->bulk_count && peer->channels[hello.channel].connection == nullptr;
+  if (!good) {
+    say_welcome(connection, Welcome{Errc::kConnectionLost, kVersionMax, 0, {}});
+    return false;
+  }
+  half_open_.erase(&connection);
+  clear_deadline(connection);
+  set_connection_options(connection.socket(), tcp_options_.notsent_lowat_bytes);
+  connection.peer = peer;
+  connection.channel = hello.channel;
+  peer->channels[hello.channel].connection = &connection;
+  if (!say_welcome(connection, Welcome{Errc::kOk, kVersionMax, 0, {}})) return false;
+  peer->opened(connection, {});
+  return true;
+}
+
+// --- the connecting side ---
+
+void Engine::connect_control(Peer& peer) {
+  SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
+  peer.state = Standing::kConnecting;
+  peer.attempted = true;
+  peer.address_in_use = 0;
+  if (!peer.remote.addresses.empty()) return connect_next_address(peer);
+  if (resolver_ == nullptr) {
+    resolver_ = std::make_unique<Resolver>();
+    watch(resolver_->descriptor(), EPOLLIN, *resolver_);
+  }
+  resolver_->start(peer.id, peer.remote.host, peer.remote.port);
+}
+
+void Engine::on_resolved() {
+  for (Resolved& resolved : resolver_->take()) {
+    Peer* peer = find_peer(resolved.peer);
+    // Disconnected, or connecting anew, while the name was looked up.
+    if (peer == nullptr || peer->state != Standing::kConnecting || peer->channels[0].opening != nullptr) continue;
+    if (resolved.addresses.empty()) complain(peer->url, "no such host");
+    peer->remote.addresses = std::move(resolved.addresses);
+    connect_next_address(*peer);
+  }
+}
+
+void Engine::connect_next_address(Peer& peer) {
+  for (; peer.address_in_use < peer.remote.addresses.size(); ++peer.address_in_use) {
+    if (begin_channel(peer, 0)) return;
+  }
+  if (peer.remote.named) peer.remote.addresses.clear();  // looked up anew next time: the server may have moved
+  lose_later(peer, Errc::kUnreachable);
+}
+
+bool Engine::begin_channel(Peer& peer, unsigned channel) {
+  Result<UniqueFd> socket = begin_connect(peer.remote.addresses[peer.address_in_use]);
+  if (!socket) {
+    complain(peer.url, socket.error().message());
+    return false;
+  }
+  Connection* connection = add_connection(std::move(*socket), welcome_handler_, channel != 0);
+  connection->peer = &peer;
+  connection->channel = channel;
+  connection->remote = peer.url;
+  connection->connecting = true;
+  peer.channels[channel].opening = connection;
+  set_deadline(*connection, std::chrono::milliseconds(network_->connect_timeout_ms));
+  return true;
+}
+
+void Engine::connect_bulk(Peer& peer) {
+  for (unsigned channel = 1; channel <= peer.bulk_count; ++channel) {
+    if (!begin_channel(peer, channel)) return lose_later(peer, Errc::kConnectionLost);
+  }
+}
+
+void Engine::connect_ended(Connection& connection) {
+  int error_number = 0;
+  socklen_t size = sizeof error_number;
+  if (::getsockopt(connection.socket(), SOL_SOCKET, SO_ERROR, &error_number, &size) != 0) error_number = errno;
+  if (error_number != 0) {
+    complain(connection.remote, errno_error(error_number, "connect").message());
+    return connection_failed(connection, false);
+  }
+  connection.connecting = false;
+  if (!say_hello(connection)) connection_failed(connection, false);
+}
+
+bool Engine::say_hello(Connection& connection) {
+  Peer& peer = *connection.peer;
+  Hello hello;
+  hello.channel = static_cast<std::uint8_t>(connection.channel);
+  hello.bulk_connections = static_cast<std::uint8_t>(peer.bulk_count);
+  hello.link = peer.link_id;
+  if (connection.channel == 0) {
+    hello.limits = peer.grant_limits();
+    peer.same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
+  } else {
+    hello.token = peer.token;
+  }
+  const auto bytes = encode(hello);
+  return ::send(connection.socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
+  const std::optional<Welcome> welcome = decode_welcome(bytes);
+  if (!welcome) return false;
+  Peer& peer = *connection.peer;
+  if (welcome->status != Errc::kOk) {
+    complain(connection.remote, "refused: " + std::string(describe(welcome->status)));
+    const bool control = connection.channel == 0;
+    lose_later(peer, control ? welcome->status : Errc::kConnectionLost);
+    connection.drop_input();
+    return true;
+  }
+  clear_deadline(connection);
+  peer.channels[connection.channel].opening = nullptr;
+  if (connection.channel == 0) peer.token = welcome->token;
+  peer.opened(connection, welcome->limits);
+  return true;
+}
+
+void Engine::attempt_failed(Peer& peer) {
+  close_connection(peer.channels[0].opening);
+  peer.channels[0].opening = nullptr;
+  ++peer.address_in_use;
+  connect_next_address(peer);
+}
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// What epoll reports, and deadlines.
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "bmi/tcp/engine.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi::tcp {
+
+namespace {
+
+bool is_bulk(const Pollable& pollable) {
+  return pollable.kind == Pollable::Kind::kConnection && static_cast<const Connection&>(pollable).channel != 0;
+}
+
+}  // namespace
+
+bool Engine::progress() {
+  if (polling_.exchange(true)) return false;  // another thread does it
+  bool did = false;
+  {
+    const std::lock_guard lock(mutex_);
+    did = poll();
+    settle();
+  }
+  polling_.store(false);
+  did |= outbox_waiting_.load();
+  deliver_outbox();
+  return did;
+}
+
+bool Engine::poll() {
+  graveyard_.clear();
+  std::array<epoll_event, 64> events;  // filled by the kernel up to n
+  const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  // Bulk data after everything else: it takes long, and control messages shall not wait for it.
+  bool bulk = false;
+  for (int i = 0; i < n; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    auto& pollable = *static_cast<Pollable*>(event.data.ptr);
+    bulk |= is_bulk(pollable);
+    if (!is_bulk(pollable)) on_event(pollable, event.events);
+  }
+  for (int i = 0; bulk && i < n; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    auto& pollable = *static_cast<Pollable*>(event.data.ptr);
+    if (is_bulk(pollable)) on_event(pollable, event.events);
+  }
+  bool did = n > 0;
+  if (!deadlines_.empty()) did |= expire();
+  return did;
+}
+
+void Engine::on_event(Pollable& pollable, std::uint32_t events) {
+  switch (pollable.kind) {
+    case Pollable::Kind::kConnection: return on_connection_event(static_cast<Connection&>(pollable), events);
+    case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
+    case Pollable::Kind::kResolver: return on_resolved();
+    case Pollable::Kind::kTimer: {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
+      armed_for_ = MonoTime::never();
+      arm_timer();
+    }
+  }
+}
+
+void Engine::on_connection_event(Connection& connection, std::uint32_t events) {
+  if (connection.closed) return;
+  constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+  if (connection.connecting) {
+    if ((events & (EPOLLOUT | kEnd)) != 0) connect_ended(connection);
+    return;
+  }
+  if ((events & kEnd) != 0) connection.peer_closed = true;
+  if ((events & EPOLLOUT) != 0 && connection.write_blocked) {
+    connection.write_blocked = false;
+    flush(connection);
+  }
+  if ((events & (EPOLLIN | kEnd)) != 0) read(connection);
+}
+
+void Engine::read(Connection& connection) {
+  const ReadStatus status = connection.read(*receive_scratch_);
+  if (connection.closed) return;
+  if (connection.peer != nullptr) connection.peer->flush_all();
+  switch (status) {
+    case ReadStatus::kDrained: return;
+    case ReadStatus::kMore: return watch_again(connection);
+    case ReadStatus::kLost: return connection_failed(connection, false);
+    case ReadStatus::kProtocol: return connection_failed(connection, true);
+  }
+}
+
+void Engine::connection_failed(Connection& connection, bool protocol) {
+  if (protocol) {
+    ++counters_.protocol_errors;
+    complain(connection.remote, "protocol error");
+  }
+  Peer* peer = connection.peer;
+  if (peer == nullptr) {  // has not said a proper hello
+    ++counters_.refused;
+    return close_connection(&connection);
+  }
+  if (peer->state == Standing::kConnecting) return attempt_failed(*peer);
+  lose_peer(*peer, Errc::kConnectionLost);
+}
+
+void Engine::complain(const std::string& who, std::string_view what) {
+  if (const auto more = complaints_.admit()) {
+    SPATE_LOG("bmi/tcp", warn, "peer dropped peer={} reason={}{}", who, log::Quoted{what}, *more);
+  }
+}
+
+void Engine::flush(Connection& connection) {
+  // A peer that makes this side answer without reading the answers cannot make it queue them without bound.
+  constexpr std::size_t kMaxAnswers = 64 * 1024;
+  if (connection.closed || connection.write_blocked || connection.connecting) {
+    if (connection.queue().answers() > kMaxAnswers) lose_later(*connection.peer, Errc::kConnectionLost);
+    return;
+  }
+  const FlushStatus status = connection.queue().flush(connection.socket(), *connection.peer, *send_scratch_);
+  if (status == FlushStatus::kEmpty) return;
+  connection.write_blocked = true;
+  if (status == FlushStatus::kBlocked) return;
+  if (status == FlushStatus::kBadFile) {
+    const int error_number = connection.queue().error_number();
+    complain(connection.remote, errno_error(error_number, "a file that was being sent cannot be read").message());
+    completed(*connection.queue().front_op(), errc_from_errno(error_number), 0);
+  }
+  lose_later(*connection.peer, Errc::kConnectionLost);
+}
+
+void Engine::begin_grace(Connection& connection, const TcpOp& op) {
+  if (connection.deadline != MonoTime::never()) return;
+  connection.grace_position = op.position;
+  set_deadline(connection, std::chrono::milliseconds(tcp_options_.cancel_grace_ms));
+}
+
+bool Engine::expire() {
+  const MonoTime now = clock_.now();
+  bool did = false;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Connection& connection = *deadlines_.begin()->second;
+    clear_deadline(connection);
+    did = true;
+    Peer* peer = connection.peer;
+    const bool open = peer != nullptr && peer->channels[connection.channel].connection == &connection;
+    if (!open) {
+      connection_failed(connection, false);
+    } else if (connection.queue().is_front(connection.grace_position)) {
+      complain(connection.remote, "a cancelled message was not taken in time");
+      lose_peer(*peer, Errc::kConnectionLost);
+    }
+  }
+  if (did) arm_timer();
+  return did;
+}
+
+void Engine::set_deadline(Connection& connection, Duration from_now) {
+  clear_deadline(connection);
+  connection.deadline = clock_.now() + from_now;
+  deadlines_.emplace(connection.deadline, &connection);
+  arm_timer();
+}
+
+void Engine::clear_deadline(Connection& connection) {
+  if (connection.deadline == MonoTime::never()) return;
+  deadlines_.erase({connection.deadline, &connection});
+  connection.deadline = MonoTime::never();
+}
+
+void Engine::arm_timer() {
+  // Only ever earlier: a wake for a deadline that is gone costs one empty turn and arms the next.
+  if (deadlines_.empty() || deadlines_.begin()->first >= armed_for_) return;
+  armed_for_ = deadlines_.begin()->first;
+  const Duration left = std::max(Duration(1), armed_for_ - clock_.now());
+  itimerspec when{};
+  when.it_value.tv_sec = left.count() / 1'000'000'000;
+  when.it_value.tv_nsec = left.count() % 1'000'000'000;
+  SPATE_CHECK(timerfd_settime(timer_.get(), 0, &when, nullptr) == 0);
+}
+
+void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = &pollable;
+  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+void Engine::watch_again(Connection& connection) {
+  // The edge is behind, the data still there: modifying the entry makes epoll look, and report it, once more.
+  epoll_event event{};
+  event.events = kConnectionEvents;
+  event.data.ptr = static_cast<Pollable*>(&connection);
+  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket(), &event) == 0);
+}
+
+}  // namespace spate::bmi::tcp

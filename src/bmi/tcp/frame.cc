@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/frame.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+constexpr std::uint8_t kMagic = 0xB5;
+constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
+
+// Compiles to one store or load on a little-endian machine.
+template <typename T>
+void put(std::byte* out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+template <typename T>
+T get(const std::byte* in) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t FrameHeader::payload() const {
+  switch (type) {
+    case FrameType::kEager:
+    case FrameType::kUnexpected:
+    case FrameType::kReady:
+    case FrameType::kData: return length;
+    default: return 0;
+  }
+}
+
+HeaderBytes encode(const FrameHeader& header) {
+  HeaderBytes bytes{};
+  bytes[0] = std::byte{kMagic};
+  bytes[1] = static_cast<std::byte>(header.type);
+  bytes[2] = static_cast<std::byte>(header.message_class);
+  bytes[3] = std::byte{header.flags};
+  put<std::uint32_t>(&bytes[4], header.credit);
+  put<std::uint64_t>(&bytes[8], header.tag);
+  put<std::uint64_t>(&bytes[16], header.length);
+  put<std::uint64_t>(&bytes[24], header.id);
+  return bytes;
+}
+
+std::optional<FrameHeader> decode_frame(const std::byte* bytes) {
+  const auto type = std::to_integer<std::uint8_t>(bytes[1]);
+  const auto message_class = std::to_integer<std::uint8_t>(bytes[2]);
+  FrameHeader header;
+  header.flags = std::to_integer<std::uint8_t>(bytes[3]);
+  header.length = get<std::uint64_t>(bytes + 16);
+  const bool good = bytes[0] == std::byte{kMagic} && type >= static_cast<std::uint8_t>(FrameType::kEager) &&
+                    type <= static_cast<std::uint8_t>(FrameType::kOpenBulk) && message_class <= 1 &&
+                    header.flags <= kFlagTooBig && header.length <= kMaxLength;
+  if (!good) return std::nullopt;
+  header.type = static_cast<FrameType>(type);
+  header.message_class = static_cast<MessageClass>(message_class);
+  header.credit = get<std::uint32_t>(bytes + 4);
+  header.tag = get<std::uint64_t>(bytes + 8);
+  header.id = get<std::uint64_t>(bytes + 24);
+  return header;
+}
+
+}  // namespace spate::bmi::tcp

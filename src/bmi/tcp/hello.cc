@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/hello.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/codec.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+constexpr std::string_view kHelloMagic = "SPATEtcp";
+constexpr std::string_view kWelcomeMagic = "spateTCP";
+constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
+
+void put_limits(Encoder& out, const Limits& limits) {
+  out.u64(limits.window);
+  out.u64(limits.max_unexpected);
+  out.u32(limits.max_announced);
+  out.u32(0);
+}
+
+Limits get_limits(Decoder& in) {
+  Limits limits;
+  limits.window = in.u64();
+  limits.max_unexpected = in.u64();
+  limits.max_announced = in.u32();
+  (void)in.u32();
+  if (limits.window > kMaxWindow || limits.max_unexpected > kMaxWindow) in.fail();
+  return limits;
+}
+
+template <std::size_t kSize>
+std::array<std::byte, kSize> fixed(const Bytes& bytes) {
+  SPATE_CHECK(bytes.size() == kSize);
+  std::array<std::byte, kSize> out{};
+  std::ranges::copy(bytes, out.begin());
+  return out;
+}
+
+}  // namespace
+
+std::array<std::byte, kHelloSize> encode(const Hello& hello) {
+  Bytes bytes;
+  Encoder out(bytes);
+  out.raw(as_bytes(kHelloMagic));
+  out.u16(hello.version_min);
+  out.u16(hello.version_max);
+  out.u8(hello.channel);
+  out.u8(hello.bulk_connections);
+  out.u16(0);
+  out.raw(hello.link);
+  out.u64(hello.token);
+  put_limits(out, hello.limits);
+  return fixed<kHelloSize>(bytes);
+}
+
+std::array<std::byte, kWelcomeSize> encode(const Welcome& welcome) {
+  Bytes bytes;
+  Encoder out(bytes);
+  out.raw(as_bytes(kWelcomeMagic));
+  out.u16(static_cast<std::uint16_t>(welcome.status));
+  out.u16(welcome.version);
+  out.u32(0);
+  out.u64(welcome.token);
+  put_limits(out, welcome.limits);
+  return fixed<kWelcomeSize>(bytes);
+}
+
+std::optional<Hello> decode_hello(const std::byte* bytes) {
+  Decoder in(ByteView(bytes, kHelloSize));
+  if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
+  Hello hello;
+  hello.version_min = in.u16();
+  hello.version_max = in.u16();
+  if (hello.version_min > hello.version_max) return std::nullopt;
+  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;  // the rest may mean anything
+  hello.channel = in.u8();
+  hello.bulk_connections = in.u8();
+  (void)in.u16();
+  std::ranges::copy(in.raw(hello.link.size()), hello.link.begin());
+  hello.token = in.u64();
+  hello.limits = get_limits(in);
+  const bool good = in.ok() && hello.bulk_connections >= 1 && hello.bulk_connections <= kMaxBulkConnections &&
+                    hello.channel <= hello.bulk_connections;
+  return good ? std::optional(hello) : std::nullopt;
+}
+
+std::optional<Welcome> decode_welcome(const std::byte* bytes) {
+  Decoder in(ByteView(bytes, kWelcomeSize));
+  if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
+  Welcome welcome;
+  welcome.status = errc_from_wire(in.u16());
+  welcome.version = in.u16();
+  (void)in.u32();
+  welcome.token = in.u64();
+  welcome.limits = get_limits(in);
+  const bool spoken = welcome.version >= kVersionMin && welcome.version <= kVersionMax;
+  if (!in.ok() || (welcome.status == Errc::kOk && !spoken)) return std::nullopt;
+  return welcome;
+}
+
+}  // namespace spate::bmi::tcp

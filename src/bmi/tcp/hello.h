@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first bytes of each connection: Hello from the connector, Welcome from the acceptor. docs/wire-tcp.md, "Handshake".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "bmi/network.h"
+
+namespace spate::bmi::tcp {
+
+inline constexpr std::uint16_t kVersionMin = 1;
+inline constexpr std::uint16_t kVersionMax = 1;
+inline constexpr unsigned kMaxBulkConnections = 8;
+
+/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it binds the pair's
+/// connections together and tells the acceptor that a peer came back.
+using LinkId = std::array<std::byte, 16>;
+
+/// What the side that says it lets the other one do.
+struct Limits {
+  std::uint64_t window = 0;          // charged bytes per class that it will buffer
+  std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
+  std::uint32_t max_announced = 0;   // announced messages per class without a receive
+
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+struct Hello {
+  std::uint16_t version_min = kVersionMin;
+  std::uint16_t version_max = kVersionMax;
+  std::uint8_t channel = 0;           // 0: control; 1 ... bulk_connections: bulk
+  std::uint8_t bulk_connections = 1;  // of this pair, 1 to kMaxBulkConnections
+  LinkId link{};
+  std::uint64_t token = 0;  // bulk: from the Welcome of the pair's control connection; control: 0
+  Limits limits;
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+struct Welcome {
+  Errc status = Errc::kOk;  // anything else: refused, and the connection is closed after it
+  std::uint16_t version = kVersionMax;
+  std::uint64_t token = 0;
+  Limits limits;
+
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+inline constexpr std::size_t kHelloSize = 64;
+inline constexpr std::size_t kWelcomeSize = 48;
+
+std::array<std::byte, kHelloSize> encode(const Hello& hello);
+std::array<std::byte, kWelcomeSize> encode(const Welcome& welcome);
+/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello of versions that this
+/// build does not speak decodes (its first 12 bytes stay as they are in every version).
+std::optional<Hello> decode_hello(const std::byte* bytes);
+std::optional<Welcome> decode_welcome(const std::byte* bytes);
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/match.h"
+
+#include "base/check.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+constexpr std::size_t kSmall = 16;    // slots of a new table
+constexpr std::size_t kLarge = 1024;  // a table beyond this gives its memory back when empty
+
+}  // namespace
+
+std::size_t MatchTable::home(std::uint64_t tag) const {
+  // Finalizer of MurmurHash3 (public domain): in memory only, never stored or sent.
+  std::uint64_t h = tag ^ seed_;
+  h = (h ^ h >> 33U) * 0xff51afd7ed558ccdULL;
+  h = (h ^ h >> 33U) * 0xc4ceb9fe1a85ec53ULL;
+  return static_cast<std::size_t>(h ^ h >> 33U) & (slots_.size() - 1);
+}
+
+std::size_t MatchTable::slot_of(std::uint64_t tag) const {
+  std::size_t slot = home(tag);
+  while (!slots_[slot].nodes.empty() && slots_[slot].tag != tag) slot = (slot + 1) & (slots_.size() - 1);
+  return slot;
+}
+
+Node* MatchTable::front(std::uint64_t tag) const { return tags_ == 0 ? nullptr : slots_[slot_of(tag)].nodes.front(); }
+
+NodeList& MatchTable::list_for(std::uint64_t tag) {
+  if ((tags_ + 1) * 3 > slots_.size() * 2) resize(slots_.empty() ? kSmall : slots_.size() * 2);
+  Slot& slot = slots_[slot_of(tag)];
+  if (slot.nodes.empty()) {
+    slot.tag = tag;
+    ++tags_;
+  }
+  return slot.nodes;
+}
+
+void MatchTable::remove(Node& node) {
+  SPATE_CHECK(tags_ > 0);
+  const std::size_t slot = slot_of(node.tag);
+  SPATE_CHECK(!slots_[slot].nodes.empty());
+  slots_[slot].nodes.remove(node);
+  if (slots_[slot].nodes.empty()) free_slot(slot);
+}
+
+void MatchTable::free_slot(std::size_t slot) {
+  // Linear probing without tombstones: what stands behind the hole and may stand in it moves up.
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t hole = slot;
+  for (std::size_t i = (slot + 1) & mask; !slots_[i].nodes.empty(); i = (i + 1) & mask) {
+    const std::size_t distance = (i - home(slots_[i].tag)) & mask;
+    if (distance < ((i - hole) & mask)) continue;
+    slots_[hole] = slots_[i];
+    slots_[i].nodes = NodeList();
+    hole = i;
+  }
+  --tags_;
+  if (tags_ == 0 && slots_.size() > kLarge) std::vector<Slot>().swap(slots_);
+}
+
+void MatchTable::resize(std::size_t slots) {
+  std::vector<Slot> old(slots);
+  old.swap(slots_);
+  for (Slot& slot : old) {
+    if (!slot.nodes.empty()) slots_[slot_of(slot.tag)] = slot;
+  }
+}
+
+Node* MatchTable::take_any() {
+  if (tags_ == 0) return nullptr;
+  std::size_t slot = 0;
+  while (slots_[slot].nodes.empty()) ++slot;
+  Node* node = slots_[slot].nodes.front();
+  remove(*node);
+  return node;
+}
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// MatchTable: nodes by tag, in order among equal tags: posted receives, or messages that arrived before theirs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bmi/tcp/op.h"
+
+namespace spate::bmi::tcp {
+
+/// Open addressing with one slot a tag in use; O(1) per call. Holds no memory while empty, since most peers have one or
+/// two tags in use at a time and there are many peers.
+class MatchTable {
+ public:
+  /// `seed`: keeps a peer that chooses its tags from choosing collisions.
+  explicit MatchTable(std::uint64_t seed) : seed_(seed) {}
+
+  bool empty() const { return tags_ == 0; }
+  /// The first node of `tag`, or null.
+  Node* front(std::uint64_t tag) const;
+  void push_back(Node& node) { list_for(node.tag).push_back(node); }
+  void push_front(Node& node) { list_for(node.tag).push_front(node); }
+  /// `node` is in the table.
+  void remove(Node& node);
+  /// Takes any node out; null when empty. For clearing.
+  Node* take_any();
+
+ private:
+  struct Slot {
+    std::uint64_t tag = 0;
+    NodeList nodes;  // empty: a free slot
+  };
+
+  std::size_t home(std::uint64_t tag) const;
+  /// The slot of `tag`, or the free one where it would go. The table has slots.
+  std::size_t slot_of(std::uint64_t tag) const;
+  NodeList& list_for(std::uint64_t tag);
+  void free_slot(std::size_t slot);
+  void resize(std::size_t slots);
+
+  std::uint64_t seed_;
+  std::size_t tags_ = 0;
+  std::vector<Slot> slots_;  // a power of two, at most 2/3 full
+};
+
+}  // namespace spate::bmi::tcp

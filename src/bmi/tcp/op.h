@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// TcpOp: the module's state of one operation; and the lists that operations and arrived messages stand in.
+#pragma once
+
+#include <cstdint>
+
+#include "bmi/module.h"
+#include "bmi/tcp/segments.h"
+
+namespace spate::bmi::tcp {
+
+class Connection;
+class Peer;
+
+/// Something in a NodeList: an operation, or a message that arrived before its receive.
+struct Node {
+  Node* previous = nullptr;
+  Node* next = nullptr;
+  std::uint64_t tag = 0;
+};
+
+/// Doubly linked, not owning. O(1).
+class NodeList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  Node* front() const { return head_; }
+  Node* back() const { return tail_; }
+  void push_back(Node& node);
+  void push_front(Node& node);
+  void remove(Node& node);
+  /// Null when empty.
+  Node* pop_front();
+
+ private:
+  Node* head_ = nullptr;
+  Node* tail_ = nullptr;
+};
+
+enum class OpState : std::uint8_t {
+  kWaitChannel,  // for the connection: in Channel::waiting
+  kWaitCredit,   // an unexpected message without credit: in ClassState::unexpected_waiting
+  kWaitTurn,     // an expected message without room for its announcement: in ClassState::sends_waiting
+  kSending,      // its frame is in the connection's send queue
+  kAnnounced,    // announced, not yet cleared
+  kPosted,       // a receive in the match table
+  kAwaitData,    // a receive that cleared an announced message
+  kFilling,      // a receive whose payload is arriving
+};
+
+struct TcpOp : Node {
+  OpId id;  // 0: free
+  Peer* peer = nullptr;
+  OpState state = OpState::kPosted;
+  MessageClass message_class = MessageClass::kControl;
+  bool receive = false;
+  bool unexpected = false;
+  bool receiver_ready = false;
+  bool in_post = false;         // its post has not returned yet: reports through `done_in_post`
+  bool done_in_post = false;
+  bool without_sendfile = false;  // its file cannot: read and sent instead
+  bool past_end = false;          // its file segment ended early: zeros up to the promised length
+  std::uint64_t size = 0;       // posted, bytes
+  std::uint64_t arriving = 0;   // receives in kAwaitData or kFilling: bytes of the message
+  std::uint64_t charged = 0;    // sends: what the frame cost of the peer's credit
+  std::uint64_t remote_id = 0;  // kData: the receiver's operation
+  std::uint64_t position = 0;   // in the send queue, kSending
+  Connection* connection = nullptr;  // kSending, kFilling
+  SegmentStore segments;
+  SegmentCursor cursor;
+  TcpOp* previous_of_peer = nullptr;  // all operations of the peer, in the order of their posts
+  TcpOp* next_of_peer = nullptr;
+};
+
+/// The send or receive behind a node that is known to be one.
+inline TcpOp& op_of(Node& node) { return static_cast<TcpOp&>(node); }
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ring: a queue that allocates only when it grows, and names its elements by their position since the beginning.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace spate::bmi::tcp {
+
+template <typename T>
+class Ring {
+ public:
+  bool empty() const { return first_ == end_; }
+  std::size_t size() const { return static_cast<std::size_t>(end_ - first_); }
+
+  /// Positions of the first element and after the last one; they only ever grow.
+  std::uint64_t first() const { return first_; }
+  std::uint64_t end() const { return end_; }
+  /// The element at `position`, first() <= position < end().
+  T& at(std::uint64_t position) { return slots_[position & (slots_.size() - 1)]; }
+  T& front() { return at(first_); }
+
+  /// Returns the new element's position.
+  std::uint64_t push(T value) {
+    if (size() == slots_.size()) grow();
+    slots_[end_ & (slots_.size() - 1)] = std::move(value);
+    return end_++;
+  }
+  void pop() {
+    SPATE_CHECK(!empty());
+    ++first_;
+  }
+  void clear() { first_ = end_; }
+
+ private:
+  void grow() {
+    std::vector<T> larger(slots_.empty() ? 8 : slots_.size() * 2);
+    for (std::uint64_t p = first_; p != end_; ++p) larger[p & (larger.size() - 1)] = std::move(at(p));
+    slots_.swap(larger);
+  }
+
+  std::vector<T> slots_;  // a power of two of them
+  std::uint64_t first_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/tcp/send_queue.h"
+
+#include <pthread.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+namespace spate::bmi::tcp {
+namespace {
+
+constexpr std::uint64_t kMaxSendfile = 0x7ffff000;  // what one call takes
+const std::array<std::byte, 64 * 1024> kZeros{};
+
+bool of_socket(int error_number) {
+  switch (error_number) {
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ENOTCONN:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENOBUFS:
+    case ENOMEM: return true;
+    default: return false;
+  }
+}
+
+/// sendfile(2) that raises no SIGPIPE: unlike send it has no flag for it, and a library must not touch the process's
+/// signal handlers. The signal is sent to this thread, so blocking it here and taking it out again is enough.
+ssize_t sendfile_without_signal(int socket, int file, off_t offset, std::uint64_t size) {
+  sigset_t pipe_only;
+  sigset_t before;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  const ssize_t n = ::sendfile(socket, file, &offset, size);
+  const int error_number = errno;
+  if (n < 0 && error_number == EPIPE && sigismember(&before, SIGPIPE) == 0) {
+    const timespec at_once{};
+    sigtimedwait(&pipe_only, nullptr, &at_once);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error_number;
+  return n;
+}
+
+/// More of the frame follows the current segment: the kernel need not send a small packet yet.
+int more_after_segment(const TcpOp& op, std::uint64_t bytes) {
+  SegmentCursor rest = op.cursor;
+  rest.advance(bytes);
+  return rest.done() ? 0 : MSG_MORE;
+}
+
+}  // namespace
+
+void SendQueue::push(const FrameHeader& header, TcpOp* op) {
+  const std::uint64_t position = frames_.push(Frame{encode(header), op, false});
+  if (op != nullptr) {
+    op->position = position;
+  } else {
+    ++answers_;
+  }
+}
+
+bool SendQueue::withdraw(TcpOp& op, const FrameHeader* substitute) {
+  if (op.position == frames_.first() && header_sent_ > 0) return false;
+  Frame& frame = frames_.at(op.position);
+  frame.op = nullptr;
+  frame.skipped = substitute == nullptr;
+  if (substitute != nullptr) frame.header = encode(*substitute);
+  ++answers_;  // counted like one until it is gone
+  return true;
+}
+
+FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& scratch) {
+  while (!frames_.empty()) {
+    Frame& front = frames_.front();
+    if (front.skipped) {
+      finish_front(observer);
+      continue;
+    }
+    const bool in_file = header_sent_ == kHeaderSize && front.op->cursor.at_file();
+    const Written written = in_file ? write_file(socket, *front.op, scratch) : write_memory(socket, observer);
+    if (written.status != FlushStatus::kEmpty) return written.status;
+    if (in_file) consume(written.bytes, observer);
+  }
+  return FlushStatus::kEmpty;
+}
+
+bool SendQueue::gather(Pieces& pieces) {
+  // Bounded so that one call does not pin the thread on a socket that takes everything.
+  constexpr std::uint64_t kMaxBytes = 4 * 1024 * 1024;
+  std::uint64_t header_sent = header_sent_;
+  for (std::uint64_t p = frames_.first(); p != frames_.end(); ++p) {
+    const Frame& frame = frames_.at(p);
+    if (frame.skipped) continue;
+    if (pieces.count + 1 >= Pieces::kMax || pieces.bytes >= kMaxBytes) return false;
+    if (header_sent < kHeaderSize) pieces.add(frame.header.data() + header_sent, kHeaderSize - header_sent);
+    header_sent = 0;
+    if (frame.op == nullptr || frame.op->cursor.done()) continue;
+    SegmentCursor rest = frame.op->cursor;
+    rest.advance(rest.gather(pieces, kMaxBytes));
+    if (!rest.done()) return rest.at_file();
+  }
+  return false;
+}
+
+SendQueue::Written SendQueue::write_memory(int socket, SendObserver& observer) {
+  Pieces pieces;
+  const bool file_follows = gather(pieces);
+  msghdr message{};
+  message.msg_iov = pieces.list.data();
+  message.msg_iovlen = pieces.count;
+  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0);
+  const ssize_t n = ::sendmsg(socket, &message, flags);
+  if (n < 0) return failed(errno, FlushStatus::kLost);
+  consume(static_cast<std::uint64_t>(n), observer);
+  // A short write means a full socket, and an edge will tell when there is room again.
+  const bool all = static_cast<std::uint64_t>(n) == pieces.bytes;
+  return Written{0, all ? FlushStatus::kEmpty : FlushStatus::kBlocked};
+}
+
+SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scratch) {
+  if (op.past_end) return write_zeros(socket, op);
+  if (op.without_sendfile) return write_by_reading(socket, op, scratch);
+  const SegmentCursor& cursor = op.cursor;
+  const auto offset = static_cast<off_t>(cursor.segment().offset + cursor.offset());
+  const std::uint64_t want = std::min(cursor.left_in_segment(), kMaxSendfile);
+  const ssize_t n = sendfile_without_signal(socket, cursor.segment().fd, offset, want);
+  if (n > 0) return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
+  if (n == 0) {
+    op.past_end = true;
+    return write_zeros(socket, op);
+  }
+  const int error_number = errno;
+  if (error_number == EAGAIN || error_number == EINTR || of_socket(error_number)) {
+    return failed(error_number, FlushStatus::kLost);
+  }
+  op.without_sendfile = true;  // EINVAL and the like; a file that cannot be read either shows in the next call
+  return write_by_reading(socket, op, scratch);
+}
+
+SendQueue::Written SendQueue::write_by_reading(int socket, TcpOp& op, SendScratch& scratch) {
+  const SegmentCursor& cursor = op.cursor;
+  const std::uint64_t want = std::min<std::uint64_t>(cursor.left_in_segment(), scratch.size());
+  const ssize_t got = ::pread(cursor.segment().fd, scratch.data(), want,
+                              static_cast<off_t>(cursor.segment().offset + cursor.offset()));
+  if (got == 0) {
+    op.past_end = true;
+    return write_zeros(socket, op);
+  }
+  if (got < 0) {
+    if (errno == EINTR) return {};
+    error_number_ = errno;
+    return Written{0, FlushStatus::kBadFile};
+  }
+  const auto bytes = static_cast<std::uint64_t>(got);
+  const ssize_t n = ::send(socket, scratch.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
+  if (n < 0) return failed(errno, FlushStatus::kLost);
+  return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
+}
+
+SendQueue::Written SendQueue::write_zeros(int socket, TcpOp& op) {
+  const std::uint64_t bytes = std::min<std::uint64_t>(op.cursor.left_in_segment(), kZeros.size());
+  const ssize_t n = ::send(socket, kZeros.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT | more_after_segment(op, bytes));
+  if (n < 0) return failed(errno, FlushStatus::kLost);
+  return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
+}
+
+SendQueue::Written SendQueue::failed(int error_number, FlushStatus unless_socket) {
+  if (error_number == EINTR) return {};
+  if (error_number == EAGAIN || error_number == EWOULDBLOCK) return Written{0, FlushStatus::kBlocked};
+  error_number_ = error_number;
+  return Written{0, unless_socket};
+}
+
+void SendQueue::consume(std::uint64_t bytes, SendObserver& observer) {
+  while (!frames_.empty()) {
+    Frame& front = frames_.front();
+    if (!front.skipped) {
+      const std::uint64_t of_header = std::min<std::uint64_t>(bytes, kHeaderSize - header_sent_);
+      header_sent_ += of_header;
+      bytes -= of_header;
+      if (header_sent_ < kHeaderSize) return;
+      TcpOp* op = front.op;
+      if (op != nullptr && !op->cursor.done()) {
+        // Never past a file's beginning: that part leaves by another call.
+        while (bytes > 0 && !op->cursor.done()) {
+          const std::uint64_t step = std::min(bytes, op->cursor.left_in_segment());
+          const std::uint64_t left = op->cursor.left_in_segment();
+          op->cursor.advance(step);
+          bytes -= step;
+          if (step == left) op->past_end = false;
+        }
+        if (!op->cursor.done()) return;
+      }
+    }
+    finish_front(observer);
+    if (bytes == 0) return;
+  }
+}
+
+void SendQueue::finish_front(SendObserver& observer) {
+  TcpOp* op = frames_.front().op;
+  frames_.pop();
+  header_sent_ = 0;
+  if (op != nullptr) {
+    observer.sent(*op);
+  } else {
+    --answers_;
+  }
+}
+
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SendQueue: the frames that wait to leave by one connection; writes as many of them per system call as fit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+#include "bmi/tcp/frame.h"
+#include "bmi/tcp/op.h"
+#include "bmi/tcp/ring.h"
+
+namespace spate::bmi::tcp {
+
+/// How a flush ended.
+enum class FlushStatus : std::uint8_t {
+  kEmpty,    // everything left
+  kBlocked,  // the socket takes no more for now: call again when it is writable
+  kLost,     // the connection broke
+  kBadFile,  // a promised file segment cannot be read: the connection must be dropped
+};
+
+/// Scratch memory for reading files that sendfile cannot send; shared by the queues of a module.
+using SendScratch = std::array<std::byte, 64 * 1024>;
+
+/// Who is told what left.
+class SendObserver {
+ public:
+  virtual ~SendObserver() = default;
+  /// The operation's whole frame was taken by the kernel: its memory may be reused.
+  virtual void sent(TcpOp& op) = 0;
+};
+
+/// Not thread-safe (the module's lock).
+class SendQueue {
+ public:
+  /// Appends a frame whose payload, if any, is the rest of `op`'s cursor.
+  void push(const FrameHeader& header, TcpOp* op);
+  /// Takes a frame that has not begun out again: true when it had not. `substitute`: what leaves in its place.
+  bool withdraw(TcpOp& op, const FrameHeader* substitute);
+
+  FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch);
+
+  bool empty() const { return frames_.empty(); }
+  /// The operation whose frame is leaving, or null.
+  TcpOp* front_op() { return frames_.empty() ? nullptr : frames_.front().op; }
+  /// The frame at `position` is still leaving.
+  bool is_front(std::uint64_t position) const { return !frames_.empty() && frames_.first() == position; }
+  /// Frames without an operation in the queue: what this side answers; a peer that makes it answer without reading is
+  /// seen by this.
+  std::size_t answers() const { return answers_; }
+  /// errno of the last kLost or kBadFile.
+  int error_number() const { return error_number_; }
+
+ private:
+  struct Frame {
+    HeaderBytes header{};
+    TcpOp* op = nullptr;
+    bool skipped = false;
+  };
+  /// One system call's result: bytes taken by the socket, or why none.
+  struct Written {
+    std::uint64_t bytes = 0;
+    FlushStatus status = FlushStatus::kEmpty;  // kEmpty: go on
+  };
+
+  Written write_memory(int socket, SendObserver& observer);
+  Written write_file(int socket, TcpOp& op, SendScratch& scratch);
+  Written write_by_reading(int socket, TcpOp& op, SendScratch& scratch);
+  Written write_zeros(int socket, TcpOp& op);
+  bool gather(Pieces& pieces);
+  void consume(std::uint64_t bytes, SendObserver& observer);
+  void finish_front(SendObserver& observer);
+  Written failed(int error_number, FlushStatus unless_socket);
+
+  Ring<Frame> frames_;
+  std::uint64_t header_sent_ = 0;  // bytes of the front frame's header that left
+  std::size_t answers_ = 0;
+  int error_number_ = 0;
+};
+
+}  // namespace spate::bmi::tcp

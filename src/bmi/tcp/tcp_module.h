@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// TcpModule: bmi over TCP. What goes over the wire: docs/wire-tcp.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.h"
+#include "bmi/module.h"
+#include "bmi/tcp/counters.h"
+
+namespace spate::bmi::tcp {
+
+struct TcpOptions {
+  /// Of each pair, 1 to kMaxBulkConnections. Messages of one tag keep to one of them.
+  unsigned bulk_connections = 1;
+  /// Messages per class that a peer may announce without this side having posted their receives.
+  std::uint32_t max_announced = 8192;
+  /// Accepted connections that have not said hello; one more, and the oldest is dropped.
+  std::uint32_t half_open_limit = 256;
+  /// Bytes that may wait unsent in the kernel for a bulk connection; 0: as the kernel likes.
+  std::uint32_t notsent_lowat_bytes = 512 * 1024;
+  /// How long a cancelled send that has begun may take to leave before its connection is dropped.
+  std::uint32_t cancel_grace_ms = 500;
+  /// Inbound peers that left and are remembered, so that they have the same address when they come back.
+  std::uint32_t gone_peers_kept = 1024;
+};
+
+/// Counters, for metrics and tests.
+class TcpModule : public Module {
+ public:
+  virtual TcpCounters counters() const = 0;
+};
+
+/// `clock` outlives the module.
+std::unique_ptr<TcpModule> make_tcp_module(const Clock& clock, TcpOptions options = {});
+
+}  // namespace spate::bmi::tcp
