@@ -5,6 +5,7 @@ option(SPATE_BENCH "Build the micro-benchmarks (needs Google Benchmark)" OFF)
 option(SPATE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer")
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -Werror=unused-result)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wthread-safety)

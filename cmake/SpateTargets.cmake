@@ -24,12 +24,29 @@ function(spate_library name)
   endif()
 endfunction()
 
-# spate_test(<name> [SOURCES ...] DEPS spate folders ... [LIBS ...]): without SOURCES every *_test.cc of the folder.
+# What scripts/test selects by: unit or tests, the folder, and each module (src/bmi/tcp: unit bmi bmi_tcp).
+function(spate_labels name)
+  file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE "/" ";" parts ${path})
+  list(POP_FRONT parts top)
+  string(REPLACE "src" "unit" top ${top})
+  set(labels ${top} ${ARGN})
+  set(joined "")
+  foreach(part ${parts})
+    string(APPEND joined "_" ${part})
+    string(REGEX REPLACE "^_" "" label ${joined})
+    list(APPEND labels ${label})
+  endforeach()
+  set_property(TEST ${name} APPEND PROPERTY LABELS ${labels})
+endfunction()
+
+# spate_test(<name> [SOURCES ...] DEPS spate folders ... [LIBS ...] [LABELS ...] [SERIAL]): a GoogleTest binary, without
+# SOURCES of every *_test.cc of the folder. SERIAL: nothing else runs beside it. Label tsan: also run under TSan.
 function(spate_test name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;DEPS;LIBS;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *_test.cc)
   endif()
@@ -41,13 +58,30 @@ function(spate_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   add_test(NAME ${name} COMMAND ${name})
+  spate_labels(${name} gtest ${ARG_LABELS})
+  set_tests_properties(${name} PROPERTIES RUN_SERIAL ${ARG_SERIAL})
 endfunction()
 
-# spate_script_test(<name> <script> [args...]): an integration test; exit 77 = skipped.
+# spate_script_test(<name> <script> [args...]): an integration test; exit 77 = skipped, its last line says why.
 function(spate_script_test name script)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77
-    ENVIRONMENT "SPATE_BIN=${CMAKE_BINARY_DIR}/bin;SPATE_SOURCE=${CMAKE_SOURCE_DIR}" LABELS integration)
+    ENVIRONMENT "SPATE_BIN=${CMAKE_BINARY_DIR}/bin;SPATE_SOURCE=${CMAKE_SOURCE_DIR}")
+  spate_labels(${name} integration)
+endfunction()
+
+# spate_long_test(<suite> <name> <timeout seconds> <command> [args...]): part of a suite of scripts/test-long; plain ctest
+# and scripts/test leave it out. A command that is a target's name becomes its binary.
+function(spate_long_test suite name timeout)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_test(NAME ${name} CONFIGURATIONS long COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "long;long_${suite}"
+    ENVIRONMENT "SPATE_BIN=${CMAKE_BINARY_DIR}/bin;SPATE_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
 
 # spate_fuzz(<x_fuzz> DEPS spate folders ...): the fuzzer of x_fuzz.cc. With SPATE_FUZZ a libFuzzer binary, else one that
@@ -69,5 +103,5 @@ function(spate_fuzz name)
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.cc)
     add_test(NAME ${name} COMMAND ${name} ${corpus})
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS fuzz)
+  spate_labels(${name} fuzz)
 endfunction()

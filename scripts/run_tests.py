@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests of a build folder and counts them: GoogleTest binaries by case, everything else as one.
+
+  run_tests.py run --build build [--label unit ...] [--config long] [--tally FILE]
+  run_tests.py targets --build build --label tsan    ninja's targets for the tests that carry a label
+  run_tests.py command --tally FILE NAME -- CMD ...  one command as one test
+  run_tests.py summary --tally FILE                  "N passed, N failed[, N skipped]"; exit code 1 on failure
+
+Without --tally, run prints the summary itself. Exit code 77 of a test means skipped; its last line is the reason.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MARK = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] ([^\s,]+\.[^\s,]+)")
+TOTAL = re.compile(r"\[=+\] Running (\d+) tests? from")
+SHOWN_BYTES = 60_000  # of a failing test's output
+print_lock = threading.Lock()
+
+
+class Outcome:
+    def __init__(self, passed=0, failed=0, skipped=0, notes=()):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+        self.notes = list(notes)  # lines for people: failures, reasons of skips
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.notes += other.notes
+
+    def line(self):
+        text = f"{self.passed} passed, {self.failed} failed"
+        return text + (f", {self.skipped} skipped" if self.skipped else "")
+
+
+class Test:
+    """One entry of ctest."""
+
+    def __init__(self, entry, default_timeout):
+        properties = {p["name"]: p["value"] for p in entry.get("properties", [])}
+        self.name = entry["name"]
+        self.command = entry.get("command", [])
+        self.labels = properties.get("LABELS", [])
+        self.serial = properties.get("RUN_SERIAL", False)
+        self.timeout = float(properties.get("TIMEOUT", default_timeout))
+        self.folder = properties.get("WORKING_DIRECTORY")
+        self.environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
+
+    def is_gtest(self):
+        return "gtest" in self.labels or pathlib.Path(self.command[0]).name.endswith("_test")
+
+    def order(self):
+        """Fast unit tests first, real processes last."""
+        ranks = {"unit": 0, "fuzz": 1, "integration": 3, "long": 4}
+        return min((ranks[label] for label in self.labels if label in ranks), default=2)
+
+
+def execute(command, timeout, folder=None, environment=None):
+    """Runs a command with its children as one group: (exit code or None at the time limit, output)."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
+            env={**os.environ, **(environment or {})}, start_new_session=True)
+        code = None
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            # Whatever the test left behind would disturb the next one.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        out.seek(0)
+        return code, out.read().decode(errors="replace")
+
+
+def shown(output):
+    return output if len(output) <= SHOWN_BYTES else "[...]\n" + output[-SHOWN_BYTES:]
+
+
+def end_text(code):
+    if code is None:
+        return "ended by its time limit"
+    return f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def last_line(output):
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+def run_script(test):
+    code, output = execute(test.command, test.timeout, test.folder, test.environment)
+    if code == 0:
+        return Outcome(passed=1)
+    if code == 77:
+        return Outcome(skipped=1, notes=[f"skipped {test.name}: {last_line(output)}"])
+    return Outcome(failed=1, notes=[f"FAILED {test.name} ({end_text(code)})", shown(output)])
+
+
+def parse_gtest(output):
+    """{case: RUN, OK, FAILED or SKIPPED}, and the reasons of the skipped ones."""
+    cases, reasons, begin = {}, {}, 0
+    for mark in MARK.finditer(output):
+        state, name = mark.groups()
+        if state == "RUN":
+            begin = mark.end()
+        elif state == "SKIPPED" and cases.get(name) == "RUN":
+            reasons[name] = last_line(output[begin:mark.start()])
+        if state == "RUN" or cases.get(name) in (None, "RUN"):
+            cases[name] = state
+    return cases, reasons
+
+
+def list_cases(test):
+    """Number of cases of a binary that skipped as a whole; at least 1."""
+    code, output = execute(test.command + ["--gtest_list_tests"], 60, test.folder, test.environment)
+    return max(1, sum(1 for line in output.splitlines() if line.startswith("  "))) if code == 0 else 1
+
+
+def run_gtest(test):
+    """A crash fails the case under way; the binary is started again for the cases after it, so that all are counted."""
+    outcome, seen, crashes = Outcome(), [], 0
+    while True:
+        command = test.command + ["--gtest_color=no"]
+        if seen:
+            command.append("--gtest_filter=-" + ":".join(seen))
+        code, output = execute(command, test.timeout, test.folder, test.environment)
+        cases, reasons = parse_gtest(output)
+        bad = [name for name, state in cases.items() if state in ("RUN", "FAILED")]
+        if code == 77 and not cases:
+            return Outcome(skipped=list_cases(test), notes=[f"skipped {test.name}: {last_line(output)}"])
+        outcome.passed += sum(state == "OK" for state in cases.values())
+        outcome.skipped += len(reasons)
+        outcome.failed += len(bad)
+        outcome.notes += [f"skipped {name}: {reason}" for name, reason in reasons.items()]
+        total = TOTAL.search(output)
+        missing = int(total.group(1)) - len(cases) if total else 0
+        crashed = any(state == "RUN" for state in cases.values())
+        if bad or code != 0:
+            names = ", ".join(bad) or "no case of its own"
+            outcome.notes += [f"FAILED {test.name}: {names} ({end_text(code)})", shown(output)]
+        if crashed and missing > 0 and code is not None and crashes < 20:
+            crashes += 1
+            seen += cases
+            continue
+        outcome.failed += max(0, missing)  # never reached
+        if missing > 0:
+            outcome.notes.append(f"FAILED {test.name}: {missing} cases were not reached")
+        if (code != 0 and not bad and missing <= 0) or (not cases and not seen and missing <= 0 and code == 0):
+            outcome.failed += 1  # failed outside of its cases (a leak, a crash at exit), or tested nothing
+            if code == 0:
+                outcome.notes.append(f"FAILED {test.name}: it holds no case")
+        return outcome
+
+
+def run_test(test):
+    start = time.monotonic()
+    if not test.command or not os.access(test.command[0], os.X_OK):
+        outcome = Outcome(failed=1, notes=[f"FAILED {test.name}: it was not built"])
+    else:
+        outcome = run_gtest(test) if test.is_gtest() else run_script(test)
+    with print_lock:
+        state = "FAIL" if outcome.failed else "ok"
+        print(f"{state:4} {test.name:32} {outcome.line():32} {time.monotonic() - start:6.1f} s", flush=True)
+        for note in outcome.notes:
+            print(note, flush=True)
+    return outcome
+
+
+def load_tests(args):
+    command = ["ctest", "--test-dir", args.build, "--show-only=json-v1"]
+    if args.config:
+        command += ["-C", args.config]
+    listing = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    tests = [Test(entry, args.timeout) for entry in listing["tests"]]
+    if args.label:
+        tests = [t for t in tests if set(args.label) & set(t.labels)]
+    if args.exclude_label:
+        tests = [t for t in tests if not set(args.exclude_label) & set(t.labels)]
+    return sorted(tests, key=Test.order)
+
+
+def tally(args, outcome):
+    if not args.tally:
+        print(outcome.line())
+        return 1 if outcome.failed else 0
+    with open(args.tally, "a", encoding="utf-8") as file:
+        file.write(json.dumps([outcome.passed, outcome.failed, outcome.skipped]) + "\n")
+    return 1 if outcome.failed else 0
+
+
+def command_run(args):
+    tests = load_tests(args)
+    if not tests:
+        return tally(args, Outcome(failed=1, notes=["no test matches"]))
+    total = Outcome()
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for outcome in pool.map(run_test, [t for t in tests if not t.serial]):
+            total.add(outcome)
+    for test in tests:
+        if test.serial:
+            total.add(run_test(test))
+    return tally(args, total)
+
+
+def command_targets(args):
+    # ctest leaves out the command of what is not built yet; a test's target has its name (spate_test).
+    listing = subprocess.run(["ninja", "-C", args.build, "-t", "targets", "all"], check=True, stdout=subprocess.PIPE)
+    known = {line.split(":")[0] for line in listing.stdout.decode().splitlines()}
+    for test in load_tests(args):
+        if test.name in known:
+            print(test.name)
+    return 0
+
+
+def command_command(args):
+    test = Test({"name": args.name, "command": args.command}, args.timeout)
+    start = time.monotonic()
+    outcome = run_script(test)
+    print(f"{'FAIL' if outcome.failed else 'ok':4} {args.name:32} {outcome.line():32} {time.monotonic() - start:6.1f} s")
+    print("\n".join(outcome.notes), end="\n" if outcome.notes else "", flush=True)
+    return tally(args, outcome) if args.tally else (1 if outcome.failed else 0)
+
+
+def command_summary(args):
+    total = Outcome()
+    path = pathlib.Path(args.tally)
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        total.add(Outcome(*json.loads(line)))
+    print(total.line())
+    return 1 if total.failed or not total.passed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    for name, function in (("run", command_run), ("targets", command_targets)):
+        sub = commands.add_parser(name)
+        sub.set_defaults(function=function)
+        sub.add_argument("--build", default="build")
+        sub.add_argument("--label", action="append")
+        sub.add_argument("--exclude-label", action="append")
+        sub.add_argument("--config")
+        sub.add_argument("--jobs", type=int, default=2)
+    sub = commands.add_parser("command")
+    sub.set_defaults(function=command_command)
+    sub.add_argument("name")
+    sub.add_argument("command", nargs="+")
+    commands.add_parser("summary").set_defaults(function=command_summary)
+    for sub in commands.choices.values():
+        sub.add_argument("--tally")
+        sub.add_argument("--timeout", type=float, default=120, help="seconds, where a test has none of its own")
+    args = parser.parse_args()
+    return args.function(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/run_tests.py counts right what stand-ins for test binaries print, also when they crash, hang or skip."""
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(os.environ["SPATE_SOURCE"]) / "scripts"))
+import run_tests  # noqa: E402
+
+# Behaves like a GoogleTest binary with the cases of CASES: ok, fail, skip, crash or hang each.
+STAND_IN = """#!/usr/bin/env python3
+import os, sys, time
+cases = {cases}
+if "--gtest_list_tests" in sys.argv:
+    print("S.")
+    [print("  " + c) for c in cases]
+    sys.exit(0)
+whole = {whole}
+if whole is not None:
+    print("no such device")
+    sys.exit(whole)
+gone = [a[len("--gtest_filter=-"):].split(":") for a in sys.argv if a.startswith("--gtest_filter=-")]
+run = {{c: how for c, how in cases.items() if not gone or "S." + c not in gone[0]}}
+print(f"[==========] Running {{len(run)}} tests from 1 test suite.")
+for case, how in run.items():
+    print(f"[ RUN      ] S.{{case}}", flush=True)
+    if how == "ok": print(f"text without line end[       OK ] S.{{case}} (0 ms)")
+    if how == "fail": print(f"[  FAILED  ] S.{{case}}, where GetParam() = 3 (0 ms)")
+    if how == "skip": print(f"x_test.cc:1: Skipped\\nneeds a moon\\n[  SKIPPED ] S.{{case}} (0 ms)")
+    if how == "crash": os.abort()
+    if how == "hang": time.sleep(60)
+print("[  PASSED  ] n tests.")
+failed = [c for c in run if run[c] == "fail"]
+[print(f"[  FAILED  ] S.{{c}}, where GetParam() = 3") for c in failed]
+sys.exit(1 if failed else {end})
+"""
+
+
+def outcome(folder, cases, end=0, whole=None, timeout=20):
+    binary = folder / "stand_in_test"
+    binary.write_text(STAND_IN.format(cases=cases, end=end, whole=whole), encoding="utf-8")
+    binary.chmod(0o755)
+    result = run_tests.run_gtest(run_tests.Test({"name": "stand_in_test", "command": [str(binary)]}, timeout))
+    return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
+
+
+def script_outcome(folder, text):
+    script = folder / "script"
+    script.write_text("#!/bin/sh\n" + text, encoding="utf-8")
+    script.chmod(0o755)
+    result = run_tests.run_script(run_tests.Test({"name": "script", "command": [str(script)]}, 20))
+    return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
+
+
+def main():
+    wrong = []
+
+    def expect(what, got, counts, note=""):
+        if got[0] != counts or note not in got[1]:
+            wrong.append(f"{what}: expected {counts} with {note!r}, got {got}")
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        expect("all pass", outcome(folder, {"a": "ok", "b": "ok"}), (2, 0, 0))
+        expect("one fails", outcome(folder, {"a": "ok", "b": "fail", "c": "ok"}), (2, 1, 0), "S.b (exit code 1)")
+        expect("one skips", outcome(folder, {"a": "ok", "b": "skip"}), (1, 0, 1), "skipped S.b: needs a moon")
+        crash = {"a": "ok", "b": "crash", "c": "ok", "d": "crash", "e": "fail", "f": "ok"}
+        expect("crashes", outcome(folder, crash), (3, 3, 0), "S.d (killed by signal SIGABRT)")
+        hang = {"a": "ok", "b": "hang", "c": "ok"}
+        expect("hangs", outcome(folder, hang, timeout=2), (1, 2, 0), "S.b (ended by its time limit)")
+        expect("fails at exit", outcome(folder, {"a": "ok"}, end=23), (1, 1, 0), "exit code 23")
+        expect("no case", outcome(folder, {}), (0, 1, 0), "holds no case")
+        expect("skipped whole", outcome(folder, {"a": "ok", "b": "ok"}, whole=77), (0, 0, 2), "no such device")
+        expect("dies before all", outcome(folder, {"a": "ok"}, whole=3), (0, 1, 0), "exit code 3")
+        expect("script passes", script_outcome(folder, "exit 0"), (1, 0, 0))
+        expect("script fails", script_outcome(folder, "echo why; exit 3"), (0, 1, 0), "why")
+        expect("script skips", script_outcome(folder, "echo no fuse here; exit 77"), (0, 0, 1), "no fuse here")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
