@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string_view>
 #include <tuple>
@@ -23,9 +24,9 @@ int hex_digit(char c) {
   return -1;
 }
 
-Result<SecretKey> parse_key(std::string_view text, const std::string& path) {
+Result<spate::Key> parse_key(std::string_view text, const std::string& path) {
   if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  SecretKey key{};
+  spate::Key key{};
   bool good = text.size() == kHexDigits;
   for (std::size_t i = 0; good && i < key.size(); ++i) {
     const int high = hex_digit(text[2 * i]);
@@ -53,7 +54,7 @@ Result<void> check_status(int fd, const std::string& path) {
 
 }  // namespace
 
-Result<SecretKey> read_key_file(const std::string& path) {
+Result<spate::Key> read_key_file(const std::string& path) {
   // O_NONBLOCK: a pipe in its place must not hang the start.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return errno_error(errno, "open key file " + path);
@@ -70,10 +71,10 @@ Result<SecretKey> read_key_file(const std::string& path) {
   return parse_key({text.data(), size}, path);
 }
 
-Result<SecretKey> create_key_file(const std::string& path, Random& random) {
+Result<spate::Key> create_key_file(const std::string& path, Random& random) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return errno_error(errno, "create key file " + path);
-  SecretKey key{};
+  spate::Key key{};
   random.fill(key);
   std::string text;
   for (const std::byte b : key) {

@@ -2,23 +2,20 @@
 // Key files: 32 random bytes as 64 hex digits, readable by their owner only.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <string>
 
+#include "base/checksum.h"
 #include "base/random.h"
 #include "base/result.h"
 
 namespace spate::config {
 
-using SecretKey = std::array<std::byte, 32>;
-
 /// kPermissionDenied when others than the owner may read or write the file (the error says `chmod 600 FILE`) or when it
 /// belongs to another user than this process's, who could change it; kInvalidArgument when it is no key.
-Result<SecretKey> read_key_file(const std::string& path);
+Result<spate::Key> read_key_file(const std::string& path);
 
 /// Makes `path` (0600) with a new key, on disk when this returns. kExists when there is a file already: it is left
 /// alone.
-Result<SecretKey> create_key_file(const std::string& path, Random& random);
+Result<spate::Key> create_key_file(const std::string& path, Random& random);
 
 }  // namespace spate::config

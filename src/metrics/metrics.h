@@ -48,7 +48,7 @@ class Metric {
  protected:
   /// `name`: spate_<folder>_<what>_<unit>, checked (SPATE_CHECK).
   Metric(Registry& registry, Kind kind, std::string name, Labels labels);
-  ~Metric() = default;
+  virtual ~Metric() = default;
   /// First and last act of a subclass, which must be whole while it can be read.
   void attach() { registry_.attach(*this); }
   void detach() { registry_.detach(*this); }
@@ -69,7 +69,7 @@ class Metric {
 class Counter final : public Metric {
  public:
   Counter(Registry& registry, std::string name, Labels labels = {});
-  ~Counter() { detach(); }
+  ~Counter() override { detach(); }
   void add(std::uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
   std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -82,7 +82,7 @@ class Counter final : public Metric {
 class Gauge final : public Metric {
  public:
   Gauge(Registry& registry, std::string name, Labels labels = {});
-  ~Gauge() { detach(); }
+  ~Gauge() override { detach(); }
   void set(std::int64_t v) { value_.store(v, std::memory_order_relaxed); }
   void add(std::int64_t n) { value_.fetch_add(n, std::memory_order_relaxed); }
   std::int64_t value() const { return value_.load(std::memory_order_relaxed); }
@@ -97,7 +97,7 @@ class Gauge final : public Metric {
 class Histogram final : public Metric {
  public:
   Histogram(Registry& registry, std::string name, Labels labels = {});
-  ~Histogram() { detach(); }
+  ~Histogram() override { detach(); }
 
   void record(std::uint64_t value) {
     counts_[bucket_of(value)].fetch_add(1, std::memory_order_relaxed);
