@@ -7,13 +7,16 @@
 #include <system_error>
 
 #include "trove/bytestream_harness.h"
+#include "trove/fault/faulty_bytestreams.h"
 #include "trove/mem/mem_bytestreams.h"
 #include "trove/pool/pool_bytestreams.h"
+#include "trove/sim/sim_bytestreams.h"
 #include "trove/uring/uring_bytestreams.h"
 
 namespace spate::trove {
 namespace {
 
+const std::string kFault = "fault_over_";
 constexpr TargetIdentity kIdentity{FsId(0x5061746553706174), TargetId(7)};
 
 /// A folder of its own, removed at the end.
@@ -137,6 +140,74 @@ class MemBackend final : public Backend {
   std::unique_ptr<Bytestreams> streams_ = std::make_unique<MemBytestreams>(store_);
 };
 
+class SimBackend final : public Backend {
+ public:
+  explicit SimBackend(bool page_cache) : disk_(clock_, random_, 1, model(page_cache)) { restart(); }
+  Bytestreams& streams() override { return *streams_; }
+  void restart() override {
+    streams_.reset();
+    streams_ = std::make_unique<SimBytestreams>(disk_);
+  }
+  void idle() override {
+    ASSERT_NE(disk_.next_event_time(), MonoTime::never());
+    clock_.set(disk_.next_event_time());
+  }
+  bool real_descriptors() const override { return false; }
+
+ private:
+  static SimDiskModel model(bool page_cache) {
+    SimDiskModel made;
+    made.page_cache = page_cache;
+    made.jitter = std::chrono::microseconds(200);  // so that operations overtake each other
+    return made;
+  }
+  ManualClock clock_;
+  SeededRandom random_{1};
+  SimDisk disk_;
+  std::unique_ptr<Bytestreams> streams_;
+};
+
+/// Hands the store of another backend to its fixture through a fault decorator without a plan.
+class FaultBackend final : public Backend {
+ public:
+  explicit FaultBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) { wrap(); }
+  Bytestreams& streams() override { return *streams_; }
+  void restart() override {
+    streams_.reset();
+    inner_->restart();
+    wrap();
+  }
+  void idle() override { inner_->idle(); }
+  bool real_descriptors() const override { return inner_->real_descriptors(); }
+
+ private:
+  /// The inner backend keeps its store.
+  class Borrowed final : public Bytestreams {
+   public:
+    explicit Borrowed(Bytestreams& lender) : lender_(lender) {}
+    bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override {
+      return lender_.post(request, user, done);
+    }
+    std::size_t test(std::span<BytestreamCompletion> out) override { return lender_.test(out); }
+    int wait_descriptor() const override { return lender_.wait_descriptor(); }
+    bool prepare_to_wait() override { return lender_.prepare_to_wait(); }
+    Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return lender_.list(after, max); }
+    Result<SpaceInfo> space() override { return lender_.space(); }
+    std::string describe() const override { return lender_.describe(); }
+
+   private:
+    Bytestreams& lender_;
+  };
+  void wrap() {
+    streams_ = std::make_unique<FaultyBytestreams>(std::make_unique<Borrowed>(inner_->streams()),
+                                                   std::vector<BytestreamFault>{}, clock_);
+  }
+
+  std::unique_ptr<Backend> inner_;
+  SystemClock clock_;
+  std::unique_ptr<FaultyBytestreams> streams_;
+};
+
 struct LocalKind {
   std::string name;
   LocalModule module;
@@ -166,7 +237,8 @@ std::unique_ptr<Backend> make_local(const LocalKind& kind, std::string& skip) {
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const LocalKind& kind : local_kinds()) names.push_back(kind.name);
-  names.push_back("mem");
+  for (const char* name : {"mem", "sim", "sim_uncached"}) names.emplace_back(name);
+  for (const char* name : {"pool_memory_threads", "uring_disk_ring", "mem", "sim"}) names.push_back(kFault + name);
   return names;
 }
 
@@ -175,6 +247,12 @@ std::unique_ptr<Backend> make_backend(const std::string& name, std::string& skip
     if (kind.name == name) return make_local(kind, skip);
   }
   if (name == "mem") return std::make_unique<MemBackend>();
+  if (name == "sim") return std::make_unique<SimBackend>(true);
+  if (name == "sim_uncached") return std::make_unique<SimBackend>(false);
+  if (name.starts_with(kFault)) {
+    std::unique_ptr<Backend> inner = make_backend(name.substr(kFault.size()), skip);
+    return inner == nullptr ? nullptr : std::make_unique<FaultBackend>(std::move(inner));
+  }
   skip = "unknown backend " + name;
   return nullptr;
 }

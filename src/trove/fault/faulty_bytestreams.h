@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// FaultyBytestreams: any store, with faults by plan. For tests.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "trove/bytestream.h"
+
+namespace spate::trove {
+
+struct BytestreamFault {
+  enum class What : std::uint8_t {
+    kFail,       // not carried out: `status`
+    kFailAfter,  // carried out, and yet `status`: an answer lost on its way
+    kShortRead,  // a read of the first `bytes` only, with success; other operations are left alone
+    kDelay,      // carried out; the completion is held back for `delay`
+  };
+  std::optional<BytestreamOp> op;  // none: any
+  std::uint64_t nth = 1;           // of the matching posts, from 1
+  What what = What::kFail;
+  Errc status = Errc::kIoError;
+  std::uint64_t bytes = 0;
+  Duration delay{0};
+};
+
+/// A sweep sets nth = 1, 2, 3, ... until fired() stays 0. Each fault fires once; of several that match, the first.
+class FaultyBytestreams final : public Bytestreams {
+ public:
+  /// `clock` is for delays; not owned.
+  FaultyBytestreams(std::unique_ptr<Bytestreams> inner, std::vector<BytestreamFault> plan, const Clock& clock);
+
+  bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override;
+  std::size_t test(std::span<BytestreamCompletion> out) override;
+  int wait_descriptor() const override { return inner_->wait_descriptor(); }
+  /// False while a completion is held back: its time wakes nobody.
+  bool prepare_to_wait() override { return held_.empty() && inner_->prepare_to_wait(); }
+  Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
+  Result<SpaceInfo> space() override { return inner_->space(); }
+  std::string describe() const override { return "fault(" + inner_->describe() + ")"; }
+
+  /// Adds to the plan; counts from now on.
+  void add(const BytestreamFault& fault) { plan_.push_back({fault, 0}); }
+  std::uint64_t posted(BytestreamOp op) const { return posted_[static_cast<std::size_t>(op)]; }
+  std::uint64_t fired() const { return fired_; }
+  /// When the next completion that is held back may go; never() without one.
+  MonoTime next_event_time() const;
+
+ private:
+  struct Planned {
+    BytestreamFault fault;
+    std::uint64_t seen = 0;
+  };
+  struct Tracked {
+    void* user;
+    BytestreamFault fault;
+  };
+  struct Held {
+    MonoTime until;
+    BytestreamCompletion completion;
+  };
+
+  std::optional<BytestreamFault> match(BytestreamOp op);
+  bool post_with(const BytestreamFault& fault, const BytestreamRequest& request, void* user, BytestreamCompletion& done);
+  /// Applies the fault to a completion. False: it is held back.
+  bool let_go(const BytestreamFault& fault, BytestreamCompletion& completion);
+
+  std::unique_ptr<Bytestreams> inner_;
+  const Clock& clock_;
+  std::vector<Planned> plan_;
+  std::array<std::uint64_t, 10> posted_{};
+  std::uint64_t fired_ = 0;
+  std::unordered_map<void*, std::unique_ptr<Tracked>> tracked_;  // in flight with a fault; by the user pointer inside
+  std::vector<Held> held_;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sim module: one process's bytestreams on a simulated disk.
+#pragma once
+
+#include "trove/sim/sim_disk.h"
+
+namespace spate::trove {
+
+/// Destroying it is the death of the process: what was in flight may have happened or not, nothing touches the memory of
+/// its requests any more. The disk outlives it.
+class SimBytestreams final : public Bytestreams {
+ public:
+  explicit SimBytestreams(SimDisk& disk) : disk_(disk), process_(disk.attach()) {}
+  SimBytestreams(const SimBytestreams&) = delete;
+  SimBytestreams& operator=(const SimBytestreams&) = delete;
+  ~SimBytestreams() override { disk_.detach(process_); }
+
+  bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override {
+    return disk_.post(process_, request, user, done);
+  }
+  std::size_t test(std::span<BytestreamCompletion> out) override { return disk_.test(process_, out); }
+  /// -1: completions come with virtual time (SimDisk::next_event_time).
+  int wait_descriptor() const override { return -1; }
+  bool prepare_to_wait() override { return true; }
+  Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return disk_.list(after, max); }
+  Result<SpaceInfo> space() override { return disk_.space(); }
+  std::string describe() const override { return "sim"; }
+
+ private:
+  SimDisk& disk_;
+  const SimDisk::ProcessId process_;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimDisk: a simulated disk with its machine's page cache. It outlives the processes that use it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "trove/sim/sim_file.h"
+
+namespace spate::trove {
+
+/// How fast it is, and how large.
+struct SimDiskModel {
+  Duration read_latency = std::chrono::microseconds(80);
+  Duration write_latency = std::chrono::microseconds(20);
+  Duration sync_latency = std::chrono::microseconds(500);
+  Duration memory_latency = std::chrono::microseconds(1);  // what touches the page cache or an inode only
+  std::uint64_t bytes_per_second = 2'000'000'000;          // of the device; 1 .. 10^10
+  std::uint64_t memory_bytes_per_second = 8'000'000'000;   // of the page cache; 1 .. 10^10
+  unsigned parallel = 8;                                   // operations the device works on side by side; >= 1
+  Duration jitter{0};                                      // added to each operation, uniform in [0, jitter]
+  /// Reads find their data in the page cache, and writes leave it there until a sync. Else both go to the device.
+  bool page_cache = true;
+  /// Of 1000 operations on what is in memory so many complete in their post.
+  std::uint32_t immediate_per_mille = 300;
+  std::uint64_t capacity_bytes = std::uint64_t{1} << 40U;
+};
+
+struct SimDiskStatistics {
+  std::uint64_t operations = 0;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t syncs = 0;
+  std::uint64_t crashes = 0;
+};
+
+/// One thread; deterministic from `random`. Operations take effect at the instant of their completion. What a process had
+/// in flight when it went may have happened or not, or a write in part, as `random` says.
+class SimDisk {
+ public:
+  /// Descriptors of SimDisks lie in [kFirstDescriptor, 2^31); 2^16 for each disk.
+  static constexpr int kFirstDescriptor = 1 << 30;
+  static constexpr std::uint32_t kMaxNumber = 8191;
+
+  /// `number` (0 .. kMaxNumber) tells its descriptors from those of other disks of the simulation.
+  SimDisk(const Clock& clock, Random& random, std::uint32_t number, SimDiskModel model = {});
+  SimDisk(const SimDisk&) = delete;
+  SimDisk& operator=(const SimDisk&) = delete;
+
+  // Time. never() when nothing is in flight.
+  MonoTime next_event_time() const;
+  /// Completes what is due at `when`, in order; the clock should stand there. Testing a store does the same.
+  void run_until(MonoTime when);
+
+  // Faults, effective at once.
+  /// The machine goes down: what was not synced is lost, kept or torn. Every store on it must have been destroyed.
+  void crash();
+  /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part.
+  void inject(BytestreamOp op, std::uint64_t nth, Errc status);
+  void set_capacity(std::uint64_t bytes) { model_.capacity_bytes = bytes; }
+  void set_model(const SimDiskModel& model) { model_ = model; }
+
+  /// Does this descriptor belong to this disk?
+  bool owns(int fd) const;
+  /// Reads an open datafile, as seen now: at most out.size() bytes; 0 at its end. kBadDescriptor: not open (any more).
+  Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out) const;
+
+  const SimDiskStatistics& statistics() const { return statistics_; }
+
+  // For SimBytestreams.
+  using ProcessId = std::uint64_t;
+  ProcessId attach();
+  void detach(ProcessId process);
+  bool post(ProcessId process, const BytestreamRequest& request, void* user, BytestreamCompletion& done);
+  std::size_t test(ProcessId process, std::span<BytestreamCompletion> out);
+  std::vector<DatafileId> list(const DatafileId& after, std::size_t max) const;
+  SpaceInfo space() const;
+
+ private:
+  using FilePtr = std::shared_ptr<SimFile>;
+  struct Operation {
+    ProcessId process = 0;
+    BytestreamRequest request;  // its spans name the vectors
+    std::vector<Extent> extents;
+    std::vector<MutableByteView> memory;
+    Bytes data;  // of a write: the process may be gone when it happens
+    BytestreamCompletion done;
+  };
+  using OperationPtr = std::unique_ptr<Operation>;
+  struct Due {
+    MonoTime when;
+    std::uint64_t order;
+    friend auto operator<=>(const Due&, const Due&) = default;
+  };
+  struct Fault {
+    BytestreamOp op;
+    std::uint64_t left;
+    Errc status;
+  };
+
+  static OperationPtr make_operation(const BytestreamRequest& request, void* user);
+  MonoTime schedule(const Operation& operation);
+  bool in_memory(const Operation& operation) const;
+  FilePtr find(const DatafileId& id) const;
+  std::uint64_t pages_free() const;
+
+  void carry_out(Operation& operation);
+  void carry_out_on(SimFile& file, Operation& operation);
+  void read(const SimFile& file, Operation& operation);
+  Errc write(SimFile& file, Operation& operation, std::uint64_t limit);
+  Errc allocate(SimFile& file, const Operation& operation);
+  void cut(SimFile& file, const BytestreamRequest& request);
+  void remove(const DatafileId& id);
+  void sync(const DatafileId& id);
+  void open(const FilePtr& file, Operation& operation);
+  Errc injected(BytestreamOp op);
+  void carry_out_in_part(Operation& operation);
+
+  const Clock& clock_;
+  Random& random_;
+  const std::uint32_t number_;
+  SimDiskModel model_;
+  SimDiskStatistics statistics_;
+
+  std::map<DatafileId, FilePtr> files_;
+  std::map<DatafileId, FilePtr> files_on_disk_;  // names that a sync has made durable
+  std::uint64_t used_bytes_ = 0;                 // by files_
+  std::map<Due, OperationPtr> in_flight_;
+  std::uint64_t next_order_ = 0;
+  std::vector<MonoTime> channel_free_;
+  MonoTime transfer_free_;
+  std::map<ProcessId, std::deque<BytestreamCompletion>> ended_;  // by attached process
+  ProcessId next_process_ = 1;
+  std::vector<Fault> faults_;
+  std::map<int, std::weak_ptr<SimFile>> open_files_;
+  std::uint32_t next_descriptor_ = 0;
+};
+
+}  // namespace spate::trove

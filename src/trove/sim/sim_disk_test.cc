@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the simulated disk has: virtual time, crashes, injected errors, a full disk, its own descriptors.
+#include "trove/sim/sim_disk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "trove/sim/sim_bytestreams.h"
+
+namespace spate::trove {
+namespace {
+
+constexpr DatafileId kFile{Handle(1), 0};
+
+struct World {
+  explicit World(std::uint64_t seed, SimDiskModel model = {}) : random(seed), disk(clock, random, 3, model) { start(); }
+  void start() { store = std::make_unique<SimBytestreams>(disk); }
+  void kill() { store.reset(); }
+  void crash() {
+    kill();
+    disk.crash();
+    start();
+  }
+
+  BytestreamCompletion run(BytestreamOp op, std::vector<Extent> extents = {}, std::vector<MutableByteView> memory = {},
+                           DatafileId id = kFile) {
+    BytestreamRequest request;
+    request.op = op;
+    request.id = id;
+    request.extents = extents;
+    request.memory = memory;
+    request.now = clock.wall();
+    std::array<BytestreamCompletion, 1> done;
+    if (store->post(request, this, done[0])) return std::move(done[0]);
+    while (store->test(done) == 0) clock.set(disk.next_event_time());
+    return std::move(done[0]);
+  }
+  BytestreamCompletion write(std::uint64_t offset, Bytes data, DatafileId id = kFile) {
+    return run(BytestreamOp::kWrite, {{offset, data.size()}}, {data}, id);
+  }
+  Bytes read(std::uint64_t offset, std::size_t size, DatafileId id = kFile) {
+    Bytes out(size);
+    out.resize(run(BytestreamOp::kRead, {{offset, size}}, {out}, id).bytes);
+    return out;
+  }
+  /// Leaves a write in flight.
+  void post_write(std::uint64_t offset, Bytes& data) {
+    BytestreamRequest request;
+    request.op = BytestreamOp::kWrite;
+    request.id = kFile;
+    const std::vector<Extent> extents{{offset, data.size()}};
+    const std::vector<MutableByteView> memory{data};
+    request.extents = extents;
+    request.memory = memory;
+    BytestreamCompletion done;
+    ASSERT_FALSE(store->post(request, this, done));
+  }
+
+  ManualClock clock;
+  SeededRandom random;
+  SimDisk disk;
+  std::unique_ptr<SimBytestreams> store;
+};
+
+Bytes filled(std::size_t size, int value) { return Bytes(size, static_cast<std::byte>(value)); }
+
+TEST(SimDisk, KilledProcessLosesNothingThatWasAcknowledged) {
+  World world(1);
+  const BytestreamStat before = world.write(100, filled(9000, 7)).stat;
+  world.kill();
+  world.start();
+  EXPECT_EQ(world.read(100, 9000), filled(9000, 7));
+  EXPECT_EQ(world.run(BytestreamOp::kStat).stat.change_counter, before.change_counter);
+}
+
+TEST(SimDisk, KilledProcessMayHaveWrittenAPart) {
+  std::set<std::size_t> sizes;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SimDiskModel model;
+    model.immediate_per_mille = 0;
+    World world(seed, model);
+    {
+      Bytes data = filled(10'000, 9);
+      world.post_write(0, data);
+      std::fill(data.begin(), data.end(), std::byte{1});
+    }  // its memory is gone, then the process
+    world.kill();
+    world.start();
+    const Bytes found = world.read(0, 20'000);
+    EXPECT_EQ(found, filled(found.size(), 9));
+    sizes.insert(found.size());
+  }
+  EXPECT_TRUE(sizes.count(0) > 0 && sizes.count(10'000) > 0 && sizes.size() > 5);
+}
+
+TEST(SimDisk, CrashKeepsWhatWasSynced) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    World world(seed);
+    world.write(0, filled(50'000, 1));
+    const BytestreamStat synced = world.run(BytestreamOp::kSync).stat;
+    world.crash();
+    EXPECT_EQ(world.read(0, 60'000), filled(50'000, 1));
+    EXPECT_EQ(world.run(BytestreamOp::kStat).stat.change_counter, synced.change_counter);
+    EXPECT_EQ(world.run(BytestreamOp::kStat).stat.mtime, synced.mtime);
+  }
+}
+
+/// How the pages of a file look that was overwritten and not synced: old, new or torn between sectors.
+struct PageFates {
+  int old_pages = 0;
+  int new_pages = 0;
+  int torn_pages = 0;
+
+  void count(ByteView content) {
+    for (std::size_t page = 0; page < content.size(); page += SimFile::kPage) {
+      int fresh = 0;
+      for (std::size_t at = page; at < page + SimFile::kPage; at += SimFile::kSector) {
+        const std::byte first = content[at];
+        EXPECT_TRUE(first == std::byte{1} || first == std::byte{2});
+        EXPECT_TRUE(std::all_of(content.begin() + static_cast<std::ptrdiff_t>(at),
+                                content.begin() + static_cast<std::ptrdiff_t>(at + SimFile::kSector),
+                                [&](std::byte b) { return b == first; }))
+            << "torn within a sector";
+        fresh += first == std::byte{2} ? 1 : 0;
+      }
+      (fresh == 0 ? old_pages : fresh == 8 ? new_pages : torn_pages) += 1;
+    }
+  }
+};
+
+TEST(SimDisk, CrashTearsWhatWasNotSynced) {
+  PageFates fates;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    World world(seed);
+    world.write(0, filled(40'960, 1));
+    world.run(BytestreamOp::kSync);
+    const std::uint64_t counter = world.write(0, filled(40'960, 2)).stat.change_counter;
+    world.crash();
+    const Bytes content = world.read(0, 40'960);
+    ASSERT_EQ(content.size(), 40'960U);
+    fates.count(content);
+    // Content that nobody has seen must not carry a counter that somebody knows.
+    if (content != filled(40'960, 1)) EXPECT_GT(world.run(BytestreamOp::kStat).stat.change_counter, counter);
+  }
+  EXPECT_GT(fates.old_pages, 20);
+  EXPECT_GT(fates.new_pages, 20);
+  EXPECT_GT(fates.torn_pages, 20);
+}
+
+TEST(SimDisk, CrashMayLoseNamesAndBringBackRemovedOnes) {
+  int created = 0;
+  int removed = 0;
+  constexpr DatafileId kOther{Handle(2), 0};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    World world(seed);
+    world.write(0, filled(10, 1));
+    world.run(BytestreamOp::kSync);
+    world.run(BytestreamOp::kRemove);
+    world.write(0, filled(10, 2), kOther);
+    world.crash();
+    const std::vector<DatafileId> listed = world.store->list({}, 10).value();
+    for (const DatafileId& id : listed) (id == kFile ? removed : created) += 1;
+  }
+  EXPECT_TRUE(created > 5 && created < 35) << created;
+  EXPECT_TRUE(removed > 5 && removed < 35) << removed;
+}
+
+TEST(SimDisk, SyncedRemovalIsForGood) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    World world(seed);
+    world.write(0, filled(10, 1));
+    world.run(BytestreamOp::kSync);
+    world.run(BytestreamOp::kRemove);
+    world.run(BytestreamOp::kSync);
+    world.crash();
+    EXPECT_TRUE(world.store->list({}, 10).value().empty());
+  }
+}
+
+TEST(SimDisk, FullDiskKeepsEarlierData) {
+  SimDiskModel model;
+  model.capacity_bytes = 10 * SimFile::kPage;
+  World world(1, model);
+  EXPECT_EQ(world.write(0, filled(8 * SimFile::kPage, 1)).status, Errc::kOk);
+  EXPECT_EQ(world.write(100'000, filled(3 * SimFile::kPage, 2)).status, Errc::kNoSpace);
+  EXPECT_EQ(world.read(0, 8 * SimFile::kPage), filled(8 * SimFile::kPage, 1));
+  EXPECT_EQ(world.write(0, filled(8 * SimFile::kPage, 3)).status, Errc::kOk);
+  EXPECT_EQ(world.run(BytestreamOp::kAllocate, {{0, 1U << 20U}}).status, Errc::kNoSpace);
+  world.run(BytestreamOp::kRemove);
+  EXPECT_EQ(world.store->space().value().free_bytes, model.capacity_bytes);
+  EXPECT_EQ(world.write(0, filled(10 * SimFile::kPage, 1)).status, Errc::kOk);
+}
+
+TEST(SimDisk, InjectedErrorHitsTheNthOperation) {
+  World world(1);
+  world.write(0, filled(100, 1));
+  world.disk.inject(BytestreamOp::kRead, 2, Errc::kIoError);
+  Bytes out(100);
+  EXPECT_EQ(world.run(BytestreamOp::kRead, {{0, 100}}, {out}).status, Errc::kOk);
+  EXPECT_EQ(world.run(BytestreamOp::kRead, {{0, 100}}, {out}).status, Errc::kIoError);
+  EXPECT_EQ(world.run(BytestreamOp::kRead, {{0, 100}}, {out}).status, Errc::kOk);
+}
+
+TEST(SimDisk, TimeFollowsTheModel) {
+  SimDiskModel model;
+  model.page_cache = false;
+  model.parallel = 2;
+  model.write_latency = std::chrono::microseconds(100);
+  model.bytes_per_second = 1'000'000'000;
+  World world(1, model);
+  Bytes data = filled(1'000'000, 1);
+  for (int i = 0; i < 4; ++i) world.post_write(0, data);
+  EXPECT_EQ(world.disk.next_event_time().since_start, std::chrono::microseconds(1100));
+  std::array<BytestreamCompletion, 4> done;
+  world.clock.set(world.disk.next_event_time());
+  EXPECT_EQ(world.store->test(done), 1U);
+  // The device's bandwidth is shared: four megabytes at one gigabyte a second.
+  world.clock.set(MonoTime{std::chrono::microseconds(4099)});
+  EXPECT_EQ(world.store->test(done), 2U);
+  world.clock.set(MonoTime{std::chrono::microseconds(4500)});
+  EXPECT_EQ(world.store->test(done), 1U);
+}
+
+TEST(SimDisk, DescriptorsReadAsSeenNow) {
+  World world(1);
+  world.write(0, filled(100, 1));
+  const std::shared_ptr<const OpenDatafile> file = world.run(BytestreamOp::kOpen).file;
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(world.disk.owns(file->descriptor()));
+  world.write(50, filled(100, 2));
+  world.run(BytestreamOp::kRemove);
+  Bytes out(500);
+  EXPECT_EQ(world.disk.read_file(file->descriptor(), 40, out).value(), 110U);
+  EXPECT_EQ(out[9], std::byte{1});
+  EXPECT_EQ(out[10], std::byte{2});
+  EXPECT_EQ(world.disk.read_file(file->descriptor() + 1, 0, out).code(), Errc::kBadDescriptor);
+  SimDisk other(world.clock, world.random, 4);
+  EXPECT_FALSE(other.owns(file->descriptor()));
+}
+
+}  // namespace
+}  // namespace spate::trove

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimFile: a simulated datafile that knows what of it has reached the disk.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/random.h"
+#include "trove/bytestream.h"
+
+namespace spate::trove {
+
+/// Sparse content in pages, in two images: as programs see it, and as it is on the disk for certain. One thread.
+class SimFile {
+ public:
+  static constexpr std::uint64_t kPage = 4096;
+  static constexpr std::uint64_t kSector = 512;  // the device writes sectors whole; a page may be torn between them
+
+  std::uint64_t size() const { return now_.size; }
+  std::uint64_t allocated_bytes() const { return now_.pages.size() * kPage; }
+  /// Pages that a change of [offset, offset + size) would add.
+  std::uint64_t missing_pages(const Extent& extent) const;
+  std::uint64_t dirty_bytes() const { return dirty_.size() * kPage; }
+  BytestreamStat stat() const;
+
+  /// Bytes read; less than out.size() at the end.
+  std::size_t read(std::uint64_t offset, MutableByteView out) const;
+  void write(std::uint64_t offset, ByteView data);
+  void truncate(std::uint64_t size);
+  void punch(const Extent& extent);
+  void allocate(const Extent& extent);
+  /// Each change of content, failed ones too.
+  void changed(WallTime when);
+
+  /// What programs see is on the disk.
+  void sync();
+  /// The machine goes down: each dirty page is lost, kept or torn, and the size the old or the new, as `random` says.
+  void crash(Random& random);
+
+ private:
+  using Page = std::array<std::byte, kPage>;
+  using PagePtr = std::shared_ptr<const Page>;
+  struct Image {
+    std::uint64_t size = 0;
+    std::map<std::uint64_t, PagePtr> pages;
+    std::uint64_t counter = 0;
+    std::int64_t mtime_ns = 0;
+  };
+
+  Page& page_to_change(std::uint64_t index);
+  void drop_page(std::uint64_t index);
+  void zero_within_page(std::uint64_t offset, std::uint64_t size);
+  bool settle_page(std::uint64_t index, Random& random);
+
+  Image now_;
+  Image disk_;
+  std::set<std::uint64_t> dirty_;  // pages whose two images may differ
+  bool changed_since_sync_ = false;
+};
+
+}  // namespace spate::trove

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimDisk: what each operation does, at the instant of its completion.
+#include <algorithm>
+
+#include "trove/sim/sim_disk.h"
+
+namespace spate::trove {
+
+SimDisk::FilePtr SimDisk::find(const DatafileId& id) const {
+  const auto it = files_.find(id);
+  return it == files_.end() ? nullptr : it->second;
+}
+
+std::uint64_t SimDisk::pages_free() const {
+  return (model_.capacity_bytes - std::min(model_.capacity_bytes, used_bytes_)) / SimFile::kPage;
+}
+
+void SimDisk::read(const SimFile& file, Operation& operation) {
+  std::size_t piece = 0;
+  std::size_t in_piece = 0;
+  for (const Extent& extent : operation.extents) {
+    for (std::uint64_t at = 0; at < extent.size;) {
+      while (in_piece == operation.memory[piece].size()) {
+        ++piece;
+        in_piece = 0;
+      }
+      const MutableByteView room = operation.memory[piece].subspan(in_piece);
+      const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), extent.size - at));
+      const std::size_t n = file.read(extent.offset + at, room.first(want));
+      operation.done.bytes += n;
+      if (n < want) return;
+      at += n;
+      in_piece += n;
+    }
+  }
+}
+
+Errc SimDisk::write(SimFile& file, Operation& operation, std::uint64_t limit) {
+  ByteView rest(operation.data);
+  rest = rest.first(static_cast<std::size_t>(std::min<std::uint64_t>(limit, rest.size())));
+  for (const Extent& extent : operation.extents) {
+    for (std::uint64_t at = 0; at < extent.size && !rest.empty();) {
+      const std::uint64_t offset = extent.offset + at;
+      const std::uint64_t to_page_end = SimFile::kPage - offset % SimFile::kPage;
+      const std::size_t size = static_cast<std::size_t>(std::min({to_page_end, extent.size - at, std::uint64_t{rest.size()}}));
+      const std::uint64_t missing = file.missing_pages({offset, size});
+      if (missing > pages_free()) return Errc::kNoSpace;
+      file.write(offset, rest.first(size));
+      used_bytes_ += missing * SimFile::kPage;
+      rest = rest.subspan(size);
+      operation.done.bytes += size;
+      at += size;
+    }
+  }
+  return Errc::kOk;
+}
+
+void SimDisk::cut(SimFile& file, const BytestreamRequest& request) {
+  const std::uint64_t before = file.allocated_bytes();
+  if (request.op == BytestreamOp::kTruncate) file.truncate(request.size);
+  for (const Extent& extent : request.extents) {
+    if (request.op == BytestreamOp::kPunch) file.punch(extent);
+  }
+  used_bytes_ -= before - file.allocated_bytes();
+  file.changed(request.now);
+}
+
+void SimDisk::remove(const DatafileId& id) {
+  const FilePtr file = find(id);
+  if (file == nullptr) return;
+  used_bytes_ -= file->allocated_bytes();
+  files_.erase(id);
+}
+
+Errc SimDisk::allocate(SimFile& file, const Operation& operation) {
+  for (const Extent& extent : operation.extents) {
+    const std::uint64_t missing = file.missing_pages(extent);
+    if (missing > pages_free()) return Errc::kNoSpace;
+    file.allocate(extent);
+    used_bytes_ += missing * SimFile::kPage;
+  }
+  return Errc::kOk;
+}
+
+void SimDisk::sync(const DatafileId& id) {
+  ++statistics_.syncs;
+  const FilePtr file = find(id);
+  if (file == nullptr) {
+    files_on_disk_.erase(id);
+    return;
+  }
+  file->sync();
+  files_on_disk_[id] = file;
+}
+
+Errc SimDisk::injected(BytestreamOp op) {
+  Errc status = Errc::kOk;
+  for (Fault& fault : faults_) {
+    if (fault.op == op && fault.left > 0 && --fault.left == 0) status = fault.status;
+  }
+  std::erase_if(faults_, [](const Fault& fault) { return fault.left == 0; });
+  return status;
+}
+
+void SimDisk::carry_out_in_part(Operation& operation) {
+  // Nothing may touch the process's memory now: reads are nothing, a write has its copy.
+  if (operation.request.op == BytestreamOp::kRead || !random_.chance(2, 3)) return;
+  if (operation.request.op == BytestreamOp::kWrite && random_.chance(1, 2) && !operation.data.empty()) {
+    operation.data.resize(random_.below(operation.data.size()));
+  }
+  carry_out(operation);
+}
+
+void SimDisk::carry_out(Operation& operation) {
+  ++statistics_.operations;
+  const BytestreamRequest& request = operation.request;
+  operation.done.status = injected(request.op);
+  if (operation.done.status != Errc::kOk && request.op != BytestreamOp::kWrite) return;
+  if (request.op == BytestreamOp::kRemove) return remove(request.id);
+  if (request.op == BytestreamOp::kSync) sync(request.id);
+  FilePtr file = find(request.id);
+  const bool creates = (request.op == BytestreamOp::kWrite && !operation.data.empty()) ||
+                       (request.op == BytestreamOp::kTruncate && request.size > 0) ||
+                       (request.op == BytestreamOp::kAllocate && !operation.extents.empty());
+  if (file == nullptr && creates) file = files_[request.id] = std::make_shared<SimFile>();
+  if (file == nullptr) {
+    if (request.op == BytestreamOp::kOpen) operation.done.status = Errc::kNotFound;
+    return;
+  }
+  if (request.op == BytestreamOp::kOpen) open(file, operation);
+  carry_out_on(*file, operation);
+  operation.done.stat = file->stat();
+}
+
+void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
+  const BytestreamRequest& request = operation.request;
+  switch (request.op) {
+    case BytestreamOp::kRead:
+      read(file, operation);
+      statistics_.bytes_read += operation.done.bytes;
+      break;
+    case BytestreamOp::kWrite: {
+      if (operation.data.empty()) break;
+      const Errc fault = operation.done.status;
+      const std::uint64_t limit = fault == Errc::kOk ? operation.data.size() : random_.below(operation.data.size() + 1);
+      const Errc status = write(file, operation, limit);
+      operation.done.status = fault != Errc::kOk ? fault : status;
+      statistics_.bytes_written += operation.done.bytes;
+      file.changed(request.now);
+      break;
+    }
+    case BytestreamOp::kTruncate:
+    case BytestreamOp::kPunch: cut(file, request); break;
+    case BytestreamOp::kAllocate: operation.done.status = allocate(file, operation); break;
+    default: break;
+  }
+}
+
+std::vector<DatafileId> SimDisk::list(const DatafileId& after, std::size_t max) const {
+  std::vector<DatafileId> page;
+  for (auto it = files_.upper_bound(after); it != files_.end() && page.size() < max; ++it) page.push_back(it->first);
+  return page;
+}
+
+SpaceInfo SimDisk::space() const {
+  SpaceInfo space;
+  space.total_bytes = model_.capacity_bytes;
+  space.free_bytes = pages_free() * SimFile::kPage;
+  space.total_files = std::uint64_t{1} << 32U;
+  space.free_files = space.total_files - files_.size();
+  return space;
+}
+
+}  // namespace spate::trove
