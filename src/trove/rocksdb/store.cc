@@ -20,6 +20,8 @@ rocksdb::WriteOptions inline_write() {
 RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options)
     : db_(std::move(db)),
       read_threads_(options.read_threads),
+      inline_reads_(options.inline_reads),
+      inline_commits_(options.inline_commits),
       resolver_(options.conflict_window_bytes),
       syncer_(*db_, events_) {
   SPATE_CHECK(read_threads_ >= 1);
@@ -87,10 +89,10 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
   }
   pin_watched();
   fill_batch(writes);
-  const bool first = resolver_.settled();
+  const bool at_once = inline_commits_ && resolver_.settled();
   const Version version = resolver_.decide();
   rocksdb::Status status = rocksdb::Status::Incomplete();
-  if (first) status = db_->Write(inline_write(), &batch_);
+  if (at_once) status = db_->Write(inline_write(), &batch_);
   if (status.IsIncomplete()) {
     resolver_.applied_later(version, writes);
     commit_in_thread(version, durability, user);

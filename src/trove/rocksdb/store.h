@@ -41,6 +41,7 @@ class RocksdbStore final : public Keyval {
   // For its transactions.
   Resolver& resolver() { return resolver_; }
   rocksdb::DB& db() { return *db_; }
+  bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();
   /// Tells the transaction to take a snapshot before the next commit changes what it reads; until forgotten.
   void watch(RocksdbTransaction& transaction);
@@ -58,6 +59,8 @@ class RocksdbStore final : public Keyval {
 
   std::unique_ptr<rocksdb::DB> db_;
   const unsigned read_threads_;
+  const bool inline_reads_;
+  const bool inline_commits_;
   Resolver resolver_;
   std::vector<RocksdbTransaction*> watched_;
   rocksdb::WriteBatch batch_;  // reused from commit to commit

@@ -55,7 +55,8 @@ bool RocksdbTransaction::post_get(ByteView key, ReadMode mode, void* user, Keyva
   start(user, done);
   if (state_.get_own(key, done)) return true;
   state_.note_key(key, mode);
-  done.status = read_one(store_.db(), prepare_read(), key, done.value);
+  const rocksdb::ReadOptions options = prepare_read();
+  done.status = store_.inline_reads() ? read_one(store_.db(), options, key, done.value) : Errc::kTryAgain;
   if (done.status != Errc::kTryAgain) return true;
   return in_thread(std::make_unique<GetRead>(key), user);
 }
@@ -66,7 +67,8 @@ bool RocksdbTransaction::post_get_many(std::span<const Bytes> keys, ReadMode mod
   for (const Bytes& key : keys) {
     if (state_.writes.find(key) == nullptr) state_.note_key(key, mode);
   }
-  done.status = read->step(store_.db(), prepare_read(), kInlineKeys);
+  const rocksdb::ReadOptions options = prepare_read();
+  done.status = read->step(store_.db(), options, store_.inline_reads() ? kInlineKeys : 0);
   if (done.status == Errc::kTryAgain) {
     read->own_keys();
     return in_thread(std::move(read), user);
@@ -78,7 +80,8 @@ bool RocksdbTransaction::post_get_many(std::span<const Bytes> keys, ReadMode mod
 bool RocksdbTransaction::post_range(const KeyRange& range, void* user, KeyvalCompletion& done) {
   start(user, done);
   auto read = std::make_unique<RangeRead>(range, state_.wanted(range), state_);
-  done.status = read->step(store_.db(), prepare_read(), kInlineEntries);
+  const rocksdb::ReadOptions options = prepare_read();
+  done.status = store_.inline_reads() ? read->step(store_.db(), options, kInlineEntries) : Errc::kTryAgain;
   if (done.status == Errc::kTryAgain) return in_thread(std::move(read), user);
   if (done.status == Errc::kOk) read->finish(state_, done);
   return true;
