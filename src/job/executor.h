@@ -78,6 +78,8 @@ class Executor {
 
   /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's way.
   bool step();
+  /// Blocks until a source, a timer or another thread has something for the next step. Spurious returns are possible.
+  void sleep_until_event();
   /// When the next timer is due; never() without one.
   MonoTime next_timer() const;
 
@@ -146,7 +148,6 @@ class Executor {
   bool run_posted();
   bool run_turn_end();
   bool fire_timers();
-  void sleep_until_event();
 
   Clock& clock_;
   Options options_;

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client.h"
+
+#include <set>
+
+#include "client/share.h"
+
+namespace spate::client {
+namespace {
+
+/// Room for one page of a directory, bytes.
+constexpr std::uint32_t kReaddirRoom = 256 * 1024;
+/// Room for an answer that may hold the largest extended attribute.
+constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
+
+Rights rights_of(std::uint8_t open_flags) {
+  unsigned rights = 0;
+  if ((open_flags & wire::kOpenRead) != 0) rights |= static_cast<unsigned>(Rights::kRead);
+  if ((open_flags & wire::kOpenWrite) != 0) rights |= static_cast<unsigned>(Rights::kWrite);
+  return static_cast<Rights>(rights);
+}
+
+job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
+  const wire::IoStatfsRequest request;
+  rpc::CallOptions options;
+  options.deadline = limits.deadline;
+  auto reply = co_await channel.call<wire::IoStatfsReply>(request, options);
+  if (!reply) co_return std::move(reply).error();
+  out.targets = std::move(reply->targets);
+  co_return Result<void>();
+}
+
+void add_up(SpaceUse& use) {
+  for (const SpaceUse::Server& server : use.servers) {
+    std::set<std::uint64_t> devices;  // device numbers are those of one host
+    for (const wire::TargetSpace& target : server.targets) {
+      if (!devices.insert(target.device).second) continue;
+      use.total_bytes += target.total_bytes;
+      use.free_bytes += target.free_bytes;
+      use.total_files += target.total_files;
+      use.free_files += target.free_files;
+    }
+  }
+}
+
+}  // namespace
+
+NamePath path_from_root(std::string path, bool follow_last) {
+  NamePath where;
+  where.path = std::move(path);
+  where.flags = NamePath::kRootedLinks;
+  if (follow_last) where.flags |= NamePath::kFollowLast;
+  return where;
+}
+
+Client::Client(Options options, job::NetworkContext& network, Random& random)
+    : cluster_(std::move(options), network, random) {}
+
+job::Task<Result<void>> Client::connect() {
+  auto open = co_await cluster_.ensure_session(cluster_.limits());
+  co_return open;
+}
+
+job::Task<void> Client::stop() {
+  Limits limits = cluster_.limits();
+  limits.deadline = std::min(limits.deadline, cluster_.executor().now() + std::chrono::seconds(1));
+  co_await cluster_.stop(limits);
+}
+
+template <typename Reply, typename Request>
+job::Task<Result<void>> Client::change(const Request& request) {
+  auto reply = co_await cluster_.change<Reply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  co_return Result<void>();
+}
+
+template <typename Request>
+job::Task<Result<Attributes>> Client::change_object(const Request& request) {
+  auto reply = co_await cluster_.change<wire::ObjectReply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  co_return std::move(reply->attributes);
+}
+
+job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
+  wire::LookupRequest request;
+  request.where = std::move(where);
+  auto reply = co_await cluster_.ask<wire::LookupReply>(request, cluster_.limits());
+  co_return reply;
+}
+
+job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
+  auto reply = co_await lookup(std::move(where));
+  if (!reply || reply->attributes.size_known || !reply->layout) co_return reply;
+  auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, cluster_.limits());
+  if (!complete) co_return std::move(complete).error();
+  reply->attributes = *complete;
+  co_return reply;
+}
+
+job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
+  const Limits limits = cluster_.limits();
+  if (request.mtime || request.mtime_now) {
+    wire::LookupRequest look;
+    look.where = request.where;
+    auto found = co_await cluster_.ask<wire::LookupReply>(look, limits);
+    if (!found) co_return std::move(found).error();
+    if (!found->attributes.size_known && found->layout) {
+      auto complete = co_await complete_attributes(cluster_, found->attributes, *found->layout, limits);
+      if (!complete) co_return std::move(complete).error();
+      request.data = wire::DataSummary{complete->size, complete->allocated_bytes, complete->mtime, complete->change_sum};
+    }
+  }
+  auto reply = co_await cluster_.change<wire::SetattrReply>(request, limits);
+  if (!reply) co_return std::move(reply).error();
+  if (!reply->layout) co_return reply->attributes;
+  auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, limits);
+  co_return complete;
+}
+
+job::Task<Result<std::unique_ptr<File>>> Client::opened(Result<wire::OpenReply> reply, std::uint8_t open_flags) {
+  if (!reply) co_return std::move(reply).error();
+  if (!reply->object.layout) {
+    co_return reply->object.attributes.type == FileType::kDirectory ? Errc::kIsDirectory : Errc::kNotSupported;
+  }
+  co_return std::make_unique<File>(cluster_, *std::move(reply), rights_of(open_flags));
+}
+
+job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8_t open_flags) {
+  wire::OpenRequest request;
+  request.where = std::move(where);
+  request.open_flags = open_flags;
+  auto reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
+  auto file = co_await opened(std::move(reply), open_flags);
+  co_return file;
+}
+
+job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uint8_t open_flags, NewObject object) {
+  wire::CreateRequest request;
+  request.where = std::move(where);
+  request.attributes = std::move(object.attributes);
+  request.layout = std::move(object.layout);
+  request.open_flags = open_flags;
+  auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
+  auto file = co_await opened(std::move(reply), open_flags);
+  co_return file;
+}
+
+job::Task<Result<Attributes>> Client::make_node(wire::CreateRequest request) {
+  auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  co_return reply->object.attributes;
+}
+
+job::Task<Result<Attributes>> Client::mkdir(NamePath where, wire::NewAttributes attributes) {
+  wire::MkdirRequest request;
+  request.where = std::move(where);
+  request.attributes = std::move(attributes);
+  auto made = co_await change_object(request);
+  co_return made;
+}
+
+job::Task<Result<Attributes>> Client::symlink(NamePath where, std::string target, wire::NewAttributes attributes) {
+  wire::SymlinkRequest request;
+  request.where = std::move(where);
+  request.target = std::move(target);
+  request.attributes = std::move(attributes);
+  auto made = co_await change_object(request);
+  co_return made;
+}
+
+job::Task<Result<Attributes>> Client::link(NamePath existing, NamePath where) {
+  wire::LinkRequest request;
+  request.existing = std::move(existing);
+  request.where = std::move(where);
+  auto made = co_await change_object(request);
+  co_return made;
+}
+
+job::Task<Result<void>> Client::unlink(NamePath where) {
+  wire::UnlinkRequest request;
+  request.where = std::move(where);
+  auto done = co_await change<wire::UnlinkReply>(request);
+  co_return done;
+}
+
+job::Task<Result<void>> Client::rmdir(NamePath where) {
+  wire::RmdirRequest request;
+  request.where = std::move(where);
+  auto done = co_await change<wire::RmdirReply>(request);
+  co_return done;
+}
+
+job::Task<Result<void>> Client::rename(NamePath from, NamePath to, std::uint8_t flags) {
+  wire::RenameRequest request;
+  request.from = std::move(from);
+  request.to = std::move(to);
+  request.flags = flags;
+  auto done = co_await change<wire::RenameReply>(request);
+  co_return done;
+}
+
+job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
+  wire::TruncateRequest request;
+  request.where = std::move(where);
+  request.size = size;
+  auto done = co_await change<wire::TruncateReply>(request);
+  co_return done;
+}
+
+job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest request) {
+  const Limits limits = cluster_.limits();
+  auto reply = co_await cluster_.ask<wire::ReaddirReply>(request, limits, kReaddirRoom);
+  if (!reply) co_return reply;
+  for (wire::DirectoryEntry& entry : reply->entries) {
+    if (!entry.attributes || entry.attributes->size_known || !entry.layout) continue;
+    auto complete = co_await complete_attributes(cluster_, *entry.attributes, *entry.layout, limits);
+    // A listing goes on when one server is down: the entry keeps what the meta server knows.
+    if (complete) entry.attributes = *complete;
+  }
+  co_return reply;
+}
+
+job::Task<Result<Bytes>> Client::getxattr(NamePath where, std::string name) {
+  wire::GetxattrRequest request;
+  request.where = std::move(where);
+  request.name = std::move(name);
+  auto reply = co_await cluster_.ask<wire::GetxattrReply>(request, cluster_.limits(), kXattrRoom);
+  if (!reply) co_return std::move(reply).error();
+  co_return std::move(reply->value);
+}
+
+job::Task<Result<void>> Client::setxattr(wire::SetxattrRequest request) {
+  auto done = co_await change<wire::SetxattrReply>(request);
+  co_return done;
+}
+
+job::Task<Result<std::vector<std::string>>> Client::listxattr(NamePath where) {
+  wire::ListxattrRequest request;
+  request.where = std::move(where);
+  auto reply = co_await cluster_.ask<wire::ListxattrReply>(request, cluster_.limits(), kXattrRoom);
+  if (!reply) co_return std::move(reply).error();
+  co_return std::move(reply->names);
+}
+
+job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
+  wire::RemovexattrRequest request;
+  request.where = std::move(where);
+  request.name = std::move(name);
+  auto done = co_await change<wire::RemovexattrReply>(request);
+  co_return done;
+}
+
+job::Task<Result<SpaceUse>> Client::statfs() {
+  const Limits limits = cluster_.limits();
+  const wire::MetaStatfsRequest request;
+  auto meta = co_await cluster_.ask<wire::MetaStatfsReply>(request, limits);
+  if (!meta) co_return std::move(meta).error();
+  SpaceUse use;
+  use.objects = meta->objects;
+  for (const ServerEntry& server : cluster_.options().map.servers) {
+    if (server.roles.io) use.servers.push_back({server.id, {}});
+  }
+  std::vector<job::Task<Result<void>>> tasks;
+  for (SpaceUse::Server& server : use.servers) {
+    tasks.push_back(server_space(*cluster_.channels().at(server.server), limits, server));
+  }
+  auto asked = co_await run_shares(cluster_.executor(), std::move(tasks));
+  if (!asked) co_return std::move(asked).error();
+  add_up(use);
+  co_return use;
+}
+
+job::Task<Result<void>> Client::sync() {
+  const wire::MetaSyncRequest request;
+  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, cluster_.limits());
+  if (!synced) co_return std::move(synced).error();
+  co_return Result<void>();
+}
+
+}  // namespace spate::client

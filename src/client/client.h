@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client: the name space of a file system, asynchronous. Blocking calls on top: client/blocking.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/file.h"
+
+namespace spate::client {
+
+using wire::NamePath;
+
+/// A path below the root; links are followed inside the file system. Links at the end: follow_last.
+NamePath path_from_root(std::string path, bool follow_last = true);
+
+struct SpaceUse {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_files = 0;  // bounded by what the io servers' devices can hold
+  std::uint64_t free_files = 0;
+  std::uint64_t objects = 0;      // in the name space
+  struct Server {
+    ServerId server;
+    std::vector<wire::TargetSpace> targets;
+  };
+  std::vector<Server> servers;
+};
+
+/// What creating an object may say.
+struct NewObject {
+  wire::NewAttributes attributes;
+  wire::LayoutHints layout;
+};
+
+/// Every call is one request to the meta server unless it says more; each has the deadline of the options and yields the
+/// server's error, or kTimeout or kUnreachable naming the server. One executor; any number of calls at once. Life cycle:
+/// construct -> calls -> stop() awaited -> destroyed; Files are closed before.
+class Client {
+ public:
+  Client(Options options, job::NetworkContext& network, Random& random);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Opens the session; other calls do so by themselves.
+  job::Task<Result<void>> connect();
+  job::Task<void> stop();
+
+  /// Attributes, with size and times from the datafiles when the file is being written (one more request to each server).
+  job::Task<Result<wire::ObjectReply>> stat(NamePath where);
+  job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
+  /// mtime on a file that is being written gathers the datafiles' state first (SetattrRequest.data).
+  job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
+
+  job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
+  /// Creates and opens; without kOpenExclusive an existing file is opened.
+  job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
+  job::Task<Result<Attributes>> make_node(wire::CreateRequest request);
+  job::Task<Result<Attributes>> mkdir(NamePath where, wire::NewAttributes attributes);
+  job::Task<Result<Attributes>> symlink(NamePath where, std::string target, wire::NewAttributes attributes = {});
+  job::Task<Result<Attributes>> link(NamePath existing, NamePath where);
+  job::Task<Result<void>> unlink(NamePath where);
+  job::Task<Result<void>> rmdir(NamePath where);
+  job::Task<Result<void>> rename(NamePath from, NamePath to, std::uint8_t flags = 0);
+  job::Task<Result<void>> truncate(NamePath where, std::uint64_t size);
+  /// One page of a directory, at least one entry unless at the end. With attributes: as stat gives them.
+  job::Task<Result<wire::ReaddirReply>> readdir(wire::ReaddirRequest request);
+
+  job::Task<Result<Bytes>> getxattr(NamePath where, std::string name);
+  job::Task<Result<void>> setxattr(wire::SetxattrRequest request);
+  job::Task<Result<std::vector<std::string>>> listxattr(NamePath where);
+  job::Task<Result<void>> removexattr(NamePath where, std::string name);
+
+  /// True sums over all io servers, devices that several targets share counted once.
+  job::Task<Result<SpaceUse>> statfs();
+  /// Name-space changes acknowledged before survive a crash of the meta server's machine.
+  job::Task<Result<void>> sync();
+
+  Cluster& cluster() { return cluster_; }
+
+ private:
+  template <typename Reply, typename Request>
+  job::Task<Result<void>> change(const Request& request);
+  template <typename Request>
+  job::Task<Result<Attributes>> change_object(const Request& request);
+  job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);
+
+  Cluster cluster_;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: a client's session and its channels to all servers of one file system.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "client/options.h"
+#include "client/request_slots.h"
+#include "job/gate.h"
+#include "job/network.h"
+#include "rpc/channel.h"
+
+namespace spate::client {
+
+/// When an operation must have ended, and who may end it before.
+struct Limits {
+  MonoTime deadline;
+  job::StopToken stop;
+};
+
+/// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed. The session is opened by the
+/// first request and kept alive by a task of its own while the executor is driven.
+class Cluster {
+ public:
+  Cluster(Options options, job::NetworkContext& network, Random& random);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// Ends the session at the meta server (best effort, within `limits`) and all background tasks.
+  job::Task<void> stop(Limits limits);
+
+  /// A request to the meta server that only looks. Run again after a lost connection.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> ask(const Request& request, Limits limits, std::uint32_t reply_room = 16 * 1024) {
+    Bytes body;
+    wire::encode_body(request, body);
+    auto raw = co_await ask_meta(Request::kOp, body, limits, reply_room);
+    if (!raw) co_return std::move(raw).error();
+    auto reply = wire::decode_body<Reply>(raw->body);
+    co_return reply;
+  }
+  /// A request to the meta server that changes something: carries a request id, so that its resend is safe.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> change(const Request& request, Limits limits) {
+    Bytes body;
+    wire::encode_body(request, body);
+    auto raw = co_await change_meta(Request::kOp, body, limits);
+    if (!raw) co_return std::move(raw).error();
+    auto reply = wire::decode_body<Reply>(raw->body);
+    co_return reply;
+  }
+
+  /// The channel to the server that holds a target; kStaleMap when the map names none.
+  Result<rpc::Channel*> io_channel(TargetId target);
+  /// The session is open when it ends: io servers ask for its ticket.
+  job::Task<Result<void>> ensure_session(Limits limits);
+  /// After kSessionFenced or kSessionUnknown: greets the meta server again, which gives a new epoch.
+  job::Task<Result<void>> renew_session(Limits limits);
+
+  Limits limits(job::StopToken stop = {}) const;
+  job::Executor& executor() { return network_.executor(); }
+  job::NetworkContext& network() { return network_; }
+  const Options& options() const { return options_; }
+  const rpc::Identity& identity() const { return identity_; }
+  /// The file system's clock, as well as this client knows it.
+  WallTime fs_time() const;
+  rpc::Channel& meta() { return *meta_; }
+  /// All io servers' channels, by server id.
+  const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
+
+ private:
+  job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
+  job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits);
+  job::Task<void> keep_alive();
+  std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
+
+  Options options_;
+  job::NetworkContext& network_;
+  Random& random_;
+  rpc::Identity identity_;
+  RequestSlots slots_;
+  std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  rpc::Channel* meta_ = nullptr;
+  job::Gate gate_;
+  job::StopSource stopping_;
+  bool keeping_alive_ = false;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/file.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace spate::client {
+namespace {
+
+std::vector<std::uint32_t> all_slots(const Layout& layout) {
+  std::vector<std::uint32_t> slots(layout.slots.size());
+  std::iota(slots.begin(), slots.end(), 0U);
+  return slots;
+}
+
+bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
+
+/// The part of `views` that holds stream bytes [first, first + size).
+template <typename View>
+std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t first, std::uint64_t size) {
+  std::vector<View> part;
+  map.append(first, size, part);
+  return part;
+}
+
+}  // namespace
+
+/// A transfer that may be larger than one request; the spans belong to the caller of read or write.
+struct File::Operation {
+  Kind kind;
+  const datatype::Description& what;
+  std::span<const MutableByteView> read_memory;
+  std::span<const ByteView> write_memory;
+  job::StopToken stop;
+};
+
+File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
+    : cluster_(cluster),
+      handle_(reply.object.attributes.handle),
+      rights_(rights),
+      layout_(std::move(*reply.object.layout)),
+      attributes_(reply.object.attributes),
+      capability_(reply.capability),
+      slots_(layout_.slots.size()) {
+  auto made = make_distribution(layout_);
+  SPATE_CHECK(made.has_value());  // the decoder has checked the layout
+  distribution_ = *std::move(made);
+  if (reply.created) {
+    for (SlotKnowledge& slot : slots_) slot.state.emplace();  // nothing is written yet: all zero
+  }
+}
+
+TransferTarget File::target() { return TransferTarget{cluster_, handle_, layout_, *distribution_, capability_, path_}; }
+
+job::Task<Result<std::uint64_t>> File::read(std::uint64_t offset, MutableByteView memory, job::StopToken stop) {
+  if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
+  const std::uint64_t size = std::min<std::uint64_t>(memory.size(), kMaxFileBytes - offset);
+  auto what = datatype::Description::contiguous(offset, size);
+  if (!what) co_return std::move(what).error();
+  const std::array<MutableByteView, 1> views{memory.first(static_cast<std::size_t>(size))};
+  auto got = co_await read_list(*what, views, stop);
+  co_return got;
+}
+
+job::Task<Result<void>> File::write(std::uint64_t offset, ByteView memory, job::StopToken stop) {
+  auto what = datatype::Description::contiguous(offset, memory.size());
+  if (!what) co_return std::move(what).error();
+  const std::array<ByteView, 1> views{memory};
+  auto written = co_await write_list(*what, views, stop);
+  co_return written;
+}
+
+job::Task<Result<std::uint64_t>> File::read_list(const datatype::Description& what,
+                                                 std::span<const MutableByteView> memory, job::StopToken stop) {
+  if (!allows(rights_, Rights::kRead)) co_return Errc::kBadDescriptor;
+  Operation operation{Kind::kRead, what, memory, {}, stop};
+  auto got = co_await run(operation);
+  co_return got;
+}
+
+job::Task<Result<void>> File::write_list(const datatype::Description& what, std::span<const ByteView> memory,
+                                         job::StopToken stop) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
+  Operation operation{Kind::kWrite, what, {}, memory, stop};
+  auto written = co_await run(operation);
+  if (!written) co_return std::move(written).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> File::punch(std::uint64_t offset, std::uint64_t size) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
+  auto what = datatype::Description::contiguous(offset, size);
+  if (!what) co_return std::move(what).error();
+  Operation operation{Kind::kPunch, *what, {}, {}, {}};
+  auto done = co_await run(operation);
+  if (!done) co_return std::move(done).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> File::allocate(std::uint64_t offset, std::uint64_t size) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
+  auto what = datatype::Description::contiguous(offset, size);
+  if (!what) co_return std::move(what).error();
+  Operation operation{Kind::kAllocate, *what, {}, {}, {}};
+  auto done = co_await run(operation);
+  if (!done) co_return std::move(done).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<std::uint64_t>> File::run(Operation operation) {
+  const std::uint64_t total = operation.what.total_bytes();
+  const std::uint64_t most = cluster_.options().max_transfer_bytes;
+  std::uint64_t done = 0;
+  while (done < total) {
+    const std::uint64_t size = std::min(operation.what.request_bytes(done), most);
+    Result<datatype::Description> part = operation.what;  // the usual case: all at once
+    Operation piece = operation;
+    std::vector<MutableByteView> read_part;
+    std::vector<ByteView> write_part;
+    if (size < total) {
+      part = operation.what.window(done, std::min(size, total - done));
+      if (!part) co_return std::move(part).error();
+      if (operation.kind == Kind::kRead) {
+        read_part = cut(datatype::MemoryMap(operation.read_memory), done, part->total_bytes());
+        piece.read_memory = read_part;
+      } else if (operation.kind == Kind::kWrite) {
+        write_part = cut(datatype::ConstMemoryMap(operation.write_memory), done, part->total_bytes());
+        piece.write_memory = write_part;
+      }
+    }
+    const Limits limits = cluster_.limits(operation.stop);
+    auto result = co_await attempt(piece, *part, limits);
+    if (!result && must_renew(result.code())) {
+      auto renewed = co_await renew(limits);
+      if (!renewed) co_return std::move(renewed).error();
+      result = co_await attempt(piece, *part, limits);
+    }
+    if (!result) co_return std::move(result).error();
+    if (operation.kind != Kind::kRead) note_written(result->slots);
+    done += result->bytes;
+    if (result->bytes < part->total_bytes()) break;  // the end of the file
+  }
+  co_return done;
+}
+
+job::Task<Result<TransferResult>> File::attempt(Operation& operation, const datatype::Description& part, Limits limits) {
+  auto open = co_await cluster_.ensure_session(limits);
+  if (!open) co_return std::move(open).error();
+  Result<TransferResult> result = Errc::kInvalidArgument;
+  const TransferTarget here = target();
+  switch (operation.kind) {
+    case Kind::kRead: result = co_await client::read(here, part, operation.read_memory, limits); break;
+    case Kind::kWrite: result = co_await client::write(here, part, operation.write_memory, limits); break;
+    case Kind::kPunch: result = co_await client::punch(here, part, false, limits); break;
+    case Kind::kAllocate: result = co_await client::punch(here, part, true, limits); break;
+  }
+  co_return result;
+}
+
+job::Task<Result<void>> File::renew(Limits limits) {
+  auto session = co_await cluster_.renew_session(limits);
+  if (!session) co_return session;
+  wire::OpenRequest request;
+  request.where.start = handle_;
+  if (allows(rights_, Rights::kRead)) request.open_flags |= wire::kOpenRead;
+  if (allows(rights_, Rights::kWrite)) request.open_flags |= wire::kOpenWrite;
+  request.renew = true;
+  auto reply = co_await cluster_.change<wire::OpenReply>(request, limits);
+  if (!reply) co_return std::move(reply).error().within("the file must be opened again");
+  capability_ = reply->capability;
+  co_return Result<void>();
+}
+
+void File::note_written(const std::vector<SlotState>& slots) {
+  written_ = true;
+  check_incarnations(slots);
+  for (const SlotState& s : slots) {
+    SlotKnowledge& slot = slots_[s.slot];
+    slot.unsynced_since = s.incarnation;
+    // Replies of writes that ran at the same time may come in any order.
+    if (!slot.state || s.state.change_counter >= slot.state->change_counter) slot.state = s.state;
+  }
+}
+
+void File::check_incarnations(const std::vector<SlotState>& slots) {
+  for (const SlotState& s : slots) {
+    const SlotKnowledge& slot = slots_[s.slot];
+    if (slot.unsynced_since && *slot.unsynced_since != s.incarnation) lost_write_ = true;
+  }
+}
+
+job::Task<Result<void>> File::truncate(std::uint64_t size) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kInvalidArgument;  // as ftruncate
+  wire::TruncateRequest request;
+  request.where.start = handle_;
+  request.by_open_file = true;
+  request.size = size;
+  auto reply = co_await cluster_.change<wire::TruncateReply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  written_ = true;
+  for (SlotKnowledge& slot : slots_) slot.state.reset();  // the meta server knows better now
+  co_return Result<void>();
+}
+
+job::Task<Result<Attributes>> File::stat() {
+  wire::GetattrRequest request;
+  request.handle = handle_;
+  const Limits limits = cluster_.limits();
+  auto reply = co_await cluster_.ask<wire::GetattrReply>(request, limits);
+  if (!reply) co_return std::move(reply).error();
+  auto complete = co_await complete_attributes(cluster_, reply->attributes, layout_, limits);
+  co_return complete;
+}
+
+job::Task<Result<void>> File::sync() {
+  const Limits limits = cluster_.limits();
+  std::vector<std::uint32_t> dirty;
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].unsynced_since) dirty.push_back(slot);
+  }
+  if (!dirty.empty()) {
+    auto synced = co_await ask_datafiles(target(), dirty, true, limits);
+    if (!synced && must_renew(synced.code())) {
+      auto renewed = co_await renew(limits);
+      if (!renewed) co_return renewed;
+      synced = co_await ask_datafiles(target(), dirty, true, limits);
+    }
+    if (!synced) co_return std::move(synced).error();
+    check_incarnations(*synced);
+    for (const std::uint32_t slot : dirty) slots_[slot].unsynced_since.reset();
+  }
+  const wire::MetaSyncRequest request;
+  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, limits);
+  if (!synced) co_return std::move(synced).error();
+  if (std::exchange(lost_write_, false)) co_return Errc::kLostWrite;
+  co_return Result<void>();
+}
+
+std::optional<wire::DataSummary> File::summary() const {
+  if (!written_) return std::nullopt;
+  std::vector<SlotState> states;
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_[slot].state) return std::nullopt;
+    states.push_back(SlotState{slot, *slots_[slot].state, {}});
+  }
+  return summarize(*distribution_, states);
+}
+
+job::Task<Result<Attributes>> File::close(CloseOptions options) {
+  wire::CloseRequest request;
+  request.handle = handle_;
+  request.rights = rights_;
+  request.data = summary();
+  request.atime = options.atime;
+  request.mtime = options.mtime;
+  request.mode = options.mode;
+  // As far as this client knows; fsync asks the servers, close alone does not (POSIX promises nothing more).
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_[slot].unsynced_since) continue;
+    const auto channel = cluster_.io_channel(layout_.slots[slot].targets.front());
+    if (channel && (*channel)->incarnation() != *slots_[slot].unsynced_since) lost_write_ = true;
+  }
+  auto reply = co_await cluster_.change<wire::CloseReply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  if (lost_write_) co_return Errc::kLostWrite;
+  co_return reply->attributes;
+}
+
+job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
+                                                  Limits limits) {
+  if (attributes.type != FileType::kRegular || attributes.size_known) co_return attributes;
+  auto distribution = make_distribution(layout);
+  if (!distribution) co_return std::move(distribution).error();
+  const Capability none;
+  const TransferTarget target{cluster, attributes.handle, layout, **distribution, none};
+  const auto slots = all_slots(layout);
+  auto states = co_await ask_datafiles(target, slots, false, limits);
+  if (!states) co_return std::move(states).error();
+  const wire::DataSummary data = summarize(**distribution, *states);
+  attributes.size = data.size;
+  attributes.allocated_bytes = data.allocated_bytes;
+  if (data.change_sum != attributes.change_sum) {  // written since mtime was determined or set
+    attributes.mtime = std::max(attributes.mtime, data.mtime);
+    attributes.ctime = std::max(attributes.ctime, data.mtime);
+    attributes.change_sum = data.change_sum;
+  }
+  co_return attributes;
+}
+
+wire::DataSummary summarize(const Distribution& distribution, std::span<const SlotState> states) {
+  wire::DataSummary summary;
+  std::vector<std::uint64_t> sizes(distribution.slot_count(), 0);
+  for (const SlotState& s : states) {
+    sizes[s.slot] = s.state.size;
+    summary.allocated_bytes += s.state.allocated_bytes;
+    summary.mtime = std::max(summary.mtime, s.state.mtime);
+    summary.change_sum += s.state.change_counter;
+  }
+  summary.size = distribution.logical_size(sizes);
+  return summary;
+}
+
+}  // namespace spate::client

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// File: an open file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/transfer.h"
+#include "job/event.h"
+#include "wire/meta_messages.h"
+
+namespace spate::client {
+
+/// How a close ends: times and mode to be set in the same request (cp -p).
+struct CloseOptions {
+  std::optional<WallTime> atime;
+  std::optional<WallTime> mtime;
+  std::optional<std::uint32_t> mode;
+};
+
+/// One open of one file. Reads and writes may run at the same time, any number of them; a completed write is seen by every
+/// later read of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
+class File {
+ public:
+  File(Cluster& cluster, wire::OpenReply reply, Rights rights);
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  Handle handle() const { return handle_; }
+  const Layout& layout() const { return layout_; }
+  /// As open returned them.
+  const Attributes& attributes() const { return attributes_; }
+  Rights rights() const { return rights_; }
+
+  /// At most memory.size() bytes from `offset`; fewer at the end of the file, 0 beyond it. Holes read as zeros.
+  job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop = {});
+  /// All of `memory` at `offset`. After a failure part of it may have been written.
+  job::Task<Result<void>> write(std::uint64_t offset, ByteView memory, job::StopToken stop = {});
+  /// The same for any shape of file and memory (list and datatype I/O): one request and one reply a server.
+  job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory,
+                                             job::StopToken stop = {});
+  job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
+                                     job::StopToken stop = {});
+  /// Zeros a range (the size stays) / reserves its space.
+  job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size);
+  job::Task<Result<void>> allocate(std::uint64_t offset, std::uint64_t size);
+  job::Task<Result<void>> truncate(std::uint64_t size);
+
+  /// Attributes with size and times as they are now, by the datafiles if they are being written.
+  job::Task<Result<Attributes>> stat();
+  /// Everything written before through this File, and the file's entry and inode, survive a crash of any machine.
+  /// kLostWrite (once) when a server restarted before an earlier write was synced: that write may be gone.
+  job::Task<Result<void>> sync();
+  /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
+  job::Task<Result<Attributes>> close(CloseOptions options = {});
+
+  /// Measurement: forces a server's data path.
+  void force_path(wire::DataPath path) { path_ = path; }
+
+ private:
+  enum class Kind { kRead, kWrite, kPunch, kAllocate };
+  struct Operation;
+
+  TransferTarget target();
+  job::Task<Result<std::uint64_t>> run(Operation operation);
+  job::Task<Result<TransferResult>> attempt(Operation& operation, const datatype::Description& part, Limits limits);
+  job::Task<Result<void>> renew(Limits limits);
+  void note_written(const std::vector<SlotState>& slots);
+  void check_incarnations(const std::vector<SlotState>& slots);
+  std::optional<wire::DataSummary> summary() const;
+
+  Cluster& cluster_;
+  Handle handle_;
+  Rights rights_;
+  Layout layout_;
+  Attributes attributes_;
+  Capability capability_;
+  std::unique_ptr<const Distribution> distribution_;
+  wire::DataPath path_ = wire::DataPath::kAutomatic;
+
+  /// What this File knows of a slot's datafile.
+  struct SlotKnowledge {
+    std::optional<wire::DatafileState> state;
+    std::optional<Incarnation> unsynced_since;  // the server process that took writes not yet synced
+  };
+  std::vector<SlotKnowledge> slots_;
+  bool written_ = false;
+  bool lost_write_ = false;
+};
+
+/// Fills what a file whose size is not known says through its datafiles.
+job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
+                                                  Limits limits);
+
+/// Size, allocation, mtime and change sum of all slots together; `states` holds each slot once.
+wire::DataSummary summarize(const Distribution& distribution, std::span<const SlotState> states);
+
+}  // namespace spate::client

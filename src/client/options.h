@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client needs to know to use a file system; made from spate.toml by client/connect.h or by hand in tests.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "model/attributes.h"
+#include "model/cluster_map.h"
+
+namespace spate::client {
+
+/// A value.
+struct Options {
+  ClusterMap map;
+  std::optional<Key> client_key;
+  /// Set for fsck and for tests of servers: the client may then ask what only servers may (admin_call).
+  std::optional<Key> server_key;
+  Credential credential;
+  std::string description = "client";  // for `spate status` and the servers' logs
+
+  /// Of one operation, resends included. kTimeout or kUnreachable after it.
+  Duration deadline = std::chrono::seconds(30);
+  /// One attempt is given up after this and made again over a new connection.
+  Duration attempt_timeout = std::chrono::seconds(10);
+  /// Largest message of bulk data, bytes; 4 KiB..8 MiB.
+  std::uint32_t unit_bytes = 1U << 20U;
+  /// Reads of at most this much per server come in the reply, bytes. Guess, until bench/ says otherwise.
+  std::uint32_t inline_read_bytes = 64U * 1024;
+  /// Writes of at most this much per server go in the request, bytes; below the network's max_unexpected.
+  std::uint32_t inline_write_bytes = 64U * 1024;
+  /// A larger read or write is cut into several, one after the other, bytes.
+  std::uint64_t max_transfer_bytes = 256ULL << 20U;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestSlots: names changing requests so that a resend is answered, not run again (docs/consistency.md, "Resends").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "job/semaphore.h"
+#include "wire/header.h"
+
+namespace spate::client {
+
+/// One per session. A slot serves one request at a time; its sequence grows with each. One executor.
+class RequestSlots {
+ public:
+  explicit RequestSlots(job::Executor& executor) : executor_(executor) {}
+
+  /// Called when a session was opened: `count` slots, sequences go on so that no id is ever used twice.
+  void reset(std::uint16_t count);
+  bool ready() const { return units_ != nullptr; }
+
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(RequestSlots& owner, std::uint16_t slot, job::Semaphore::Units units)
+        : owner_(&owner), slot_(slot), units_(std::move(units)) {}
+    Lease(Lease&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), slot_(other.slot_), units_(std::move(other.units_)) {}
+    Lease& operator=(Lease&&) = delete;
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+      if (owner_ != nullptr) owner_->free_.push_back(slot_);
+    }
+    wire::RequestId id() const { return {slot_, owner_->sequences_[slot_]}; }
+
+   private:
+    RequestSlots* owner_ = nullptr;
+    std::uint16_t slot_ = 0;
+    job::Semaphore::Units units_;
+  };
+
+  /// Waits for a free slot.
+  job::Task<Result<Lease>> acquire(job::StopToken stop);
+
+ private:
+  job::Executor& executor_;
+  std::unique_ptr<job::Semaphore> units_;
+  std::vector<std::uint16_t> free_;
+  std::vector<std::uint64_t> sequences_;
+};
+
+}  // namespace spate::client

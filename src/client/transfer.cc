@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/transfer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "client/bulk.h"
+#include "client/share.h"
+#include "datatype/measure.h"
+#include "datatype/slot_cursor.h"
+
+namespace spate::client {
+namespace {
+
+/// What inline data adds to a reply at most: header, datafile states, lengths.
+constexpr std::uint32_t kReplyOverhead = 4096;
+constexpr std::uint32_t kBytesPerSlotInReply = 48;
+
+/// One transfer under way: what its shares have in common. Lives on the frame of read() or write().
+struct Transfer {
+  TransferTarget& target;
+  const datatype::Description& what;
+  const datatype::MemoryMap& memory;
+  Limits limits;
+  std::vector<SlotState> states;
+  std::vector<std::uint64_t> sent;  // [slot_count] of each slot's stream what came; reads only
+};
+
+rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
+  rpc::CallOptions options;
+  options.deadline = transfer.limits.deadline;
+  options.stop = transfer.limits.stop;
+  options.capability = &transfer.target.capability;
+  options.reply_room = kReplyOverhead + static_cast<std::uint32_t>(share.slots.size()) * kBytesPerSlotInReply;
+  return options;
+}
+
+Result<void> note_states(Transfer& transfer, const Share& share, std::span<const wire::DatafileState> states,
+                         Incarnation incarnation) {
+  if (states.size() != share.slots.size()) return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation});
+  }
+  return {};
+}
+
+/// Copies the inline streams of a reply to where they belong.
+void scatter(const Transfer& transfer, std::uint32_t slot, ByteView stream) {
+  datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
+  std::vector<datatype::SlotPiece> pieces;
+  std::vector<MutableByteView> views;
+  while (!stream.empty() && !cursor.done()) {
+    datatype::BatchLimits limits;
+    limits.max_bytes = stream.size();
+    cursor.next_batch(limits, pieces);
+    views.clear();
+    for (const auto& piece : pieces) transfer.memory.append(piece.stream, piece.size, views);
+    for (const MutableByteView view : views) {
+      std::memcpy(view.data(), stream.data(), view.size());
+      stream = stream.subspan(view.size());
+    }
+  }
+}
+
+/// The stream of one slot, appended to `out`: inline data of a write.
+void gather(const Transfer& transfer, std::uint32_t slot, Bytes& out) {
+  datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
+  std::vector<datatype::SlotPiece> pieces;
+  std::vector<MutableByteView> views;
+  while (!cursor.done()) {
+    cursor.next_batch({}, pieces);
+    views.clear();
+    for (const auto& piece : pieces) transfer.memory.append(piece.stream, piece.size, views);
+    for (const MutableByteView view : views) out.insert(out.end(), view.begin(), view.end());
+  }
+}
+
+/// Zeros what a slot did not send of the first `valid` bytes of the whole stream.
+void fill_unsent(const Transfer& transfer, std::uint32_t slot, std::uint64_t sent, std::uint64_t valid) {
+  datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
+  std::vector<datatype::SlotPiece> pieces;
+  std::uint64_t seen = 0;
+  while (!cursor.done()) {
+    cursor.next_batch({}, pieces);
+    for (const auto& piece : pieces) {
+      const std::uint64_t skip = seen >= sent ? 0 : std::min(piece.size, sent - seen);
+      const std::uint64_t begin = piece.stream + skip;
+      const std::uint64_t end = std::min(piece.stream + piece.size, valid);
+      if (begin < end) datatype::fill_zeros(transfer.memory, begin, end - begin);
+      seen += piece.size;
+    }
+  }
+}
+
+Result<std::uint64_t> check_streams(const wire::ReadReply& reply, const Share& share) {
+  if (reply.stream_bytes.size() != share.slots.size()) return Errc::kProtocol;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < share.slots.size(); ++i) {
+    if (reply.stream_bytes[i] > share.stream_bytes[i]) return Errc::kProtocol;
+    total += reply.stream_bytes[i];
+  }
+  return total;
+}
+
+job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
+  const Options& settings = transfer.target.cluster.options();
+  const std::uint64_t total = share.total_bytes();
+  const bool in_reply = total <= settings.inline_read_bytes;
+  wire::ReadRequest request;
+  request.where = slot_set(transfer.target, share);
+  request.what = transfer.what;
+  request.inline_limit = in_reply ? settings.inline_read_bytes : 0;
+  request.unit_bytes = settings.unit_bytes;
+  request.path = transfer.target.path;
+  Bytes body;
+  wire::encode_body(request, body);
+  rpc::CallOptions options = call_options(transfer, share);
+  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kReceive);
+  if (in_reply) {
+    options.reply_room += static_cast<std::uint32_t>(total);
+  } else {
+    options.bulk = &bulk;
+  }
+  auto raw = co_await share.channel->call(wire::Op::kRead, body, options);
+  if (!raw) co_return std::move(raw).error();
+  auto reply = wire::decode_body<wire::ReadReply>(raw->body);
+  Result<std::uint64_t> sent = reply ? check_streams(*reply, share) : Result<std::uint64_t>(reply.error());
+  if (sent && in_reply && reply->data.size() != *sent) sent = Errc::kProtocol;
+  if (!sent) {
+    co_await bulk.abandon();
+    co_return std::move(sent).error().within(share.channel->name());
+  }
+  if (in_reply) {
+    ByteView data = reply->data;
+    for (std::size_t i = 0; i < share.slots.size(); ++i) {
+      const auto size = static_cast<std::size_t>(reply->stream_bytes[i]);
+      scatter(transfer, share.slots[i].slot, data.first(size));
+      data = data.subspan(size);
+    }
+  } else {
+    auto finished = co_await bulk.finish(reply->stream_bytes, transfer.limits.stop);
+    if (!finished) co_return std::move(finished).error().within(share.channel->name());
+  }
+  for (std::size_t i = 0; i < share.slots.size(); ++i) transfer.sent[share.slots[i].slot] = reply->stream_bytes[i];
+  co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
+}
+
+job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
+  const Options& settings = transfer.target.cluster.options();
+  wire::WriteRequest request;
+  request.where = slot_set(transfer.target, share);
+  request.what = transfer.what;
+  request.unit_bytes = settings.unit_bytes;
+  request.path = transfer.target.path;
+  request.fs_time = transfer.target.cluster.fs_time();
+  request.has_inline_data = share.total_bytes() <= settings.inline_write_bytes;
+  rpc::CallOptions options = call_options(transfer, share);
+  BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kSend);
+  if (request.has_inline_data) {
+    request.data.reserve(static_cast<std::size_t>(share.total_bytes()));
+    for (const auto& ref : share.slots) gather(transfer, ref.slot, request.data);
+  } else {
+    options.bulk = &bulk;
+  }
+  Bytes body;
+  wire::encode_body(request, body);
+  auto raw = co_await share.channel->call(wire::Op::kWrite, body, options);
+  if (!raw) co_return std::move(raw).error();
+  auto reply = wire::decode_body<wire::WriteReply>(raw->body);
+  if (!reply) {
+    co_await bulk.abandon();
+    co_return std::move(reply).error().within(share.channel->name());
+  }
+  if (options.bulk != nullptr) {
+    auto finished = co_await bulk.finish(share.stream_bytes, transfer.limits.stop);
+    if (!finished) co_return std::move(finished).error().within(share.channel->name());
+  }
+  co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
+}
+
+job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, bool allocate) {
+  wire::PunchRequest request;
+  request.where = slot_set(transfer.target, share);
+  request.what = transfer.what;
+  request.allocate = allocate;
+  request.fs_time = transfer.target.cluster.fs_time();
+  Bytes body;
+  wire::encode_body(request, body);
+  auto raw = co_await share.channel->call(wire::Op::kPunch, body, call_options(transfer, share));
+  if (!raw) co_return std::move(raw).error();
+  auto reply = wire::decode_body<wire::PunchReply>(raw->body);
+  if (!reply) co_return std::move(reply).error().within(share.channel->name());
+  co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
+}
+
+job::Task<Result<void>> ask_share(Transfer& transfer, const Share& share, bool sync) {
+  wire::DatafileStatRequest request;
+  request.handle = transfer.target.handle;
+  request.slots = share.slots;
+  Bytes body;
+  wire::encode_body(request, body);  // DatafileSyncRequest has the same fields
+  const wire::Op op = sync ? wire::Op::kDatafileSync : wire::Op::kDatafileStat;
+  auto raw = co_await share.channel->call(op, body, call_options(transfer, share));
+  if (!raw) co_return std::move(raw).error();
+  auto reply = wire::decode_body<wire::DatafileStatReply>(raw->body);
+  if (!reply) co_return std::move(reply).error().within(share.channel->name());
+  co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
+}
+
+Result<std::vector<Share>> shares_of(const Transfer& transfer) {
+  const auto slots = datatype::slots_touched(transfer.what, transfer.target.distribution);
+  SPATE_TRY(auto shares, make_shares(transfer.target, slots));
+  for (Share& share : shares) {
+    for (const auto& ref : share.slots) {
+      share.stream_bytes.push_back(datatype::bytes_for_slot(transfer.what, transfer.target.distribution, ref.slot));
+    }
+  }
+  return shares;
+}
+
+/// Where a short read ends: a hole or the end of the file? Only all datafiles together know.
+job::Task<Result<std::uint64_t>> settle_short_read(Transfer& transfer, const std::vector<Share>& shares) {
+  const std::size_t slot_count = transfer.target.distribution.slot_count();
+  std::vector<std::uint64_t> sizes(slot_count, 0);
+  std::vector<bool> known(slot_count, false);
+  for (const SlotState& s : transfer.states) {
+    sizes[s.slot] = s.state.size;
+    known[s.slot] = true;
+  }
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
+    if (!known[slot]) others.push_back(slot);
+  }
+  if (!others.empty()) {
+    auto asked = co_await ask_datafiles(transfer.target, others, false, transfer.limits);
+    if (!asked) co_return std::move(asked).error();
+    for (const SlotState& s : *asked) sizes[s.slot] = s.state.size;
+  }
+  const std::uint64_t valid = datatype::valid_bytes(transfer.what, transfer.target.distribution.logical_size(sizes));
+  for (const Share& share : shares) {
+    for (const auto& ref : share.slots) fill_unsent(transfer, ref.slot, transfer.sent[ref.slot], valid);
+  }
+  co_return valid;
+}
+
+}  // namespace
+
+job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::Description& what,
+                                       std::span<const MutableByteView> memory, Limits limits) {
+  const datatype::MemoryMap map(memory);
+  SPATE_CHECK(map.total_bytes() >= what.total_bytes());
+  Transfer transfer{target, what, map, limits, {}, std::vector<std::uint64_t>(target.layout.slots.size(), 0)};
+  auto shares = shares_of(transfer);
+  if (!shares) co_return std::move(shares).error();
+  std::vector<job::Task<Result<void>>> tasks;
+  for (const Share& share : *shares) tasks.push_back(read_share(transfer, share));
+  if (tasks.empty()) co_return TransferResult();
+  auto done = co_await run_shares(target.cluster.executor(), std::move(tasks));
+  if (!done) co_return std::move(done).error();
+  TransferResult result;
+  result.bytes = what.total_bytes();
+  const std::uint64_t sent = std::accumulate(transfer.sent.begin(), transfer.sent.end(), std::uint64_t{0});
+  if (sent < result.bytes) {
+    auto valid = co_await settle_short_read(transfer, *shares);
+    if (!valid) co_return std::move(valid).error();
+    result.bytes = *valid;
+  }
+  result.slots = std::move(transfer.states);
+  co_return result;
+}
+
+job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::Description& what,
+                                        std::span<const ByteView> memory, Limits limits) {
+  auto disjoint = datatype::check_disjoint(what);
+  if (!disjoint) co_return std::move(disjoint).error();
+  std::vector<MutableByteView> views;
+  views.reserve(memory.size());
+  // Only read from: the map and the network's segments have one type for both directions.
+  for (const ByteView view : memory) views.emplace_back(const_cast<std::byte*>(view.data()), view.size());
+  const datatype::MemoryMap map(views);
+  SPATE_CHECK(map.total_bytes() >= what.total_bytes());
+  Transfer transfer{target, what, map, limits, {}, {}};
+  auto shares = shares_of(transfer);
+  if (!shares) co_return std::move(shares).error();
+  std::vector<job::Task<Result<void>>> tasks;
+  for (const Share& share : *shares) tasks.push_back(write_share(transfer, share));
+  if (tasks.empty()) co_return TransferResult();
+  auto done = co_await run_shares(target.cluster.executor(), std::move(tasks));
+  if (!done) co_return std::move(done).error();
+  TransferResult result;
+  result.bytes = what.total_bytes();
+  result.slots = std::move(transfer.states);
+  co_return result;
+}
+
+job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, bool allocate,
+                                        Limits limits) {
+  const datatype::MemoryMap no_memory{std::span<const MutableByteView>()};
+  Transfer transfer{target, what, no_memory, limits, {}, {}};
+  auto shares = shares_of(transfer);
+  if (!shares) co_return std::move(shares).error();
+  std::vector<job::Task<Result<void>>> tasks;
+  for (const Share& share : *shares) tasks.push_back(punch_share(transfer, share, allocate));
+  if (tasks.empty()) co_return TransferResult();
+  auto done = co_await run_shares(target.cluster.executor(), std::move(tasks));
+  if (!done) co_return std::move(done).error();
+  TransferResult result;
+  result.bytes = what.total_bytes();
+  result.slots = std::move(transfer.states);
+  co_return result;
+}
+
+job::Task<Result<std::vector<SlotState>>> ask_datafiles(TransferTarget target, std::span<const std::uint32_t> slots,
+                                                        bool sync, Limits limits) {
+  const datatype::Description nothing;
+  const datatype::MemoryMap no_memory{std::span<const MutableByteView>()};
+  Transfer transfer{target, nothing, no_memory, limits, {}, {}};
+  auto shares = make_shares(target, slots);
+  if (!shares) co_return std::move(shares).error();
+  std::vector<job::Task<Result<void>>> tasks;
+  for (const Share& share : *shares) tasks.push_back(ask_share(transfer, share, sync));
+  if (tasks.empty()) co_return std::vector<SlotState>();
+  auto done = co_await run_shares(target.cluster.executor(), std::move(tasks));
+  if (!done) co_return std::move(done).error();
+  co_return std::move(transfer.states);
+}
+
+}  // namespace spate::client
