@@ -10,8 +10,9 @@ add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werr
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wthread-safety)
 else()
-  # g++ 12 warns of its own coroutine frames and of std::variant members that are set on every path.
-  add_compile_options(-Wno-maybe-uninitialized -Wno-shadow)
+  # g++ 12 warns of its own coroutine frames, of std::variant members that are set on every path, and of the else inside
+  # GoogleTest's macros after an if.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-shadow -Wno-dangling-else)
 endif()
 if(SPATE_SANITIZE)
   add_compile_options(-fsanitize=${SPATE_SANITIZE} -fno-sanitize-recover=all)
