@@ -2,6 +2,7 @@
 // The first bytes of each connection: Hello from the connector, Welcome from the acceptor. docs/wire-tcp.md, "Handshake".
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "bmi/network.h"
+#include "bmi/tcp/frame.h"
 
 namespace spate::bmi::tcp {
 
@@ -28,6 +30,19 @@ struct Limits {
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };
+
+/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
+inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
+  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
+  return std::max(limits.window / 2, cost_of(limits.max_unexpected));
+}
+
+/// How much of consumed credit the receiver may keep back, waiting for a frame that takes it along: never so much that
+/// the largest unexpected message would not fit into the rest of the reserve.
+inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
+  if (c == MessageClass::kBulk) return limits.window / 2;
+  return reserve_of(limits, c) - cost_of(limits.max_unexpected);
+}
 
 struct Hello {
   std::uint16_t version_min = kVersionMin;

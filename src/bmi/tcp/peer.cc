@@ -112,7 +112,9 @@ bool Peer::send_expected(TcpOp& op) {
 bool Peer::charge(TcpOp& op) {
   ClassState& c = state_of(op.message_class);
   const std::uint64_t cost = cost_of(op.size);
-  if (c.send_credit < cost) return false;
+  // Expected messages that nobody takes leave part of the credit to unexpected ones.
+  const std::uint64_t reserve = op.unexpected ? 0 : reserve_of(remote_, op.message_class);
+  if (c.send_credit < cost || c.send_credit - cost < reserve) return false;
   c.send_credit -= cost;
   op.charged = cost;
   return true;

@@ -66,10 +66,7 @@ std::uint32_t Peer::take_return(ClassState& c) {
 void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
   c.to_return += cost;
-  const Limits& limits = host_.local_limits();
-  // Early enough that the largest message always finds room before this side stops giving back.
-  const std::uint64_t spare = limits.window - std::min(limits.window, cost_of(limits.max_unexpected));
-  if (c.to_return <= std::min(limits.window / 2, spare) || channels[0].connection == nullptr) return;
+  if (c.to_return <= kept_back(host_.local_limits(), message_class) || channels[0].connection == nullptr) return;
   FrameHeader header;
   header.type = FrameType::kCredit;
   header.message_class = message_class;
