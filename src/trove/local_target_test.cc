@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalTarget: what survives a killed process, several users at once, foreign names, the bounded cache.
+#include "trove/local_target.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "trove/datafile_name.h"
+#include "trove/local_bytestreams.h"
+
+namespace spate::trove {
+namespace {
+
+constexpr TargetIdentity kIdentity{FsId(1), TargetId(1)};
+
+class LocalTargetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(root_.data()), nullptr);
+    ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string path() const { return root_ + "/target"; }
+
+  std::shared_ptr<LocalTarget> open(std::size_t max_open = 100) {
+    LocalTargetOptions options;
+    options.max_open_datafiles = max_open;
+    return LocalTarget::open(path(), kIdentity, options).value();
+  }
+
+  static DatafileId id(std::uint64_t handle) { return {Handle(handle), 0}; }
+
+  static BytestreamCompletion write(LocalTarget& target, const DatafileId& id, WallTime now, std::size_t size = 100) {
+    Bytes data(size, std::byte{1});
+    const std::array<Extent, 1> extents{{{0, size}}};
+    const std::array<MutableByteView, 1> memory{data};
+    BytestreamRequest request;
+    request.op = BytestreamOp::kWrite;
+    request.id = id;
+    request.extents = extents;
+    request.memory = memory;
+    request.now = now;
+    BytestreamCompletion done;
+    execute(target.store(), request, done);
+    EXPECT_EQ(done.status, Errc::kOk);
+    return done;
+  }
+  static BytestreamStat stat(LocalTarget& target, const DatafileId& id) {
+    BytestreamRequest request;
+    request.id = id;
+    BytestreamCompletion done;
+    execute(target.store(), request, done);
+    EXPECT_EQ(done.status, Errc::kOk);
+    return done.stat;
+  }
+
+  /// Runs `work` on the target in a child that is killed with the target still open, and returns what it reported.
+  template <typename Work>
+  std::array<std::uint64_t, 2> in_killed_process(Work work, std::size_t max_open = 100) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::shared_ptr<LocalTarget> target = open(max_open);
+      const std::array<std::uint64_t, 2> report = work(*target);
+      if (::write(ends[1], report.data(), sizeof report) < 0) ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    ::close(ends[1]);
+    std::array<std::uint64_t, 2> report{};
+    EXPECT_EQ(::read(ends[0], report.data(), sizeof report), static_cast<ssize_t>(sizeof report));
+    ::close(ends[0]);
+    EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+    return report;
+  }
+
+  // Far from the local clock, both ways: what is restored must be the file system's time, not the kernel's.
+  static constexpr WallTime kPast{1'000'000'000'123'456'789};
+  static constexpr WallTime kFuture{4'000'000'000'123'456'789};
+
+  std::string root_ = "/dev/shm/spate-local-XXXXXX";
+};
+
+TEST_F(LocalTargetTest, KilledProcessKeepsCountersAndTimesExactly) {
+  for (const WallTime now : {kPast, kFuture}) {
+    const DatafileId one = id(static_cast<std::uint64_t>(now.ns));
+    const auto report = in_killed_process([&](LocalTarget& target) {
+      write(target, one, now);
+      const BytestreamStat last = write(target, one, now).stat;
+      return std::array<std::uint64_t, 2>{last.change_counter, static_cast<std::uint64_t>(last.mtime.ns)};
+    });
+    for (int restarts = 0; restarts < 3; ++restarts) {
+      const BytestreamStat found = stat(*open(), one);
+      EXPECT_EQ(found.change_counter, report[0]);
+      EXPECT_EQ(found.mtime.ns, static_cast<std::int64_t>(report[1]));
+      EXPECT_EQ(found.mtime, now);
+    }
+  }
+}
+
+TEST_F(LocalTargetTest, ChangeUnderWayAtTheKillLooksChanged) {
+  const auto report = in_killed_process([&](LocalTarget& target) {
+    write(target, id(1), kFuture);
+    const DatafileStore::Datafile datafile = target.store().find(id(1));
+    datafile->begin_change(kFuture);
+    return std::array<std::uint64_t, 2>{datafile->change_counter(), 0};
+  });
+  EXPECT_GT(stat(*open(), id(1)).change_counter, report[0]);
+}
+
+TEST_F(LocalTargetTest, MoreDirtyDatafilesThanRecords) {
+  const auto report = in_killed_process([&](LocalTarget& target) {
+    std::vector<DatafileStore::Datafile> in_use;
+    std::array<std::uint64_t, 2> last{};
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      last[0] = write(target, id(i), kFuture).stat.change_counter;
+      in_use.push_back(target.store().find(id(i)));
+    }
+    return last;
+  }, 1);  // two records
+  const std::shared_ptr<LocalTarget> target = open();
+  EXPECT_EQ(stat(*target, id(5)).change_counter, report[0]);
+}
+
+TEST_F(LocalTargetTest, UnknownHistoryGetsAGreaterCounter) {
+  // Written by someone else, or by a machine that crashed: there is no record.
+  const BytestreamStat before = write(*open(), id(1), kPast).stat;
+  std::filesystem::remove(path() + "/changes");
+  const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY));
+  ASSERT_EQ(::pwrite(fd.get(), "x", 1, 0), 1);
+  EXPECT_GT(stat(*open(), id(1)).change_counter, before.change_counter);
+}
+
+TEST_F(LocalTargetTest, RecordsOfAnotherBootAreALowerBound) {
+  const auto report = in_killed_process([&](LocalTarget& target) {
+    return std::array<std::uint64_t, 2>{write(target, id(1), kFuture).stat.change_counter, 0};
+  });
+  const UniqueFd fd(::open((path() + "/changes").c_str(), O_WRONLY));
+  ASSERT_EQ(::pwrite(fd.get(), "00000000", 8, 12), 8);  // within the boot id
+  EXPECT_GT(stat(*open(), id(1)).change_counter, report[0]);
+}
+
+TEST_F(LocalTargetTest, DamagedRecordsDoNotStopTheStart) {
+  const BytestreamStat before = write(*open(), id(1), kPast).stat;
+  for (const std::string& content : {std::string("short"), std::string(9000, 'x'), std::string()}) {
+    std::ofstream(path() + "/changes", std::ios::trunc | std::ios::binary) << content;
+    EXPECT_EQ(stat(*open(), id(1)).change_counter, before.change_counter);
+  }
+}
+
+TEST_F(LocalTargetTest, KeepsToItsLimitOfOpenDatafiles) {
+  const std::shared_ptr<LocalTarget> target = open(5);
+  std::vector<std::uint64_t> counters;
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    counters.push_back(write(*target, id(i), kPast).stat.change_counter);
+    EXPECT_LE(target->store().open_count(), 5U);
+  }
+  for (std::uint64_t i = 1; i <= 50; ++i) EXPECT_EQ(stat(*target, id(i)).change_counter, counters[i - 1]);
+}
+
+TEST_F(LocalTargetTest, ForeignNamesAreLeftOutAndCounted) {
+  const std::shared_ptr<LocalTarget> target = open();
+  write(*target, id(1), kPast);
+  std::ofstream(path() + "/d/00/README") << "hello";
+  std::ofstream(path() + "/d/00/0000000000000001.0") << "in the wrong folder";
+  EXPECT_EQ(target->store().list({}, 10).value(), std::vector<DatafileId>{id(1)});
+  EXPECT_EQ(target->store().foreign_names(), 2U);
+}
+
+TEST_F(LocalTargetTest, WrongModeIsPutRight) {
+  write(*open(), id(1), kPast);
+  const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
+  ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
+  stat(*open(), id(1));
+  struct stat st {};
+  ASSERT_EQ(::stat(file.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777U, 0600U);
+}
+
+TEST_F(LocalTargetTest, WhatIsNoDatafileIsNotFollowed) {
+  const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
+  ASSERT_EQ(::symlink("/etc/hostname", file.c_str()), 0);
+  const std::shared_ptr<LocalTarget> target = open();
+  EXPECT_EQ(target->store().open(id(1), true).code(), Errc::kSymlinkLoop);
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(target->store().open(id(1), true).code(), Errc::kCorrupt);
+}
+
+TEST_F(LocalTargetTest, SeveralThreadsShareOne) {
+  const std::shared_ptr<LocalTarget> target = open(3);
+  constexpr std::uint64_t kThreads = 4;
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < 300; ++i) {
+        write(*target, id(1 + i % 10), WallTime{static_cast<std::int64_t>(1 + i)}, 1 + t);
+        if (i % 17 == t) EXPECT_EQ(target->store().remove(id(1 + i % 10)), Errc::kOk);
+        if (i % 5 == 0) stat(*target, id(1 + (i + t) % 10));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(target->store().open_count(), 3 + kThreads);
+  EXPECT_LE(target->store().list({}, 100).value().size(), 10U);
+}
+
+}  // namespace
+}  // namespace spate::trove

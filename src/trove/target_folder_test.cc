@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/target_folder.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "trove/datafile_name.h"
+
+namespace spate::trove {
+namespace {
+
+constexpr TargetIdentity kIdentity{FsId(0x1122334455667788), TargetId(3)};
+
+class TargetFolderTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(::mkdtemp(root_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string path() const { return root_ + "/target"; }
+  std::string identity_file() const { return path() + "/" + kTargetFileName; }
+
+  /// Changes one byte of the identity file.
+  void poke(std::size_t at, char value) {
+    const UniqueFd fd(::open(identity_file().c_str(), O_WRONLY));
+    ASSERT_EQ(::pwrite(fd.get(), &value, 1, static_cast<off_t>(at)), 1);
+  }
+
+  std::string root_ = "/dev/shm/spate-target-XXXXXX";
+};
+
+TEST_F(TargetFolderTest, FormatThenOpen) {
+  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  const Result<TargetFolder> opened = open_target(path(), kIdentity);
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(opened->identity, kIdentity);
+  EXPECT_EQ(read_target_identity(path()).value(), kIdentity);
+  struct stat st {};
+  ASSERT_EQ(::stat(identity_file().c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777U, 0600U);
+  EXPECT_EQ(st.st_size, 32);
+  EXPECT_TRUE(std::filesystem::is_directory(path() + "/d/00"));
+  EXPECT_TRUE(std::filesystem::is_directory(path() + "/d/ff"));
+}
+
+TEST_F(TargetFolderTest, RefusedByName) {
+  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kNotFound);
+  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  EXPECT_EQ(create_target(path(), kIdentity).code(), Errc::kExists);
+  EXPECT_EQ(create_target(root_ + "/other", {FsId(0), TargetId(1)}).code(), Errc::kInvalidArgument);
+  const Result<TargetFolder> other_fs = open_target(path(), {FsId(9), kIdentity.target});
+  EXPECT_EQ(other_fs.code(), Errc::kWrongFileSystem);
+  EXPECT_NE(other_fs.error().context().find("1122334455667788"), std::string::npos);
+  EXPECT_EQ(open_target(path(), {kIdentity.fs, TargetId(4)}).code(), Errc::kWrongFileSystem);
+}
+
+TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
+  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  poke(8, 2);
+  const Result<TargetFolder> opened = open_target(path(), kIdentity);
+  EXPECT_EQ(opened.code(), Errc::kFormatTooNew);
+  EXPECT_NE(opened.error().context().find("format 2"), std::string::npos);
+}
+
+TEST_F(TargetFolderTest, DamageIsFound) {
+  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  for (std::size_t at = 12; at < 32; ++at) {
+    poke(at, '\x5a');
+    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt) << at;
+    std::filesystem::remove(identity_file());
+    ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  }
+  poke(0, 'x');
+  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt);
+  for (const off_t size : {0, 5, 31, 33}) {
+    ASSERT_EQ(::truncate(identity_file().c_str(), size), 0);
+    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt) << size;
+  }
+}
+
+TEST_F(TargetFolderTest, HalfFormattedCanBeFormattedAgain) {
+  std::filesystem::create_directories(path() + "/d/07");
+  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kNotFound);
+  EXPECT_TRUE(create_target(path(), kIdentity).has_value());
+  EXPECT_TRUE(open_target(path(), kIdentity).has_value());
+}
+
+TEST_F(TargetFolderTest, OpenToOneAtATime) {
+  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  {
+    const Result<TargetFolder> first = open_target(path(), kIdentity);
+    ASSERT_TRUE(first.has_value());
+    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kBusy);
+  }
+  EXPECT_TRUE(open_target(path(), kIdentity).has_value());
+}
+
+TEST(DatafileName, IsStable) {
+  // Stored: these must never change.
+  EXPECT_STREQ(DatafilePath({Handle(7), 0}).c_str(), "3d/0000000000000007.0");
+  EXPECT_STREQ(DatafilePath({Handle(0xfedcba9876543210), 4294967295U}).c_str(), "77/fedcba9876543210.4294967295");
+}
+
+TEST(DatafileName, ParsesWhatItWrites) {
+  for (std::uint64_t i = 1; i < 1000; ++i) {
+    const DatafileId id{Handle(i * 0x9E3779B97F4A7C15ULL), static_cast<std::uint32_t>(i * i * i)};
+    const std::string path = DatafilePath(id).c_str();
+    EXPECT_EQ(parse_datafile_name(path.substr(3)), id);
+    EXPECT_EQ(path.substr(0, 2), hash_folder_name(hash_folder(id)));
+  }
+}
+
+TEST(DatafileName, RefusesEverythingElse) {
+  for (const char* name : {"", ".", "0000000000000007", "0000000000000007.", "0000000000000007.00", "0000000000000007.-1",
+                           "0000000000000007.+1", "0000000000000007.4294967296", "0000000000000007.0x", "000000000000000A.0",
+                           "0000000000000000.0", "000000000000007.0", "00000000000000007.0", "0000000000000007.0 "}) {
+    EXPECT_FALSE(parse_datafile_name(name).has_value()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace spate::trove

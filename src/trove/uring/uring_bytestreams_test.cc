@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// That the ring is really used, and what happens where it cannot be. What it does is in tests/trove.
+#include "trove/uring/uring_bytestreams.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+namespace spate::trove {
+namespace {
+
+constexpr TargetIdentity kIdentity{FsId(1), TargetId(1)};
+
+class UringTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(root_.data()), nullptr);
+    ASSERT_TRUE(create_target(root_ + "/t", kIdentity).has_value());
+    target_ = LocalTarget::open(root_ + "/t", kIdentity).value();
+    UringOptions options;
+    options.local.inline_limit_bytes = 0;
+    Result<std::unique_ptr<UringBytestreams>> made = UringBytestreams::make(target_, options);
+    if (!made) GTEST_SKIP() << made.error().message();
+    streams_ = *std::move(made);
+  }
+  void TearDown() override {
+    streams_.reset();
+    target_.reset();
+    std::filesystem::remove_all(root_);
+  }
+
+  BytestreamCompletion run(BytestreamOp op, Bytes& data) {
+    const std::vector<Extent> extents{{0, data.size()}};
+    const std::vector<MutableByteView> memory{data};
+    BytestreamRequest request;
+    request.op = op;
+    request.id = {Handle(1), 0};
+    request.extents = extents;
+    request.memory = memory;
+    std::array<BytestreamCompletion, 1> done;
+    if (!streams_->post(request, nullptr, done[0])) {
+      while (streams_->test(done) == 0) std::this_thread::yield();
+    }
+    return std::move(done[0]);
+  }
+
+  std::string root_ = "/dev/shm/spate-uring-XXXXXX";
+  std::shared_ptr<LocalTarget> target_;
+  std::unique_ptr<UringBytestreams> streams_;
+};
+
+TEST_F(UringTest, OpenDatafilesGoThroughTheRing) {
+  EXPECT_EQ(streams_->describe().rfind("uring(", 0), 0U);
+  Bytes data(1000, std::byte{3});
+  EXPECT_EQ(run(BytestreamOp::kWrite, data).bytes, 1000U);  // opens it: by a thread
+  const std::uint64_t before = streams_->ring_operations();
+  EXPECT_EQ(run(BytestreamOp::kWrite, data).bytes, 1000U);
+  Bytes back(1000);
+  EXPECT_EQ(run(BytestreamOp::kRead, back).bytes, 1000U);
+  EXPECT_EQ(back, data);
+  EXPECT_EQ(streams_->ring_operations(), before + 2);
+}
+
+TEST_F(UringTest, AnotherThreadCanTakeOverWhenIdle) {
+  Bytes data(1000, std::byte{3});
+  run(BytestreamOp::kWrite, data);
+  run(BytestreamOp::kWrite, data);
+  std::thread([&] {
+    Bytes back(1000);
+    EXPECT_EQ(run(BytestreamOp::kRead, back).bytes, 1000U);
+    EXPECT_EQ(back, data);
+  }).join();
+  Bytes back(1000);
+  EXPECT_EQ(run(BytestreamOp::kRead, back).bytes, 1000U);
+  EXPECT_EQ(streams_->ring_operations(), 3U);
+}
+
+TEST_F(UringTest, DestroyedWithWorkInFlight) {
+  Bytes data(1U << 20U, std::byte{3});
+  run(BytestreamOp::kWrite, data);
+  const std::vector<Extent> extents{{0, data.size()}};
+  const std::vector<MutableByteView> memory{data};
+  BytestreamRequest request;
+  request.op = BytestreamOp::kWrite;
+  request.id = {Handle(1), 0};
+  request.extents = extents;
+  request.memory = memory;
+  BytestreamCompletion done;
+  for (int i = 0; i < 20; ++i) ASSERT_FALSE(streams_->post(request, nullptr, done));
+  streams_.reset();
+  std::fill(data.begin(), data.end(), std::byte{0});  // must not reach the file any more
+  streams_ = UringBytestreams::make(target_, {}).value();
+  Bytes back(data.size());
+  run(BytestreamOp::kRead, back);
+  EXPECT_EQ(back, Bytes(data.size(), std::byte{3}));
+}
+
+TEST(Ring, RefusalIsAnError) {
+  // An eventfd that is none: every setup fails at its registration, and says so.
+  const Result<std::unique_ptr<Ring>> ring = Ring::make(8, -1);
+  EXPECT_EQ(ring.code(), Errc::kNotSupported);
+}
+
+}  // namespace
+}  // namespace spate::trove
