@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/client_process.h"
+
+#include <grp.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "assembly/registry.h"
+#include "config/key_file.h"
+
+namespace spate::assembly {
+namespace {
+
+constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
+
+std::string describe_process(const std::string& program) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + program;
+}
+
+}  // namespace
+
+Credential own_credential() {
+  Credential credential;
+  credential.uid = ::geteuid();
+  credential.gid = ::getegid();
+  std::array<gid_t, 65536> all;
+  const int n = ::getgroups(static_cast<int>(all.size()), all.data());
+  for (int i = 0; i < n && credential.groups.size() < kMaxGroups; ++i) credential.groups.push_back(all[static_cast<std::size_t>(i)]);
+  return credential;
+}
+
+ClientProcess::ClientProcess(config::FileSystemConfig config) : config_(std::move(config)), executor_(clock_) {}
+
+Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings& settings) {
+  SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
+  std::unique_ptr<ClientProcess> process(new ClientProcess(std::move(loaded.config)));
+  client::Options options;
+  options.map = config::cluster_map(process->config_);
+  options.credential = settings.credential;
+  options.description = describe_process(settings.program);
+  options.deadline = process->config_.client.deadline;
+  if (process->config_.fs.auth == config::Auth::kKey) {
+    SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
+    if (settings.server_key) {
+      SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
+    }
+  }
+  SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
+  process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
+  process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
+  process->driver_ = std::make_unique<client::Driver>(process->executor_, settings.keeper ? kKeeperPeriod : Duration(0));
+  return process;
+}
+
+ClientProcess::~ClientProcess() {
+  if (driver_ != nullptr) driver_->run([this]() { return client_->stop(); });
+}
+
+}  // namespace spate::assembly

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClientProcess: everything a program needs to use a file system, built from its spate.toml.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "client/blocking.h"
+#include "client/client.h"
+#include "config/load.h"
+#include "job/network.h"
+
+namespace spate::assembly {
+
+struct ClientSettings {
+  std::string config_file;
+  std::vector<config::Override> overrides;
+  std::string program;      // for `spate status`
+  Credential credential;    // of this process: own_credential()
+  bool server_key = false;  // fsck: also reads the server key
+  /// A thread that keeps the session alive while no call is under way; false for short-lived commands.
+  bool keeper = true;
+};
+
+/// uid, gid and supplementary groups of this process.
+Credential own_credential();
+
+/// Life cycle: connect() -> run() by any threads -> destroyed (which ends the session, within a second). Thread-safe.
+class ClientProcess {
+ public:
+  /// Reads the configuration and the key; no traffic yet.
+  static Result<std::unique_ptr<ClientProcess>> open(const ClientSettings& settings);
+  ~ClientProcess();
+  ClientProcess(const ClientProcess&) = delete;
+  ClientProcess& operator=(const ClientProcess&) = delete;
+
+  client::Client& client() { return *client_; }
+  const config::FileSystemConfig& config() const { return config_; }
+  job::Executor& executor() { return executor_; }
+  Clock& clock() { return clock_; }
+  Random& random() { return random_; }
+
+  /// Runs `make(client)`, which returns a Task, to its end and returns its value. The calling thread does the work.
+  template <typename Make>
+  auto run(Make&& make) {
+    return driver_->run([&]() { return make(*client_); });
+  }
+
+ private:
+  explicit ClientProcess(config::FileSystemConfig config);
+
+  config::FileSystemConfig config_;
+  SystemClock clock_;
+  SystemRandom random_;
+  job::Executor executor_;
+  std::unique_ptr<bmi::Network> network_;
+  std::unique_ptr<job::NetworkContext> context_;
+  std::unique_ptr<client::Client> client_;
+  std::unique_ptr<client::Driver> driver_;
+};
+
+}  // namespace spate::assembly

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/registry.h"
+
+#include "bmi/registry.h"
+#include "bmi/tcp/tcp_module.h"
+
+namespace spate::assembly {
+namespace {
+
+bmi::Registry linked_modules() {
+  bmi::Registry registry;
+  registry.add("tcp", [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
+  return registry;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits) {
+  const bmi::ModuleEnvironment environment{clock};
+  SPATE_TRY(auto modules, linked_modules().make_all({}, environment));
+  bmi::NetworkOptions options;
+  options.eager_limit_bytes = limits.eager_limit;
+  options.max_unexpected_bytes = limits.max_unexpected;
+  options.buffered_per_peer_bytes = limits.buffered_per_peer;
+  options.connect_timeout_ms = static_cast<std::uint32_t>(limits.connect_timeout.count() / 1'000'000);
+  return bmi::make_network(std::move(modules), options);
+}
+
+}  // namespace spate::assembly

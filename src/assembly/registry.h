@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which network modules this build is linked with. The only place that includes them. (Storage: assembly/storage.)
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bmi/network.h"
+#include "config/filesystem_config.h"
+
+namespace spate::assembly {
+
+/// All network modules of this build, with the limits of [network]. `clock` outlives it.
+Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits);
+
+}  // namespace spate::assembly

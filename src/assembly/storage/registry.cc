@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/storage/registry.h"
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "trove/kvmem/memory_keyval.h"
+#include "trove/mem/mem_bytestreams.h"
+#include "trove/pool/pool_bytestreams.h"
+#include "trove/rocksdb/rocksdb_keyval.h"
+#include "trove/target_folder.h"
+#include "trove/uring/uring_bytestreams.h"
+
+namespace spate::assembly {
+namespace {
+
+Result<std::shared_ptr<trove::LocalTarget>> open_local(const TargetSettings& settings) {
+  const trove::TargetIdentity identity{settings.fs, settings.target};
+  auto target = trove::LocalTarget::open(settings.folder, identity);
+  if (target || target.code() != Errc::kNotFound) return target;
+  SPATE_TRY(std::ignore, trove::create_target(settings.folder, identity));
+  SPATE_LOG("server", info, "target formatted folder={} target={}", log::Quoted{settings.folder}, settings.target);
+  return trove::LocalTarget::open(settings.folder, identity);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& settings) {
+  if (settings.kind == config::TroveKind::kMemory) {
+    return std::unique_ptr<trove::Bytestreams>(
+        std::make_unique<trove::MemBytestreams>(std::make_shared<trove::MemStore>(settings.memory_bytes)));
+  }
+  SPATE_TRY(auto local, open_local(settings));
+  if (settings.kind != config::TroveKind::kPool) {
+    auto uring = trove::UringBytestreams::make(local);
+    if (uring) return std::unique_ptr<trove::Bytestreams>(*std::move(uring));
+    if (settings.kind == config::TroveKind::kUring) {
+      return std::move(uring).error().within("trove = \"uring\" cannot be had here; use \"auto\" or \"pool\"");
+    }
+    SPATE_LOG("server", info, "io_uring is refused here, using threads reason={}", uring.error());
+  }
+  return std::unique_ptr<trove::Bytestreams>(std::make_unique<trove::PoolBytestreams>(local));
+}
+
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder) {
+  if (kind == config::TroveKind::kMemory) return trove::make_memory_keyval();
+  trove::RocksdbOptions options;
+  options.folder = folder;
+  return trove::open_rocksdb(options);
+}
+
+}  // namespace spate::assembly

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which storage modules this build is linked with, and how targets and stores are opened. The only place that includes them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/filesystem_config.h"
+#include "trove/bytestream.h"
+#include "trove/keyval.h"
+
+namespace spate::assembly {
+
+/// What kAuto may fall back to, and what was chosen, is in Bytestreams::describe().
+struct TargetSettings {
+  config::TroveKind kind = config::TroveKind::kAuto;
+  std::string folder;  // made and formatted when there is none (kMemory: not used)
+  FsId fs;
+  TargetId target;
+  std::uint64_t memory_bytes = 0;  // kMemory: capacity
+};
+/// Opens a target. kUring where the kernel refuses io_uring fails; kAuto then takes the thread pool and logs it.
+Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& settings);
+
+/// The key/value store in `folder` (made when there is none), or in memory for kMemory.
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder);
+
+}  // namespace spate::assembly
