@@ -226,6 +226,4 @@ void Engine::deliver_outbox() {
   }
 }
 
-bool Engine::prepare_to_wait() { return !outbox_waiting_.load(); }
-
 }  // namespace spate::bmi::tcp

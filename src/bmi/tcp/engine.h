@@ -50,7 +50,9 @@ class Engine final : public TcpModule, private PeerHost {
   void consumed(PeerId peer, std::uint64_t charge) override;
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
-  bool prepare_to_wait() override;
+  /// Nothing is ever left over for a later progress(): sockets that were not read to their end are watched again, and
+  /// what is to be delivered is delivered by the thread that found it.
+  bool prepare_to_wait() override { return true; }
   TcpCounters counters() const override;
 
  private:
@@ -153,7 +155,6 @@ class Engine final : public TcpModule, private PeerHost {
   UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
   Pollable timer_pollable_{Pollable::Kind::kTimer};
 
-  std::atomic<bool> polling_{false};         // a thread is in poll()
   std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
   std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
   Outbox delivering_box_;                    // of the thread that set delivering_

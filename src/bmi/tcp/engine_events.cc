@@ -23,14 +23,14 @@ bool is_bulk(const Pollable& pollable) {
 }  // namespace
 
 bool Engine::progress() {
-  if (polling_.exchange(true)) return false;  // another thread does it
+  // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
+  // stays readable until that thread has fetched the events.
   bool did = false;
   {
     const std::lock_guard lock(mutex_);
     did = poll();
     settle();
   }
-  polling_.store(false);
   did |= outbox_waiting_.load();
   deliver_outbox();
   return did;

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// bmi over TCP against plain epoll sockets on loopback, both in the same run and by turns: round trips of 64 bytes and
+// streams of large messages. Prints a table, and one JSON line a figure with --json. See docs/wire-tcp.md.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "bmi/module.h"
+#include "bmi/network.h"
+#include "bmi/tcp/tcp_module.h"
+
+namespace spate::bmi {
+namespace {
+
+constexpr std::size_t kSmall = 64;
+constexpr int kRounds = 20'000;
+constexpr std::uint64_t kStreamBytes = std::uint64_t{1} << 30U;
+constexpr int kRepetitions = 5;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// --- plain sockets ---
+
+struct SocketPair {
+  UniqueFd a;
+  UniqueFd b;
+};
+
+SocketPair connected_pair() {
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  SPATE_CHECK(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  SPATE_CHECK(::listen(listener.get(), 1) == 0);
+  SPATE_CHECK(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  SocketPair pair;
+  pair.a.reset(::socket(AF_INET, SOCK_STREAM, 0));
+  SPATE_CHECK(::connect(pair.a.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  pair.b.reset(::accept(listener.get(), nullptr, nullptr));
+  for (const int fd : {pair.a.get(), pair.b.get()}) {
+    const int one = 1;
+    SPATE_CHECK(::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
+    SPATE_CHECK(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  }
+  return pair;
+}
+
+/// A socket in an epoll set of its own, edge-triggered.
+class Waiter {
+ public:
+  explicit Waiter(int fd) : epoll_(epoll_create1(0)) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+    SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+  }
+  void wait(bool spin) const {
+    std::array<epoll_event, 8> events{};
+    while (::epoll_wait(epoll_.get(), events.data(), 8, spin ? 0 : -1) <= 0) {
+    }
+  }
+
+ private:
+  UniqueFd epoll_;
+};
+
+void raw_receive_exactly(int fd, const Waiter& waiter, std::byte* into, std::uint64_t size, bool spin) {
+  for (std::uint64_t got = 0; got < size;) {
+    const ssize_t n = ::recv(fd, into + got, size - got, 0);
+    if (n > 0) {
+      got += static_cast<std::uint64_t>(n);
+    } else {
+      SPATE_CHECK(n < 0 && errno == EAGAIN);
+      waiter.wait(spin);
+    }
+  }
+}
+
+double raw_round_trip(bool spin) {
+  const SocketPair pair = connected_pair();
+  std::thread server([&] {
+    const Waiter waiter(pair.b.get());
+    std::array<std::byte, kSmall> data{};
+    for (int i = 0; i < kRounds; ++i) {
+      waiter.wait(spin);
+      ssize_t n = ::recv(pair.b.get(), data.data(), data.size(), 0);
+      while (n < 0) {  // the event was for something else
+        waiter.wait(spin);
+        n = ::recv(pair.b.get(), data.data(), data.size(), 0);
+      }
+      SPATE_CHECK(::send(pair.b.get(), data.data(), data.size(), MSG_NOSIGNAL) == kSmall);
+    }
+  });
+  const Waiter waiter(pair.a.get());
+  std::array<std::byte, kSmall> data{};
+  const double begin = now();
+  for (int i = 0; i < kRounds; ++i) {
+    SPATE_CHECK(::send(pair.a.get(), data.data(), data.size(), MSG_NOSIGNAL) == kSmall);
+    ssize_t n = -1;
+    while (n < 0) {
+      waiter.wait(spin);
+      n = ::recv(pair.a.get(), data.data(), data.size(), 0);
+    }
+  }
+  const double seconds = now() - begin;
+  server.join();
+  return seconds / kRounds * 1e6;
+}
+
+double raw_stream(std::uint64_t size, int file) {
+  const SocketPair pair = connected_pair();
+  std::thread sender([&] {
+    const Waiter waiter(pair.b.get());
+    std::vector<std::byte> data(size);
+    for (std::uint64_t total = 0; total < kStreamBytes; total += size) {
+      for (std::uint64_t sent = 0; sent < size;) {
+        auto offset = static_cast<off_t>(sent);
+        const ssize_t n = file >= 0 ? ::sendfile(pair.b.get(), file, &offset, size - sent)
+                                    : ::send(pair.b.get(), data.data() + sent, size - sent, MSG_NOSIGNAL);
+        if (n > 0) {
+          sent += static_cast<std::uint64_t>(n);
+        } else {
+          waiter.wait(false);
+        }
+      }
+    }
+  });
+  const Waiter waiter(pair.a.get());
+  std::vector<std::byte> room(size);
+  const double begin = now();
+  for (std::uint64_t total = 0; total < kStreamBytes; total += size) {
+    raw_receive_exactly(pair.a.get(), waiter, room.data(), size, false);
+  }
+  const double seconds = now() - begin;
+  sender.join();
+  return static_cast<double>(kStreamBytes) / seconds / 1e9;
+}
+
+// --- bmi ---
+
+/// An instance and the thread that tests it.
+class Side {
+ public:
+  Side() {
+    std::vector<std::unique_ptr<Module>> modules;
+    modules.push_back(tcp::make_tcp_module(clock_));
+    network = make_network(std::move(modules));
+    context = network->open_context();
+  }
+  /// The next completions; waits for them.
+  std::size_t completions(std::span<Completion> out, bool spin) {
+    for (;;) {
+      const std::size_t n = network->test_context(context, out);
+      if (n > 0) return n;
+      sleep(spin);
+    }
+  }
+  void sleep(bool spin) {
+    if (spin || !network->prepare_to_wait(context)) return;
+    pollfd ready{network->wait_descriptor(context), POLLIN, 0};
+    ::poll(&ready, 1, -1);
+  }
+
+  std::unique_ptr<Network> network;
+  ContextId context;
+
+ private:
+  SystemClock clock_;
+};
+
+Address address_of(Side& from, const std::string& url) { return from.network->lookup(std::array{url}).value(); }
+
+/// Answers requests until one of tag 0 comes. One send is in flight at a time.
+void serve(Side& server, bool spin) {
+  std::array<std::byte, kSmall> answer{};
+  for (;;) {
+    std::array<UnexpectedMessage, 4> requests;
+    std::array<Completion, 4> done{};
+    const std::size_t completions = server.network->test_context(server.context, done);
+    const std::size_t n = server.network->test_unexpected(server.context, requests);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (requests[i].tag == Tag(0)) return;
+      const Segment segment = Segment::of(MutableByteView(answer));
+      Message message;
+      message.peer = requests[i].peer;
+      message.tag = requests[i].tag;
+      message.segments = SegmentList(&segment, 1);
+      SPATE_CHECK(server.network->post_send(message, server.context, nullptr).has_value());
+    }
+    if (n == 0 && completions == 0) server.sleep(spin);
+  }
+}
+
+double bmi_round_trip(bool spin) {
+  Side client;
+  Side server;
+  const std::string url = server.network->listen("tcp://127.0.0.1:0", server.context).value();
+  std::thread thread([&] { serve(server, spin); });
+  std::array<std::byte, kSmall> request{};
+  std::array<std::byte, kSmall> answer{};
+  const Segment out = Segment::of(MutableByteView(request));
+  const Segment in = Segment::of(MutableByteView(answer));
+  Message send;
+  send.peer = address_of(client, url);
+  send.segments = SegmentList(&out, 1);
+  Message receive = send;
+  receive.segments = SegmentList(&in, 1);
+  const auto round = [&](std::uint64_t tag) {
+    send.tag = receive.tag = Tag(tag);
+    const Posted receiving = client.network->post_recv(receive, client.context, nullptr).value();
+    const Posted sending = client.network->post_send_unexpected(send, client.context, nullptr).value();
+    std::size_t missing = (receiving.done ? 0U : 1U) + (sending.done ? 0U : 1U);
+    std::array<Completion, 4> done{};
+    while (missing > 0) missing -= client.completions(done, spin);
+  };
+  for (std::uint64_t i = 1; i < 100; ++i) round(i);
+  const double begin = now();
+  for (std::uint64_t i = 1; i <= kRounds; ++i) round(i);
+  const double seconds = now() - begin;
+  send.tag = Tag(0);
+  SPATE_CHECK(client.network->post_send_unexpected(send, client.context, nullptr).has_value());
+  thread.join();
+  return seconds / kRounds * 1e6;
+}
+
+/// The server streams to the client, which has posted every receive (`ready`) or eight at a time (rendezvous).
+double bmi_stream(std::uint64_t size, int file, bool ready) {
+  Side client;
+  Side server;
+  const std::string url = server.network->listen("tcp://127.0.0.1:0", server.context).value();
+  const std::uint64_t messages = kStreamBytes / size;
+  std::thread thread([&] {
+    std::vector<std::byte> data(size);
+    const Segment segment = file >= 0 ? Segment::of_file(file, 0, size) : Segment::of(MutableByteView(data));
+    std::array<UnexpectedMessage, 1> start;
+    while (server.network->test_unexpected(server.context, start) == 0) server.sleep(false);
+    Message message;
+    message.peer = start[0].peer;
+    message.tag = Tag(1);
+    message.message_class = MessageClass::kBulk;
+    message.receiver_ready = ready;
+    message.segments = SegmentList(&segment, 1);
+    std::array<Completion, 8> done{};
+    std::uint64_t posted = 0;
+    std::uint64_t in_flight = 0;
+    while (posted < messages || in_flight > 0) {
+      while (posted < messages && in_flight < 8) {
+        ++posted;
+        if (!server.network->post_send(message, server.context, nullptr).value().done) ++in_flight;
+      }
+      if (in_flight > 0) in_flight -= server.completions(done, false);
+    }
+  });
+  std::vector<std::byte> room(size);
+  const Segment in = Segment::of(MutableByteView(room));
+  Message receive;
+  receive.peer = address_of(client, url);
+  receive.tag = Tag(1);
+  receive.message_class = MessageClass::kBulk;
+  receive.segments = SegmentList(&in, 1);
+  std::uint64_t posted = 0;
+  const auto post = [&] {
+    ++posted;
+    return client.network->post_recv(receive, client.context, nullptr).value().done ? std::uint64_t{1} : std::uint64_t{0};
+  };
+  std::uint64_t finished = 0;
+  const std::uint64_t ahead = ready ? messages : std::min<std::uint64_t>(messages, 8);
+  while (posted < ahead) finished += post();
+  std::array<Completion, 8> done{};
+  const auto begin_message = [&] {
+    Message start = receive;
+    start.segments = {};
+    start.tag = Tag(2);
+    const Posted sent = client.network->post_send_unexpected(start, client.context, nullptr).value();
+    if (!sent.done) finished += client.completions(done, false) - 1;
+  };
+  begin_message();
+  const double begin = now();
+  while (finished < messages) {
+    const std::size_t n = client.completions(done, false);
+    finished += n;
+    for (std::size_t i = 0; i < n && posted < messages; ++i) finished += post();
+  }
+  const double seconds = now() - begin;
+  thread.join();
+  return static_cast<double>(kStreamBytes) / seconds / 1e9;
+}
+
+// --- comparing ---
+
+struct Case {
+  std::string name;
+  std::string unit;
+  bool more_is_better = true;
+  std::function<double()> raw;
+  std::function<double()> bmi;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void compare(const Case& c, bool json) {
+  std::vector<double> raw;
+  std::vector<double> bmi;
+  double raw_cpu = 0;
+  double bmi_cpu = 0;
+  for (int i = 0; i < kRepetitions; ++i) {  // by turns: the machine's mood strikes both
+    const double before = cpu_seconds();
+    raw.push_back(c.raw());
+    const double between = cpu_seconds();
+    bmi.push_back(c.bmi());
+    raw_cpu += between - before;
+    bmi_cpu += cpu_seconds() - between;
+  }
+  const double ratio = c.more_is_better ? median(bmi) / median(raw) : median(raw) / median(bmi);
+  fmt::print("{:28} {:9.2f} {:9.2f} {:6} {:6.0f} %   {:6.2f} {:6.2f}\n", c.name, median(raw), median(bmi), c.unit,
+             ratio * 100, raw_cpu / kRepetitions, bmi_cpu / kRepetitions);
+  if (json) {
+    fmt::print("{{\"bench\":\"bmi_tcp\",\"case\":\"{}\",\"unit\":\"{}\",\"raw\":{:.3f},\"bmi\":{:.3f},\"of_raw\":{:.3f}}}\n",
+               c.name, c.unit, median(raw), median(bmi), ratio);
+  }
+}
+
+int run(bool json, std::string_view only) {
+  constexpr std::uint64_t kMiB = 1024 * 1024;
+  const UniqueFd file(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600));
+  const std::vector<std::byte> data(kMiB, std::byte{1});
+  SPATE_CHECK(::pwrite(file.get(), data.data(), data.size(), 0) == static_cast<ssize_t>(data.size()));
+  std::vector<Case> cases{
+      {"round trip 64 B, sleeping", "us", false, [] { return raw_round_trip(false); }, [] { return bmi_round_trip(false); }},
+      {"round trip 64 B, spinning", "us", false, [] { return raw_round_trip(true); }, [] { return bmi_round_trip(true); }}};
+  for (const std::uint64_t size : {kMiB / 16, kMiB / 4, kMiB}) {
+    const int fd = file.get();
+    const std::string kib = std::to_string(size / 1024) + " KiB";
+    cases.push_back({kib + ", ready", "GB/s", true, [=] { return raw_stream(size, -1); }, [=] { return bmi_stream(size, -1, true); }});
+    cases.push_back({kib + ", rendezvous", "GB/s", true, [=] { return raw_stream(size, -1); }, [=] { return bmi_stream(size, -1, false); }});
+    cases.push_back({kib + ", sendfile", "GB/s", true, [=] { return raw_stream(size, fd); }, [=] { return bmi_stream(size, fd, true); }});
+  }
+  fmt::print("{:28} {:>9} {:>9} {:6} {:>8}   {:>13}\n", "", "raw", "bmi", "", "of raw", "CPU s raw bmi");
+  for (const Case& c : cases) {
+    if (only.empty() || c.name.find(only) != std::string::npos) compare(c, json);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace spate::bmi
+
+int main(int argc, char** argv) {
+  bool json = false;
+  std::string_view only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--json") {
+      json = true;
+    } else {
+      only = argv[i];
+    }
+  }
+  return spate::bmi::run(json, only);
+}
