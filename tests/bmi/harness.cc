@@ -13,9 +13,9 @@ namespace {
 
 // A hang guard, not an assertion about speed: generous enough for a sanitizer build on a loaded machine.
 constexpr std::chrono::seconds kPatience{60};
-constexpr int kWaitMs = 10;
+constexpr int kWaitMs = 5;
 // Idle waits in a row after which a real network counts as settled. Too few would weaken a test, never fail it.
-constexpr int kSettledWaits = 20;
+constexpr int kSettledWaits = 6;
 constexpr std::size_t kBatch = 16;
 constexpr std::uint64_t kIntroductionTag = 0xFFFFFFFFFFFFFF01ULL;
 

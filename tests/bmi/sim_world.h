@@ -7,9 +7,6 @@
 
 namespace spate::bmi::conformance {
 
-/// Puts something around each module that a world makes (the fault decorator).
-using Wrap = std::function<std::unique_ptr<Module>(std::unique_ptr<Module>)>;
-
 /// Process i is node i. Streams overtake each other, packets are late: whatever the seed has in store.
 class SimWorld final : public World {
  public:

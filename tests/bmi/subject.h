@@ -56,6 +56,9 @@ class World {
   virtual bool wait(std::span<const Waiter> waiters);
 };
 
+/// Puts something around each module that a world makes (the fault decorator).
+using Wrap = std::function<std::unique_ptr<Module>(std::unique_ptr<Module>)>;
+
 /// A module under test.
 struct Subject {
   std::string name;  // letters, digits, _

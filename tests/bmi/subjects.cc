@@ -2,14 +2,31 @@
 // The modules under test, and what does not hold for one of them.
 #include <array>
 
+#include "bmi/fault/fault_module.h"
 #include "tests/bmi/sim_world.h"
 #include "tests/bmi/subject.h"
+#ifdef SPATE_HAS_BMI_TCP
+#include "tests/bmi/tcp_world.h"
+#endif
 
 namespace spate::bmi::conformance {
+namespace {
+
+// The decorator must be felt only where it was told to.
+std::unique_ptr<Module> no_fault(std::unique_ptr<Module> inner) {
+  return std::make_unique<fault::FaultModule>(std::move(inner), std::make_shared<fault::Plan>());
+}
+
+}  // namespace
 
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> all{
       {"sim", [] { return std::make_unique<SimWorld>(); }},
+      {"fault_sim", [] { return std::make_unique<SimWorld>(no_fault); }},
+#ifdef SPATE_HAS_BMI_TCP
+      {"tcp", [] { return std::make_unique<TcpWorld>(); }},
+      {"fault_tcp", [] { return std::make_unique<TcpWorld>(no_fault); }},
+#endif
   };
   return all;
 }
