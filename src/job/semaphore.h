@@ -4,6 +4,7 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -43,6 +44,12 @@ class Semaphore {
 
   /// Waits for `n` units, n <= the semaphore's whole. Fails with the token's reason when stopped first.
   auto acquire(std::size_t n, StopToken stop = {}) { return Awaiter(*this, n, stop); }
+  /// The units when they are free now and nobody waits before us; else nothing.
+  std::optional<Units> try_acquire(std::size_t n) {
+    if (first_ != nullptr || available_ < n) return std::nullopt;
+    available_ -= n;
+    return Units(*this, n);
+  }
   std::size_t available() const { return available_; }
 
  private:

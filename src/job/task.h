@@ -62,7 +62,7 @@ template <typename T>
 class Promise final : public PromiseBase {
  public:
   Task<T> get_return_object();
-  template <typename U>
+  template <typename U = T>
   void return_value(U&& value) {
     value_.emplace(std::forward<U>(value));
   }
