@@ -44,6 +44,12 @@ class Service {
     SPATE_CHECK(fresh);
   }
 
+  /// One row for a handler that decodes and encodes by itself.
+  void serve_encoded(wire::Op op, Access access, RawHandler handler) {
+    const bool fresh = operations_.emplace(op, OperationRow{access, std::move(handler)}).second;
+    SPATE_CHECK(fresh);
+  }
+
  private:
   template <typename Request, typename Reply, typename Self>
   static job::Task<Result<Bytes>> run(Call& call, ByteView body, Self* self,
