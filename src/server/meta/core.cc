@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/core.h"
+
+#include <algorithm>
+
+#include "log/log.h"
+
+namespace spate::meta {
+namespace {
+
+/// How often an operation runs before it gives up against others; with the locks of directories this is never reached
+/// by bad luck alone.
+constexpr unsigned kMaxRuns = 1000;
+/// Yielding is enough for a few losses; then it waits a little, too, so that who wins can finish.
+constexpr unsigned kRunsBeforeWaiting = 4;
+constexpr Duration kLongestWait = std::chrono::milliseconds(2);
+
+/// Errors that are an answer of the name space, as opposed to ones of the moment.
+bool is_answer(Errc code) {
+  switch (code) {
+    case Errc::kUnknown:
+    case Errc::kCancelled:
+    case Errc::kTimeout:
+    case Errc::kBusy:
+    case Errc::kTryAgain:
+    case Errc::kNoMemory:
+    case Errc::kNoSpace:
+    case Errc::kIoError:
+    case Errc::kCorrupt:
+    case Errc::kFormatTooNew:
+    case Errc::kConflict:
+    case Errc::kUnreachable:
+    case Errc::kConnectionLost:
+    case Errc::kProtocol:
+    case Errc::kSessionUnknown:
+    case Errc::kSessionFenced:
+    case Errc::kForgottenRequest: return false;
+    default: return true;
+  }
+}
+
+Result<Bytes> as_result(AnswerRecord answer) {
+  if (answer.status != Errc::kOk) return Error(answer.status, std::move(answer.context));
+  return std::move(answer.body);
+}
+
+bool has_slot(const rpc::Call& call) { return call.header.id.slot != wire::RequestId::kNoSlot; }
+
+}  // namespace
+
+MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics)
+    : options_(std::move(options)),
+      store_(store),
+      random_(random),
+      locks_(store.executor()),
+      handles_({"next_handle", kRootHandle.value + 1}, store),
+      targets_(options_.map.targets_in_turn()),
+      next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),
+      gate_(store.executor()),
+      unsynced_(store.executor()),
+      conflicts_(metrics, "spate_server_meta_conflicts_total"),
+      resent_(metrics, "spate_server_meta_resent_total") {}
+
+job::Task<Result<void>> MetaCore::start() {
+  SPATE_CO_TRY(std::ignore, co_await open_store());
+  SPATE_CO_TRY(std::ignore, co_await handles_.start());
+  if (options_.sync != Duration(0)) job::spawn(gate_, sync_now_and_then());
+  co_return {};
+}
+
+job::Task<Result<void>> MetaCore::stop() {
+  stopping_.request_stop();
+  co_await gate_.close();
+  co_await handles_.stop();
+  auto synced = co_await sync();
+  co_return synced;
+}
+
+job::Task<Result<void>> MetaCore::sync() {
+  const auto done = co_await store_.sync();
+  if (done.status != Errc::kOk) co_return Error(done.status, "sync of the meta store");
+  co_return {};
+}
+
+job::Task<void> MetaCore::sync_now_and_then() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    const auto woken = co_await unsynced_.wait(stop);
+    if (!woken) break;
+    const auto slept = co_await executor().sleep(options_.sync, stop);
+    if (!slept) break;
+    unsynced_.reset();
+    const auto done = co_await sync();
+    if (!done) SPATE_LOG("server/meta", error, "name-space changes are not durable error={}", done.error().message());
+  }
+}
+
+job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
+  SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
+  if (number >> 48U != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
+  co_return Handle(std::uint64_t{options_.shard} << 48U | number);
+}
+
+job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Body body) {
+  SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
+  Answers::Turn turn;
+  if (has_slot(call)) {
+    SPATE_CO_TRY(turn, co_await parts_.answers->enter(call));
+  }
+  Operation operation(*this, call, Operation::Kind::kChange);
+  auto result = co_await run_changes(operation, request, body);
+  co_return result;
+}
+
+job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView request, Body body) {
+  const rpc::Call& call = operation.call();
+  for (;;) {
+    operation.begin();
+    if (has_slot(call)) {
+      SPATE_CO_TRY(auto known, co_await parts_.answers->find(operation.store(), call));
+      if (known) {
+        resent_.add();
+        auto answered = co_await acknowledge(operation, as_result(*std::move(known)));
+        co_return answered;
+      }
+    }
+    auto result = co_await body(operation, request);
+    if (result.code() != Errc::kConflict) {
+      if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
+      if (!result) operation.begin();  // whatever it has put is dropped
+      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result);
+      const auto done = co_await operation.store().commit(trove::Durability::kProcess);
+      if (done.status == Errc::kOk) {
+        auto answered = co_await acknowledge(operation, std::move(result));
+        co_return answered;
+      }
+      if (done.status != Errc::kConflict) co_return Error(done.status, "commit of the meta store");
+    }
+    SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
+  }
+}
+
+job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
+  operation.store_.reset();
+  const job::StopToken stop = operation.call().stop;
+  if (!operation.wanted_locks_.empty()) {
+    auto wanted = std::move(operation.wanted_locks_);
+    auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
+    co_return waited;
+  }
+  conflicts_.add();
+  if (++operation.conflicts_ >= kMaxRuns) co_return Error(Errc::kBusy, "too many changes of the same objects");
+  if (stop.stopped()) co_return stop.reason();
+  if (operation.conflicts_ <= kRunsBeforeWaiting) {
+    co_await executor().yield();
+    co_return {};
+  }
+  operation.locks_.release();  // nobody waits for a sleeper
+  const Duration most = std::min<Duration>(kLongestWait, std::chrono::microseconds(10) * operation.conflicts_);
+  const auto span = Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count())) + 1));
+  auto slept = co_await executor().sleep(span, stop);
+  co_return slept;
+}
+
+job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
+  operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
+  for (auto& action : operation.committed_) action();
+  unsynced_.set();
+  if (options_.sync == Duration(0)) {
+    SPATE_CO_TRY(std::ignore, co_await sync());
+  }
+  if (operation.finish_ && result) {
+    SPATE_CO_TRY(std::ignore, co_await operation.finish_());
+  }
+  co_return result;
+}
+
+job::Task<Result<Bytes>> MetaCore::read(rpc::Call& call, ByteView request, Body body) {
+  SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
+  Operation operation(*this, call, Operation::Kind::kRead);
+  operation.begin();
+  auto result = co_await body(operation, request);
+  co_return result;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counter: numbers that are never given out twice, whatever crashes: handles, client ids.
+#pragma once
+
+#include <string>
+
+#include "job/event.h"
+#include "job/gate.h"
+#include "job/storage.h"
+
+namespace spate::meta {
+
+struct CounterOptions {
+  std::string name;          // of its record (global_key)
+  std::uint64_t first = 1;   // of a new store
+  std::uint64_t batch = 65536;  // numbers set aside by one transaction, >= 4
+};
+
+/// Sets numbers aside in batches, each durable against a crash of the machine before its first one is given out: a client
+/// may have told io servers a handle whose creation was lost. What is left of a batch at the end is lost. One executor.
+/// Life: start() -> take()... -> stop().
+class Counter {
+ public:
+  Counter(CounterOptions options, job::KeyvalContext& store);
+  Counter(const Counter&) = delete;
+  Counter& operator=(const Counter&) = delete;
+
+  job::Task<Result<void>> start();
+  /// Ends without waiting unless the store was slow to set aside the next batch.
+  job::Task<Result<std::uint64_t>> take(job::StopToken stop);
+  job::Task<void> stop();
+
+ private:
+  job::Task<void> refill_in_background();
+  job::Task<Result<void>> refill();
+
+  CounterOptions options_;
+  job::KeyvalContext& store_;
+  std::uint64_t next_ = 0;
+  std::uint64_t end_ = 0;         // of the batch in use
+  std::uint64_t spare_next_ = 0;  // the batch after it, once set aside
+  std::uint64_t spare_end_ = 0;
+  bool refilling_ = false;
+  Errc refill_status_ = Errc::kOk;
+  job::Event refilled_;
+  job::Gate gate_;
+};
+
+}  // namespace spate::meta

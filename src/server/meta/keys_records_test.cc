@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "server/meta/keys.h"
+#include "server/meta/records.h"
+#include "trove/key_order.h"
+
+namespace spate::meta {
+namespace {
+
+bool before(ByteView a, ByteView b) { return trove::compare_keys(a, b) < 0; }
+
+bool within(ByteView key, const trove::KeyRange& range) { return !before(key, range.begin) && before(key, range.end); }
+
+TEST(MetaKeys, SortByNumber) {
+  EXPECT_TRUE(before(inode_key(Handle(255)), inode_key(Handle(256))));
+  EXPECT_TRUE(before(inode_key(Handle(1)), inode_key(Handle(UINT64_MAX))));
+  EXPECT_TRUE(before(entry_key(Handle(7), 9, "b"), entry_key(Handle(7), 10, "a")));
+  EXPECT_TRUE(before(answer_key(ClientId(3), 255), answer_key(ClientId(3), 256)));
+}
+
+TEST(MetaKeys, EntriesAfterACookieLeaveOutEqualHashes) {
+  const trove::KeyRange rest = entries_after(Handle(7), 9);
+  EXPECT_FALSE(within(entry_key(Handle(7), 9, std::string(255, '\xFF')), rest));
+  EXPECT_TRUE(within(entry_key(Handle(7), 10, "a"), rest));
+  EXPECT_FALSE(within(entry_key(Handle(8), 10, "a"), rest));
+  const trove::KeyRange all = entries_after(Handle(7), 0);
+  EXPECT_TRUE(within(entry_key(Handle(7), 1, "a"), all));
+  EXPECT_TRUE(within(entry_key(Handle(7), UINT64_MAX >> 1U, std::string(255, '\xFF')), all));
+  EXPECT_FALSE(within(entry_key(Handle(6), 5, "a"), all));
+}
+
+TEST(MetaKeys, RangesOfTheLargestHandleHoldItsKeysOnly) {
+  const Handle last(UINT64_MAX);
+  EXPECT_TRUE(within(xattr_key(last, "user.a"), xattrs_of(last)));
+  EXPECT_TRUE(within(open_key(last, ClientId(UINT64_MAX)), opens_of(last)));
+  EXPECT_FALSE(within(open_key(Handle(UINT64_MAX - 1), ClientId(1)), opens_of(last)));
+  EXPECT_FALSE(within(inode_key(last), xattrs_of(last)));
+}
+
+TEST(MetaKeys, AreTakenApartAgain) {
+  const Bytes entry = entry_key(Handle(7), 77, "name").bytes();
+  const auto parts = parse_entry_key(entry);
+  ASSERT_TRUE(parts);
+  EXPECT_EQ(parts->hash, 77U);
+  EXPECT_EQ(parts->name, "name");
+  const Bytes open = open_key(Handle(5), ClientId(6)).bytes();
+  const auto opened = parse_open_key(open);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->handle, Handle(5));
+  EXPECT_EQ(opened->client, ClientId(6));
+  EXPECT_FALSE(parse_entry_key(open));
+  EXPECT_FALSE(parse_open_key(ByteView(open).first(16)));
+  EXPECT_FALSE(parse_xattr_key(ByteView(xattr_key(Handle(5), "u").bytes()).first(9)));
+}
+
+TEST(MetaKeys, HashesOfNamesAreCookies) {
+  const NameHash hash{1234, 63};
+  EXPECT_LT(hash("name"), 1ULL << 63U);
+  EXPECT_NE(hash("name"), (NameHash{1235, 63}("name")));
+  const NameHash narrow{1234, 1};
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(narrow("n" + std::to_string(i)), 1U);  // 0 stands for the beginning
+}
+
+InodeRecord some_file() {
+  InodeRecord inode;
+  inode.attributes.handle = Handle(17);
+  inode.attributes.mode = 0644;
+  inode.attributes.mtime = WallTime{-5};
+  inode.layout = Layout{};
+  inode.layout->slots = {Slot{{TargetId(256)}}, Slot{{TargetId(512), TargetId(513)}}};
+  inode.writers_open = true;
+  inode.truncate_generation = 9;
+  return inode;
+}
+
+InodeRecord some_directory() {
+  InodeRecord inode;
+  inode.attributes.handle = Handle(18);
+  inode.attributes.type = FileType::kDirectory;
+  inode.parent = kRootHandle;
+  inode.entries_version = 3;
+  inode.hints.strip_bytes = 65536;
+  inode.hints.first_target = TargetId(256);
+  inode.xattr_count = 2;
+  return inode;
+}
+
+template <typename Record>
+void expect_round_trip(const Record& record) {
+  const Bytes bytes = encoded(record);
+  const auto back = decode_record<Record>(bytes);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_TRUE(*back == record);
+  Bytes newer = bytes;
+  newer[0] = std::byte{99};
+  EXPECT_EQ(decode_record<Record>(newer).code(), Errc::kFormatTooNew);
+  Bytes unversioned = bytes;
+  unversioned[0] = std::byte{0};
+  EXPECT_EQ(decode_record<Record>(unversioned).code(), Errc::kCorrupt);
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+    EXPECT_EQ(decode_record<Record>(ByteView(bytes).first(cut)).code(), Errc::kCorrupt) << cut;
+  }
+  Bytes longer = bytes;
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(decode_record<Record>(longer).code(), Errc::kCorrupt);
+}
+
+TEST(MetaRecords, ComeBackAsTheyWere) {
+  expect_round_trip(Superblock{FsId(7), 1, WallTime{5}, 99, 63});
+  expect_round_trip(CounterRecord{65536});
+  expect_round_trip(some_file());
+  expect_round_trip(some_directory());
+  expect_round_trip(EntryRecord{Handle(3), FileType::kSymlink});
+  SessionRecord session;
+  session.client = ClientId(4);
+  session.credential = {1, 2, {3, 4}};
+  session.description = "host:1:program";
+  expect_round_trip(session);
+  expect_round_trip(OpenRecord{1, 2});
+  expect_round_trip(RemovalRecord{*some_file().layout, WallTime{8}});
+  expect_round_trip(TruncateIntent{100, 2, WallTime{8}, *some_file().layout});
+  AnswerRecord answer;
+  answer.sequence = 5;
+  answer.op = wire::Op::kMkdir;
+  answer.body = to_bytes(as_bytes("body"));
+  expect_round_trip(answer);
+  expect_round_trip(AnswerRecord{6, wire::Op::kMkdir, Errc::kExists, "why", {}});
+}
+
+TEST(MetaRecords, WhatCannotBeIsCorrupt) {
+  InodeRecord without_layout = some_file();
+  without_layout.layout.reset();
+  EXPECT_EQ(decode_record<InodeRecord>(encoded(without_layout)).code(), Errc::kCorrupt);
+  InodeRecord orphan = some_directory();
+  orphan.parent = Handle();
+  EXPECT_EQ(decode_record<InodeRecord>(encoded(orphan)).code(), Errc::kCorrupt);
+  InodeRecord strange = some_directory();
+  strange.attributes.type = static_cast<FileType>(8);
+  EXPECT_EQ(decode_record<InodeRecord>(encoded(strange)).code(), Errc::kCorrupt);
+  EXPECT_EQ(decode_record<OpenRecord>(encoded(OpenRecord{})).code(), Errc::kCorrupt);
+  EXPECT_EQ(decode_record<EntryRecord>(encoded(EntryRecord{})).code(), Errc::kCorrupt);
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectoryLocks: lets the changes of one directory follow each other, rather than conflict in the store and run again.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "job/semaphore.h"
+#include "job/task.h"
+#include "model/ids.h"
+
+namespace spate::meta {
+
+/// Only for speed: what makes an operation correct is that its transaction checks what it read. One executor; pinned;
+/// outlives its sets. An entry exists only while someone holds or awaits it.
+class DirectoryLocks {
+ public:
+  explicit DirectoryLocks(job::Executor& executor) : executor_(executor) {}
+  DirectoryLocks(const DirectoryLocks&) = delete;
+  DirectoryLocks& operator=(const DirectoryLocks&) = delete;
+
+  std::size_t size() const { return locks_.size(); }
+
+ private:
+  friend class LockSet;
+  struct Lock {
+    explicit Lock(job::Executor& executor) : semaphore(executor, 1) {}
+    job::Semaphore semaphore;
+    std::size_t users = 0;  // holding or waiting
+  };
+  Lock& use(Handle handle);
+  void drop(Handle handle);
+
+  job::Executor& executor_;
+  std::unordered_map<Handle, std::unique_ptr<Lock>> locks_;
+};
+
+/// The locks of one operation. A holder never waits for a further lock: it takes what is free, or lets go of everything
+/// and waits for all of them in the order of handles; so no two can wait for each other.
+class LockSet {
+ public:
+  explicit LockSet(DirectoryLocks& table) : table_(table) {}
+  LockSet(const LockSet&) = delete;
+  LockSet& operator=(const LockSet&) = delete;
+  ~LockSet() { release(); }
+
+  /// True: all of `handles` are held now (with what was held before). False: nothing has changed.
+  bool try_take(std::vector<Handle> handles);
+  /// Lets go of everything, then waits for `handles` (any order, repeats allowed).
+  job::Task<Result<void>> wait_for(std::vector<Handle> handles, job::StopToken stop);
+  void release();
+  bool empty() const { return held_.empty(); }
+
+ private:
+  struct Held {
+    Handle handle;
+    job::Semaphore::Units units;
+  };
+  bool holds(Handle handle) const;
+
+  DirectoryLocks& table_;
+  std::vector<Held> held_;
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// MetaService: the role "meta" of a server process: its store, its parts and its operation table.
+#pragma once
+
+#include "rpc/service.h"
+#include "server/meta/core.h"
+
+namespace spate::meta {
+
+/// Life: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited -> destroyed.
+class MetaService final : public rpc::Service {
+ public:
+  MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
+              MetaParts parts);
+
+  job::Task<Result<void>> start() { return core_.start(); }
+  job::Task<Result<void>> stop() { return core_.stop(); }
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    return core_.parts().sessions->join(peer, request, reply);
+  }
+  MetaCore& core() { return core_; }
+
+ private:
+  /// One row: `Request::kOp` is done by `Function`, a Task<Result<Reply>>(Operation&, const Request&).
+  template <typename Request, auto Function>
+  void change() {
+    serve_encoded(Request::kOp, rpc::Access::kAuthenticated, [core = &core_](rpc::Call& call, ByteView body) {
+      return core->change(call, body, &encoded_body<Request, Function>);
+    });
+  }
+  template <typename Request, auto Function>
+  void read() {
+    serve_encoded(Request::kOp, rpc::Access::kAuthenticated, [core = &core_](rpc::Call& call, ByteView body) {
+      return core->read(call, body, &encoded_body<Request, Function>);
+    });
+  }
+  void fill_table();
+
+  MetaCore core_;
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/operation.h"
+
+#include "server/meta/core.h"
+
+namespace spate::meta {
+
+Operation::Operation(MetaCore& core, rpc::Call& call, Kind kind)
+    : core_(core), call_(call), kind_(kind), locks_(core.locks()) {}
+
+void Operation::begin() {
+  committed_.clear();
+  finish_ = {};
+  wanted_locks_.clear();
+  store_.reset();
+  store_.emplace(core_.store().begin());
+  now_ = core_.clock().wall();
+}
+
+job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode mode) {
+  auto found = co_await get<InodeRecord>(inode_key(handle), mode);
+  if (!found) co_return std::move(found).error();
+  if (!*found) co_return Errc::kStaleHandle;
+  co_return **std::move(found);
+}
+
+job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory, std::string name,
+                                                               trove::ReadMode mode) {
+  const StoreKey key = entry_key(directory, core_.name_hash()(name), name);
+  auto found = co_await get<EntryRecord>(key, mode);
+  co_return found;
+}
+
+void Operation::put_entry(Handle directory, std::string_view name, const EntryRecord& record) {
+  put(entry_key(directory, core_.name_hash()(name), name), record);
+}
+
+void Operation::erase_entry(Handle directory, std::string_view name) {
+  erase(entry_key(directory, core_.name_hash()(name), name));
+}
+
+Result<void> Operation::lock(std::vector<Handle> directories) {
+  if (locks_.try_take(directories)) return {};
+  wanted_locks_ = std::move(directories);
+  return Errc::kConflict;
+}
+
+}  // namespace spate::meta

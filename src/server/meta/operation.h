@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operation: one request on its way through the name space; and how a function becomes a row of the operation table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "job/storage.h"
+#include "rpc/call.h"
+#include "server/meta/keys.h"
+#include "server/meta/locks.h"
+#include "server/meta/records.h"
+#include "wire/archive.h"
+
+namespace spate::meta {
+
+class MetaCore;
+
+/// What an operation's function works on. It may be run several times for one request, each time on a fresh transaction
+/// (MetaCore::change): it keeps nothing between two runs but the locks. kConflict from anything here is passed on, and
+/// makes the operation run again.
+class Operation {
+ public:
+  enum class Kind : std::uint8_t {
+    kRead,    // nothing is put; reads see one state of the store and are not checked
+    kChange,  // one transaction; what is read with kChecked is checked at commit
+  };
+  Operation(MetaCore& core, rpc::Call& call, Kind kind);
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  MetaCore& core() { return core_; }
+  rpc::Call& call() { return call_; }
+  const Credential& who() const { return call_.peer->credential; }
+  Kind kind() const { return kind_; }
+  /// File-system time of this run; what the operation stores as "now".
+  WallTime now() const { return now_; }
+  job::Transaction& store() { return *store_; }
+
+  /// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record. Reads are checked in a
+  /// change unless `mode` says otherwise.
+  template <typename Record>
+  job::Task<Result<std::optional<Record>>> get(StoreKey key, trove::ReadMode mode);
+  template <typename Record>
+  job::Task<Result<std::optional<Record>>> get(StoreKey key) {
+    return get<Record>(key, trove::ReadMode::kChecked);
+  }
+  template <typename Record>
+  void put(const StoreKey& key, const Record& record) {
+    encode_record(record, scratch_);
+    store().put(key, scratch_);
+  }
+  void erase(const StoreKey& key) { store().erase(key); }
+
+  /// The inode; kStaleHandle when it is gone.
+  job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
+  job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
+  void put(const InodeRecord& inode) { put(inode_key(inode.handle()), inode); }
+  /// Entry `name` of a directory; nothing when there is none.
+  job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name, trove::ReadMode mode);
+  job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name) {
+    return entry(directory, std::move(name), trove::ReadMode::kChecked);
+  }
+  void put_entry(Handle directory, std::string_view name, const EntryRecord& record);
+  void erase_entry(Handle directory, std::string_view name);
+
+  /// Makes the changes of these directories follow one another. At once when they are free; else kConflict, and the
+  /// operation runs again when it has them. Call it before reading what they protect.
+  Result<void> lock(std::vector<Handle> directories);
+  /// How often this request lost against another transaction: a function may lock more when it does.
+  unsigned conflicts() const { return conflicts_; }
+
+  /// Called once, after this run's transaction has been committed.
+  void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
+  /// Awaited after the commit and before the reply; its error becomes the reply, though the change stands.
+  void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_ = std::move(finish); }
+
+ private:
+  friend class MetaCore;
+  void begin();
+
+  MetaCore& core_;
+  rpc::Call& call_;
+  const Kind kind_;
+  WallTime now_;
+  std::optional<job::Transaction> store_;
+  LockSet locks_;
+  std::vector<Handle> wanted_locks_;
+  unsigned conflicts_ = 0;
+  std::vector<UniqueFunction<void()>> committed_;
+  UniqueFunction<job::Task<Result<void>>()> finish_;
+  Bytes scratch_;
+};
+
+template <typename Record>
+job::Task<Result<std::optional<Record>>> Operation::get(StoreKey key, trove::ReadMode mode) {
+  if (kind_ == Kind::kRead) mode = trove::ReadMode::kSnapshot;
+  auto read = co_await store_->get(key, mode);
+  if (read.status != Errc::kOk) co_return read.status;
+  if (!read.value) co_return std::optional<Record>();
+  auto record = decode_record<Record>(*read.value);
+  if (!record) co_return std::move(record).error();
+  co_return std::optional<Record>(*std::move(record));
+}
+
+/// An operation's function with its messages encoded.
+using Body = job::Task<Result<Bytes>> (*)(Operation& operation, ByteView request);
+
+/// `Function` is a Task<Result<Reply>>(Operation&, const Request&).
+template <typename Request, auto Function>
+job::Task<Result<Bytes>> encoded_body(Operation& operation, ByteView request_bytes) {
+  const auto request = wire::decode_body<Request>(request_bytes);
+  if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  auto reply = co_await Function(operation, *request);
+  if (!reply) co_return std::move(reply).error();
+  Bytes out;
+  wire::encode_body(*reply, out);
+  co_return out;
+}
+
+}  // namespace spate::meta

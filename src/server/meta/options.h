@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a meta server is told at its start.
+#pragma once
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "model/cluster_map.h"
+#include "model/ids.h"
+
+namespace spate::meta {
+
+struct MetaOptions {
+  FsId fs;
+  ServerId server;
+  std::uint16_t shard = 0;  // of every handle that this server gives out
+  Key server_key{};         // signs capabilities and tickets
+  ClusterMap map;
+  std::uint64_t strip_bytes = 1ULL << 20U;  // of files whose directory says nothing else
+  std::uint32_t strip_count = 0;            // targets of such a file; 0 = all
+  /// How long an acknowledged change may be lost by a crash of the machine; 0: it is durable before it is acknowledged.
+  Duration sync = std::chrono::milliseconds(100);
+  Duration session_lease = std::chrono::seconds(30);
+  /// How long a capability is good for; clients renew it before. >= session_lease.
+  Duration capability_life = std::chrono::hours(1);
+  std::uint16_t answer_slots = 64;  // requests that one client may have under way, 1..0xFFFE
+  std::uint8_t name_hash_bits = 63; // of a new store; fewer only in tests (NameHash)
+};
+
+}  // namespace spate::meta

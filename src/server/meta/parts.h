@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the name-space operations need of the rest of the meta server: sessions, remembered answers, opens, io servers.
+#pragma once
+
+#include <optional>
+
+#include "job/semaphore.h"
+#include "job/storage.h"
+#include "job/task.h"
+#include "rpc/call.h"
+#include "server/meta/records.h"
+#include "wire/meta_messages.h"
+
+namespace spate::meta {
+
+class Operation;
+
+/// Requests to the io servers that hold a file's datafiles. Each waits until every server concerned has answered, or
+/// fails with the first error when one cannot (kTimeout, kUnreachable) before the token stops it.
+class IoServers {
+ public:
+  virtual ~IoServers() = default;
+  /// Size, times and change counters of all datafiles together.
+  virtual job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) = 0;
+  /// Repeatable: the same generation has its effect once.
+  virtual job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) = 0;
+  /// Removes the datafiles and leaves tombstones until the time given. Repeatable.
+  virtual job::Task<Result<void>> remove(Handle handle, Layout layout, WallTime tombstone_until,
+                                         job::StopToken stop) = 0;
+  /// Every io server refuses this client's epochs below `lowest_epoch` from now on. Repeatable.
+  virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
+};
+
+/// Answers to changes, kept until the client's slot is used again (docs/consistency.md, "Resends").
+class Answers {
+ public:
+  virtual ~Answers() = default;
+  /// The right to run a request of one slot; while it is held others of that slot wait.
+  using Turn = job::Semaphore::Units;
+  virtual job::Task<Result<Turn>> enter(const rpc::Call& call) = 0;
+  /// What this request was answered before; nothing when it is new. kForgottenRequest for an older sequence than the
+  /// slot's last.
+  virtual job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) = 0;
+  /// Puts the answer (an encoded reply or an error) in the transaction.
+  virtual void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer) = 0;
+};
+
+/// Who has which file open. All of it in the operation's own transaction.
+class Opens {
+ public:
+  virtual ~Opens() = default;
+  /// Adds an open by the calling session with the rights that `open_flags` (wire::OpenFlags) ask for, changes `inode`
+  /// accordingly (the caller puts it) and signs the capability. No check of permissions. `fresh`: the file was made by
+  /// this operation, so that nobody has it open.
+  virtual job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t open_flags,
+                                            bool fresh) = 0;
+  /// What OpenRequest does to an object that exists: checks permissions, adds the open, truncates if asked, puts the
+  /// inode.
+  virtual job::Task<Result<wire::OpenReply>> open_existing(Operation& operation, InodeRecord inode,
+                                                           std::uint8_t open_flags) = 0;
+};
+
+class Sessions {
+ public:
+  virtual ~Sessions() = default;
+  /// Service::join().
+  virtual job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                                       wire::AuthenticateReply& reply) = 0;
+  /// The call's session is alive (and lives on): kSessionUnknown, kSessionFenced otherwise. Cheap.
+  virtual Result<void> admit(const rpc::Call& call) = 0;
+  virtual std::uint64_t count() const = 0;
+};
+
+/// Deletes datafiles of removed files in the background.
+class Removals {
+ public:
+  virtual ~Removals() = default;
+  /// A removal record was committed.
+  virtual void added(Handle handle) = 0;
+  virtual std::uint64_t pending() const = 0;
+};
+
+/// Not owned; all of them outlive the operations.
+struct MetaParts {
+  IoServers* io = nullptr;
+  Sessions* sessions = nullptr;
+  Answers* answers = nullptr;
+  Opens* opens = nullptr;
+  Removals* removals = nullptr;
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of the meta server's store and their codecs (docs/disk-meta.md, "Records"). Each begins with a version byte.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/attributes.h"
+#include "model/layout.h"
+#include "wire/op.h"
+
+namespace spate::meta {
+
+/// What the store is; one a store, under global_key("superblock").
+struct Superblock {
+  FsId fs;
+  std::uint16_t shard = 0;
+  WallTime made;
+  std::uint64_t name_seed = 0;  // NameHash
+  std::uint8_t name_bits = 63;
+  friend bool operator==(const Superblock&, const Superblock&) = default;
+};
+
+/// A persistent counter: everything below `next` may have been given out.
+struct CounterRecord {
+  std::uint64_t next = 0;
+  friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
+};
+
+/// Wishes for the layout of files made in a directory (xattrs user.spate.*); a new sub-directory gets a copy.
+struct DirectoryHints {
+  std::optional<std::uint64_t> strip_bytes;
+  std::optional<std::uint32_t> strip_count;  // 0 = all targets
+  std::optional<TargetId> first_target;
+  bool empty() const { return !strip_bytes && !strip_count && !first_target; }
+  friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
+};
+
+/// An object of the name space. Regular files have a layout, symbolic links a target, directories a parent.
+struct InodeRecord {
+  /// link_count 0: no name is left, some session still has it open. size of a directory: its entries.
+  Attributes attributes;
+  std::optional<Layout> layout;
+  std::string target;
+  Handle parent;                        // of a directory; the root is its own
+  std::uint64_t entries_version = 0;    // of a directory: grows with every entry added, removed or replaced
+  DirectoryHints hints;                 // of a directory
+  bool writers_open = false;            // some session has it open for writing: size and mtime are in the datafiles
+  std::uint64_t truncate_generation = 0;  // of the last truncate intent
+  std::uint32_t xattr_count = 0;
+  std::uint32_t xattr_bytes = 0;        // names and values together
+
+  Handle handle() const { return attributes.handle; }
+  bool is_directory() const { return attributes.type == FileType::kDirectory; }
+  bool is_regular() const { return attributes.type == FileType::kRegular; }
+  bool is_symlink() const { return attributes.type == FileType::kSymlink; }
+  friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
+};
+
+/// A name in a directory.
+struct EntryRecord {
+  Handle handle;
+  FileType type = FileType::kRegular;
+  friend bool operator==(const EntryRecord&, const EntryRecord&) = default;
+};
+
+enum class SessionState : std::uint8_t {
+  kOpen = 1,
+  kEnding = 2,  // it has ended; what it held is being fenced and given back
+};
+
+struct SessionRecord {
+  ClientId client;
+  std::uint32_t epoch = 1;
+  std::uint64_t incarnation = 0;
+  SessionState state = SessionState::kOpen;
+  Credential credential;
+  std::string description;
+  WallTime opened;
+  friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
+};
+
+/// How often one session has one file open.
+struct OpenRecord {
+  std::uint32_t readers = 0;
+  std::uint32_t writers = 0;
+  friend bool operator==(const OpenRecord&, const OpenRecord&) = default;
+};
+
+/// A file without names and without opens, whose datafiles are still to be removed.
+struct RemovalRecord {
+  Layout layout;
+  WallTime since;
+  friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
+};
+
+/// A truncation that has begun; done again after any crash.
+struct TruncateIntent {
+  std::uint64_t size = 0;
+  std::uint64_t generation = 0;
+  WallTime when;
+  Layout layout;
+  friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
+};
+
+/// What a client's request was answered, kept until the next request of the same slot.
+struct AnswerRecord {
+  std::uint64_t sequence = 0;
+  wire::Op op = wire::Op::kPing;
+  Errc status = Errc::kOk;
+  std::string context;  // of an error
+  Bytes body;           // encoded reply of a success
+  friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
+};
+
+/// The stored form; `out` is overwritten.
+void encode_record(const Superblock& record, Bytes& out);
+void encode_record(const CounterRecord& record, Bytes& out);
+void encode_record(const InodeRecord& record, Bytes& out);
+void encode_record(const EntryRecord& record, Bytes& out);
+void encode_record(const SessionRecord& record, Bytes& out);
+void encode_record(const OpenRecord& record, Bytes& out);
+void encode_record(const RemovalRecord& record, Bytes& out);
+void encode_record(const TruncateIntent& record, Bytes& out);
+void encode_record(const AnswerRecord& record, Bytes& out);
+
+/// kFormatTooNew for a version that this build does not know, kCorrupt for anything out of range; nothing else.
+/// Instantiated for every record above.
+template <typename Record>
+Result<Record> decode_record(ByteView bytes);
+
+template <typename Record>
+Bytes encoded(const Record& record) {
+  Bytes out;
+  encode_record(record, out);
+  return out;
+}
+
+}  // namespace spate::meta
