@@ -42,7 +42,7 @@ Bytes header(const std::string& boot_id) {
 
 Result<Bytes> read_file(int folder) {
   const UniqueFd fd(::openat(folder, kFileName, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  struct stat st {};
+  struct stat st{};
   if (!fd || ::fstat(fd.get(), &st) != 0) return errno_error(errno, "open change records");
   if (st.st_size < static_cast<off_t>(kHeaderBytes) || st.st_size > static_cast<off_t>(kMaxFileBytes)) {
     return Errc::kCorrupt;
@@ -85,7 +85,8 @@ LeftOverRecords ChangeRecords::read(int folder, const std::string& boot_id) {
   return found;
 }
 
-Result<std::unique_ptr<ChangeRecords>> ChangeRecords::create(int folder, const std::string& boot_id, std::size_t slots) {
+Result<std::unique_ptr<ChangeRecords>> ChangeRecords::create(int folder, const std::string& boot_id,
+                                                             std::size_t slots) {
   const std::size_t size = kHeaderBytes + slots * kRecordBytes;
   if (size > kMaxFileBytes) return Error(Errc::kInvalidArgument, "change records: too many slots");
   ::unlinkat(folder, kFreshName, 0);
@@ -123,7 +124,8 @@ int ChangeRecords::take() {
 void ChangeRecords::store(int slot, const ChangeRecord& record) {
   // The handle goes last: a process killed in between leaves an old record or none, both right as nothing was
   // acknowledged yet. (A record that is in use keeps its handle.)
-  word(map_, slot, 1).store(record.id.slot | (static_cast<std::uint64_t>(record.changing) << 32U), std::memory_order_release);
+  word(map_, slot, 1)
+      .store(record.id.slot | (static_cast<std::uint64_t>(record.changing) << 32U), std::memory_order_release);
   word(map_, slot, 2).store(record.counter, std::memory_order_release);
   word(map_, slot, 3).store(static_cast<std::uint64_t>(record.mtime_ns), std::memory_order_release);
   word(map_, slot, 0).store(record.id.handle.value, std::memory_order_release);

@@ -7,7 +7,9 @@
 
 namespace spate::trove {
 
-CompletionQueue::CompletionQueue() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { SPATE_CHECK(event_.get() >= 0); }
+CompletionQueue::CompletionQueue() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  SPATE_CHECK(event_.get() >= 0);
+}
 
 void CompletionQueue::push(BytestreamCompletion completion) {
   bool wake = false;

@@ -62,8 +62,8 @@ PieceCursor cursor_at(const BytestreamRequest& request, std::uint64_t begin, std
   return cursor;
 }
 
-/// The read's limit by the file's size now; the counter is taken before any byte is read, so that a reply never pairs old
-/// bytes with a newer counter.
+/// The read's limit by the file's size now, which is the answer's size too unless the file turns out shorter; the
+/// counter is taken before any byte is read, so that a reply never pairs old bytes with a newer counter.
 Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done,
                 std::uint64_t& limit) {
   const std::uint64_t counter = done.bytes > 0 ? done.stat.change_counter : datafile.change_counter();
@@ -77,10 +77,9 @@ void read(const LocalDatafile& datafile, const BytestreamRequest& request, Bytes
   std::uint64_t limit = 0;
   done.status = begin_read(datafile, request, done, limit);
   if (done.status != Errc::kOk) return;
-  if (done.bytes < limit) {
-    done.status = read_pieces(datafile.fd(), cursor_at(request, done.bytes, limit), 0, done.bytes);
-    finish_read(datafile, done);
-  }
+  if (done.bytes >= limit) return;
+  done.status = read_pieces(datafile.fd(), cursor_at(request, done.bytes, limit), 0, done.bytes);
+  if (done.bytes < limit) finish_read(datafile, done);
 }
 
 bool try_read(const LocalDatafile& datafile, LocalAbilities& abilities, const BytestreamRequest& request,
@@ -92,11 +91,12 @@ bool try_read(const LocalDatafile& datafile, LocalAbilities& abilities, const By
   done.status = read_pieces(datafile.fd(), cursor_at(request, 0, limit), RWF_NOWAIT, done.bytes);
   if (done.status == Errc::kNotSupported) abilities.nowait_read.store(false, std::memory_order_relaxed);
   if (done.status == Errc::kNotSupported || done.status == Errc::kTryAgain) return false;
-  finish_read(datafile, done);
+  if (done.bytes < limit) finish_read(datafile, done);
   return true;
 }
 
-void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
+           BytestreamCompletion& done) {
   const std::uint64_t total = total_size(request.extents);
   done.status = store.admit(datafile, request.extents);
   if (done.status == Errc::kOk) {
@@ -130,7 +130,8 @@ Errc for_each_extent(int fd, std::span<const Extent> extents, int mode) {
   return Errc::kOk;
 }
 
-void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
+            BytestreamCompletion& done) {
   {
     const ChangeScope scope(datafile, request.now);
     if (request.op == BytestreamOp::kTruncate) {

@@ -15,12 +15,12 @@ struct LocalAbilities {
   std::atomic<bool> cachestat{true};
 };
 
-/// Carries out a checked request and fills `done` (all but user). May block. `done.bytes` is where a read or write goes on
-/// that try_execute has begun (0 for a new one); for a read that has begun, done.stat.change_counter is kept.
+/// Carries out a checked request and fills `done` (all but user). May block. `done.bytes` is where a read or write goes
+/// on that try_execute has begun (0 for a new one); for a read that has begun, done.stat.change_counter is kept.
 void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done);
 
-/// As far as it goes without blocking. True: complete. False: give it to execute() with the same `done`, or, for a read or
-/// write, go on at done.bytes in another way.
+/// As far as it goes without blocking. True: complete. False: give it to execute() with the same `done`, or, for a read
+/// or write, go on at done.bytes in another way.
 bool try_execute(DatafileStore& store, LocalAbilities& abilities, const BytestreamRequest& request,
                  BytestreamCompletion& done);
 

@@ -41,7 +41,9 @@ FolderStore::~FolderStore() {
   for (Entry& entry : order_) entry.datafile->write_back();
 }
 
-std::mutex& FolderStore::stripe(const DatafileId& id) { return stripes_[std::hash<DatafileId>()(id) % stripes_.size()]; }
+std::mutex& FolderStore::stripe(const DatafileId& id) {
+  return stripes_[std::hash<DatafileId>()(id) % stripes_.size()];
+}
 
 std::size_t FolderStore::open_count() const {
   const std::lock_guard lock(mutex_);
@@ -65,7 +67,7 @@ FolderStore::Datafile FolderStore::insert(const DatafileId& id, UniqueFd fd, con
 }
 
 Result<FolderStore::Datafile> FolderStore::adopt(const DatafileId& id, UniqueFd fd, bool created) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return errc_from_errno(errno);
   if (!S_ISREG(st.st_mode)) return Errc::kCorrupt;
   if ((st.st_mode & 07777U) != kMode && ::fchmod(fd.get(), kMode) != 0) return errc_from_errno(errno);

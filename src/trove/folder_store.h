@@ -30,8 +30,8 @@ class FolderStore final : public DatafileStore {
   Errc remove(const DatafileId& id) override;
   Errc sync_entry(const DatafileId& id) override;
 
-  /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Costs a reading of each folder that it
-  /// touches. Names that are no datafile's are left out and counted.
+  /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Costs a reading of each folder that
+  /// it touches. Names that are no datafile's are left out and counted.
   Result<std::vector<DatafileId>> list(const DatafileId& after, std::size_t max);
   /// Foreign names seen by the listings so far (a name is counted each time its folder is read).
   std::uint64_t foreign_names() const { return foreign_names_.load(std::memory_order_relaxed); }

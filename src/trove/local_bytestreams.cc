@@ -55,6 +55,11 @@ void LocalBytestreams::run_on_threads(std::unique_ptr<QueuedOp> op) {
   });
 }
 
+bool LocalBytestreams::threads_busy() {
+  const std::lock_guard lock(mutex_);
+  return on_threads_ > 0;
+}
+
 void LocalBytestreams::ended_on_thread() {
   // Notified under the lock: the destructor may run as soon as it is released.
   const std::lock_guard lock(mutex_);

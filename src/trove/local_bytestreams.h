@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalBytestreams: Bytestreams over a LocalTarget. What can be done at once is done in post(), the rest by its threads;
-// a module may put another way (a ring) before the threads.
+// LocalBytestreams: Bytestreams over a LocalTarget. What can be done at once is done in post(), the rest by its
+// threads; a module may put another way (a ring) before the threads.
 #pragma once
 
 #include <condition_variable>
@@ -50,6 +50,8 @@ class LocalBytestreams : public Bytestreams {
   /// Takes the operation (it is null then) or leaves it to the threads.
   virtual void start(std::unique_ptr<QueuedOp>& /*op*/) {}
   void run_on_threads(std::unique_ptr<QueuedOp> op);
+  /// Operations that the threads have not ended yet.
+  bool threads_busy();
 
   LocalTarget& target() { return *target_; }
   CompletionQueue& queue() { return queue_; }

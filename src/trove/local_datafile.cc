@@ -37,10 +37,7 @@ int store_times(int fd, const ChangeTimes& times) {
 }
 
 LocalDatafile::LocalDatafile(DatafileId id, UniqueFd fd, ChangeTimes times, ChangeRecords* records)
-    : id_(id),
-      descriptor_(std::make_shared<DatafileDescriptor>(std::move(fd))),
-      records_(records),
-      times_(times) {}
+    : id_(id), descriptor_(std::make_shared<DatafileDescriptor>(std::move(fd))), records_(records), times_(times) {}
 
 LocalDatafile::~LocalDatafile() {
   // A record whose times could not be written back stays: the next start will try again.
@@ -91,7 +88,7 @@ std::uint64_t LocalDatafile::change_counter() const {
 }
 
 Errc LocalDatafile::stat(BytestreamStat& out) const {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);
   out.size = static_cast<std::uint64_t>(st.st_size);
   out.allocated_bytes = static_cast<std::uint64_t>(st.st_blocks) * 512;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalDatafile: an open datafile of this process, with its change counter. See docs/disk-datafiles.md, "Counters and times".
+// LocalDatafile: an open datafile of this process, with its change counter. See docs/disk-datafiles.md, "Counters and
+// times".
 #pragma once
 
 #include <sys/stat.h>

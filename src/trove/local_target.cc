@@ -37,8 +37,9 @@ Result<void> apply_record(const TargetFolder& folder, const ChangeRecord& record
   const DatafilePath path(record.id);
   const UniqueFd fd(::openat(folder.datafiles.get(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME | O_NOFOLLOW));
   if (!fd && errno == ENOENT) return {};
-  struct stat st {};
-  if (!fd || ::fstat(fd.get(), &st) != 0) return errno_error(errno, "restore counter of datafile " + std::string(path.c_str()));
+  struct stat st{};
+  if (!fd || ::fstat(fd.get(), &st) != 0)
+    return errno_error(errno, "restore counter of datafile " + std::string(path.c_str()));
   if (const int error = store_times(fd.get(), times_after(record, st, same_boot)); error != 0) {
     return errno_error(error, "restore counter of datafile " + std::string(path.c_str()));
   }
@@ -55,7 +56,7 @@ Result<std::unique_ptr<ChangeRecords>> restore_counters(const TargetFolder& fold
 }
 
 bool is_memory(int fd) {
-  struct statfs fs {};
+  struct statfs fs{};
   return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
@@ -69,13 +70,14 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   // Twice the limit: what is in use may pass it. Beyond that, counters go to the inodes at each change.
   SPATE_TRY(target->records_, restore_counters(target->folder_, 2 * limit));
   target->store_ = std::make_unique<FolderStore>(target->folder_, target->records_.get(), limit);
-  target->workers_ = std::make_unique<Workers>("trove" + std::to_string(expected.target.value), std::max(1U, options.threads));
+  target->workers_ =
+      std::make_unique<Workers>("trove" + std::to_string(expected.target.value), std::max(1U, options.threads));
   target->in_memory_ = is_memory(target->folder_.datafiles.get());
   return target;
 }
 
 Result<SpaceInfo> LocalTarget::space() const {
-  struct statvfs fs {};
+  struct statvfs fs{};
   if (::fstatvfs(folder_.datafiles.get(), &fs) != 0) return errno_error(errno, "space of " + folder_.path);
   SpaceInfo space;
   space.total_bytes = fs.f_blocks * fs.f_frsize;

@@ -116,15 +116,17 @@ TEST_F(LocalTargetTest, ChangeUnderWayAtTheKillLooksChanged) {
 }
 
 TEST_F(LocalTargetTest, MoreDirtyDatafilesThanRecords) {
-  const auto report = in_killed_process([&](LocalTarget& target) {
-    std::vector<DatafileStore::Datafile> in_use;
-    std::array<std::uint64_t, 2> last{};
-    for (std::uint64_t i = 1; i <= 5; ++i) {
-      last[0] = write(target, id(i), kFuture).stat.change_counter;
-      in_use.push_back(target.store().find(id(i)));
-    }
-    return last;
-  }, 1);  // two records
+  const auto report = in_killed_process(
+      [&](LocalTarget& target) {
+        std::vector<DatafileStore::Datafile> in_use;
+        std::array<std::uint64_t, 2> last{};
+        for (std::uint64_t i = 1; i <= 5; ++i) {
+          last[0] = write(target, id(i), kFuture).stat.change_counter;
+          in_use.push_back(target.store().find(id(i)));
+        }
+        return last;
+      },
+      1);  // two records
   const std::shared_ptr<LocalTarget> target = open();
   EXPECT_EQ(stat(*target, id(5)).change_counter, report[0]);
 }
@@ -180,7 +182,7 @@ TEST_F(LocalTargetTest, WrongModeIsPutRight) {
   const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
   ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
   stat(*open(), id(1));
-  struct stat st {};
+  struct stat st{};
   ASSERT_EQ(::stat(file.c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
 }

@@ -24,7 +24,8 @@ std::uint64_t total_size(std::span<const Extent> extents);
 /// How many bytes of the stream (extents in order) lie before the first one at or beyond `file_size`.
 std::uint64_t stream_before_end(std::span<const Extent> extents, std::uint64_t file_size);
 
-/// True when each extent begins at or after the end of the one before: no two overlap, and any order of doing them is right.
+/// True when each extent begins at or after the end of the one before: no two overlap, and any order of doing them is
+/// right.
 bool ascending(std::span<const Extent> extents);
 
 /// One preadv or pwritev.

@@ -80,7 +80,8 @@ TEST(Pieces, CursorAgreesWithBytewiseExpansion) {
     std::uint64_t total = 0;
     for (std::uint64_t i = random.below(6); i > 0; --i) {
       const bool adjacent = !extents.empty() && random.chance(1, 3);
-      extents.push_back({adjacent ? extents.back().offset + extents.back().size : random.below(1000), random.below(20)});
+      extents.push_back(
+          {adjacent ? extents.back().offset + extents.back().size : random.below(1000), random.below(20)});
       total += extents.back().size;
     }
     Bytes storage(total + 8);

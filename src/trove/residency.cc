@@ -42,7 +42,7 @@ std::uint64_t page_bytes() {
 }  // namespace
 
 bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known) {
-  struct stat st {};
+  struct stat st{};
   if (!known.load(std::memory_order_relaxed) || ::fstat(fd, &st) != 0) return false;
   const auto size = static_cast<std::uint64_t>(st.st_size);
   const std::uint64_t page = page_bytes();

@@ -41,9 +41,11 @@ Result<TargetIdentity> decode_identity(ByteView in, const std::string& path) {
   Decoder decoder(in);
   const ByteView magic = decoder.raw(kMagic.size());
   const std::uint32_t version = decoder.u32();
-  if (!decoder.ok() || as_text(magic) != kMagic) return Error(Errc::kCorrupt, path + ": not an identity file of a target");
+  if (!decoder.ok() || as_text(magic) != kMagic)
+    return Error(Errc::kCorrupt, path + ": not an identity file of a target");
   if (version > kTargetFormatVersion) {
-    return Error(Errc::kFormatTooNew, path + ": format " + std::to_string(version) + ", this version of Spate reads up to " +
+    return Error(Errc::kFormatTooNew, path + ": format " + std::to_string(version) +
+                                          ", this version of Spate reads up to " +
                                           std::to_string(kTargetFormatVersion));
   }
   TargetIdentity identity;
@@ -100,7 +102,7 @@ Result<void> make_skeleton(const std::string& path) {
 /// Change counters are kept in the datafiles' times: these must come back as they were set.
 Result<void> check_times(int fd, const std::string& path) {
   const std::array<timespec, 2> times{{{1'700'000'001, 123'456'789}, {1'700'000'000, 987'654'321}}};
-  struct stat st {};
+  struct stat st{};
   if (::futimens(fd, times.data()) != 0 || ::fstat(fd, &st) != 0) return failed(errno, path, "set times");
   if (st.st_atim.tv_nsec != times[0].tv_nsec || st.st_mtim.tv_nsec != times[1].tv_nsec) {
     return Error(Errc::kNotSupported, path + ": the file system does not keep times to the nanosecond");

@@ -37,7 +37,7 @@ TEST_F(TargetFolderTest, FormatThenOpen) {
   ASSERT_TRUE(opened.has_value());
   EXPECT_EQ(opened->identity, kIdentity);
   EXPECT_EQ(read_target_identity(path()).value(), kIdentity);
-  struct stat st {};
+  struct stat st{};
   ASSERT_EQ(::stat(identity_file().c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
   EXPECT_EQ(st.st_size, 32);
@@ -113,9 +113,10 @@ TEST(DatafileName, ParsesWhatItWrites) {
 }
 
 TEST(DatafileName, RefusesEverythingElse) {
-  for (const char* name : {"", ".", "0000000000000007", "0000000000000007.", "0000000000000007.00", "0000000000000007.-1",
-                           "0000000000000007.+1", "0000000000000007.4294967296", "0000000000000007.0x", "000000000000000A.0",
-                           "0000000000000000.0", "000000000000007.0", "00000000000000007.0", "0000000000000007.0 "}) {
+  for (const char* name :
+       {"", ".", "0000000000000007", "0000000000000007.", "0000000000000007.00", "0000000000000007.-1",
+        "0000000000000007.+1", "0000000000000007.4294967296", "0000000000000007.0x", "000000000000000A.0",
+        "0000000000000000.0", "000000000000007.0", "00000000000000007.0", "0000000000000007.0 "}) {
     EXPECT_FALSE(parse_datafile_name(name).has_value()) << name;
   }
 }

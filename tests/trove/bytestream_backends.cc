@@ -117,6 +117,7 @@ class LocalBackend final : public Backend {
     UringOptions options;
     options.local = local;
     options.ring_entries = 8;  // small, so that the suite fills it
+    options.lone_writes_by_threads = in_post_;
     Result<std::unique_ptr<UringBytestreams>> made = UringBytestreams::make(std::move(target), options);
     if (!made) skip = made.error().message();
     if (made) streams_ = *std::move(made);
@@ -191,7 +192,9 @@ class FaultBackend final : public Backend {
     std::size_t test(std::span<BytestreamCompletion> out) override { return lender_.test(out); }
     int wait_descriptor() const override { return lender_.wait_descriptor(); }
     bool prepare_to_wait() override { return lender_.prepare_to_wait(); }
-    Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return lender_.list(after, max); }
+    Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override {
+      return lender_.list(after, max);
+    }
     Result<SpaceInfo> space() override { return lender_.space(); }
     std::string describe() const override { return lender_.describe(); }
 
@@ -217,9 +220,9 @@ struct LocalKind {
 
 const std::vector<LocalKind>& local_kinds() {
   static const std::vector<LocalKind> kinds{
-      {"pool_memory", LocalModule::kPool, false, true},         {"pool_memory_threads", LocalModule::kPool, false, false},
-      {"pool_disk", LocalModule::kPool, true, true},            {"uring_memory_ring", LocalModule::kUring, false, false},
-      {"uring_disk", LocalModule::kUring, true, true},          {"uring_disk_ring", LocalModule::kUring, true, false},
+      {"pool_memory", LocalModule::kPool, false, true}, {"pool_memory_threads", LocalModule::kPool, false, false},
+      {"pool_disk", LocalModule::kPool, true, true},    {"uring_memory_ring", LocalModule::kUring, false, false},
+      {"uring_disk", LocalModule::kUring, true, true},  {"uring_disk_ring", LocalModule::kUring, true, false},
   };
   return kinds;
 }

@@ -107,8 +107,9 @@ TEST_P(BytestreamTest, ListsOfExtentsAndPieces) {
   // Four extents, the middle ones adjacent, against three pieces whose borders lie elsewhere, and empty ones between.
   const std::vector<Extent> extents{{100, 250}, {1000, 0}, {1000, 350}, {1350, 150}, {9000, 250}};
   const MutableByteView all(data);
-  const BytestreamCompletion done = wait(
-      post(BytestreamOp::kWrite, id(1), extents, {all.first(600), all.subspan(600, 0), all.subspan(600, 1), all.subspan(601)}));
+  const BytestreamCompletion done =
+      wait(post(BytestreamOp::kWrite, id(1), extents,
+                {all.first(600), all.subspan(600, 0), all.subspan(600, 1), all.subspan(601)}));
   EXPECT_EQ(done.status, Errc::kOk);
   EXPECT_EQ(done.bytes, 1000U);
   EXPECT_EQ(read(id(1), 100, 250), part_of(data, 0, 250));
@@ -116,7 +117,9 @@ TEST_P(BytestreamTest, ListsOfExtentsAndPieces) {
   EXPECT_EQ(read(id(1), 9000, 250), part_of(data, 750, 250));
   Bytes back(1000);
   const MutableByteView out(back);
-  EXPECT_EQ(wait(post(BytestreamOp::kRead, id(1), extents, {out.first(1), out.subspan(1, 998), out.subspan(999)})).bytes, 1000U);
+  EXPECT_EQ(
+      wait(post(BytestreamOp::kRead, id(1), extents, {out.first(1), out.subspan(1, 998), out.subspan(999)})).bytes,
+      1000U);
   EXPECT_EQ(back, data);
 }
 
@@ -126,7 +129,8 @@ TEST_P(BytestreamTest, ManySmallExtents) {
   std::vector<Extent> extents;
   std::vector<MutableByteView> pieces;
   for (std::size_t i = 0; i < kCount; ++i) extents.push_back({i * 7, 3});
-  for (std::size_t i = 0; i < kCount * 3; i += 5) pieces.push_back(MutableByteView(data).subspan(i, std::min<std::size_t>(5, kCount * 3 - i)));
+  for (std::size_t i = 0; i < kCount * 3; i += 5)
+    pieces.push_back(MutableByteView(data).subspan(i, std::min<std::size_t>(5, kCount * 3 - i)));
   EXPECT_EQ(wait(post(BytestreamOp::kWrite, id(1), extents, pieces)).bytes, data.size());
   EXPECT_EQ(stat(id(1)).size, (kCount - 1) * 7 + 3);
   Bytes back(data.size());
@@ -140,7 +144,8 @@ TEST_P(BytestreamTest, OverlappingExtentsOfOneWriteGoInOrder) {
   Bytes data = before;
   const std::vector<Extent> extents{{0, 100'000}, {50'000, 100'000}, {25'000, 100'000}};
   EXPECT_EQ(wait(post(BytestreamOp::kWrite, id(1), extents, {data})).status, Errc::kOk);
-  const Bytes want = joined({part_of(before, 0, 25'000), part_of(before, 200'000, 100'000), part_of(before, 175'000, 25'000)});
+  const Bytes want =
+      joined({part_of(before, 0, 25'000), part_of(before, 200'000, 100'000), part_of(before, 175'000, 25'000)});
   EXPECT_EQ(read(id(1), 0, 200'000), want);
 }
 
@@ -180,7 +185,8 @@ TEST_P(BytestreamTest, PunchLeavesSizeAndZeros) {
   const Bytes data = pattern(11, 200'000);
   write(id(1), 0, data);
   const std::uint64_t allocated = stat(id(1)).allocated_bytes;
-  const BytestreamCompletion done = run(BytestreamOp::kPunch, id(1), {{1000, 100'000}, {150'000, 1}, {190'000, 100'000}});
+  const BytestreamCompletion done =
+      run(BytestreamOp::kPunch, id(1), {{1000, 100'000}, {150'000, 1}, {190'000, 100'000}});
   EXPECT_EQ(done.status, Errc::kOk);
   EXPECT_EQ(done.stat.size, 200'000U);
   EXPECT_LT(done.stat.allocated_bytes, allocated);
@@ -241,7 +247,7 @@ TEST_P(BytestreamTest, OpenYieldsADescriptorThatOutlivesRemoval) {
   write(id(1), 0, data);
   const std::shared_ptr<const OpenDatafile> file = run(BytestreamOp::kOpen, id(1)).file;
   ASSERT_NE(file, nullptr);
-  struct stat st {};
+  struct stat st{};
   ASSERT_EQ(::fstat(file->descriptor(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
   EXPECT_EQ(st.st_uid, ::geteuid());

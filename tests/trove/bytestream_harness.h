@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bytestream conformance suite runs over: every module, on every kind of local file system, behind one fixture.
+// What the bytestream conformance suite runs over: every module, on every kind of local file system, behind one
+// fixture.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -31,7 +31,8 @@ TEST_P(BytestreamTest, ConcurrentWritesThatCreateMeetInOneDatafile) {
   std::vector<Bytes> parts;
   for (std::uint64_t i = 0; i < 8; ++i) parts.push_back(pattern(i, 1000));
   for (std::uint64_t handle = 1; handle <= 20; ++handle) {
-    for (std::size_t i = 0; i < parts.size(); ++i) post(BytestreamOp::kWrite, id(handle), {{i * 1000, 1000}}, {parts[i]});
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      post(BytestreamOp::kWrite, id(handle), {{i * 1000, 1000}}, {parts[i]});
   }
   wait_all();
   for (std::uint64_t handle = 1; handle <= 20; ++handle) {

@@ -65,7 +65,8 @@ class FaultyBytestreams final : public Bytestreams {
   };
 
   std::optional<BytestreamFault> match(BytestreamOp op);
-  bool post_with(const BytestreamFault& fault, const BytestreamRequest& request, void* user, BytestreamCompletion& done);
+  bool post_with(const BytestreamFault& fault, const BytestreamRequest& request, void* user,
+                 BytestreamCompletion& done);
   /// Applies the fault to a completion. False: it is held back.
   bool let_go(const BytestreamFault& fault, BytestreamCompletion& completion);
 

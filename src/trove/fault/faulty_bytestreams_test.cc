@@ -13,7 +13,6 @@ using What = BytestreamFault::What;
 
 class FaultyBytestreamsTest : public testing::Test {
  protected:
-
   BytestreamCompletion run(BytestreamOp op, Bytes& memory) {
     const std::vector<Extent> extents{{0, memory.size()}};
     const std::vector<MutableByteView> pieces{memory};

@@ -8,7 +8,8 @@
 
 namespace spate::trove {
 
-/// Every operation completes in its post; nothing survives the store, which may outlive this object (a restart in a test).
+/// Every operation completes in its post; nothing survives the store, which may outlive this object (a restart in a
+/// test).
 class MemBytestreams final : public Bytestreams {
  public:
   explicit MemBytestreams(std::shared_ptr<MemStore> store) : store_(std::move(store)) {}

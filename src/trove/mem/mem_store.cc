@@ -117,7 +117,8 @@ void MemStore::changed(LocalDatafile& datafile, const BytestreamStat& stat) {
 std::vector<DatafileId> MemStore::list(const DatafileId& after, std::size_t max) const {
   const std::lock_guard lock(mutex_);
   std::vector<DatafileId> page;
-  for (auto it = entries_.upper_bound(after); it != entries_.end() && page.size() < max; ++it) page.push_back(it->first);
+  for (auto it = entries_.upper_bound(after); it != entries_.end() && page.size() < max; ++it)
+    page.push_back(it->first);
   return page;
 }
 

@@ -13,7 +13,8 @@ constexpr DatafileId kFile{Handle(1), 0};
 
 class MemStoreTest : public testing::Test {
  protected:
-  BytestreamCompletion run(BytestreamOp op, std::vector<Extent> extents, DatafileId id = kFile, std::uint64_t size = 0) {
+  BytestreamCompletion run(BytestreamOp op, std::vector<Extent> extents, DatafileId id = kFile,
+                           std::uint64_t size = 0) {
     Bytes data(op == BytestreamOp::kWrite ? extents[0].size : 0, std::byte{7});
     const std::vector<MutableByteView> memory{data};
     BytestreamRequest request;

@@ -20,6 +20,9 @@ Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key
   const rocksdb::Status status = db.Get(options, db.DefaultColumnFamily(), slice_of(key), &found);
   if (status.IsNotFound()) return Errc::kOk;
   if (!status.ok()) return read_errc(status);
+  // RocksDB 7.8 gives OK and an empty value, not Incomplete, when the table itself is not open (fixed upstream in 2024,
+  // pull request 12443). So an empty value is only believed when the device may be asked.
+  if (found.empty() && options.read_tier == rocksdb::kBlockCacheTier) return Errc::kTryAgain;
   value = bytes_of(found);
   return Errc::kOk;
 }
@@ -47,8 +50,49 @@ void ManyRead::own_keys() {
   keys_ = owned_keys_;
 }
 
-Errc ManyRead::step_some(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which,
-                         std::vector<std::size_t>& missing) {
+std::size_t ManyRead::step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
+  // The inodes of a directory mostly stand side by side: from one to the next costs a tenth of a look-up.
+  static constexpr std::size_t kFewest = 8;
+  if (open_.size() < kFewest) return 0;
+  std::sort(open_.begin(), open_.end(),
+            [this](std::size_t a, std::size_t b) { return compare_keys(keys_[a], keys_[b]) < 0; });
+  const std::unique_ptr<rocksdb::Iterator> it(db.NewIterator(options));
+  std::size_t seeks = 0;
+  std::size_t at = 0;
+  // Scattered keys are better looked up one by one, with the help of the filters.
+  for (; at < std::min(open_.size(), budget) && seeks <= 2 + at / 4; ++at) {
+    const Bytes& key = keys_[open_[at]];
+    const auto distance = [&] { return it->Valid() ? compare_keys(view_of(it->key()), key) : -1; };
+    int where = distance();
+    if (where < 0 && it->Valid()) {
+      it->Next();
+      where = distance();
+    }
+    if (where < 0) {
+      ++seeks;
+      it->Seek(slice_of(key));
+      where = distance();
+    }
+    if (!it->Valid()) break;  // not in memory, or nothing comes after: not worth telling apart
+    if (where == 0) values_[open_[at]] = bytes_of(it->value());
+  }
+  return at;
+}
+
+Errc ManyRead::step_in_memory(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
+  // One by one: MultiGet of RocksDB 7.8 reads from the device whatever the read tier says.
+  std::size_t at = step_neighbours(db, options, budget);
+  Errc status = Errc::kOk;
+  for (; at < open_.size() && at < budget; ++at) {
+    status = read_one(db, options, keys_[open_[at]], values_[open_[at]]);
+    if (status != Errc::kOk) break;
+  }
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (status != Errc::kOk) return status;
+  return open_.empty() ? Errc::kOk : Errc::kTryAgain;
+}
+
+Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which) {
   std::vector<rocksdb::Slice> slices;
   slices.reserve(which.size());
   for (const std::size_t i : which) slices.push_back(slice_of(keys_[i]));
@@ -58,8 +102,6 @@ Errc ManyRead::step_some(rocksdb::DB& db, const rocksdb::ReadOptions& options, s
   for (std::size_t n = 0; n < which.size(); ++n) {
     if (statuses[n].ok()) {
       values_[which[n]] = bytes_of(found[n]);
-    } else if (statuses[n].IsIncomplete()) {
-      missing.push_back(which[n]);
     } else if (!statuses[n].IsNotFound()) {
       return errc_of(statuses[n]);
     }
@@ -68,18 +110,14 @@ Errc ManyRead::step_some(rocksdb::DB& db, const rocksdb::ReadOptions& options, s
 }
 
 Errc ManyRead::step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
+  if (options.read_tier == rocksdb::kBlockCacheTier) return step_in_memory(db, options, budget);
   static constexpr std::size_t kChunk = 256;
-  std::vector<std::size_t> missing;
-  std::size_t at = 0;
-  while (at < open_.size() && at < budget) {
-    const std::size_t n = std::min({kChunk, open_.size() - at, budget - at});
-    const Errc status = step_some(db, options, std::span(open_).subspan(at, n), missing);
+  for (std::size_t at = 0; at < open_.size(); at += kChunk) {
+    const std::size_t n = std::min(kChunk, open_.size() - at);
+    const Errc status = step_chunk(db, options, std::span(open_).subspan(at, n));
     if (status != Errc::kOk) return status;
-    at += n;
   }
-  missing.insert(missing.end(), open_.begin() + static_cast<std::ptrdiff_t>(at), open_.end());
-  open_ = std::move(missing);
-  return open_.empty() ? Errc::kOk : Errc::kTryAgain;
+  return Errc::kOk;
 }
 
 void ManyRead::finish(TransactionState& /*state*/, KeyvalCompletion& done) {

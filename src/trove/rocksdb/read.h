@@ -51,8 +51,10 @@ class ManyRead final : public Read {
   void finish(TransactionState& state, KeyvalCompletion& done) override;
 
  private:
-  Errc step_some(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which,
-                 std::vector<std::size_t>& missing);
+  Errc step_in_memory(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget);
+  /// Answers keys from the front of open_ and says how many.
+  std::size_t step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget);
+  Errc step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which);
 
   std::span<const Bytes> keys_;
   std::vector<Bytes> owned_keys_;

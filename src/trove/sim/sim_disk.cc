@@ -77,10 +77,13 @@ MonoTime SimDisk::schedule(const Operation& operation) {
   const BytestreamOp op = operation.request.op;
   const bool moves = op == BytestreamOp::kRead || op == BytestreamOp::kWrite;
   if (in_memory(operation)) {
-    return clock_.now() + model_.memory_latency + transfer_time(moves ? bytes : 0, model_.memory_bytes_per_second) + jitter;
+    return clock_.now() + model_.memory_latency + transfer_time(moves ? bytes : 0, model_.memory_bytes_per_second) +
+           jitter;
   }
   const FilePtr file = find(operation.request.id);
-  const std::uint64_t moved = op == BytestreamOp::kSync ? (file == nullptr ? 0 : file->dirty_bytes()) : moves ? bytes : 0;
+  const std::uint64_t moved = op == BytestreamOp::kSync ? (file == nullptr ? 0 : file->dirty_bytes())
+                              : moves                   ? bytes
+                                                        : 0;
   const Duration latency = op == BytestreamOp::kSync   ? model_.sync_latency
                            : op == BytestreamOp::kRead ? model_.read_latency
                                                        : model_.write_latency;
@@ -109,7 +112,9 @@ bool SimDisk::post(ProcessId process, const BytestreamRequest& request, void* us
   return false;
 }
 
-MonoTime SimDisk::next_event_time() const { return in_flight_.empty() ? MonoTime::never() : in_flight_.begin()->first.when; }
+MonoTime SimDisk::next_event_time() const {
+  return in_flight_.empty() ? MonoTime::never() : in_flight_.begin()->first.when;
+}
 
 void SimDisk::run_until(MonoTime when) {
   while (!in_flight_.empty() && in_flight_.begin()->first.when <= when) {

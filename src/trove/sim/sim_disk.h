@@ -38,8 +38,8 @@ struct SimDiskStatistics {
   std::uint64_t crashes = 0;
 };
 
-/// One thread; deterministic from `random`. Operations take effect at the instant of their completion. What a process had
-/// in flight when it went may have happened or not, or a write in part, as `random` says.
+/// One thread; deterministic from `random`. Operations take effect at the instant of their completion. What a process
+/// had in flight when it went may have happened or not, or a write in part, as `random` says.
 class SimDisk {
  public:
   /// Descriptors of SimDisks lie in [kFirstDescriptor, 2^31); 2^16 for each disk.

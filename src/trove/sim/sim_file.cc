@@ -8,7 +8,9 @@ namespace spate::trove {
 namespace {
 
 std::uint64_t first_page(const Extent& extent) { return extent.offset / SimFile::kPage; }
-std::uint64_t end_page(const Extent& extent) { return (extent.offset + extent.size + SimFile::kPage - 1) / SimFile::kPage; }
+std::uint64_t end_page(const Extent& extent) {
+  return (extent.offset + extent.size + SimFile::kPage - 1) / SimFile::kPage;
+}
 
 }  // namespace
 
@@ -145,7 +147,9 @@ bool SimFile::settle_page(std::uint64_t index, Random& random) {
   }
   auto torn = old == nullptr ? std::make_shared<Page>() : std::make_shared<Page>(*old);
   for (std::uint64_t at = 0; at < kPage; at += kSector) {
-    if (random.chance(1, 2)) std::copy_n(fresh->begin() + static_cast<std::ptrdiff_t>(at), kSector, torn->begin() + static_cast<std::ptrdiff_t>(at));
+    if (random.chance(1, 2))
+      std::copy_n(fresh->begin() + static_cast<std::ptrdiff_t>(at), kSector,
+                  torn->begin() + static_cast<std::ptrdiff_t>(at));
   }
   disk_.pages[index] = torn;
   return true;

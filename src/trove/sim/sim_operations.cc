@@ -42,7 +42,8 @@ Errc SimDisk::write(SimFile& file, Operation& operation, std::uint64_t limit) {
     for (std::uint64_t at = 0; at < extent.size && !rest.empty();) {
       const std::uint64_t offset = extent.offset + at;
       const std::uint64_t to_page_end = SimFile::kPage - offset % SimFile::kPage;
-      const std::size_t size = static_cast<std::size_t>(std::min({to_page_end, extent.size - at, std::uint64_t{rest.size()}}));
+      const std::size_t size =
+          static_cast<std::size_t>(std::min({to_page_end, extent.size - at, std::uint64_t{rest.size()}}));
       const std::uint64_t missing = file.missing_pages({offset, size});
       if (missing > pages_free()) return Errc::kNoSpace;
       file.write(offset, rest.first(size));

@@ -12,7 +12,8 @@
 
 namespace spate::trove {
 
-/// Belongs to the first thread that calls attach(); only that thread may use it (destroying an idle one is free to all).
+/// Belongs to the first thread that calls attach(); only that thread may use it (destroying an idle one is free to
+/// all).
 class Ring {
  public:
   /// Tries, in this order: SINGLE_ISSUER | DEFER_TASKRUN (Linux 6.1), COOP_TASKRUN (5.19), no flags. kNotSupported: the

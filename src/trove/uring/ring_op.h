@@ -20,18 +20,18 @@ class RingOp;
 struct RingStep {
   RingOp* op = nullptr;
   std::vector<iovec> pieces;
-  std::size_t first = 0;          // pieces before it are done
-  std::uint64_t offset = 0;       // in the file, of what is left
-  std::uint64_t left = 0;         // bytes
-  std::uint64_t stream_at = 0;    // position of what is left in the request's stream
+  std::size_t first = 0;        // pieces before it are done
+  std::uint64_t offset = 0;     // in the file, of what is left
+  std::uint64_t left = 0;       // bytes
+  std::uint64_t stream_at = 0;  // position of what is left in the request's stream
   unsigned retries = 0;
 
   /// Takes `bytes` (<= left) off the front.
   void advance(std::uint64_t bytes);
 };
 
-/// Begun with the operation's open datafile; ended by finish(). Bytes are counted up to the first gap: the file's end, or
-/// an error.
+/// Begun with the operation's open datafile; ended by finish(). Bytes are counted up to the first gap: the file's end,
+/// or an error.
 class RingOp {
  public:
   RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile);

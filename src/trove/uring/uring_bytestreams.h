@@ -14,10 +14,12 @@ namespace spate::trove {
 struct UringOptions {
   LocalBytestreamsOptions local;
   unsigned ring_entries = 256;
+  /// A write while nothing else is in flight goes to a thread.
+  bool lone_writes_by_threads = true;
 };
 
-/// The ring belongs to the thread that first needs it. A thread that takes over while nothing is in flight gets a new one;
-/// testing or destroying from another thread while the ring has work is a bug.
+/// The ring belongs to the thread that first needs it. A thread that takes over while nothing is in flight gets a new
+/// one; testing or destroying from another thread while the ring has work is a bug.
 class UringBytestreams final : public LocalBytestreams {
  public:
   /// kNotSupported: no ring to be had here; use the pool.

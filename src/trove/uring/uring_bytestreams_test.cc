@@ -20,6 +20,7 @@ class UringTest : public testing::Test {
     target_ = LocalTarget::open(root_ + "/t", kIdentity).value();
     UringOptions options;
     options.local.inline_limit_bytes = 0;
+    options.lone_writes_by_threads = false;
     Result<std::unique_ptr<UringBytestreams>> made = UringBytestreams::make(target_, options);
     if (!made) GTEST_SKIP() << made.error().message();
     streams_ = *std::move(made);
