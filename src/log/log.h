@@ -22,9 +22,9 @@ namespace spate::log {
 enum class Level : std::uint8_t { off = 0, error, warn, info, debug, trace };
 
 /// What can be switched by itself: the folders of src/, and "test" for tests.
-inline constexpr std::array<std::string_view, 23> kFolders = {
-    "base", "config", "metrics", "model", "dist", "datatype", "wire",   "bmi",     "trove", "job", "flow",
-    "rpc",  "server", "client",  "posix", "capi", "tools",    "daemon", "preload", "fuse",  "nbd", "test"};
+inline constexpr std::array<std::string_view, 24> kFolders = {
+    "base",   "config", "metrics", "model", "dist",  "datatype", "wire",    "bmi",  "trove", "job",      "flow", "rpc",
+    "server", "client", "posix",   "capi",  "tools", "daemon",   "preload", "fuse", "nbd",   "assembly", "test"};
 
 namespace detail {
 
