@@ -22,14 +22,8 @@ constinit std::atomic<Sink*> output_sink{nullptr};
 constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system's
 constinit std::atomic<std::uint64_t> dropped{0};
 
-struct FileState {
-  std::mutex mutex;
-  std::string path;  // guarded by mutex
-};
-FileState& file_state() {
-  static auto* state = new FileState;  // never destroyed: exit handlers may log
-  return *state;
-}
+constinit std::mutex file_mutex;
+constinit std::string file_path;  // guarded by file_mutex; empty: standard error
 
 WallTime wall_now() {
   const Clock* clock = output_clock.load(std::memory_order_acquire);
@@ -72,26 +66,23 @@ Result<Format> parse_format(std::string_view name) {
 void set_format(Format format) { output_format.store(format, std::memory_order_relaxed); }
 
 Result<void> open_file(const std::string& path) {
-  FileState& state = file_state();
-  const std::lock_guard lock(state.mutex);
+  const std::lock_guard lock(file_mutex);
   SPATE_TRY(std::ignore, open_locked(path));
-  state.path = path;
+  file_path = path;
   return {};
 }
 
 Result<void> reopen_file() {
-  FileState& state = file_state();
-  const std::lock_guard lock(state.mutex);
-  if (state.path.empty()) return {};
-  return open_locked(state.path);
+  const std::lock_guard lock(file_mutex);
+  if (file_path.empty()) return {};
+  return open_locked(file_path);
 }
 
 void close_file() {
-  FileState& state = file_state();
-  const std::lock_guard lock(state.mutex);
-  if (state.path.empty()) return;
+  const std::lock_guard lock(file_mutex);
+  if (file_path.empty()) return;
   // The descriptor becomes another one of standard error and stays: a writer under way may hold its number.
-  if (::dup3(STDERR_FILENO, output_fd.load(std::memory_order_relaxed), O_CLOEXEC) >= 0) state.path.clear();
+  if (::dup3(STDERR_FILENO, output_fd.load(std::memory_order_relaxed), O_CLOEXEC) >= 0) file_path.clear();
 }
 
 std::uint64_t dropped_lines() { return dropped.load(std::memory_order_relaxed); }
