@@ -23,7 +23,7 @@ constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system'
 constinit std::atomic<std::uint64_t> dropped{0};
 
 constinit std::mutex file_mutex;
-constinit std::string file_path;  // guarded by file_mutex; empty: standard error
+std::string file_path;  // guarded by file_mutex; empty: standard error
 
 WallTime wall_now() {
   const Clock* clock = output_clock.load(std::memory_order_acquire);
