@@ -15,7 +15,8 @@ namespace spate::log {
 namespace {
 
 // The one process-wide state of the program: a line may come from anywhere, also before main and after a fork, so there
-// is nobody to pass it down. All of it is constant-initialised and lock-free; only opening files takes the mutex.
+// is nobody to pass it down. What writing needs is constant-initialised and lock-free; only opening files takes the
+// mutex.
 constinit std::atomic<int> output_fd{STDERR_FILENO};
 constinit std::atomic<Format> output_format{Format::kText};
 constinit std::atomic<Sink*> output_sink{nullptr};
