@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +197,61 @@ TEST_F(LocalTargetTest, WhatIsNoDatafileIsNotFollowed) {
   std::filesystem::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
   EXPECT_EQ(target->store().open(id(1), true).code(), Errc::kCorrupt);
+}
+
+/// Gives the process mounts of its own; for an ordinary user in a user name space, as the same user.
+bool unshare_mounts() {
+  if (::geteuid() == 0)
+    return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << uid << " " << uid << " 1";
+  std::ofstream("/proc/self/gid_map") << gid << " " << gid << " 1";
+  return ::geteuid() == uid && ::getegid() == gid;
+}
+
+/// On a file system of 1.5 MB; 77: not allowed here, else 0 or where it failed.
+int fill_small_file_system(const std::string& path) {
+  if (!unshare_mounts()) return 77;
+  if (::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1500k,mode=0700") != 0) return 77;
+  if (!create_target(path + "/small", kIdentity)) return 1;
+  LocalTargetOptions options;
+  options.max_open_datafiles = 10;
+  const Result<std::shared_ptr<LocalTarget>> target = LocalTarget::open(path + "/small", kIdentity, options);
+  if (!target) return 2;
+  Bytes data(1'000'000, std::byte{7});
+  const auto run = [&](BytestreamOp op, std::uint64_t offset) {
+    const std::array<Extent, 1> extents{{{offset, data.size()}}};
+    const std::array<MutableByteView, 1> memory{data};
+    BytestreamRequest request;
+    request.op = op;
+    request.id = {Handle(1), 0};
+    request.extents = extents;
+    request.memory = memory;
+    BytestreamCompletion done;
+    execute((*target)->store(), request, done);
+    return done;
+  };
+  if (run(BytestreamOp::kWrite, 0).status != Errc::kOk) return 3;
+  const std::uint64_t counter = run(BytestreamOp::kStat, 0).stat.change_counter;
+  std::fill(data.begin(), data.end(), std::byte{8});
+  if (run(BytestreamOp::kWrite, 1'000'000).status != Errc::kNoSpace) return 4;
+  if (run(BytestreamOp::kStat, 0).stat.change_counter <= counter) return 5;  // a part of it may have been written
+  if (run(BytestreamOp::kAllocate, 8'000'000).status != Errc::kNoSpace) return 6;
+  if (run(BytestreamOp::kRead, 0).bytes != data.size()) return 7;
+  return data == Bytes(1'000'000, std::byte{7}) ? 0 : 8;
+}
+
+TEST_F(LocalTargetTest, FullFileSystemKeepsEarlierData) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(fill_small_file_system(root_));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount name space for this user";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(LocalTargetTest, SeveralThreadsShareOne) {

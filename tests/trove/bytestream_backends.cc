@@ -55,7 +55,7 @@ void sleep_until_event(Bytestreams& streams) {
   ASSERT_GT(::poll(&wanted, 1, 20'000), 0) << "no wake within 20 s";
 }
 
-enum class LocalModule { kPool, kUring };
+enum class LocalModule { kPool, kUring, kUringCoop, kUringPlain };
 
 class LocalBackend final : public Backend {
  public:
@@ -118,6 +118,7 @@ class LocalBackend final : public Backend {
     options.local = local;
     options.ring_entries = 8;  // small, so that the suite fills it
     options.lone_writes_by_threads = in_post_;
+    options.skip_setups = module_ == LocalModule::kUringCoop ? 1 : module_ == LocalModule::kUringPlain ? 2 : 0;
     Result<std::unique_ptr<UringBytestreams>> made = UringBytestreams::make(std::move(target), options);
     if (!made) skip = made.error().message();
     if (made) streams_ = *std::move(made);
@@ -220,9 +221,14 @@ struct LocalKind {
 
 const std::vector<LocalKind>& local_kinds() {
   static const std::vector<LocalKind> kinds{
-      {"pool_memory", LocalModule::kPool, false, true}, {"pool_memory_threads", LocalModule::kPool, false, false},
-      {"pool_disk", LocalModule::kPool, true, true},    {"uring_memory_ring", LocalModule::kUring, false, false},
-      {"uring_disk", LocalModule::kUring, true, true},  {"uring_disk_ring", LocalModule::kUring, true, false},
+      {"pool_memory", LocalModule::kPool, false, true},
+      {"pool_memory_threads", LocalModule::kPool, false, false},
+      {"pool_disk", LocalModule::kPool, true, true},
+      {"uring_memory_ring", LocalModule::kUring, false, false},
+      {"uring_coop_ring", LocalModule::kUringCoop, true, false},
+      {"uring_plain_ring", LocalModule::kUringPlain, true, false},
+      {"uring_disk", LocalModule::kUring, true, true},
+      {"uring_disk_ring", LocalModule::kUring, true, false},
   };
   return kinds;
 }

@@ -2,9 +2,11 @@
 // What every bytestream module promises (trove/bytestream.h), operation by operation.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "trove/bytestream_harness.h"
@@ -267,6 +269,12 @@ TEST_P(BytestreamTest, MakeResidentThenRead) {
   const BytestreamCompletion done = run(BytestreamOp::kMakeResident, id(1), {{kMiB, kMiB}, {0, 10}, {5 * kMiB, kMiB}});
   EXPECT_EQ(done.status, Errc::kOk);
   EXPECT_EQ(done.stat.size, data.size());
+  if (backend().real_descriptors()) {
+    Bytes now_there(kMiB);
+    const iovec memory{now_there.data(), now_there.size()};
+    const ssize_t n = ::preadv2(file->descriptor(), &memory, 1, kMiB, RWF_NOWAIT);
+    if (n >= 0 || errno != EOPNOTSUPP) EXPECT_EQ(n, static_cast<ssize_t>(kMiB)) << "not in the page cache";
+  }
   EXPECT_EQ(read(id(1), 0, data.size()), data);
 }
 

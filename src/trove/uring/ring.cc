@@ -4,8 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <span>
 
 #include "base/check.h"
 
@@ -35,9 +37,9 @@ bool enable(const io_uring& ring) {
 
 }  // namespace
 
-Result<std::unique_ptr<Ring>> Ring::make(unsigned entries, int event_fd) {
-  int error = 0;
-  for (const Setup& setup : kSetups) {
+Result<std::unique_ptr<Ring>> Ring::make(unsigned entries, int event_fd, std::size_t skip_setups) {
+  int error = EINVAL;
+  for (const Setup& setup : std::span(kSetups).subspan(std::min(skip_setups, std::size(kSetups)))) {
     std::unique_ptr<Ring> made(new Ring());
     io_uring_params params{};
     params.flags = setup.flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;

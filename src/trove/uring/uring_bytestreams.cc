@@ -19,7 +19,7 @@ Result<std::unique_ptr<UringBytestreams>> UringBytestreams::make(std::shared_ptr
                                                                  UringOptions options) {
   options.ring_entries = std::clamp(options.ring_entries, 8U, 4096U);
   std::unique_ptr<UringBytestreams> made(new UringBytestreams(std::move(target), options));
-  SPATE_TRY(made->ring_, Ring::make(options.ring_entries, made->queue().descriptor()));
+  SPATE_TRY(made->ring_, Ring::make(options.ring_entries, made->queue().descriptor(), options.skip_setups));
   return made;
 }
 
@@ -37,7 +37,7 @@ std::string UringBytestreams::describe() const { return "uring(" + ring_->flags_
 bool UringBytestreams::own_ring() {
   if (ring_->attach()) return true;
   if (!ops_.empty()) return false;
-  Result<std::unique_ptr<Ring>> fresh = Ring::make(options_.ring_entries, queue().descriptor());
+  Result<std::unique_ptr<Ring>> fresh = Ring::make(options_.ring_entries, queue().descriptor(), options_.skip_setups);
   if (!fresh) return false;
   ring_ = *std::move(fresh);
   return ring_->attach();

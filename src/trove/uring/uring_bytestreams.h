@@ -16,6 +16,7 @@ struct UringOptions {
   unsigned ring_entries = 256;
   /// A write while nothing else is in flight goes to a thread.
   bool lone_writes_by_threads = true;
+  std::size_t skip_setups = 0;  // see Ring::make
 };
 
 /// The ring belongs to the thread that first needs it. A thread that takes over while nothing is in flight gets a new
