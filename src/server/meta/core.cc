@@ -56,6 +56,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       handles_({"next_handle", kRootHandle.value + 1}, store),
       targets_(options_.map.targets_in_turn()),
       next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),
+      objects_(store),
       gate_(store.executor()),
       unsynced_(store.executor()),
       conflicts_(metrics, "spate_server_meta_conflicts_total"),
@@ -64,6 +65,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
 job::Task<Result<void>> MetaCore::start() {
   SPATE_CO_TRY(std::ignore, co_await open_store());
   SPATE_CO_TRY(std::ignore, co_await handles_.start());
+  SPATE_CO_TRY(std::ignore, co_await objects_.start());
   if (options_.sync != Duration(0)) job::spawn(gate_, sync_now_and_then());
   co_return {};
 }
@@ -72,6 +74,7 @@ job::Task<Result<void>> MetaCore::stop() {
   stopping_.request_stop();
   co_await gate_.close();
   co_await handles_.stop();
+  SPATE_CO_TRY(std::ignore, co_await objects_.stop());
   auto synced = co_await sync();
   co_return synced;
 }
@@ -165,6 +168,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
 job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
   operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
   for (auto& action : operation.committed_) action();
+  objects_.add(operation.objects_made_);
   unsynced_.set();
   if (options_.sync == Duration(0)) {
     SPATE_CO_TRY(std::ignore, co_await sync());

@@ -11,6 +11,7 @@
 #include "server/meta/operation.h"
 #include "server/meta/options.h"
 #include "server/meta/parts.h"
+#include "server/meta/tally.h"
 
 namespace spate::meta {
 
@@ -53,6 +54,7 @@ class MetaCore {
   std::uint64_t next_base() { return next_base_++; }
   /// The cluster map's targets, in turn.
   const std::vector<TargetId>& targets() const { return targets_; }
+  ObjectTally& objects() { return objects_; }
 
  private:
   job::Task<Result<void>> open_store();
@@ -72,6 +74,7 @@ class MetaCore {
   NameHash name_hash_;
   std::vector<TargetId> targets_;
   std::uint64_t next_base_ = 0;
+  ObjectTally objects_;
   job::Gate gate_;
   job::StopSource stopping_;
   job::Event unsynced_;

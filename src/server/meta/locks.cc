@@ -22,6 +22,12 @@ bool LockSet::holds(Handle handle) const {
   return std::any_of(held_.begin(), held_.end(), [handle](const Held& h) { return h.handle == handle; });
 }
 
+std::vector<Handle> LockSet::handles() const {
+  std::vector<Handle> handles;
+  for (const Held& held : held_) handles.push_back(held.handle);
+  return handles;
+}
+
 bool LockSet::try_take(std::vector<Handle> handles) {
   std::erase_if(handles, [this](Handle handle) { return holds(handle); });
   std::sort(handles.begin(), handles.end());

@@ -50,7 +50,7 @@ class LockSet {
   /// Lets go of everything, then waits for `handles` (any order, repeats allowed).
   job::Task<Result<void>> wait_for(std::vector<Handle> handles, job::StopToken stop);
   void release();
-  bool empty() const { return held_.empty(); }
+  std::vector<Handle> handles() const;
 
  private:
   struct Held {

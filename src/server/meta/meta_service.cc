@@ -13,7 +13,23 @@ MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random&
 }
 
 void MetaService::fill_table() {
+  read<wire::LookupRequest, &lookup>();
   read<wire::GetattrRequest, &getattr>();
+  read<wire::ReaddirRequest, &readdir>();
+  read<wire::GetxattrRequest, &getxattr>();
+  read<wire::ListxattrRequest, &listxattr>();
+  read<wire::MetaStatfsRequest, &meta_statfs>();
+  read<wire::MetaSyncRequest, &meta_sync>();
+  change<wire::SetattrRequest, &setattr>();
+  change<wire::CreateRequest, &create>();
+  change<wire::MkdirRequest, &mkdir>();
+  change<wire::SymlinkRequest, &symlink>();
+  change<wire::LinkRequest, &link>();
+  change<wire::UnlinkRequest, &unlink>();
+  change<wire::RmdirRequest, &rmdir>();
+  change<wire::RenameRequest, &rename>();
+  change<wire::SetxattrRequest, &setxattr>();
+  change<wire::RemovexattrRequest, &removexattr>();
 }
 
 }  // namespace spate::meta

@@ -12,6 +12,7 @@ void Operation::begin() {
   committed_.clear();
   finish_ = {};
   wanted_locks_.clear();
+  objects_made_ = 0;
   store_.reset();
   store_.emplace(core_.store().begin());
   now_ = core_.clock().wall();
@@ -41,7 +42,9 @@ void Operation::erase_entry(Handle directory, std::string_view name) {
 
 Result<void> Operation::lock(std::vector<Handle> directories) {
   if (locks_.try_take(directories)) return {};
-  wanted_locks_ = std::move(directories);
+  // With what it has: the next run may want all of it, in another order.
+  wanted_locks_ = locks_.handles();
+  wanted_locks_.insert(wanted_locks_.end(), directories.begin(), directories.end());
   return Errc::kConflict;
 }
 

@@ -72,6 +72,8 @@ class Operation {
   /// How often this request lost against another transaction: a function may lock more when it does.
   unsigned conflicts() const { return conflicts_; }
 
+  /// This run makes (1) or removes (-1) an object: for statfs.
+  void count_object(int difference) { objects_made_ += difference; }
   /// Called once, after this run's transaction has been committed.
   void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
   /// Awaited after the commit and before the reply; its error becomes the reply, though the change stands.
@@ -89,6 +91,7 @@ class Operation {
   LockSet locks_;
   std::vector<Handle> wanted_locks_;
   unsigned conflicts_ = 0;
+  int objects_made_ = 0;
   std::vector<UniqueFunction<void()>> committed_;
   UniqueFunction<job::Task<Result<void>>()> finish_;
   Bytes scratch_;

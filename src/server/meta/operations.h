@@ -7,6 +7,25 @@
 
 namespace spate::meta {
 
-job::Task<Result<wire::GetattrReply>> getattr(Operation& operation, const wire::GetattrRequest& request);
+template <typename Reply>
+using Outcome = job::Task<Result<Reply>>;
+
+Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request);
+Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request);
+Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrRequest& request);
+Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request);
+Outcome<wire::MkdirReply> mkdir(Operation& operation, const wire::MkdirRequest& request);
+Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkRequest& request);
+Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request);
+Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkRequest& request);
+Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& request);
+Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameRequest& request);
+Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
+Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request);
+Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request);
+Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::ListxattrRequest& request);
+Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::RemovexattrRequest& request);
+Outcome<wire::MetaStatfsReply> meta_statfs(Operation& operation, const wire::MetaStatfsRequest& request);
+Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyncRequest& request);
 
 }  // namespace spate::meta

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// create: a regular file, perhaps opened with it; or a fifo, socket or device node.
+#include "server/meta/access.h"
+#include "server/meta/core.h"
+#include "server/meta/layout_choice.h"
+#include "server/meta/objects.h"
+#include "server/meta/operations.h"
+#include "server/meta/reply.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint8_t kOpenFlags =
+    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute;
+
+Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
+  if ((request.open_flags & ~kOpenFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
+  switch (request.type) {
+    case FileType::kRegular: return {};
+    case FileType::kFifo:
+    case FileType::kSocket: break;
+    case FileType::kCharDevice:
+    case FileType::kBlockDevice:
+      if (!is_root(who)) return Errc::kNotPermitted;
+      break;
+    default: return Error(Errc::kInvalidArgument, "create makes neither directories nor symbolic links");
+  }
+  if ((request.open_flags & ~wire::kOpenExclusive) != 0) return Error(Errc::kInvalidArgument, "only files are opened");
+  return {};
+}
+
+/// The errors of a last component that is no new name.
+Result<void> check_place(const wire::CreateRequest& request, const Place& place) {
+  const bool opens = request.type == FileType::kRegular && (request.open_flags & wire::kOpenExclusive) == 0;
+  if (place.last != Place::Last::kName) return opens ? Errc::kIsDirectory : Errc::kExists;
+  if (place.slash) return opens ? Errc::kIsDirectory : Errc::kNotFound;
+  return {};
+}
+
+Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRequest& request, NamedEntry& named,
+                                      const std::string& name) {
+  const NewObject wish{request.type, request.attributes};
+  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, named.directory, wish));
+  MetaCore& core = operation.core();
+  if (object.is_regular()) {
+    const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.targets()};
+    SPATE_CO_TRY(object.layout, choose_layout(request.layout, named.directory.hints, defaults, core.next_base()));
+  } else {
+    object.attributes.device = request.device;
+  }
+  wire::CreateReply reply;
+  reply.created = true;
+  const std::uint8_t flags = request.open_flags;
+  if ((flags & (wire::kOpenRead | wire::kOpenWrite)) != 0) {
+    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, flags, true));
+  }
+  SPATE_CO_TRY(std::ignore, add_object(operation, named, name, object));
+  reply.object = object_reply(object);
+  co_return reply;
+}
+
+}  // namespace
+
+Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_request(operation.who(), request));
+  const bool exclusive = (request.open_flags & wire::kOpenExclusive) != 0 || request.type != FileType::kRegular;
+  const bool follow = !exclusive && (request.where.flags & wire::NamePath::kFollowLast) != 0;
+  Walker walker(operation, request.where);
+  for (;;) {
+    SPATE_CO_TRY(const Place place, co_await walker.to_last());
+    if (place.last != Place::Last::kName) co_return check_place(request, place).error();
+    SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
+    if (!named.entry) {
+      SPATE_CO_TRY(std::ignore, check_place(request, place));
+      auto reply = co_await create_new(operation, request, named, place.name);
+      co_return reply;
+    }
+    if (exclusive) co_return Errc::kExists;
+    const EntryRecord entry = *named.entry;
+    SPATE_CO_TRY(InodeRecord object, co_await inode_of(operation, entry, trove::ReadMode::kChecked));
+    if (object.is_symlink() && follow) {
+      SPATE_CO_TRY(std::ignore, walker.follow(place, object));
+      continue;
+    }
+    if (object.is_symlink()) co_return Errc::kSymlinkLoop;
+    if (object.is_directory()) co_return Errc::kIsDirectory;
+    if (place.slash) co_return Errc::kNotDirectory;
+    auto opened = co_await operation.core().parts().opens->open_existing(operation, std::move(object), request.open_flags);
+    co_return opened;
+  }
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// ObjectTally: how many inodes the store has, for statfs, without a record that every create would have to change.
+#pragma once
+
+#include "job/gate.h"
+#include "job/storage.h"
+
+namespace spate::meta {
+
+/// Kept in memory, written down by an orderly stop; after any other end it is counted again in the background while the
+/// server works, and is too low until then. One executor. Life: start() -> stop().
+class ObjectTally {
+ public:
+  explicit ObjectTally(job::KeyvalContext& store);
+  ObjectTally(const ObjectTally&) = delete;
+  ObjectTally& operator=(const ObjectTally&) = delete;
+
+  job::Task<Result<void>> start();
+  job::Task<Result<void>> stop();
+  void add(int difference) { changed_ += difference; }
+  std::uint64_t count() const;
+  bool counting() const { return counting_; }
+
+ private:
+  job::Task<void> count_all();
+  job::Task<Result<void>> count_page(job::Transaction& store, Bytes& from);
+
+  job::KeyvalContext& store_;
+  std::uint64_t counted_ = 0;
+  std::int64_t changed_ = 0;  // since the state that was counted
+  bool counting_ = false;
+  job::Gate gate_;
+  job::StopSource stopping_;
+};
+
+}  // namespace spate::meta
