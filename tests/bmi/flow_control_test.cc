@@ -88,6 +88,44 @@ TEST_P(Bmi, SendsWaitForAPeerThatPostsNoReceive) {
   }
 }
 
+// What waits at the sender is announced at most: that, too, is bounded, and an honest sender is never thrown out for it.
+TEST_P(Bmi, TenThousandLargeMessagesWithoutAReceive) {
+  const Pair pair = start_pair();
+  Flood flood(17 * 1024);
+  for (int i = 0; i < 10'000; ++i) flood.ops.push_back(send(*pair.client, {pair.to_server, 3, MessageClass::kBulk}, flood.data));
+  settle();
+  EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, 1U);
+  EXPECT_EQ(bytes_done(*pair.client, flood), 0U);
+  Bytes room(flood.data.size());
+  for (std::size_t i = 0; i < flood.ops.size(); ++i) {
+    ASSERT_EQ(finish(*pair.server, recv(*pair.server, {pair.to_client, 3, MessageClass::kBulk}, room)).status, Errc::kOk) << i;
+  }
+  EXPECT_EQ(first_difference(room, 1, 1), std::nullopt);
+  for (const OpId op : flood.ops) ASSERT_EQ(finish(*pair.client, op).status, Errc::kOk);
+}
+
+// A peer that comes back has no more room than one that stayed: what it sent before still waits to be taken.
+TEST_P(Bmi, ComingBackGivesNoNewRoom) {
+  const Pair pair = start_pair(small_room());
+  pair.server->takes_unexpected = false;
+  Flood flood(8 * 1024);
+  for (int round = 0; round < 4; ++round) {
+    flood.ops.clear();
+    for (int i = 0; i < 50; ++i) flood.ops.push_back(send_unexpected(*pair.client, {pair.to_server, 1}, flood.data));
+    settle();
+    for (const OpId op : flood.ops) {
+      if (is_done(*pair.client, op)) EXPECT_EQ(pair.client->done.at(op).status, Errc::kOk) << "thrown out";
+    }
+    if (round < 3) (*pair.client)->disconnect(pair.to_server);
+    settle();
+  }
+  kill(*pair.client);
+  pair.server->takes_unexpected = true;
+  settle();
+  EXPECT_GT(pair.server->arrived.size(), 0U);
+  EXPECT_LE(pair.server->arrived.size() * flood.data.size(), kRoom);
+}
+
 // The receiver asks for the last tag first: a sender that queued behind the others' lack of room would hang both.
 TEST_P(Bmi, ATagWithoutRoomHoldsUpNoOther) {
   const Pair pair = start_pair(small_room());
@@ -173,18 +211,21 @@ TEST_P(Bmi, ReadyMessagesArriveWhole) {
 TEST_P(Bmi, AReadyMessageWhoseReceiveIsGoneIsDroppedAndTheConnectionLives) {
   const Pair pair = start_pair();
   const std::uint32_t connection = (*pair.client)->peer_info(pair.to_server).connection;
-  const Bytes data = pattern(5, 0, 3'000'000);
-  Bytes room(data.size(), std::byte{0x77});
-  const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
-  (*pair.server)->cancel(in);
-  EXPECT_EQ(finish(*pair.server, in).status, Errc::kCancelled);
-  const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
-                                       .receiver_ready = true}, data);
-  EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
-  settle();
-  EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x77}; }));
-  // The dropped message is not the next receive's.
-  expect_passes(pair, 5, 3'000'000, true, MessageClass::kBulk);
+  for (const std::size_t size : {std::size_t{500}, std::size_t{3'000'000}}) {
+    SCOPED_TRACE(size);
+    const Bytes data = pattern(5, 1, size);
+    Bytes room(data.size(), std::byte{0x77});
+    const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
+    (*pair.server)->cancel(in);
+    EXPECT_EQ(finish(*pair.server, in).status, Errc::kCancelled);
+    const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
+                                         .receiver_ready = true}, data);
+    EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
+    settle();
+    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x77}; }));
+    // The dropped message is not the next receive's.
+    expect_passes(pair, 5, size, true, MessageClass::kBulk);
+  }
   EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, connection);
 }
 

@@ -207,6 +207,27 @@ TEST(Faults, TheOldestOfManyLostClientsIsForgotten) {
   EXPECT_EQ(server.network->peer_info(clients.front()).url, "");
 }
 
+// Half of the message is in the receive's memory when it is cancelled: the rest is dropped, or the connection, as ordered.
+TEST(Faults, ACancelledReceiveThatIsBeingFilledMayDropTheConnection) {
+  for (const std::uint32_t per_mille : {0U, 1000U}) {
+    FabricOptions options;
+    options.nic.bytes_per_second = 1'000'000'000;
+    options.cancel_drops_per_mille = per_mille;
+    Two two(1, options);
+    const Bytes data(10'000'000, std::byte{1});
+    Bytes room(data.size());
+    const OpId in = two.cluster.recv(two.b, two.to_a, 1, room, MessageClass::kBulk);
+    const OpId out = two.cluster.send(two.a, two.to_b, 1, data, MessageClass::kBulk);
+    two.cluster.fabric.run_until(two.cluster.clock.now() + 5ms);
+    ASSERT_EQ(room[0], std::byte{1});
+    two.b.network->cancel(in);
+    EXPECT_EQ(two.cluster.finish(two.b, in), Errc::kCancelled);
+    EXPECT_EQ(two.cluster.finish(two.a, out), per_mille == 0 ? Errc::kOk : Errc::kConnectionLost);
+    two.cluster.settle();
+    EXPECT_EQ(two.a.network->peer_info(two.to_b).connected, per_mille == 0);
+  }
+}
+
 // --- hostile peers: their connection, and nothing else ---
 
 struct Attack {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module by itself, below the core: what it reports, and when.
+#include "bmi/sim/sim_module.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace spate::bmi::sim {
+namespace {
+
+class Recorder final : public Sink {
+ public:
+  void completed(std::span<const Outcome> outcomes) override { done.insert(done.end(), outcomes.begin(), outcomes.end()); }
+  Address inbound(PeerId peer, ContextId) override {
+    last_inbound = peer;
+    return Address{peer.value + 1000};
+  }
+  void unexpected(PeerId, Address address, Tag tag, Buffer, std::uint64_t charge) override {
+    tags.push_back(tag);
+    charges.push_back(charge);
+    EXPECT_EQ(address, Address{last_inbound.value + 1000});
+  }
+  void forgotten(PeerId, Address) override {}
+
+  std::vector<Outcome> done;
+  std::vector<Tag> tags;
+  std::vector<std::uint64_t> charges;
+  PeerId last_inbound;
+};
+
+struct Pair {
+  explicit Pair(const FabricOptions& options) : fabric(clock, random, options) {
+    EXPECT_TRUE(server->start(at_server, limits));
+    EXPECT_TRUE(client->start(at_client, limits));
+    EXPECT_TRUE(server->listen("sim://1", ContextId{1}));
+    peer = *client->lookup("sim://1", Address{1});
+  }
+  Result<PostResult> post(Module& module, bool receive, PeerId to, std::uint64_t op, MutableByteView bytes) {
+    const std::array<Segment, 1> segments{Segment::of(bytes)};
+    const Post post{OpId{op}, to, Tag{7}, MessageClass::kControl, false, segments, bytes.size()};
+    return receive ? module.post_recv(post) : module.post_send(post);
+  }
+  void run() {
+    while (fabric.deliver_next()) {
+    }
+  }
+  ManualClock clock;
+  SeededRandom random{1};
+  Fabric fabric;
+  NetworkOptions limits;
+  Recorder at_client;
+  Recorder at_server;
+  std::unique_ptr<Module> client = fabric.attach(2);
+  std::unique_ptr<Module> server = fabric.attach(1);
+  PeerId peer;
+  Bytes data = Bytes(100);
+};
+
+// A driver that only watches the events would otherwise sleep on a completion that is there.
+TEST(SimModule, WhatAPostCompletesIsReportedByAnEvent) {
+  FabricOptions options;
+  options.immediate_per_mille = 0;
+  Pair pair(options);
+  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));
+  pair.run();
+  const Result<PostResult> late = pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data);
+  ASSERT_TRUE(late);
+  EXPECT_FALSE(late->done);
+  EXPECT_FALSE(pair.server->prepare_to_wait());
+  pair.run();
+  ASSERT_EQ(pair.at_server.done.size(), 1U);
+  EXPECT_EQ(pair.at_server.done[0].op, OpId{2});
+  EXPECT_EQ(pair.at_server.done[0].actual_size, 100U);
+  EXPECT_TRUE(pair.server->prepare_to_wait());
+}
+
+TEST(SimModule, ImmediateCompletionIsAMatterOfOptions) {
+  FabricOptions options;
+  options.immediate_per_mille = 1000;
+  Pair pair(options);
+  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));  // not connected yet
+  pair.run();
+  EXPECT_EQ(pair.at_client.done.size(), 1U);
+  const Result<PostResult> sent = pair.post(*pair.client, false, pair.peer, 2, pair.data);
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(sent->done);
+  EXPECT_EQ(sent->actual_size, 100U);
+  const Result<PostResult> received = pair.post(*pair.server, true, pair.at_server.last_inbound, 3, pair.data);
+  ASSERT_TRUE(received);
+  EXPECT_TRUE(received->done);
+  pair.run();
+  EXPECT_EQ(pair.at_client.done.size(), 1U);
+  EXPECT_TRUE(pair.at_server.done.empty());
+}
+
+TEST(SimModule, AnInboundPeerThatIsGoneRefusesPosts) {
+  Pair pair(FabricOptions{});
+  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));
+  pair.run();
+  pair.client.reset();
+  pair.run();
+  EXPECT_EQ(pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data).code(), Errc::kConnectionLost);
+  EXPECT_EQ(pair.post(*pair.server, false, pair.at_server.last_inbound, 3, pair.data).code(), Errc::kConnectionLost);
+}
+
+}  // namespace
+}  // namespace spate::bmi::sim
