@@ -73,7 +73,7 @@ std::size_t ManyRead::step_neighbours(rocksdb::DB& db, const rocksdb::ReadOption
       it->Seek(slice_of(key));
       where = distance();
     }
-    if (!it->Valid()) break;  // not in memory, or nothing comes after: not worth telling apart
+    if (!it->Valid()) break;  // not in memory, an error, or the end: a look-up will tell
     if (where == 0) values_[open_[at]] = bytes_of(it->value());
   }
   return at;
@@ -112,7 +112,7 @@ Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, 
 Errc ManyRead::step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
   if (options.read_tier == rocksdb::kBlockCacheTier) return step_in_memory(db, options, budget);
   static constexpr std::size_t kChunk = 256;
-  for (std::size_t at = 0; at < open_.size(); at += kChunk) {
+  for (std::size_t at = step_neighbours(db, options, budget); at < open_.size(); at += kChunk) {
     const std::size_t n = std::min(kChunk, open_.size() - at);
     const Errc status = step_chunk(db, options, std::span(open_).subspan(at, n));
     if (status != Errc::kOk) return status;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/rocksdb/options.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+namespace spate::trove {
+namespace {
+
+rocksdb::BlockBasedTableOptions table_options(const RocksdbOptions& options) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
+  table.block_size = 4096;
+  table.format_version = 5;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  // Index and filters in pieces and in the cache: a store of any size takes no more memory than the cache.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.cache_index_and_filter_blocks = true;
+  table.cache_index_and_filter_blocks_with_high_priority = true;
+  table.pin_top_level_index_and_filter = true;
+  return table;
+}
+
+}  // namespace
+
+rocksdb::Options rocksdb_options(const RocksdbOptions& options) {
+  rocksdb::Options db;
+  if (options.env != nullptr) db.env = options.env;
+  db.create_if_missing = true;
+  db.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_options(options)));
+  db.write_buffer_size = options.write_buffer_bytes;
+  db.max_write_buffer_number = 3;
+  db.target_file_size_base = std::uint64_t{32} << 20;
+  db.max_bytes_for_level_base = std::uint64_t{64} << 20;
+  db.level_compaction_dynamic_level_bytes = true;
+  db.compression = rocksdb::kNoCompression;
+  db.max_open_files = 256;
+  db.max_background_jobs = 2;
+  db.bytes_per_sync = std::uint64_t{1} << 20;  // tables only; for the log it would stall the writer
+  // One thread writes: the concurrent memtable would only cost.
+  db.allow_concurrent_memtable_write = false;
+  db.avoid_flush_during_recovery = true;
+  // After a machine's crash the log may end in garbage: what was synced lies before it.
+  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // A killed process loses nothing: each commit is handed to the system before it is acknowledged.
+  db.manual_wal_flush = false;
+  db.info_log_level = rocksdb::WARN_LEVEL;
+  db.keep_log_file_num = 2;
+  db.max_log_file_size = std::size_t{1} << 20;
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
+  return db;
+}
+
+}  // namespace spate::trove

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that stalls, fails or forgets: nobody else waits, nothing acknowledged is lost, order is kept.
+#include "trove/rocksdb/test_store.h"
+
+namespace spate::trove {
+namespace {
+
+class StallTest : public StoreTest {
+ protected:
+  /// Posts a commit of one key; the transaction stays alive.
+  bool post(const std::string& key, const std::string& value, Durability durability, KeyvalCompletion& done) {
+    transactions_.push_back(store_->begin());
+    put(*transactions_.back(), key, value);
+    return transactions_.back()->post_commit(durability, transactions_.back().get(), done);
+  }
+  void TearDown() override { transactions_.clear(); }
+
+  /// Commits until one is not taken at once. Returns how many were posted.
+  int fill_until_stalled() {
+    const std::string big(16 << 10, 'x');
+    KeyvalCompletion done;
+    for (int i = 0; i < 1000; ++i) {
+      if (!post("k" + std::to_string(i), big + std::to_string(i), Durability::kProcess, done)) return i + 1;
+      EXPECT_EQ(done.status, Errc::kOk);
+      transactions_.pop_back();
+    }
+    ADD_FAILURE() << "never stalled";
+    return 0;
+  }
+
+  std::vector<std::unique_ptr<Transaction>> transactions_;
+};
+
+TEST_F(StallTest, StalledSyncHoldsUpNobodyElse) {
+  open();
+  ASSERT_EQ(commit("before", "1", Durability::kMachine), Errc::kOk);
+  disk_.close(TestDisk::kLogSync);
+  KeyvalCompletion done;
+  ASSERT_FALSE(post("synced", "1", Durability::kMachine, done));
+  disk_.wait_for_waiter();
+  ASSERT_TRUE(post("process", "1", Durability::kProcess, done));
+  EXPECT_EQ(done.status, Errc::kOk);
+  EXPECT_EQ(get("process"), "1");
+  EXPECT_EQ(get("synced"), "1");  // visible, though not yet durable
+  ASSERT_FALSE(post("later", "1", Durability::kMachine, done));
+  std::array<KeyvalCompletion, 4> out;
+  EXPECT_EQ(store_->test(out), 0U);
+  disk_.open(TestDisk::kLogSync);
+  EXPECT_EQ(wait().user, transactions_[0].get());
+  EXPECT_EQ(wait().user, transactions_[2].get());
+}
+
+TEST_F(StallTest, OneSyncServesAllWhoWait) {
+  open();
+  disk_.close(TestDisk::kLogSync);
+  KeyvalCompletion done;
+  ASSERT_FALSE(post("first", "1", Durability::kMachine, done));
+  disk_.wait_for_waiter();
+  for (int i = 0; i < 50; ++i) ASSERT_FALSE(post("k" + std::to_string(i), "1", Durability::kMachine, done));
+  ASSERT_FALSE(store_->post_sync(nullptr, done));
+  disk_.open(TestDisk::kLogSync);
+  for (int i = 0; i < 52; ++i) EXPECT_EQ(wait().status, Errc::kOk);
+  // Everything is on the device by now.
+  EXPECT_TRUE(store_->post_sync(nullptr, done));
+}
+
+TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
+  options_.write_buffer_bytes = 64 << 10;
+  open();
+  ASSERT_EQ(commit("early", "1"), Errc::kOk);
+  disk_.close(TestDisk::kTableWrite);
+  const int stalled = fill_until_stalled();
+  ASSERT_GT(stalled, 3);
+  KeyvalCompletion done;
+  EXPECT_EQ(get("early"), "1");
+  for (int i = 0; i < 20; ++i) ASSERT_FALSE(post("last", std::to_string(i), Durability::kProcess, done));
+  ASSERT_FALSE(post("synced", "1", Durability::kMachine, done));
+  ASSERT_FALSE(store_->post_sync(nullptr, done));
+  const auto between = store_->begin();  // decided, not applied: seen whole, or a conflict
+  ASSERT_TRUE(between->post_get(as_bytes("last"), ReadMode::kChecked, nullptr, done));
+  EXPECT_FALSE(done.value.has_value());
+  disk_.open(TestDisk::kTableWrite);
+  for (std::size_t i = 0; i < transactions_.size() - 1; ++i) {
+    const KeyvalCompletion next = wait();
+    EXPECT_EQ(next.status, Errc::kOk);
+    EXPECT_EQ(next.user, transactions_[i].get());
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(wait().status, Errc::kOk);
+  EXPECT_EQ(get("last"), "19");
+  EXPECT_EQ(get("k" + std::to_string(stalled - 1)).size(), (16U << 10) + std::to_string(stalled - 1).size());
+  put(*between, "conflict", "1");
+  ASSERT_TRUE(between->post_commit(Durability::kProcess, nullptr, done));
+  EXPECT_EQ(done.status, Errc::kConflict);
+  transactions_.clear();
+  EXPECT_EQ(commit("after", "1"), Errc::kOk);
+}
+
+TEST_F(StallTest, StalledDeviceReadHoldsUpNobodyElse) {
+  open();
+  {
+    const auto db = open_raw();
+    // A block of its own: the one with the format record is read when the store is opened.
+    ASSERT_TRUE(db->Put({}, "about a block", std::string(8192, 'x')).ok());
+    ASSERT_TRUE(db->Put({}, "cold", "value").ok() && db->Put({}, "cold2", "value").ok() && db->Flush({}).ok());
+  }
+  open();
+  disk_.close(TestDisk::kTableRead);
+  const auto reader = store_->begin();
+  KeyvalCompletion done;
+  ASSERT_FALSE(reader->post_get(as_bytes("cold"), ReadMode::kChecked, reader.get(), done));
+  const auto many = store_->begin();
+  const std::vector<Bytes> keys{to_bytes(as_bytes("cold")), to_bytes(as_bytes("cold2"))};
+  ASSERT_FALSE(many->post_get_many(keys, ReadMode::kChecked, many.get(), done));
+  KeyRange range;
+  range.begin = to_bytes(as_bytes("c"));
+  range.end = to_bytes(as_bytes("d"));
+  range.limit = 10;
+  const auto scan = store_->begin();
+  ASSERT_FALSE(scan->post_range(range, scan.get(), done));
+  ASSERT_TRUE(post("cold", "new", Durability::kProcess, done));
+  EXPECT_EQ(get("cold"), "new");
+  disk_.open(TestDisk::kTableRead);
+  for (int i = 0; i < 3; ++i) {
+    const KeyvalCompletion late = wait();
+    ASSERT_EQ(late.status, Errc::kOk);
+    // As it was when they began.
+    if (late.user == reader.get()) {
+      EXPECT_EQ(as_text(*late.value), "value");
+    } else {
+      ASSERT_EQ(late.entries.size(), 2U);
+      EXPECT_EQ(as_text(late.entries[0].value), "value");
+    }
+  }
+  put(*reader, "x", "1");
+  ASSERT_TRUE(reader->post_commit(Durability::kProcess, nullptr, done));
+  EXPECT_EQ(done.status, Errc::kConflict);
+}
+
+TEST_F(StallTest, FailedSyncEndsCommitsUntilReopened) {
+  open();
+  ASSERT_EQ(commit("before", "1", Durability::kMachine), Errc::kOk);
+  disk_.fail_log_syncs(rocksdb::IOStatus::IOError("injected"));
+  EXPECT_EQ(commit("failed", "1", Durability::kMachine), Errc::kIoError);
+  disk_.fail_log_syncs(rocksdb::IOStatus::OK());
+  EXPECT_EQ(commit("later", "1"), Errc::kIoError);
+  KeyvalCompletion done;
+  ASSERT_TRUE(store_->post_sync(nullptr, done));
+  EXPECT_EQ(done.status, Errc::kIoError);
+  EXPECT_EQ(get("before"), "1");
+  open();
+  EXPECT_EQ(get("before"), "1");
+  EXPECT_EQ(get("later"), "(none)");
+  EXPECT_EQ(commit("again", "1", Durability::kMachine), Errc::kOk);
+}
+
+TEST_F(StallTest, FullDeviceRefusesCommitsAndKeepsWhatWasThere) {
+  open();
+  ASSERT_EQ(commit("before", "1"), Errc::kOk);
+  disk_.fail_log_writes(rocksdb::IOStatus::NoSpace("injected"));
+  EXPECT_EQ(commit("refused", "1"), Errc::kNoSpace);
+  EXPECT_EQ(get("before"), "1");
+  EXPECT_EQ(get("refused"), "(none)");
+  disk_.fail_log_writes(rocksdb::IOStatus::OK());
+  open();
+  EXPECT_EQ(get("before"), "1");
+  EXPECT_EQ(commit("after", "1"), Errc::kOk);
+}
+
+TEST_F(StallTest, FailedLogWriteIsAnErrorAndNothingIsLostBefore) {
+  open();
+  ASSERT_EQ(commit("before", "1"), Errc::kOk);
+  disk_.fail_log_writes(rocksdb::IOStatus::IOError("injected"));
+  EXPECT_EQ(commit("refused", "1"), Errc::kIoError);
+  disk_.fail_log_writes(rocksdb::IOStatus::OK());
+  EXPECT_EQ(get("before"), "1");
+  open();
+  EXPECT_EQ(get("before"), "1");
+  EXPECT_EQ(commit("after", "1"), Errc::kOk);
+}
+
+TEST_F(StallTest, CrashedMachineKeepsWhatWasSynced) {
+  open();
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(commit("k" + std::to_string(i), "v", i == 20 ? Durability::kMachine : Durability::kProcess), Errc::kOk);
+  }
+  store_.reset();
+  disk_.lose_unsynced_logs(options_.folder);
+  open();
+  for (int i = 0; i <= 20; ++i) EXPECT_EQ(get("k" + std::to_string(i)), "v") << i;
+  EXPECT_EQ(get("k29"), "(none)");
+}
+
+TEST_F(StallTest, SyncCoversCommitsBeforeIt) {
+  open();
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(commit("k" + std::to_string(i), "v"), Errc::kOk);
+  KeyvalCompletion done;
+  if (!store_->post_sync(nullptr, done)) done = wait();
+  ASSERT_EQ(done.status, Errc::kOk);
+  store_.reset();
+  disk_.lose_unsynced_logs(options_.folder);
+  open();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(get("k" + std::to_string(i)), "v") << i;
+}
+
+}  // namespace
+}  // namespace spate::trove
