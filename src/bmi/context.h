@@ -24,14 +24,14 @@ struct QueuedMessage {
 /// Pinned. Not thread-safe: the core's lock guards it, except wait_descriptor().
 class Context {
  public:
-  /// `modules`: the descriptors of the loaded modules, -1 for none; they outlive the context.
-  Context(ContextId id, std::span<const int> modules);
+  /// The modules outlive the context. `first`: of its instance.
+  Context(ContextId id, std::span<Module* const> modules, bool first);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   ContextId id() const { return id_; }
-  /// An epoll descriptor over the modules and this context's own signal; -1 when no module has a descriptor.
-  int wait_descriptor() const { return poll_.get(); }
+  /// Readable by the modules and by this context's own signal; -1 when no module has a descriptor.
+  int wait_descriptor() const { return wait_; }
 
   CompletionQueue& completions() { return completions_; }
   std::deque<QueuedMessage>& messages() { return messages_; }
@@ -50,7 +50,8 @@ class Context {
  private:
   ContextId id_;
   UniqueFd event_;
-  UniqueFd poll_;
+  UniqueFd poll_;  // over both, unless the module's own descriptor serves
+  int wait_ = -1;
   bool waiting_ = false;
   bool signalled_ = false;
   bool progressed_ = false;

@@ -104,7 +104,6 @@ class Core final : public Network {
   const NetworkOptions options_;
   std::deque<Loaded> modules_;
   std::vector<Module*> started_;        // the same, for those who need no more
-  std::vector<int> descriptors_;        // their wait descriptors
   std::atomic<std::uint32_t> turn_{0};  // counts calls of progress()
 
   std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_

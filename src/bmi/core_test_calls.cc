@@ -10,7 +10,7 @@ namespace spate::bmi {
 ContextId Core::open_context() {
   const std::lock_guard lock(mutex_);
   const ContextId id(static_cast<std::uint32_t>(contexts_.size() + 1));
-  contexts_.push_back(std::make_unique<Context>(id, descriptors_));
+  contexts_.push_back(std::make_unique<Context>(id, started_, contexts_.empty()));
   return id;
 }
 

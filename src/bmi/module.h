@@ -146,6 +146,9 @@ class Module {
   /// Readable when progress() may find something, deadlines (connect timeouts) included; constant after start();
   /// -1 in virtual time.
   virtual int wait_descriptor() const = 0;
+  /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed: whoever sleeps need pass through one epoll
+  /// set less. False: not supported.
+  virtual bool also_wait_for(int /*fd*/) { return false; }
   /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
   virtual bool prepare_to_wait() = 0;
 

@@ -30,7 +30,6 @@ Core::Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options)
       continue;
     }
     started_.push_back(loaded.module.get());
-    descriptors_.push_back(loaded.module->wait_descriptor());
   }
 }
 

@@ -16,6 +16,14 @@ constexpr std::uint64_t kDirectBytes = 4096;
 // Read in one turn before other connections get theirs.
 constexpr std::uint64_t kFairShareBytes = 1024 * 1024;
 
+ssize_t receive_pieces(int socket, Pieces& pieces) {
+  if (pieces.count == 1) return ::recv(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, MSG_DONTWAIT);
+  msghdr message{};
+  message.msg_iov = pieces.list.data();
+  message.msg_iovlen = pieces.count;
+  return ::recvmsg(socket, &message, MSG_DONTWAIT);
+}
+
 }  // namespace
 
 void Connection::expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived) {
@@ -51,10 +59,7 @@ ReadStatus Connection::read(ReceiveScratch& scratch) {
     Pieces pieces;
     const std::uint64_t direct = gather_direct(pieces);
     if (!pieces.full()) pieces.add(scratch.data(), read_ahead(direct));
-    msghdr message{};
-    message.msg_iov = pieces.list.data();
-    message.msg_iovlen = pieces.count;
-    const ssize_t n = ::recvmsg(socket(), &message, MSG_DONTWAIT);
+    const ssize_t n = receive_pieces(socket(), pieces);
     if (n == 0) return ReadStatus::kLost;
     if (n < 0) {
       if (errno == EINTR) continue;

@@ -19,7 +19,7 @@ namespace spate::bmi::tcp {
 
 /// What an epoll event points at.
 struct Pollable {
-  enum class Kind : std::uint8_t { kConnection, kListener, kTimer, kResolver };
+  enum class Kind : std::uint8_t { kConnection, kListener, kTimer, kResolver, kForeign };
   explicit Pollable(Kind k) : kind(k) {}
   const Kind kind;
 };

@@ -50,6 +50,7 @@ class Engine final : public TcpModule, private PeerHost {
   void consumed(PeerId peer, std::uint64_t charge) override;
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
+  bool also_wait_for(int fd) override;
   /// Nothing is ever left over for a later progress(): sockets that were not read to their end are watched again, and
   /// what is to be delivered is delivered by the thread that found it.
   bool prepare_to_wait() override { return true; }
@@ -154,6 +155,7 @@ class Engine final : public TcpModule, private PeerHost {
   UniqueFd timer_;
   UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
   Pollable timer_pollable_{Pollable::Kind::kTimer};
+  Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
   std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
   std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty

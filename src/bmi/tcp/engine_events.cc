@@ -36,6 +36,11 @@ bool Engine::progress() {
   return did;
 }
 
+bool Engine::also_wait_for(int fd) {
+  watch(fd, EPOLLIN, foreign_pollable_);
+  return true;
+}
+
 bool Engine::poll() {
   graveyard_.clear();
   std::array<epoll_event, 64> events;  // filled by the kernel up to n
@@ -63,6 +68,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kConnection: return on_connection_event(static_cast<Connection&>(pollable), events);
     case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
     case Pollable::Kind::kResolver: return on_resolved();
+    case Pollable::Kind::kForeign: return;  // the core's: it wakes whoever sleeps, and the core takes it back
     case Pollable::Kind::kTimer: {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 
 namespace spate::bmi::tcp {
@@ -50,6 +51,26 @@ ssize_t sendfile_without_signal(int socket, int file, off_t offset, std::uint64_
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = error_number;
   return n;
+}
+
+/// Small messages are gathered here: send(2) of one piece costs less than sendmsg(2) of two and a copy of some bytes
+/// (a guess at the size).
+ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
+  constexpr std::size_t kGathered = 1024;
+  if (pieces.count == 1) return ::send(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, flags);
+  if (pieces.bytes <= kGathered) {
+    std::array<std::byte, kGathered> all;  // filled up to pieces.bytes
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      std::memcpy(all.data() + size, pieces.list[i].iov_base, pieces.list[i].iov_len);
+      size += pieces.list[i].iov_len;
+    }
+    return ::send(socket, all.data(), size, flags);
+  }
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.list.data());
+  message.msg_iovlen = pieces.count;
+  return ::sendmsg(socket, &message, flags);
 }
 
 /// More of the frame follows the current segment: the kernel need not send a small packet yet.
@@ -116,11 +137,7 @@ bool SendQueue::gather(Pieces& pieces) {
 SendQueue::Written SendQueue::write_memory(int socket, SendObserver& observer) {
   Pieces pieces;
   const bool file_follows = gather(pieces);
-  msghdr message{};
-  message.msg_iov = pieces.list.data();
-  message.msg_iovlen = pieces.count;
-  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0);
-  const ssize_t n = ::sendmsg(socket, &message, flags);
+  const ssize_t n = send_pieces(socket, pieces, MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0));
   if (n < 0) return failed(errno, FlushStatus::kLost);
   consume(static_cast<std::uint64_t>(n), observer);
   // A short write means a full socket, and an edge will tell when there is room again.

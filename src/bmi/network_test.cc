@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core over scripted modules: operations, contexts, addresses. What modules must do: tests/bmi.
+#include "bmi/network.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "bmi/fake_module.h"
+
+namespace spate::bmi {
+namespace {
+
+class CoreTest : public testing::Test {
+ protected:
+  CoreTest() {
+    std::vector<std::unique_ptr<Module>> modules;
+    modules.push_back(std::make_unique<FakeModule>("a"));
+    modules.push_back(std::make_unique<FakeModule>("b"));
+    a_ = static_cast<FakeModule*>(modules[0].get());
+    b_ = static_cast<FakeModule*>(modules[1].get());
+    a_->descriptor = event_.get();
+    network_ = make_network(std::move(modules));
+    context_ = network_->open_context();
+  }
+
+  Address lookup(std::vector<std::string> urls) { return network_->lookup(urls).value(); }
+  Message message(Address peer) {
+    Message m;
+    m.peer = peer;
+    m.tag = Tag(9);
+    m.segments = segments_;
+    return m;
+  }
+  Posted post(Address peer, void* user = nullptr) { return network_->post_send(message(peer), context_, user).value(); }
+  std::vector<Completion> completions(ContextId context) {
+    std::array<Completion, 16> out;
+    const std::size_t n = network_->test_context(context, out);
+    return {out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n)};
+  }
+  bool readable(ContextId context) const {
+    pollfd fd{network_->wait_descriptor(context), POLLIN, 0};
+    return ::poll(&fd, 1, 0) == 1;
+  }
+
+  UniqueFd event_{eventfd(0, EFD_NONBLOCK)};
+  std::array<std::byte, 8> memory_{};
+  std::array<Segment, 1> segments_{Segment::of(MutableByteView(memory_))};
+  FakeModule* a_ = nullptr;
+  FakeModule* b_ = nullptr;
+  std::unique_ptr<Network> network_;
+  ContextId context_;
+};
+
+TEST_F(CoreTest, TheSameListIsTheSameAddress) {
+  const Address first = lookup({"a://1", "b://2"});
+  EXPECT_EQ(lookup({"a://1", "b://2"}), first);
+  EXPECT_NE(lookup({"b://2", "a://1"}), first);
+  EXPECT_NE(lookup({"a://1"}), first);
+}
+
+TEST_F(CoreTest, BadUrlsAreRefusedAndUnknownModulesSkipped) {
+  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"nonsense"}).code(), Errc::kBadAddress);
+  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"a://bad"}).code(), Errc::kBadAddress);
+  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"c://1"}).code(), Errc::kNoSuchModule);
+  EXPECT_EQ(network_->lookup({}).code(), Errc::kBadAddress);
+  const Address address = lookup({"c://1", "b+x://2"});
+  (void)post(address);
+  EXPECT_EQ(b_->posts.size(), 1U);
+}
+
+TEST_F(CoreTest, CompletionsCarryTheUserPointerToTheirContext) {
+  const ContextId other = network_->open_context();
+  const Address peer = lookup({"a://1"});
+  int user = 0;
+  const Posted posted = network_->post_recv(message(peer), other, &user).value();
+  ASSERT_FALSE(posted.done);
+  a_->complete(posted.op, Errc::kOk, 5);
+  EXPECT_TRUE(completions(context_).empty());
+  const std::vector<Completion> done = completions(other);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].op, posted.op);
+  EXPECT_EQ(done[0].user, &user);
+  EXPECT_EQ(done[0].actual_size, 5U);
+}
+
+TEST_F(CoreTest, TestsOfOneAndOfSomeLeaveTheOthers) {
+  const Address peer = lookup({"a://1"});
+  std::vector<OpId> ops;
+  for (int i = 0; i < 5; ++i) ops.push_back(post(peer).op);
+  EXPECT_FALSE(network_->test(context_, ops[2]));
+  for (const OpId op : ops) a_->complete(op);
+  EXPECT_EQ(network_->test(context_, ops[2])->op, ops[2]);
+  EXPECT_FALSE(network_->test(context_, ops[2]));
+  const std::array<OpId, 3> wanted{ops[4], ops[2], ops[0]};
+  std::array<Completion, 3> out;
+  ASSERT_EQ(network_->test_some(context_, wanted, out), 2U);
+  EXPECT_EQ(out[0].op, ops[4]);
+  EXPECT_EQ(out[1].op, ops[0]);
+  const std::vector<Completion> rest = completions(context_);
+  ASSERT_EQ(rest.size(), 2U);
+  EXPECT_EQ(rest[0].op, ops[1]);
+  EXPECT_EQ(rest[1].op, ops[3]);
+}
+
+TEST_F(CoreTest, AnOperationIsTestedInItsOwnContextOnly) {
+  const ContextId other = network_->open_context();
+  const OpId op = post(lookup({"a://1"})).op;
+  a_->complete(op);
+  EXPECT_FALSE(network_->test(other, op));
+  EXPECT_TRUE(network_->test(context_, op));
+}
+
+TEST_F(CoreTest, ImmediateCompletionQueuesNothing) {
+  a_->at_once = true;
+  const Posted posted = post(lookup({"a://1"}), this);
+  EXPECT_TRUE(posted.done);
+  EXPECT_EQ(posted.completion.user, this);
+  EXPECT_EQ(posted.completion.actual_size, memory_.size());
+  EXPECT_TRUE(completions(context_).empty());
+}
+
+TEST_F(CoreTest, OperationIdsAreNeverReused) {
+  a_->at_once = true;
+  const Address peer = lookup({"a://1"});
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(seen.insert(post(peer).op.value).second);
+}
+
+TEST_F(CoreTest, ARefusedPostLeavesNothingBehind) {
+  const Address peer = lookup({"a://1"});
+  a_->refuse = Errc::kConnectionLost;
+  EXPECT_EQ(network_->post_send(message(peer), context_, nullptr).code(), Errc::kConnectionLost);
+  EXPECT_EQ(network_->post_send(message(Address(77)), context_, nullptr).code(), Errc::kConnectionLost);
+  network_->close_context(context_);
+}
+
+TEST_F(CoreTest, ImpossibleMessagesAreRefused) {
+  const Address peer = lookup({"a://1"});
+  Message m = message(peer);
+  const std::array<Segment, 1> file{Segment::of_file(0, 0, 10)};
+  m.segments = file;
+  EXPECT_EQ(network_->post_recv(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 4;
+  const std::array<Segment, 3> huge{Segment{memory_.data(), -1, 0, kHuge}, Segment{memory_.data(), -1, 0, kHuge},
+                                    Segment{memory_.data(), -1, 0, kHuge}};
+  m.segments = huge;
+  EXPECT_EQ(network_->post_send(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  const std::array<Segment, 1> beyond{Segment::of_file(0, std::numeric_limits<std::uint64_t>::max() - 5, 10)};
+  m.segments = beyond;
+  EXPECT_EQ(network_->post_send(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  const std::array<Segment, 1> large{Segment{memory_.data(), -1, 0, network_->options().max_unexpected_bytes + 1}};
+  m.segments = large;
+  EXPECT_EQ(network_->post_send_unexpected(m, context_, nullptr).code(), Errc::kMessageTooBig);
+  EXPECT_TRUE(a_->posts.empty());
+}
+
+TEST_F(CoreTest, AnUnreachableUrlHandsItsOperationsToTheNextOne) {
+  const Address peer = lookup({"a://1", "b://2"});
+  const OpId first = post(peer).op;
+  const Posted receive = network_->post_recv(message(peer), context_, this).value();
+  a_->complete(first, Errc::kUnreachable);
+  a_->complete(receive.op, Errc::kUnreachable);
+  EXPECT_TRUE(completions(context_).empty());
+  ASSERT_EQ(b_->posts.size(), 2U);
+  EXPECT_EQ(b_->posts[0].post.op, first);
+  EXPECT_FALSE(b_->posts[0].receive);
+  EXPECT_TRUE(b_->posts[1].receive);
+  EXPECT_EQ(b_->posts[1].post.tag, Tag(9));
+  ASSERT_EQ(b_->posts[1].segments.size(), 1U);
+  EXPECT_EQ(b_->posts[1].segments[0].memory, memory_.data());
+  (void)post(peer);  // later ones begin there
+  EXPECT_EQ(b_->posts.size(), 3U);
+  EXPECT_EQ(network_->peer_info(peer).url, "b://2");
+  b_->complete(first, Errc::kUnreachable);  // every URL has failed it
+  const std::vector<Completion> done = completions(context_);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, Errc::kUnreachable);
+}
+
+TEST_F(CoreTest, ALostConnectionIsNeverPostedAnew) {
+  const Address peer = lookup({"a://1", "b://2"});
+  const OpId op = post(peer).op;
+  a_->complete(op, Errc::kConnectionLost);
+  EXPECT_TRUE(b_->posts.empty());
+  EXPECT_EQ(network_->test(context_, op)->status, Errc::kConnectionLost);
+}
+
+TEST_F(CoreTest, ACancelReachesAnOperationThatMovedOn) {
+  const Address peer = lookup({"a://1", "b://2"});
+  const OpId op = post(peer).op;
+  network_->cancel(op);
+  EXPECT_EQ(a_->cancelled, std::vector{op});
+  a_->complete(op, Errc::kUnreachable);  // its module had no more to say
+  EXPECT_TRUE(b_->posts.empty());
+  EXPECT_EQ(network_->test(context_, op)->status, Errc::kCancelled);
+  network_->cancel(op);  // unknown by now
+}
+
+TEST_F(CoreTest, UnexpectedMessagesGoToTheListeningContextAndAreGivenBackWhenTaken) {
+  const ContextId listening = network_->open_context();
+  ASSERT_TRUE(network_->listen("a://0", listening));
+  const Address peer = a_->sink->inbound(PeerId(50), a_->listening);
+  a_->sink->unexpected(PeerId(50), peer, Tag(3), Buffer(10), 266);
+  std::array<UnexpectedMessage, 4> out;
+  EXPECT_EQ(network_->test_unexpected(context_, out), 0U);
+  EXPECT_TRUE(a_->given_back.empty());
+  ASSERT_EQ(network_->test_unexpected(listening, out), 1U);
+  EXPECT_EQ(out[0].peer, peer);
+  EXPECT_EQ(out[0].tag, Tag(3));
+  EXPECT_EQ(out[0].payload.size(), 10U);
+  ASSERT_EQ(a_->given_back.size(), 1U);
+  EXPECT_EQ(a_->given_back[0], std::pair(PeerId(50), std::uint64_t{266}));
+}
+
+TEST_F(CoreTest, MessagesForAClosedContextAreDroppedAndGivenBack) {
+  const ContextId listening = network_->open_context();
+  ASSERT_TRUE(network_->listen("a://0", listening));
+  const Address peer = a_->sink->inbound(PeerId(50), listening);
+  a_->sink->unexpected(PeerId(50), peer, Tag(3), Buffer(10), 1);
+  network_->close_context(listening);
+  a_->sink->unexpected(PeerId(50), peer, Tag(4), Buffer(10), 2);
+  EXPECT_EQ(a_->given_back.size(), 2U);
+}
+
+TEST_F(CoreTest, APeerThatWasLookedUpSpeaksToTheContextThatSpokeToIt) {
+  const Address peer = lookup({"a://1"});
+  (void)post(peer);
+  a_->sink->unexpected(PeerId(1), peer, Tag(3), Buffer(1), 1);
+  std::array<UnexpectedMessage, 1> out;
+  EXPECT_EQ(network_->test_unexpected(context_, out), 1U);
+}
+
+TEST_F(CoreTest, AForgottenPeerIsGone) {
+  ASSERT_TRUE(network_->listen("a://0", context_));
+  const Address peer = a_->sink->inbound(PeerId(50), context_);
+  a_->sink->forgotten(PeerId(50), peer);
+  EXPECT_EQ(network_->post_send(message(peer), context_, nullptr).code(), Errc::kConnectionLost);
+  EXPECT_TRUE(network_->peer_info(peer).url.empty());
+}
+
+TEST_F(CoreTest, ConnectionsOfAllUrlsAreCounted) {
+  const Address peer = lookup({"a://1", "b://2"});
+  a_->connections = 2;
+  b_->connections = 3;
+  EXPECT_EQ(network_->peer_info(peer).connection, 5U);
+  EXPECT_EQ(network_->peer_info(peer).url, "a://1");
+  network_->disconnect(peer);
+  EXPECT_EQ(a_->disconnected.size() + b_->disconnected.size(), 2U);
+}
+
+TEST_F(CoreTest, ASleepingTesterIsWokenByAnotherThread) {
+  const ContextId other = network_->open_context();
+  const OpId mine = post(lookup({"a://1"})).op;
+  const OpId theirs = network_->post_send(message(lookup({"a://1"})), other, nullptr)->op;
+  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  ASSERT_TRUE(network_->prepare_to_wait(other));
+  EXPECT_FALSE(readable(context_));
+  std::thread([&] { a_->complete(mine); }).join();
+  EXPECT_TRUE(readable(context_));
+  EXPECT_FALSE(readable(other));
+  EXPECT_TRUE(network_->test(context_, mine));
+  EXPECT_FALSE(readable(context_));
+  a_->complete(theirs);
+  EXPECT_TRUE(readable(other));
+  EXPECT_FALSE(network_->prepare_to_wait(other));  // something to test already
+}
+
+TEST_F(CoreTest, TheDescriptorShowsTheModules) {
+  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  EXPECT_FALSE(readable(context_));
+  const std::uint64_t one = 1;
+  ASSERT_EQ(::write(event_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  EXPECT_TRUE(readable(context_));
+}
+
+TEST_F(CoreTest, AModuleWithoutWorkIsAskedLessOftenUntilTheTesterSleeps) {
+  for (int i = 0; i < 1000; ++i) (void)completions(context_);
+  EXPECT_LT(a_->progressed, 500);
+  ASSERT_TRUE(network_->prepare_to_wait(context_));
+  const int before = a_->progressed;
+  (void)completions(context_);
+  EXPECT_EQ(a_->progressed, before + 1);
+}
+
+TEST_F(CoreTest, AllocatedMemoryIsAlignedAndRegistered) {
+  const MutableByteView memory = network_->mem_alloc(10'000);
+  ASSERT_EQ(memory.size(), 10'000U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0U);
+  EXPECT_EQ(a_->registered, std::vector{memory.data()});
+  EXPECT_EQ(b_->registered, std::vector{memory.data()});
+  network_->mem_free(memory);
+  EXPECT_TRUE(a_->registered.empty());
+}
+
+TEST(Network, AModuleThatCannotStartIsLeftOut) {
+  std::vector<std::unique_ptr<Module>> modules;
+  modules.push_back(std::make_unique<FakeModule>("a"));
+  static_cast<FakeModule*>(modules[0].get())->fail_start = true;
+  const std::unique_ptr<Network> network = make_network(std::move(modules));
+  EXPECT_EQ(network->lookup(std::array<std::string, 1>{"a://1"}).code(), Errc::kNoSuchModule);
+  EXPECT_EQ(network->wait_descriptor(network->open_context()), -1);
+}
+
+}  // namespace
+}  // namespace spate::bmi
