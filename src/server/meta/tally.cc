@@ -75,6 +75,7 @@ job::Task<void> ObjectTally::count_all() {
       SPATE_LOG("server/meta", warn, "inodes not counted error={}", counted.error().message());
       co_return;
     }
+    if (from.empty()) break;
     const auto slept = co_await store_.executor().sleep(kPause, stopping_);
     if (!slept) co_return;
   }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a store that answers later and out of order, so that operations overlap.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "base/random.h"
+#include "trove/keyval.h"
+#include "trove/kvmem/memory_keyval.h"
+
+namespace spate::meta {
+
+/// A memory store whose completions are handed out in an order drawn from `random`; with none they come at once.
+class TestStore final : public trove::Keyval {
+ public:
+  explicit TestStore(Random* random) : inner_(trove::make_memory_keyval()), random_(random) {}
+
+  std::unique_ptr<trove::Transaction> begin() override { return std::make_unique<Slow>(*this, inner_->begin()); }
+  bool post_sync(void* user, trove::KeyvalCompletion& done) override {
+    ++syncs;
+    inner_->post_sync(user, done);
+    return finish(done);
+  }
+  std::size_t test(std::span<trove::KeyvalCompletion> out) override {
+    std::size_t n = 0;
+    // Not all at once: who is answered may ask again before the others are.
+    while (n < out.size() && !waiting_.empty() && (n == 0 || random_->chance(1, 2))) {
+      const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(random_->below(waiting_.size()));
+      out[n++] = std::move(*at);
+      waiting_.erase(at);
+    }
+    return n;
+  }
+  int wait_descriptor() const override { return -1; }
+  bool prepare_to_wait() override { return waiting_.empty(); }
+  std::string describe() const override { return "test"; }
+
+  /// Called before each commit; kOk lets it through, anything else is its outcome.
+  std::function<Errc()> on_commit;
+  std::size_t commits = 0;
+  std::size_t gets = 0;
+  std::size_t ranges = 0;
+  std::size_t puts = 0;
+  std::size_t syncs = 0;
+
+ private:
+  class Slow final : public trove::Transaction {
+   public:
+    Slow(TestStore& owner, std::unique_ptr<trove::Transaction> inner) : owner_(owner), inner_(std::move(inner)) {}
+    bool post_get(ByteView key, trove::ReadMode mode, void* user, trove::KeyvalCompletion& done) override {
+      ++owner_.gets;
+      inner_->post_get(key, mode, user, done);
+      return owner_.finish(done);
+    }
+    bool post_get_many(std::span<const Bytes> keys, trove::ReadMode mode, void* user,
+                       trove::KeyvalCompletion& done) override {
+      inner_->post_get_many(keys, mode, user, done);
+      return owner_.finish(done);
+    }
+    bool post_range(const trove::KeyRange& range, void* user, trove::KeyvalCompletion& done) override {
+      ++owner_.ranges;
+      inner_->post_range(range, user, done);
+      return owner_.finish(done);
+    }
+    void put(ByteView key, ByteView value) override {
+      ++owner_.puts;
+      inner_->put(key, value);
+    }
+    void erase(ByteView key) override { inner_->erase(key); }
+    bool post_commit(trove::Durability durability, void* user, trove::KeyvalCompletion& done) override {
+      ++owner_.commits;
+      const Errc refused = owner_.on_commit ? owner_.on_commit() : Errc::kOk;
+      if (refused == Errc::kOk) {
+        inner_->post_commit(durability, user, done);
+      } else {
+        done.user = user;
+        done.status = refused;
+      }
+      return owner_.finish(done);
+    }
+
+   private:
+    TestStore& owner_;
+    std::unique_ptr<trove::Transaction> inner_;
+  };
+
+  bool finish(trove::KeyvalCompletion& done) {
+    if (random_ == nullptr) return true;
+    waiting_.push_back(std::move(done));
+    return false;
+  }
+
+  std::unique_ptr<trove::Keyval> inner_;
+  Random* random_;
+  std::deque<trove::KeyvalCompletion> waiting_;
+};
+
+}  // namespace spate::meta
