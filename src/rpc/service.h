@@ -50,7 +50,25 @@ class Service {
     SPATE_CHECK(fresh);
   }
 
+  /// The same for a handler that encodes its reply itself, so that data is read straight to where it leaves from.
+  template <typename Request, typename Self>
+  void serve_encoded(Access access, Self* self, job::Task<Result<Bytes>> (Self::*method)(Call&, Request)) {
+    const bool fresh = operations_.emplace(Request::kOp, OperationRow{access, [self, method](Call& call, ByteView body) {
+      return run_encoded<Request>(call, body, self, method);
+    }}).second;
+    SPATE_CHECK(fresh);
+  }
+
  private:
+  template <typename Request, typename Self>
+  static job::Task<Result<Bytes>> run_encoded(Call& call, ByteView body, Self* self,
+                                              job::Task<Result<Bytes>> (Self::*method)(Call&, Request)) {
+    auto request = wire::decode_body<Request>(body);
+    if (!request) co_return Error(Errc::kProtocol, request.error().context());
+    auto reply = co_await (self->*method)(call, *std::move(request));
+    co_return reply;
+  }
+
   template <typename Request, typename Reply, typename Self>
   static job::Task<Result<Bytes>> run(Call& call, ByteView body, Self* self,
                                       job::Task<Result<Reply>> (Self::*method)(Call&, Request)) {
