@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// BufferPool: every buffer that bulk data of one server goes through, and so the bound on what clients make it hold.
+#pragma once
+
+#include <coroutine>
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "bmi/network.h"
+#include "job/executor.h"
+#include "metrics/metrics.h"
+#include "model/ids.h"
+
+namespace spate::flow {
+
+/// The largest buffer that can be asked for: the largest unit of bulk data, bytes.
+constexpr std::uint64_t kMaxUnitBytes = 8ULL << 20U;
+constexpr std::uint64_t kMinUnitBytes = 4096;
+
+struct BufferPoolOptions {
+  /// Of all buffers, in use and kept for reuse; at least 2 * kMaxUnitBytes (a smaller value is raised), bytes.
+  std::uint64_t total_bytes = 256ULL << 20U;
+};
+
+/// Memory comes from Network::mem_alloc (registered where a module registers) at the first use and is kept for reuse.
+/// Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever is free, so that one that
+/// has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
+class BufferPool {
+ public:
+  BufferPool(bmi::Network& network, job::Executor& executor, BufferPoolOptions options, metrics::Registry& metrics);
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  ~BufferPool();
+
+  /// A buffer in use. Move-only.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(BufferPool& pool, ClientId owner, MutableByteView memory) : pool_(&pool), owner_(owner), memory_(memory) {}
+    Lease(Lease&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), owner_(other.owner_), memory_(std::exchange(other.memory_, {})) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(owner_, other.owner_);
+      std::swap(memory_, other.memory_);
+      return *this;
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() {
+      if (pool_ != nullptr) pool_->give_back(owner_, memory_);
+    }
+    MutableByteView view() const { return memory_; }
+    explicit operator bool() const { return pool_ != nullptr; }
+
+   private:
+    BufferPool* pool_ = nullptr;
+    ClientId owner_;
+    MutableByteView memory_;
+  };
+
+  /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`: kMinUnitBytes..kMaxUnitBytes.
+  std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
+  /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer that
+  /// is not moving: the pool could be full of such.
+  auto acquire(ClientId owner, std::uint64_t size, job::StopToken stop) { return Awaiter(*this, owner, size, stop); }
+
+  std::uint64_t total_bytes() const { return total_; }
+  std::uint64_t used_bytes() const { return used_; }
+
+ private:
+  class Awaiter {
+   public:
+    Awaiter(BufferPool& pool, ClientId owner, std::uint64_t size, job::StopToken stop)
+        : pool_(pool), owner_(owner), size_(size), stop_(stop) {}
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> handle);
+    Result<Lease> await_resume();
+
+   private:
+    friend class BufferPool;
+    void give_up();
+    BufferPool& pool_;
+    ClientId owner_;
+    std::uint64_t size_;
+    job::StopToken stop_;
+    job::StopCallback on_stop_;
+    std::coroutine_handle<> handle_;
+    std::optional<Lease> lease_;
+  };
+  struct Owner {
+    std::uint64_t held = 0;
+    std::deque<Awaiter*> waiting;
+    bool empty() const { return held == 0 && waiting.empty(); }
+  };
+
+  void give_back(ClientId owner, MutableByteView memory);
+  Lease grant(ClientId owner, std::uint64_t size);
+  MutableByteView take_memory(std::uint64_t size);
+  void serve();
+  void forget_if_empty(ClientId owner);
+  bool over_share(const Owner& owner, std::uint64_t size) const { return owner.held + size > total_ / 2; }
+
+  bmi::Network& network_;
+  job::Executor& executor_;
+  const std::uint64_t total_;
+  std::uint64_t used_ = 0;
+  std::uint64_t spare_bytes_ = 0;
+  std::map<std::uint64_t, std::vector<std::byte*>> spare_;  // by size; last used first out: it is still in the caches
+  std::unordered_map<ClientId, Owner> owners_;
+  std::deque<ClientId> turns_;  // owners with waiters, next first
+  bool short_of_room_ = false;  // someone whose turn it is waits for the pool itself
+  metrics::Gauge used_gauge_;
+  metrics::Counter waits_;
+};
+
+}  // namespace spate::flow

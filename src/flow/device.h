@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: one storage target with its scheduler; and what a flow is told besides.
+#pragma once
+
+#include "bmi/network.h"
+#include "datatype/description.h"
+#include "dist/distribution.h"
+#include "flow/buffer_pool.h"
+#include "flow/counters.h"
+#include "flow/scheduler.h"
+#include "job/network.h"
+#include "job/storage.h"
+
+namespace spate::flow {
+
+/// Pinned; one executor.
+class Device {
+ public:
+  Device(job::StorageContext& storage, job::Executor& executor, SchedulerOptions options = {})
+      : executor_(executor), storage_(storage), scheduler_(executor, options) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  job::Executor& executor() { return executor_; }
+  job::StorageContext& storage() { return storage_; }
+  Scheduler& scheduler() { return scheduler_; }
+
+ private:
+  job::Executor& executor_;
+  job::StorageContext& storage_;
+  Scheduler scheduler_;
+};
+
+struct FlowOptions {
+  /// Messages of one stream under way at once, 1..64. Guess.
+  std::size_t in_flight = 4;
+  /// A stream whose peer moves nothing for one to two times this ends with kTimeout.
+  Duration stall_timeout = std::chrono::seconds(30);
+};
+
+/// What all flows of a server share; outlives them.
+struct FlowContext {
+  job::NetworkContext& network;
+  BufferPool& pool;
+  Counters& counters;
+  FlowOptions options;
+};
+
+/// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.
+struct Share {
+  ClientId client;
+  DatafileId datafile;
+  const datatype::Description& what;
+  const Distribution& distribution;
+};
+
+/// The stream's other end: messages of `unit_bytes` (the last one shorter), all with one tag, bulk class.
+struct Route {
+  bmi::Address peer;
+  bmi::Tag tag;
+  std::uint32_t unit_bytes = 0;  // kMinUnitBytes..kMaxUnitBytes
+};
+
+}  // namespace spate::flow

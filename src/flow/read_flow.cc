@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/read_flow.h"
+
+#include <algorithm>
+
+#include "datatype/measure.h"
+#include "flow/extents.h"
+
+namespace spate::flow {
+namespace {
+
+/// File ranges in one message. More than a list has pieces: only strided requests of small pieces, for which the cached
+/// path was asked by name, can come up against it.
+constexpr std::size_t kMaxSegments = 32768;
+
+}  // namespace
+
+ReadFlow::ReadFlow(FlowContext& context, Device& device, const Share& share, const Route& route)
+    : context_(context),
+      device_(device),
+      share_(share),
+      route_(route),
+      watch_(context.network.executor(), context.options.stall_timeout),
+      window_(context.options.in_flight) {}
+
+void ReadFlow::post(bmi::SegmentList segments, BufferPool::Lease buffer) {
+  bmi::Message message;
+  message.peer = route_.peer;
+  message.tag = route_.tag;
+  message.message_class = bmi::MessageClass::kBulk;
+  message.segments = segments;
+  message.receiver_ready = true;
+  Outgoing& out = window_.push();
+  out.buffer = std::move(buffer);
+  out.op.emplace(context_.network).post_send(message);
+}
+
+job::Task<Result<void>> ReadFlow::wait_oldest() {
+  Outgoing& out = window_.front();
+  const auto sent = co_await out.op->wait(watch_.token());
+  out.op.reset();
+  spare_ = std::move(out.buffer);
+  out.buffer = BufferPool::Lease();
+  window_.pop();
+  watch_.progress();
+  if (!sent) co_return sent.error();
+  co_return Result<void>();
+}
+
+/// Takes what has left already out of the window, without waiting.
+Result<void> ReadFlow::retire_done() {
+  while (!window_.empty() && window_.front().op->done()) {
+    Outgoing& out = window_.front();
+    const auto sent = out.op->result();
+    out.op.reset();
+    spare_ = std::move(out.buffer);
+    out.buffer = BufferPool::Lease();
+    window_.pop();
+    watch_.progress();
+    if (!sent) return sent.error();
+  }
+  return {};
+}
+
+/// A buffer that was just sent from is taken first: it is still in the processor's caches.
+job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer() {
+  for (;;) {
+    SPATE_CO_TRY(std::ignore, retire_done());
+    if (!window_.full()) {
+      if (spare_) co_return std::move(spare_);
+      auto lease = context_.pool.try_acquire(share_.client, route_.unit_bytes);
+      if (lease) co_return *std::move(lease);
+      if (window_.empty()) {
+        auto waited = co_await context_.pool.acquire(share_.client, route_.unit_bytes, watch_.token());
+        co_return waited;
+      }
+    }
+    SPATE_CO_TRY(std::ignore, co_await wait_oldest());
+  }
+}
+
+job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
+  watch_.begin(stop);
+  StorageReader reader(device_, share_);
+  while (!reader.ended()) {
+    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer());
+    SPATE_CO_TRY(const std::uint64_t bytes, co_await reader.fill(buffer.view(), watch_.token()));
+    if (bytes == 0) break;
+    const bmi::Segment segment = bmi::Segment::of(buffer.view().first(bytes));
+    post({&segment, 1}, std::move(buffer));
+    stream_bytes_ += bytes;
+  }
+  SPATE_CO_TRY(stat_, co_await reader.stat(watch_.token()));
+  while (!window_.empty()) {
+    SPATE_CO_TRY(std::ignore, co_await wait_oldest());
+  }
+  spare_ = BufferPool::Lease();
+  context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_);
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> ReadFlow::send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
+                                              job::StopToken stop) {
+  watch_.begin(stop);
+  file_ = std::move(file);
+  stat_ = stat;
+  cursor_.emplace(share_.what, share_.distribution, share_.datafile.slot);
+  if (!share_.what.ordered()) {
+    left_ = datatype::present_bytes(share_.what, share_.distribution, share_.datafile.slot, stat_.size);
+    ended_ = left_ == 0;
+  }
+  while (!ended_ && !cursor_->done()) {
+    if (window_.full()) {
+      SPATE_CO_TRY(std::ignore, co_await wait_oldest());
+    }
+    SPATE_CO_TRY(const std::uint64_t bytes, co_await gather());
+    if (bytes == 0) break;
+    SPATE_CO_TRY(std::ignore, co_await make_resident());
+    segments_.clear();
+    for (const Extent& extent : extents_) {
+      segments_.push_back(bmi::Segment::of_file(file_->descriptor(), extent.offset, extent.size));
+    }
+    post(segments_, {});
+    stream_bytes_ += bytes;
+  }
+  context_.counters.moved(Lane::kCached, Direction::kRead, stream_bytes_);
+  co_return Result<void>();
+}
+
+/// The extents of the next message; yields its bytes.
+job::Task<Result<std::uint64_t>> ReadFlow::gather() {
+  std::uint64_t bytes = 0;
+  extents_.clear();
+  while (bytes < route_.unit_bytes && !ended_ && !cursor_->done()) {
+    const std::uint64_t found = cursor_->next_extents({route_.unit_bytes - bytes, kMaxPieces}, batch_);
+    if (found == 0) {
+      co_await device_.executor().yield();
+      continue;
+    }
+    if (extents_.size() + batch_.size() > kMaxSegments) {
+      co_return Error(Errc::kNotSupported, "the pieces are too small for the cached path: read with path automatic or buffered");
+    }
+    ended_ = cut_at_end();
+    for (const Extent& extent : batch_) bytes += extent.size;
+    if (extents_.empty()) {
+      extents_.swap(batch_);
+    } else {
+      extents_.insert(extents_.end(), batch_.begin(), batch_.end());
+    }
+  }
+  co_return bytes;
+}
+
+/// Cuts the batch where the stream ends; true when it does. (Ranges beyond the datafile's end are sent as zeros.)
+bool ReadFlow::cut_at_end() {
+  std::uint64_t bytes = 0;
+  for (const Extent& extent : batch_) bytes += extent.size;
+  const std::uint64_t kept = share_.what.ordered() ? bytes_before_end(batch_, stat_.size) : std::min(left_, bytes);
+  keep_first(batch_, kept);
+  if (share_.what.ordered()) return kept < bytes;
+  left_ -= kept;
+  return left_ == 0;
+}
+
+/// So that sending never waits for a device inside the network's loop.
+job::Task<Result<void>> ReadFlow::make_resident() {
+  std::uint64_t bytes = 0;
+  for (const Extent& extent : extents_) bytes += extent.size;
+  const Place place{share_.client, share_.datafile, extents_.front().offset, bytes};
+  SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kMakeResident;
+  request.id = share_.datafile;
+  request.extents = extents_;
+  const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+  if (done.status != Errc::kOk) co_return done.status;
+  co_return Result<void>();
+}
+
+job::Task<void> ReadFlow::drain() {
+  while (!window_.empty()) std::ignore = co_await wait_oldest();
+  spare_ = BufferPool::Lease();
+  watch_.end();
+}
+
+}  // namespace spate::flow

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReadFlow: one slot's stream from its datafile to the client, in bulk messages.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "flow/stall_watch.h"
+#include "flow/storage_reader.h"
+#include "flow/window.h"
+
+namespace spate::flow {
+
+/// Life cycle: construct -> one of the send calls, awaited -> drain(), awaited -> destroyed. The client has posted a
+/// receive for each message before (wire::ReadRequest), so all leave in ready mode. At most FlowOptions::in_flight
+/// messages are under way. Pinned; one executor.
+class ReadFlow {
+ public:
+  ReadFlow(FlowContext& context, Device& device, const Share& share, const Route& route);
+  ReadFlow(const ReadFlow&) = delete;
+  ReadFlow& operator=(const ReadFlow&) = delete;
+
+  /// Reads into buffers of the pool and sends these; reading goes on while earlier messages leave. Ends when all have
+  /// left, or with the first failure.
+  job::Task<Result<void>> send_buffered(job::StopToken stop);
+  /// Sends ranges of `file` (the page cache itself), made resident first. Ends when all messages are posted: what is left
+  /// then is the network's business, and drain() awaits it. `stat` is the datafile's: the stream ends at its size.
+  job::Task<Result<void>> send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
+                                      job::StopToken stop);
+  /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no one
+  /// left to tell: the connection is gone and the client knows.
+  job::Task<void> drain();
+
+  /// What was sent of the stream, bytes.
+  std::uint64_t stream_bytes() const { return stream_bytes_; }
+  const trove::BytestreamStat& stat() const { return stat_; }
+
+ private:
+  struct Outgoing {
+    std::optional<job::NetworkOp> op;
+    BufferPool::Lease buffer;
+  };
+
+  job::Task<Result<BufferPool::Lease>> take_buffer();
+  job::Task<Result<void>> wait_oldest();
+  Result<void> retire_done();
+  void post(bmi::SegmentList segments, BufferPool::Lease buffer);
+  job::Task<Result<std::uint64_t>> gather();
+  job::Task<Result<void>> make_resident();
+  bool cut_at_end();
+
+  FlowContext& context_;
+  Device& device_;
+  const Share share_;
+  const Route route_;
+  StallWatch watch_;
+  Window<Outgoing> window_;
+  BufferPool::Lease spare_;
+  std::uint64_t stream_bytes_ = 0;
+  trove::BytestreamStat stat_;
+
+  // send_cached only.
+  std::shared_ptr<const trove::OpenDatafile> file_;
+  std::optional<datatype::SlotCursor> cursor_;
+  std::vector<Extent> batch_;
+  std::vector<Extent> extents_;  // of the message under construction
+  std::vector<bmi::Segment> segments_;
+  std::uint64_t left_ = 0;  // of an unordered description's stream
+  bool ended_ = false;
+};
+
+}  // namespace spate::flow

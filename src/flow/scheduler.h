@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scheduler: which of the waiting storage operations of one device goes next.
+#pragma once
+
+#include <coroutine>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "job/executor.h"
+#include "model/ids.h"
+
+namespace spate::flow {
+
+struct SchedulerOptions {
+  std::size_t running = 32;              // operations given to the device at once. Guess
+  std::size_t waiting = 16384;           // beyond it new ones are refused with kBusy
+  std::uint64_t small_bytes = 16 * 1024; // up to this an operation goes before larger ones. Guess
+  unsigned per_round = 4;                // operations of one client in a round. Guess
+  unsigned small_run = 8;                // so many small ones in a row, then a large one if one waits. Guess
+};
+
+/// What the scheduler is told of an operation. Control operations (stat, sync, truncate) have bytes 0.
+struct Place {
+  ClientId client;
+  DatafileId datafile;
+  std::uint64_t offset = 0;  // of its first extent in the datafile, bytes
+  std::uint64_t bytes = 0;
+};
+
+/// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the order
+/// of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn. Small
+/// operations have rounds of their own, which go first. Nothing waits (and nothing is allocated) while fewer than
+/// `running` are under way. One executor; pinned; outlives its tickets.
+class Scheduler {
+ public:
+  explicit Scheduler(job::Executor& executor, SchedulerOptions options = {});
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+  ~Scheduler() { SPATE_CHECK(running_ == 0 && waiting() == 0); }
+
+  /// The right to have one operation under way. Move-only.
+  class Ticket {
+   public:
+    Ticket() = default;
+    explicit Ticket(Scheduler& owner) : owner_(&owner) {}
+    Ticket(Ticket&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    Ticket& operator=(Ticket&& other) noexcept {
+      std::swap(owner_, other.owner_);
+      return *this;
+    }
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+    ~Ticket() {
+      if (owner_ != nullptr) owner_->finished();
+    }
+
+   private:
+    Scheduler* owner_ = nullptr;
+  };
+
+  /// Yields a Result<Ticket>: kBusy when too many wait, the token's reason when stopped first.
+  auto admit(const Place& place, job::StopToken stop = {}) { return Awaiter(*this, place, stop); }
+
+  std::size_t running() const { return running_; }
+  std::size_t waiting() const { return small_.size() + large_.size(); }
+
+ private:
+  /// Where an operation stands in a sweep; ties as they came.
+  struct Position {
+    DatafileId datafile;
+    std::uint64_t offset = 0;
+    std::uint64_t order = 0;
+    friend auto operator<=>(const Position&, const Position&) = default;
+  };
+  class Awaiter {
+   public:
+    Awaiter(Scheduler& owner, const Place& place, job::StopToken stop) : owner_(owner), place_(place), stop_(stop) {}
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> handle);
+    Result<Ticket> await_resume();
+
+   private:
+    friend class Scheduler;
+    void give_up();
+    Position position() const { return {place_.datafile, place_.offset, order_}; }
+    Scheduler& owner_;
+    const Place place_;
+    job::StopToken stop_;
+    job::StopCallback on_stop_;
+    std::coroutine_handle<> handle_;
+    std::uint64_t order_ = 0;
+    bool in_round_ = false;
+    Errc outcome_ = Errc::kOk;
+    bool granted_ = false;
+  };
+
+  /// Small or large operations.
+  class Queue {
+   public:
+    explicit Queue(unsigned per_round) : per_round_(per_round) {}
+    std::size_t size() const { return size_; }
+    void add(Awaiter& waiter);
+    void remove(Awaiter& waiter);
+    /// Only while size() > 0.
+    Awaiter& take();
+
+   private:
+    struct Client {
+      unsigned in_round = 0;         // of its operations this round had or has
+      std::deque<Awaiter*> later;    // for the next rounds
+    };
+    void next_round();
+    void join_round(Awaiter& waiter, Client& client);
+    const unsigned per_round_;
+    std::size_t size_ = 0;
+    std::map<Position, Awaiter*> round_;
+    Position swept_;                               // the last one taken
+    std::unordered_map<ClientId, Client> clients_;               // of this round
+  };
+
+  Queue& queue_of(const Place& place) { return place.bytes <= options_.small_bytes ? small_ : large_; }
+  void finished();
+  Awaiter& take_next();
+
+  job::Executor& executor_;
+  const SchedulerOptions options_;
+  Queue small_;
+  Queue large_;
+  std::size_t running_ = 0;
+  unsigned small_in_a_row_ = 0;
+  std::uint64_t next_order_ = 0;
+};
+
+}  // namespace spate::flow

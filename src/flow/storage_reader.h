@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// StorageReader: one slot's stream, read from its datafile into memory, piece after piece.
+#pragma once
+
+#include <vector>
+
+#include "datatype/slot_cursor.h"
+#include "flow/device.h"
+
+namespace spate::flow {
+
+/// The stream is as long as present_bytes() says: it ends with the last byte that the datafile has; a piece beyond the
+/// datafile's end that stands before one within (only unordered descriptions have such) reads as zeros. A datafile that
+/// gets shorter while it is read ends the stream early or reads as zeros from there on; stat() then shows the new size, so
+/// that a client never takes such zeros for data. Pinned; one executor; one fill() at a time.
+class StorageReader {
+ public:
+  StorageReader(Device& device, const Share& share);
+  StorageReader(const StorageReader&) = delete;
+  StorageReader& operator=(const StorageReader&) = delete;
+
+  /// The next bytes of the stream; fewer than out.size() only at its end. kIoError when the store gives fewer bytes than
+  /// the datafile has. After a failure the stream is of no use any more.
+  job::Task<Result<std::uint64_t>> fill(MutableByteView out, job::StopToken stop);
+  bool ended() const { return ended_ || cursor_.done(); }
+  /// As of the last read; asks the store when nothing was read.
+  job::Task<Result<trove::BytestreamStat>> stat(job::StopToken stop);
+
+ private:
+  job::Task<Result<std::uint64_t>> read_rest(MutableByteView out, std::uint64_t got, job::StopToken stop);
+  job::Task<Result<std::uint64_t>> read_unordered(MutableByteView out, job::StopToken stop);
+  void split_at_end(MutableByteView out);
+  Place place() const { return {share_.client, share_.datafile, extents_.front().offset, bytes_}; }
+
+  Device& device_;
+  const Share share_;
+  datatype::SlotCursor cursor_;
+  std::vector<Extent> extents_;  // of the batch under way
+  std::uint64_t bytes_ = 0;      // in it
+  trove::BytestreamStat stat_;
+  bool has_stat_ = false;
+  bool ended_ = false;
+  // Unordered descriptions only: what is left of the stream; the pieces that the datafile has.
+  std::uint64_t left_ = 0;
+  std::vector<Extent> present_;
+  std::vector<MutableByteView> present_memory_;
+};
+
+}  // namespace spate::flow

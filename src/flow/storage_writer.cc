@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/storage_writer.h"
+
+#include "flow/extents.h"
+
+namespace spate::flow {
+
+job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView data, job::StopToken stop) {
+  while (!data.empty()) {
+    const std::uint64_t bytes = at.next_extents({data.size(), kMaxPieces}, extents_);
+    if (bytes == 0) {
+      SPATE_CHECK(!at.done());  // the caller has measured the stream
+      co_await device_.executor().yield();
+      continue;
+    }
+    const Place place{share_.client, share_.datafile, extents_.front().offset, bytes};
+    SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
+    // kWrite only reads the memory.
+    const MutableByteView from(const_cast<std::byte*>(data.data()), bytes);
+    trove::BytestreamRequest request;
+    request.op = trove::BytestreamOp::kWrite;
+    request.id = share_.datafile;
+    request.extents = extents_;
+    request.memory = {&from, 1};
+    request.now = time_;
+    const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+    if (done.status != Errc::kOk) co_return done.status;
+    if (done.bytes != bytes) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
+    stat_ = done.stat;
+    has_stat_ = true;
+    data = data.subspan(bytes);
+  }
+  co_return Result<void>();
+}
+
+}  // namespace spate::flow

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// StorageWriter: parts of one slot's stream, written from memory to its datafile.
+#pragma once
+
+#include <vector>
+
+#include "datatype/slot_cursor.h"
+#include "flow/device.h"
+
+namespace spate::flow {
+
+/// Pinned; one executor; one write() at a time.
+class StorageWriter {
+ public:
+  /// `fs_time` becomes the datafile's mtime.
+  StorageWriter(Device& device, const Share& share, WallTime fs_time) : device_(device), share_(share), time_(fs_time) {}
+  StorageWriter(const StorageWriter&) = delete;
+  StorageWriter& operator=(const StorageWriter&) = delete;
+
+  /// Writes the stream's bytes from `at` on, which must have data.size() of them left, and moves `at` past them. After a
+  /// failure part of them may have been written.
+  job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
+  bool has_stat() const { return has_stat_; }
+  /// As of the last write, once there was one.
+  const trove::BytestreamStat& stat() const { return stat_; }
+
+ private:
+  Device& device_;
+  const Share share_;
+  const WallTime time_;
+  std::vector<Extent> extents_;
+  trove::BytestreamStat stat_;
+  bool has_stat_ = false;
+};
+
+}  // namespace spate::flow

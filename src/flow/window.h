@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Window: the messages of one stream that are under way, oldest first.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/check.h"
+
+namespace spate::flow {
+
+/// A ring of at most `depth` things that stay where they are (posted operations are pinned). One executor.
+template <typename T>
+class Window {
+ public:
+  explicit Window(std::size_t depth) : depth_(depth), ring_(std::make_unique<T[]>(depth)) {}
+
+  bool empty() const { return count_ == 0; }
+  bool full() const { return count_ == depth_; }
+  T& front() { return ring_[first_]; }
+  /// The next free place, which is the window's last from now on.
+  T& push() {
+    SPATE_CHECK(!full());
+    return ring_[(first_ + count_++) % depth_];
+  }
+  /// The oldest is over; its place is given back as it is.
+  void pop() {
+    SPATE_CHECK(!empty());
+    first_ = (first_ + 1) % depth_;
+    --count_;
+  }
+  template <typename F>
+  void for_each(F f) {
+    for (std::size_t i = 0; i < count_; ++i) f(ring_[(first_ + i) % depth_]);
+  }
+
+ private:
+  const std::size_t depth_;
+  std::unique_ptr<T[]> ring_;
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+};
+
+}  // namespace spate::flow

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/write_flow.h"
+
+#include "flow/extents.h"
+
+namespace spate::flow {
+
+WriteFlow::WriteFlow(FlowContext& context, Device& device, const Share& share, const Route& route, WallTime fs_time)
+    : context_(context),
+      device_(device),
+      share_(share),
+      route_(route),
+      writer_(device, share, fs_time),
+      watch_(context.network.executor(), context.options.stall_timeout),
+      window_(context.options.in_flight),
+      ahead_(share.what, share.distribution, share.datafile.slot) {}
+
+job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
+  watch_.begin(stop);
+  auto moved = co_await move_all();
+  if (!moved) co_await cancel_all();
+  spare_ = BufferPool::Lease();
+  watch_.end();
+  context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
+  co_return moved;
+}
+
+job::Task<Result<void>> WriteFlow::move_all() {
+  for (;;) {
+    SPATE_CO_TRY(std::ignore, co_await post_receives());
+    if (window_.empty()) co_return Result<void>();
+    SPATE_CO_TRY(std::ignore, co_await write_oldest());
+  }
+}
+
+/// Posts receives for the messages ahead while there are buffers.
+job::Task<Result<void>> WriteFlow::post_receives() {
+  while (!window_.full() && !ahead_.done()) {
+    if (!spare_) {
+      SPATE_CO_TRY(const bool got, co_await take_spare());
+      if (!got) break;
+    }
+    const datatype::SlotCursor at = ahead_;
+    std::uint64_t size = 0;
+    while (size < route_.unit_bytes && !ahead_.done()) {
+      const std::uint64_t more = ahead_.next_extents({route_.unit_bytes - size, kMaxPieces}, scratch_);
+      if (more == 0) co_await device_.executor().yield();
+      size += more;
+    }
+    if (size > 0) post(size, at);
+  }
+  co_return Result<void>();
+}
+
+/// False: there is none now, but messages under way will give theirs back.
+job::Task<Result<bool>> WriteFlow::take_spare() {
+  auto lease = context_.pool.try_acquire(share_.client, route_.unit_bytes);
+  if (!lease && !window_.empty()) co_return false;
+  if (lease) {
+    spare_ = *std::move(lease);
+  } else {
+    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.client, route_.unit_bytes, watch_.token()));
+  }
+  co_return true;
+}
+
+void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
+  Incoming& in = window_.push();
+  in.buffer = std::move(spare_);
+  spare_ = BufferPool::Lease();
+  in.size = size;
+  in.at = at;
+  const bmi::Segment room = bmi::Segment::of(in.buffer.view().first(size));
+  bmi::Message message;
+  message.peer = route_.peer;
+  message.tag = route_.tag;
+  message.message_class = bmi::MessageClass::kBulk;
+  message.segments = {&room, 1};
+  in.op.emplace(context_.network).post_recv(message);
+}
+
+job::Task<Result<void>> WriteFlow::write_oldest() {
+  Incoming& in = window_.front();
+  const auto received = co_await in.op->wait(watch_.token());
+  if (!received) co_return received.error();
+  watch_.progress();
+  if (*received != in.size) co_return Error(Errc::kProtocol, "a bulk message is shorter than the request says");
+  const ByteView data = ByteView(in.buffer.view()).first(in.size);
+  SPATE_CO_TRY(std::ignore, co_await writer_.write(*in.at, data, watch_.token()));
+  stream_bytes_ += in.size;
+  in.op.reset();
+  spare_ = std::move(in.buffer);
+  in.buffer = BufferPool::Lease();
+  window_.pop();
+  co_return Result<void>();
+}
+
+job::Task<void> WriteFlow::cancel_all() {
+  window_.for_each([](Incoming& in) { in.op->cancel(); });
+  while (!window_.empty()) {
+    Incoming& in = window_.front();
+    std::ignore = co_await in.op->wait();
+    in.op.reset();
+    in.buffer = BufferPool::Lease();
+    window_.pop();
+  }
+}
+
+}  // namespace spate::flow

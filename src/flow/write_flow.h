@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// WriteFlow: one slot's stream from the client to its datafile, in bulk messages that are received as there is room.
+#pragma once
+
+#include <optional>
+
+#include "flow/stall_watch.h"
+#include "flow/storage_writer.h"
+#include "flow/window.h"
+
+namespace spate::flow {
+
+/// Life cycle: construct -> run(), awaited -> destroyed. A receive is posted only with a buffer in hand (pull), at most
+/// FlowOptions::in_flight at once; while one message is written, the next ones arrive. Pinned; one executor.
+class WriteFlow {
+ public:
+  WriteFlow(FlowContext& context, Device& device, const Share& share, const Route& route, WallTime fs_time);
+  WriteFlow(const WriteFlow&) = delete;
+  WriteFlow& operator=(const WriteFlow&) = delete;
+
+  /// Ends when all of the stream is written, or with the first failure once no receive is under way any more: kProtocol
+  /// when a message has not the size that the request says. After a failure part of the stream may have been written.
+  job::Task<Result<void>> run(job::StopToken stop);
+  std::uint64_t stream_bytes() const { return stream_bytes_; }
+  const StorageWriter& writer() const { return writer_; }
+
+ private:
+  struct Incoming {
+    std::optional<job::NetworkOp> op;
+    std::optional<datatype::SlotCursor> at;  // where its bytes go
+    BufferPool::Lease buffer;
+    std::uint64_t size = 0;
+  };
+
+  job::Task<Result<void>> move_all();
+  job::Task<Result<void>> post_receives();
+  job::Task<Result<void>> write_oldest();
+  job::Task<Result<bool>> take_spare();
+  job::Task<void> cancel_all();
+  void post(std::uint64_t size, const datatype::SlotCursor& at);
+
+  FlowContext& context_;
+  Device& device_;
+  const Share share_;
+  const Route route_;
+  StorageWriter writer_;
+  StallWatch watch_;
+  Window<Incoming> window_;
+  datatype::SlotCursor ahead_;  // behind the last message that a receive was posted for
+  std::vector<Extent> scratch_;
+  BufferPool::Lease spare_;
+  std::uint64_t stream_bytes_ = 0;
+};
+
+}  // namespace spate::flow
