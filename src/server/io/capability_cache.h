@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// CapabilityCache: capabilities whose MAC has been verified, so that each is hashed once.
+#pragma once
+
+#include <cstring>
+#include <unordered_map>
+
+#include "model/capability.h"
+
+namespace spate::io {
+
+/// Bounded: two generations, of which the older one goes when the younger one is full. O(1). One executor.
+class CapabilityCache {
+ public:
+  CapabilityCache(const Key& server_key, FsId fs, std::size_t max)
+      : server_key_(server_key), fs_(fs), half_(max / 2 + 1) {}
+
+  /// Whether the MAC is genuine for every other field.
+  bool genuine(const Capability& capability);
+  std::size_t size() const { return young_.size() + old_.size(); }
+  /// MACs that were computed so far.
+  std::uint64_t verifications() const { return verifications_; }
+
+ private:
+  struct MacHash {
+    std::size_t operator()(const Mac& mac) const noexcept {
+      std::size_t first = 0;  // a MAC is as good as random
+      std::memcpy(&first, mac.data(), sizeof(first));
+      return first;
+    }
+  };
+  using Table = std::unordered_map<Mac, Capability, MacHash>;
+
+  void add(const Capability& capability);
+
+  const Key server_key_;
+  const FsId fs_;
+  const std::size_t half_;
+  Table young_;
+  Table old_;
+  std::uint64_t verifications_ = 0;
+};
+
+}  // namespace spate::io

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/checks.h"
+
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::io {
+namespace {
+
+Error refused(Parts& parts, const rpc::Call& call, Errc code, std::string_view why) {
+  parts.refused.add();
+  if (const auto more = parts.refused_log.admit()) {
+    SPATE_LOG("server", warn, "request refused: {} reason={} op={} client={} peer={} trace={}{}", why, code,
+              wire::op_name(call.header.op), call.peer->client, log::Quoted{call.peer->description}, call.header.trace, *more);
+  }
+  return Error(code, std::string(why));
+}
+
+Result<void> check_capability(Parts& parts, const rpc::Call& call, Handle handle, Rights rights) {
+  const Capability& capability = *call.header.capability;
+  const auto invalid = [&](std::string_view why) { return refused(parts, call, Errc::kCapabilityInvalid, why); };
+  if (capability.handle != handle) return invalid("the capability is for another file");
+  if (!allows(capability.rights, rights)) return invalid("the capability does not give this right: open the file for it");
+  const bool of_client = call.peer->kind == wire::PeerKind::kClient;
+  if (of_client && capability.client != call.peer->client) return invalid("the capability is another client's");
+  if (!parts.capabilities.genuine(capability)) return invalid("the capability is not genuine");
+  const WallTime now = parts.now();
+  if (capability.expiry <= now) return refused(parts, call, Errc::kCapabilityExpired, "the capability has expired: renew it");
+  if (capability.expiry.ns - now.ns > parts.options.longest_capability.count()) {
+    return invalid("the capability would outlive every fence");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
+  if (call.peer->kind == wire::PeerKind::kServer) return nullptr;
+  ClientTable::Entry* const entry = parts.clients.find(call.peer->client);
+  if (entry == nullptr || call.peer->incarnation != entry->incarnation) {
+    return refused(parts, call, Errc::kUnauthenticated, "a newer connection of this client has taken over: greet again");
+  }
+  if (epoch_of(call) < entry->lowest_epoch) {
+    return refused(parts, call, Errc::kSessionFenced, "the session has ended: open a new one");
+  }
+  return entry;
+}
+
+Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need) {
+  SPATE_TRY(ClientTable::Entry* const caller, find_caller(parts, call));
+  if (call.header.capability) {
+    SPATE_TRY(std::ignore, check_capability(parts, call, handle, rights));
+  } else if (need == Need::kRequired && caller != nullptr) {
+    return refused(parts, call, Errc::kCapabilityInvalid, "the request carries no capability");
+  }
+  return caller;
+}
+
+std::uint32_t epoch_of(const rpc::Call& call) {
+  return call.header.capability ? call.header.capability->session_epoch : call.peer->epoch;
+}
+
+Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller) {
+  if (caller == nullptr || error.code() != Errc::kCancelled || active.epoch >= caller->lowest_epoch) return error;
+  return Error(Errc::kSessionFenced, "the session has ended: open a new one");
+}
+
+Result<Target*> find_target(Parts& parts, TargetId id) {
+  for (Target& target : parts.targets) {
+    if (target.description.id == id) return &target;
+  }
+  return Error(Errc::kStaleMap, "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
+}
+
+Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots) {
+  if (slots.empty() || slots.size() > kMaxSlots) return Error(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
+  std::vector<Target*> targets;
+  targets.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].slot >= kMaxSlots) return Error(Errc::kInvalidArgument, "a slot's number is out of range");
+    if (i > 0 && slots[i].slot <= slots[i - 1].slot) return Error(Errc::kInvalidArgument, "slots must ascend");
+    SPATE_TRY(Target* const target, find_target(parts, slots[i].target));
+    targets.push_back(target);
+  }
+  return targets;
+}
+
+Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where) {
+  if (!where.handle) return Error(Errc::kInvalidArgument, "a request needs a handle");
+  SPATE_TRY(const std::vector<Target*> targets, find_targets(parts, where.slots));
+  if (where.slots.back().slot >= where.slot_count) return Error(Errc::kInvalidArgument, "the file has fewer slots");
+  Slots slots;
+  SPATE_TRY(slots.distribution, make_distribution(where.distribution, where.strip_bytes, where.slot_count));
+  const std::uint32_t generation = call.header.capability ? call.header.capability->layout_generation : 0;
+  slots.list.reserve(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const DatafileKey key{where.slots[i].target, {where.handle, where.slots[i].slot}};
+    Slot slot{key.id, targets[i], parts.datafiles.use(key)};
+    if (generation != 0 && generation < slot.datafile->layout_generation) {
+      return Error(Errc::kStaleLayout, "the file's layout has changed: open it again");
+    }
+    if (generation > slot.datafile->layout_generation) slot.datafile->layout_generation = generation;
+    slots.list.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+Result<void> check_unit(std::uint32_t unit_bytes) {
+  if (unit_bytes >= flow::kMinUnitBytes && unit_bytes <= flow::kMaxUnitBytes) return {};
+  return Error(Errc::kInvalidArgument, "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
+}
+
+wire::DatafileState state_of(const trove::BytestreamStat& stat) {
+  return {stat.size, stat.allocated_bytes, stat.change_counter, stat.mtime};
+}
+
+}  // namespace spate::io

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClientTable: the clients that have joined, what each has under way, and which of its epochs are fenced.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+
+#include "job/event.h"
+#include "job/executor.h"
+#include "job/stop.h"
+#include "job/task.h"
+#include "model/ids.h"
+
+namespace spate::io {
+
+class ActiveRequest;
+
+/// One executor; pinned. An entry goes, when there are more than `max`, if it is the longest unused and has nothing under
+/// way: that client must greet again (its requests are refused with kUnauthenticated), which brings its fence back.
+class ClientTable {
+ public:
+  ClientTable(job::Executor& executor, std::size_t max) : executor_(executor), max_(max) {}
+  ClientTable(const ClientTable&) = delete;
+  ClientTable& operator=(const ClientTable&) = delete;
+
+  struct Entry {
+    explicit Entry(job::Executor& executor, ClientId id) : client(id), one_ended(executor) {}
+    const ClientId client;
+    std::uint64_t incarnation = 0;   // the newest that has joined
+    std::uint32_t lowest_epoch = 0;  // below it everything is refused
+    ActiveRequest* active = nullptr; // a list
+    job::Event one_ended;            // set when a request ends
+    std::size_t pins = 0;
+  };
+  /// Keeps an entry from being forgotten over awaits.
+  class Pin {
+   public:
+    explicit Pin(Entry& entry) : entry_(entry) { ++entry_.pins; }
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+    ~Pin() { --entry_.pins; }
+
+   private:
+    Entry& entry_;
+  };
+
+  /// Null when the client has not joined since this server's start (or has been forgotten).
+  Entry* find(ClientId client);
+  Entry& add(ClientId client);
+  std::size_t size() const { return entries_.size(); }
+
+  /// Stops every request of the client that `older` selects and waits until none is left. `older` is asked again after
+  /// each wait. The entry is not forgotten meanwhile.
+  template <typename Older>
+  job::Task<void> end_all(Entry& entry, Older older);
+
+ private:
+  void forget_oldest();
+
+  job::Executor& executor_;
+  const std::size_t max_;
+  std::list<Entry> order_;  // last used first
+  std::unordered_map<ClientId, std::list<Entry>::iterator> entries_;
+};
+
+/// One request of a client under way. Pinned. Its token fires when the request's own does, and when the client's session
+/// is fenced or a newer incarnation of the client has come.
+class ActiveRequest {
+ public:
+  /// `entry` null: of a server, which is not kept account of.
+  ActiveRequest(ClientTable::Entry* entry, std::uint64_t incarnation, std::uint32_t epoch, job::StopToken parent);
+  ActiveRequest(const ActiveRequest&) = delete;
+  ActiveRequest& operator=(const ActiveRequest&) = delete;
+  ~ActiveRequest();
+
+  job::StopSource& stop() { return stop_; }
+  job::StopToken token() { return job::StopToken(stop_); }
+  /// From now on `parent`'s stop counts instead of the one given before: the request is answered, and what is left of it
+  /// lives on.
+  void move_to(job::StopToken parent);
+
+  const std::uint64_t incarnation;
+  const std::uint32_t epoch;
+
+ private:
+  friend class ClientTable;
+  job::StopSource stop_;
+  job::StopToken parent_;
+  job::StopCallback on_parent_;
+  ClientTable::Entry* entry_;
+  ActiveRequest* next_ = nullptr;
+  ActiveRequest* previous_ = nullptr;
+};
+
+template <typename Older>
+job::Task<void> ClientTable::end_all(Entry& entry, Older older) {
+  const Pin pin(entry);
+  for (;;) {
+    bool any = false;
+    for (ActiveRequest* r = entry.active; r != nullptr; r = r->next_) {
+      if (!older(*r)) continue;
+      any = true;
+      r->stop_.request_stop();
+    }
+    if (!any) break;
+    entry.one_ended.reset();
+    std::ignore = co_await entry.one_ended.wait();
+  }
+}
+
+}  // namespace spate::io

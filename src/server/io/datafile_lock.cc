@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/datafile_lock.h"
+
+namespace spate::io {
+
+bool DatafileLock::try_take(bool exclusive) {
+  if (taken_ || (exclusive && sharers_ > 0)) return false;
+  if (exclusive) {
+    taken_ = true;
+  } else {
+    ++sharers_;
+  }
+  return true;
+}
+
+void DatafileLock::let_go(bool exclusive) {
+  if (exclusive) {
+    taken_ = false;
+  } else {
+    --sharers_;
+  }
+  serve();
+}
+
+void DatafileLock::serve() {
+  while (first_ != nullptr && try_take(first_->exclusive_)) {
+    Awaiter* const waiter = first_;
+    waiter->unlink();
+    waiter->on_stop_.disarm();
+    waiter->granted_ = true;
+    executor_.schedule(waiter->handle_);
+  }
+}
+
+void DatafileLock::Awaiter::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  (lock_.last_ != nullptr ? lock_.last_->next_ : lock_.first_) = this;
+  previous_ = lock_.last_;
+  lock_.last_ = this;
+  on_stop_.arm(stop_, [](void* self) { static_cast<Awaiter*>(self)->give_up(); }, this);
+}
+
+void DatafileLock::Awaiter::unlink() {
+  (previous_ != nullptr ? previous_->next_ : lock_.first_) = next_;
+  (next_ != nullptr ? next_->previous_ : lock_.last_) = previous_;
+}
+
+void DatafileLock::Awaiter::give_up() {
+  unlink();
+  lock_.executor_.schedule(handle_);
+  lock_.serve();  // who stood behind an exclusive one may go now
+}
+
+}  // namespace spate::io

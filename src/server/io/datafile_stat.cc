@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stat of datafiles: what a file's size and time are made from.
+#include "server/io/checks.h"
+#include "server/io/io_service.h"
+#include "server/io/parallel.h"
+#include "server/io/storage.h"
+
+namespace spate::io {
+namespace {
+
+job::Task<Result<void>> stat_slot(Target& target, DatafileId id, ActiveRequest& active, wire::DatafileState& state) {
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, active.token()));
+  state = state_of(stat);
+  co_return Result<void>();
+}
+
+}  // namespace
+
+job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& call, wire::DatafileStatRequest request) {
+  // Whoever may look up a name may stat it, without opening: so no capability is asked for.
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
+  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  wire::DatafileStatReply reply;
+  reply.datafiles.resize(targets.size());
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    tasks.push_back(stat_slot(*targets[i], {request.handle, request.slots[i].slot}, active, reply.datafiles[i]));
+  }
+  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  co_return reply;
+}
+
+}  // namespace spate::io

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sync of datafiles: every write, punch and truncate that has been answered survives a crash of the machine.
+#include "server/io/checks.h"
+#include "server/io/io_service.h"
+#include "server/io/parallel.h"
+#include "server/io/storage.h"
+#include "server/io/store.h"
+
+namespace spate::io {
+namespace {
+
+job::Task<Result<void>> sync_slot(Target& target, DatafileId id, ActiveRequest& active, wire::DatafileState& state) {
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kSync;
+  request.id = id;
+  SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, active.token()));
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, active.token()));
+  state = state_of(stat);
+  co_return Result<void>();
+}
+
+}  // namespace
+
+job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request) {
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
+  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  wire::DatafileSyncReply reply;
+  reply.datafiles.resize(targets.size());
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    tasks.push_back(sync_slot(*targets[i], {request.handle, request.slots[i].slot}, active, reply.datafiles[i]));
+  }
+  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  // Else a truncate that is sent again after a crash would cut what was written and synced since.
+  SPATE_CO_TRY(std::ignore, co_await sync_records(*parts_));
+  co_return reply;
+}
+
+}  // namespace spate::io

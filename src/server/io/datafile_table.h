@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// DatafileTable: what this server remembers of the datafiles in use.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "server/io/datafile_lock.h"
+#include "server/io/records.h"
+#include "trove/bytestream.h"
+
+namespace spate::io {
+
+/// One executor; pinned. Entries in use are never forgotten; of the others the least recently used go first.
+class DatafileTable {
+ public:
+  DatafileTable(job::Executor& executor, std::size_t max_entries, std::size_t max_descriptors)
+      : executor_(executor), max_entries_(max_entries), max_descriptors_(max_descriptors) {}
+  DatafileTable(const DatafileTable&) = delete;
+  DatafileTable& operator=(const DatafileTable&) = delete;
+
+  struct Entry {
+    Entry(job::Executor& executor, const DatafileKey& its_key) : key(its_key), lock(executor) {}
+    const DatafileKey key;
+    /// Shared by writes and punches, exclusive for truncate and removal.
+    DatafileLock lock;
+    /// Newest that a genuine capability for this datafile has shown; 0: none yet.
+    std::uint32_t layout_generation = 0;
+    /// Whether the keyval store has been asked for a tombstone, and what it said.
+    bool tombstone_known = false;
+    std::optional<WallTime> tombstone;
+
+   private:
+    friend class DatafileTable;
+    std::size_t users_ = 0;
+    std::shared_ptr<const trove::OpenDatafile> file_;
+    std::list<Entry*>::iterator in_open_;  // valid while file_ is set
+  };
+
+  /// Keeps an entry from being forgotten. Move-only.
+  class Use {
+   public:
+    Use() = default;
+    explicit Use(Entry& entry) : entry_(&entry) { ++entry.users_; }
+    Use(Use&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    Use& operator=(Use&& other) noexcept {
+      std::swap(entry_, other.entry_);
+      return *this;
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() {
+      if (entry_ != nullptr) --entry_->users_;
+    }
+    Entry* operator->() const { return entry_; }
+    Entry& operator*() const { return *entry_; }
+
+   private:
+    Entry* entry_ = nullptr;
+  };
+
+  Use use(const DatafileKey& key);
+
+  /// The datafile kept open, so that a hot one costs no look-up; null when it is not.
+  std::shared_ptr<const trove::OpenDatafile> file(Entry& entry);
+  void keep_open(Entry& entry, std::shared_ptr<const trove::OpenDatafile> file);
+  void close(Entry& entry);
+
+  std::size_t size() const { return entries_.size(); }
+  std::size_t open_count() const { return open_.size(); }
+
+ private:
+  void forget_oldest();
+
+  job::Executor& executor_;
+  const std::size_t max_entries_;
+  const std::size_t max_descriptors_;
+  std::list<Entry> order_;  // last used first
+  std::list<Entry*> open_;  // those with a descriptor, last used first
+  std::unordered_map<DatafileKey, std::list<Entry>::iterator> entries_;
+};
+
+}  // namespace spate::io

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fence: a session has ended at the meta server; nothing of it may take effect here from now on.
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "server/io/checks.h"
+#include "server/io/io_service.h"
+#include "server/io/store.h"
+
+namespace spate::io {
+
+job::Task<Result<wire::FenceReply>> IoService::fence(rpc::Call& call, wire::FenceRequest request) {
+  if (!request.client) co_return Error(Errc::kInvalidArgument, "a fence needs a client");
+  const std::uint32_t lowest = request.lowest_epoch;
+  // First for the requests to come, so that none slips in behind the wait; then on disk; then the wait.
+  ClientTable::Entry& entry = parts_->clients.add(request.client);
+  const ClientTable::Pin pin(entry);
+  entry.lowest_epoch = std::max(entry.lowest_epoch, lowest);
+  SPATE_CO_TRY(std::ignore, co_await store_fence(*parts_, request.client, lowest));
+  co_await parts_->clients.end_all(entry, [lowest](const ActiveRequest& r) { return r.epoch < lowest; });
+  SPATE_LOG("server", info, "client fenced client={} lowest_epoch={} trace={}", request.client, lowest, call.header.trace);
+  co_return wire::Empty();
+}
+
+}  // namespace spate::io

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/io_service.h"
+
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "server/io/parts.h"
+#include "server/io/store.h"
+
+namespace spate::io {
+
+Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job::KeyvalContext& keyval_in,
+             job::NetworkContext& network, metrics::Registry& metrics)
+    : options(options_in),
+      executor(network.executor()),
+      keyval(keyval_in),
+      counters(metrics),
+      pool(network.network(), network.executor(), {options.buffer_bytes}, metrics),
+      flow{network, pool, counters, {std::clamp<std::size_t>(options.in_flight, 1, 64), options.stall_timeout}},
+      capabilities(options.server_key, options.fs, options.max_capabilities),
+      clients(executor, options.max_clients),
+      datafiles(executor, options.max_datafiles, options.max_descriptors),
+      gate(executor),
+      refused(metrics, "spate_server_io_refused_total"),
+      refused_log(executor.clock()) {
+  for (const IoTarget& target : targets_in) targets.emplace_back(target, executor, options.scheduler);
+}
+
+IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,
+                     job::NetworkContext& network, metrics::Registry& metrics)
+    : parts_(std::make_unique<Parts>(options, std::move(targets), keyval, network, metrics)) {
+  using rpc::Access;
+  serve_encoded<wire::ReadRequest>(Access::kAuthenticated, this, &IoService::read);
+  serve<wire::WriteRequest>(Access::kAuthenticated, this, &IoService::write);
+  serve<wire::PunchRequest>(Access::kAuthenticated, this, &IoService::punch);
+  serve<wire::DatafileStatRequest>(Access::kAuthenticated, this, &IoService::datafile_stat);
+  serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
+  serve<wire::IoStatfsRequest>(Access::kAuthenticated, this, &IoService::io_statfs);
+  serve<wire::DatafileTruncateRequest>(Access::kServersOnly, this, &IoService::datafile_truncate);
+  serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);
+  serve<wire::DatafileListRequest>(Access::kServersOnly, this, &IoService::datafile_list);
+  serve<wire::FenceRequest>(Access::kServersOnly, this, &IoService::fence);
+}
+
+IoService::~IoService() = default;
+
+void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
+
+job::Task<void> IoService::stop() {
+  parts_->stopping.request_stop();
+  co_await parts_->gate.close();
+}
+
+job::Task<void> IoService::purge_again_and_again() {
+  for (;;) {
+    const auto slept = co_await parts_->executor.sleep(parts_->options.purge_interval, parts_->stopping);
+    if (!slept) co_return;
+    const auto purged = co_await purge();
+    if (!purged) SPATE_LOG("server", warn, "expired records not removed, will try again error={}", purged.error());
+  }
+}
+
+job::Task<Result<void>> IoService::purge() {
+  const WallTime now = parts_->now();
+  for (bool more = true; more && !parts_->stopping.stopped();) {
+    SPATE_CO_TRY(more, co_await purge_tombstones(*parts_, now));
+  }
+  const WallTime before{now.ns - parts_->options.longest_capability.count()};
+  co_return co_await purge_fences(*parts_, before);
+}
+
+const flow::Counters& IoService::counters() const { return parts_->counters; }
+std::uint64_t IoService::buffers_used() const { return parts_->pool.used_bytes(); }
+
+}  // namespace spate::io

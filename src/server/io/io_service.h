@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoService: the io role of a server (docs/architecture.md, "A read, followed" and "A write, followed").
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "flow/counters.h"
+#include "job/network.h"
+#include "rpc/service.h"
+#include "server/io/options.h"
+#include "wire/io_messages.h"
+
+namespace spate::io {
+
+struct Parts;
+
+/// One per process and executor. Life cycle: construct -> rpc::Server::add() (after the meta role's, if the process has
+/// one: its join makes the ticket that this one's checks) -> start() -> rpc::Server::stop() awaited -> stop() awaited ->
+/// destroyed. Keyval, network, metrics and the targets' contexts outlive it and run on the network's executor. The keyval
+/// store may be shared with a meta role: the key spaces are apart.
+class IoService final : public rpc::Service {
+ public:
+  IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,
+            job::NetworkContext& network, metrics::Registry& metrics);
+  ~IoService() override;
+
+  /// Begins what goes on in the background.
+  void start();
+  /// Ends it, and what is left of reads that have been answered.
+  job::Task<void> stop();
+
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override;
+
+  /// One round of the background: removes tombstones and fences whose time has passed.
+  job::Task<Result<void>> purge();
+
+  const flow::Counters& counters() const;
+  /// Of all buffers for bulk data, in use now, bytes.
+  std::uint64_t buffers_used() const;
+
+ private:
+  // One file each.
+  job::Task<Result<Bytes>> read(rpc::Call& call, wire::ReadRequest request);
+  job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
+  job::Task<Result<wire::PunchReply>> punch(rpc::Call& call, wire::PunchRequest request);
+  job::Task<Result<wire::DatafileStatReply>> datafile_stat(rpc::Call& call, wire::DatafileStatRequest request);
+  job::Task<Result<wire::DatafileTruncateReply>> datafile_truncate(rpc::Call& call, wire::DatafileTruncateRequest request);
+  job::Task<Result<wire::DatafileSyncReply>> datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request);
+  job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
+  job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
+  job::Task<Result<wire::IoStatfsReply>> io_statfs(rpc::Call& call, wire::IoStatfsRequest request);
+  job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
+
+  job::Task<void> purge_again_and_again();
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace spate::io

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an io server is told at its start.
+#pragma once
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "flow/scheduler.h"
+#include "job/storage.h"
+#include "model/ids.h"
+
+namespace spate::io {
+
+struct IoOptions {
+  FsId fs;
+  Key server_key{};  // what capabilities and tickets are signed with
+
+  /// Of all buffers for bulk data, bytes; at least 16 MiB.
+  std::uint64_t buffer_bytes = 256ULL << 20U;
+  /// Bulk messages of one stream under way at once, 1..64.
+  std::size_t in_flight = 4;
+  /// A bulk transfer whose client moves nothing for one to two times this is ended.
+  Duration stall_timeout = std::chrono::seconds(30);
+  flow::SchedulerOptions scheduler;
+
+  /// No capability or ticket that expires later than this from now is accepted, and fences are forgotten after it: so a
+  /// fence outlives everything that it forbids.
+  Duration longest_capability = std::chrono::hours(24 * 30);
+  Duration purge_interval = std::chrono::seconds(60);
+
+  // Bounds of the tables; beyond them the least recently used entry that is not in use goes.
+  std::size_t max_capabilities = 65536;
+  std::size_t max_clients = 65536;
+  std::size_t max_datafiles = 16384;    // known (about 200 bytes each)
+  std::size_t max_descriptors = 1024;   // of these, kept open for sending
+};
+
+/// One storage device of this server. `storage` outlives the service.
+struct IoTarget {
+  TargetId id;
+  job::StorageContext& storage;
+  /// Equal for targets on the same device (st_dev of the folder), so that df counts its space once.
+  std::uint64_t device = 0;
+};
+
+/// A read whose streams together are at most this long may be answered in the reply, bytes: a ReadRequest's inline_limit
+/// above it is refused.
+constexpr std::uint32_t kMaxInlineBytes = 256 * 1024;
+
+}  // namespace spate::io

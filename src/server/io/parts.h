@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts: what all operations of the io server share; and a request's slots once they are found.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "flow/device.h"
+#include "job/gate.h"
+#include "log/rate_limit.h"
+#include "server/io/capability_cache.h"
+#include "server/io/client_table.h"
+#include "server/io/datafile_table.h"
+#include "server/io/options.h"
+
+namespace spate::io {
+
+/// A storage device of this server.
+struct Target {
+  Target(const IoTarget& its, job::Executor& executor, const flow::SchedulerOptions& scheduler)
+      : description(its), device(its.storage, executor, scheduler) {}
+  const IoTarget description;
+  flow::Device device;
+};
+
+/// Pinned; one executor.
+struct Parts {
+  Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job::KeyvalContext& keyval_in,
+        job::NetworkContext& network, metrics::Registry& metrics);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  /// The file system's time.
+  WallTime now() const { return executor.clock().wall(); }
+
+  const IoOptions options;
+  job::Executor& executor;
+  job::KeyvalContext& keyval;
+  flow::Counters counters;
+  flow::BufferPool pool;
+  flow::FlowContext flow;
+  std::deque<Target> targets;
+  CapabilityCache capabilities;
+  ClientTable clients;
+  DatafileTable datafiles;
+
+  /// Records committed without a sync of their own, and how many of these a sync has covered.
+  std::uint64_t records_committed = 0;
+  std::uint64_t records_synced = 0;
+  /// The last fence that the background looked at.
+  ClientId fence_looked_at;
+
+  job::StopSource stopping;
+  job::Gate gate;
+  metrics::Counter refused;
+  log::RateLimit refused_log;
+};
+
+/// A slot that a request names, found.
+struct Slot {
+  DatafileId id;
+  Target* target = nullptr;
+  DatafileTable::Use datafile;
+};
+
+/// A request's slots and distribution, checked.
+struct Slots {
+  std::unique_ptr<const Distribution> distribution;
+  std::vector<Slot> list;
+};
+
+}  // namespace spate::io

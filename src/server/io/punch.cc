@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Punch and allocate: bytes become zeros, or get their space.
+#include "datatype/slot_cursor.h"
+#include "flow/extents.h"
+#include "server/io/checks.h"
+#include "server/io/io_service.h"
+#include "server/io/parallel.h"
+#include "server/io/storage.h"
+#include "server/io/store.h"
+
+namespace spate::io {
+namespace {
+
+/// One punch under way. Lives on the handler's frame.
+struct PunchWork {
+  Parts& parts;
+  const wire::PunchRequest& request;
+  ClientId client;
+  ActiveRequest& active;
+  Slots& slots;
+  std::vector<wire::DatafileState> states;
+};
+
+job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
+  Slot& slot = work.slots.list[index];
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await slot.datafile->lock.shared(work.active.token()));
+  SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
+  datatype::SlotCursor cursor(work.request.what, *work.slots.distribution, slot.id.slot);
+  std::vector<Extent> extents;
+  while (!cursor.done()) {
+    if (cursor.next_extents({~0ULL, flow::kMaxPieces}, extents) == 0) {
+      co_await work.parts.executor.yield();
+      continue;
+    }
+    trove::BytestreamRequest request;
+    request.op = work.request.allocate ? trove::BytestreamOp::kAllocate : trove::BytestreamOp::kPunch;
+    request.id = slot.id;
+    request.extents = extents;
+    request.now = work.request.fs_time;
+    SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.client, request, work.active.token()));
+  }
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.client, slot.id, work.active.token()));
+  work.states[index] = state_of(stat);
+  co_return Result<void>();
+}
+
+}  // namespace
+
+job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::PunchRequest request) {
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
+  SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  const ClientId client = caller != nullptr ? caller->client : ClientId();
+  PunchWork work{*parts_, request, client, active, slots, {}};
+  work.states.resize(slots.list.size());
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));
+  auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
+  if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
+  wire::PunchReply reply;
+  reply.datafiles = std::move(work.states);
+  co_return reply;
+}
+
+}  // namespace spate::io

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read: small streams in the reply, large ones as bulk messages, each slot a stream of its own.
+#include <deque>
+#include <numeric>
+
+#include "datatype/slot_cursor.h"
+#include "flow/extents.h"
+#include "flow/policy.h"
+#include "flow/read_flow.h"
+#include "server/io/checks.h"
+#include "server/io/io_service.h"
+#include "server/io/parallel.h"
+#include "server/io/storage.h"
+
+namespace spate::io {
+namespace {
+
+/// What became of one slot's stream.
+struct SlotRead {
+  std::uint64_t bytes = 0;
+  trove::BytestreamStat stat;
+};
+
+/// A read whose data goes into the reply. Lives on the handler's frame.
+struct InlineRead {
+  Slots& slots;
+  const datatype::Description& what;
+  ClientId client;
+  ActiveRequest& active;
+  std::vector<std::uint64_t> sizes;  // of the streams, at most
+  std::vector<SlotRead> done;
+};
+
+/// A read in bulk. Outlives the handler when the last messages are still leaving.
+struct BulkRead {
+  BulkRead(Parts& its_parts, ClientTable::Entry* caller, const rpc::Call& call)
+      : parts(its_parts),
+        client(caller != nullptr ? caller->client : ClientId()),
+        active(caller, call.peer->incarnation, epoch_of(call), call.stop),
+        peer(call.address),
+        tag(call.tag) {}
+
+  Parts& parts;
+  ClientId client;
+  ActiveRequest active;
+  bmi::Address peer;
+  bmi::Tag tag;
+  wire::ReadRequest request;
+  Slots slots;
+  std::vector<SlotRead> done;
+  std::deque<flow::ReadFlow> flows;
+};
+
+wire::ReadReply reply_of(std::span<const SlotRead> slots) {
+  wire::ReadReply reply;
+  reply.datafiles.reserve(slots.size());
+  reply.stream_bytes.reserve(slots.size());
+  for (const SlotRead& slot : slots) {
+    reply.datafiles.push_back(state_of(slot.stat));
+    reply.stream_bytes.push_back(slot.bytes);
+  }
+  return reply;
+}
+
+/// The streams' sizes, when all of them together are at most `limit`; else nothing.
+std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const Slots& slots) {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(slots.list.size());
+  std::uint64_t left = request.inline_limit;
+  for (const Slot& slot : slots.list) {
+    const std::uint64_t size = flow::stream_bytes_up_to(request.what, *slots.distribution, slot.id.slot, left);
+    if (size > left) return {};
+    left -= size;
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
+  const Slot& slot = work.slots.list[index];
+  const flow::Share share{work.client, slot.id, work.what, *work.slots.distribution};
+  flow::StorageReader reader(slot.target->device, share);
+  SPATE_CO_TRY(work.done[index].bytes, co_await reader.fill(out, work.active.token()));
+  SPATE_CO_TRY(work.done[index].stat, co_await reader.stat(work.active.token()));
+  co_return Result<void>();
+}
+
+/// The encoded reply: its head has a fixed size, so the data is read behind it straight away.
+job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32_t reply_room) {
+  const std::size_t slot_count = work.slots.list.size();
+  work.done.resize(slot_count);
+  Bytes head;
+  wire::encode_body(reply_of(work.done), head);
+  const std::size_t head_bytes = head.size();
+  const std::uint64_t total = std::accumulate(work.sizes.begin(), work.sizes.end(), std::uint64_t{0});
+  if (head_bytes + total > reply_room) {
+    co_return Error(Errc::kInvalidArgument, "the room posted for the reply does not hold the data that was asked for in it");
+  }
+  Bytes out(head_bytes + total);
+  const MutableByteView data = MutableByteView(out).subspan(head_bytes);
+  if (slot_count == 1) {
+    SPATE_CO_TRY(std::ignore, co_await read_slot_inline(work, 0, data));
+  } else {
+    std::vector<job::Task<Result<void>>> tasks;
+    std::uint64_t at = 0;
+    for (std::size_t i = 0; i < slot_count; ++i) {
+      tasks.push_back(read_slot_inline(work, i, data.subspan(at, work.sizes[i])));
+      at += work.sizes[i];
+    }
+    SPATE_CO_TRY(std::ignore, co_await run_all(parts.executor, std::move(tasks), work.active.stop()));
+  }
+  // Streams that ended early leave gaps: the next ones move up.
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    if (from != to) std::memmove(data.data() + to, data.data() + from, work.done[i].bytes);
+    from += work.sizes[i];
+    to += work.done[i].bytes;
+  }
+  head.clear();
+  wire::encode_body(reply_of(work.done), head);
+  SPATE_CHECK(head.size() == head_bytes);
+  Encoder(head).patch_u32(head_bytes - 4, static_cast<std::uint32_t>(to));  // the data's length ends the head
+  std::memcpy(out.data(), head.data(), head_bytes);
+  out.resize(head_bytes + to);
+  parts.counters.moved(flow::Lane::kInline, flow::Direction::kRead, to);
+  co_return out;
+}
+
+/// The datafile's descriptor and state; a null one when it was never written.
+job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead& bulk, Slot& slot) {
+  auto file = bulk.parts.datafiles.file(*slot.datafile);
+  if (file != nullptr) co_return file;
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kOpen;
+  request.id = slot.id;
+  auto opened = co_await run_op(*slot.target, bulk.client, request, bulk.active.token());
+  if (opened.code() == Errc::kNotFound) co_return file;
+  if (!opened) co_return std::move(opened).error();
+  file = std::move(opened->file);
+  bulk.parts.datafiles.keep_open(*slot.datafile, file);
+  co_return file;
+}
+
+/// kBuffered or kCached, for this slot's stream.
+Result<wire::DataPath> path_of(const BulkRead& bulk, const Slot& slot, bool has_descriptor) {
+  flow::PathFacts facts;
+  facts.has_descriptor = has_descriptor;
+  datatype::SlotCursor cursor(bulk.request.what, *bulk.slots.distribution, slot.id.slot);
+  std::vector<Extent> extents;
+  facts.first_bytes = cursor.next_extents({bulk.request.unit_bytes, flow::kMaxPieces}, extents);
+  facts.first_pieces = extents.size();
+  return flow::choose_path(bulk.request.path, facts);
+}
+
+job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
+  Slot& slot = bulk.slots.list[index];
+  SlotRead& done = bulk.done[index];
+  const bmi::Tag tag(bulk.tag.value + 1 + index);
+  const flow::Share share{bulk.client, slot.id, bulk.request.what, *bulk.slots.distribution};
+  const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes};
+  std::shared_ptr<const trove::OpenDatafile> file;
+  if (bulk.request.path != wire::DataPath::kBuffered) {
+    SPATE_CO_TRY(file, co_await open_slot(bulk, slot));
+  }
+  const bool sendable = file == nullptr || file->descriptor() >= 0;
+  SPATE_CO_TRY(const wire::DataPath path, path_of(bulk, slot, sendable));
+  if (path == wire::DataPath::kCached) {
+    SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.client, slot.id, bulk.active.token()));
+    if (file == nullptr) co_return Result<void>();  // nothing is there
+  }
+  flow::ReadFlow& flow = bulk.flows.emplace_back(bulk.parts.flow, slot.target->device, share, route);
+  if (path == wire::DataPath::kCached) {
+    SPATE_CO_TRY(std::ignore, co_await flow.send_cached(std::move(file), done.stat, bulk.active.token()));
+  } else {
+    SPATE_CO_TRY(std::ignore, co_await flow.send_buffered(bulk.active.token()));
+    done.stat = flow.stat();
+  }
+  done.bytes = flow.stream_bytes();
+  co_return Result<void>();
+}
+
+/// What is left of an answered read: messages that the network has not taken yet. Their memory and descriptors live here.
+job::Task<void> drain(std::unique_ptr<BulkRead> bulk) {
+  for (flow::ReadFlow& flow : bulk->flows) co_await flow.drain();
+}
+
+job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
+  Parts& parts = bulk->parts;
+  bulk->done.resize(bulk->slots.list.size());
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
+  const auto outcome = co_await run_all(parts.executor, std::move(tasks), bulk->active.stop());
+  Bytes out;
+  if (outcome) wire::encode_body(reply_of(bulk->done), out);
+  bulk->active.move_to(parts.stopping);
+  job::Task<void> rest = drain(std::move(bulk));
+  if (parts.gate.closed()) {
+    co_await std::move(rest);
+  } else {
+    job::spawn(parts.gate, std::move(rest));
+  }
+  if (!outcome) co_return outcome.error();
+  co_return out;
+}
+
+}  // namespace
+
+job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest request) {
+  SPATE_CO_TRY(ClientTable::Entry* const caller,
+               authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
+  if (request.want_checksum) co_return Error(Errc::kNotSupported, "this server computes no checksums of data");
+  if (request.inline_limit > kMaxInlineBytes) co_return Error(Errc::kInvalidArgument, "at most 256 KiB fit a reply");
+  SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+  std::vector<std::uint64_t> sizes = inline_sizes(request, slots);
+  if (!sizes.empty()) {
+    ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+    const ClientId client = caller != nullptr ? caller->client : ClientId();
+    InlineRead work{slots, request.what, client, active, std::move(sizes), {}};
+    auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
+    if (!reply) co_return explain(std::move(reply).error(), active, caller);
+    co_return reply;
+  }
+  SPATE_CO_TRY(std::ignore, check_unit(request.unit_bytes));
+  auto bulk = std::make_unique<BulkRead>(*parts_, caller, call);
+  bulk->request = std::move(request);
+  bulk->slots = std::move(slots);
+  auto reply = co_await read_bulk(std::move(bulk));
+  co_return reply;
+}
+
+}  // namespace spate::io

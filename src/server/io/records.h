@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The io server's records in the keyval store, byte for byte: docs/disk-io.md.
+#pragma once
+
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "model/ids.h"
+
+namespace spate::io {
+
+/// A datafile of this server: the same handle and slot may have to be told apart on two of its targets.
+struct DatafileKey {
+  TargetId target;
+  DatafileId id;
+  friend auto operator<=>(const DatafileKey&, const DatafileKey&) = default;
+};
+
+/// The last truncate that was done.
+struct TruncateRecord {
+  std::uint64_t generation = 0;
+  friend bool operator==(const TruncateRecord&, const TruncateRecord&) = default;
+};
+/// The datafile was removed, and no write may bring it back before `until`.
+struct TombstoneRecord {
+  WallTime until;
+  friend bool operator==(const TombstoneRecord&, const TombstoneRecord&) = default;
+};
+/// Requests of this client's epochs below `lowest_epoch` are refused.
+struct FenceRecord {
+  std::uint32_t lowest_epoch = 0;
+  WallTime made;
+  friend bool operator==(const FenceRecord&, const FenceRecord&) = default;
+};
+
+Bytes truncate_key(const DatafileKey& datafile);
+Bytes tombstone_key(const DatafileKey& datafile);
+Bytes fence_key(ClientId client);
+/// The index of tombstones by the end of their time; its value is empty. `until` before 1970 counts as 1970.
+Bytes tombstone_end_key(WallTime until, const DatafileKey& datafile);
+/// One past the last key of the index whose time ends at or before `until`, and the index's first key.
+Bytes tombstone_end_after(WallTime until);
+Bytes tombstone_end_first();
+Bytes fence_after_all();
+
+struct TombstoneEnd {
+  WallTime until;
+  DatafileKey datafile;
+};
+Result<TombstoneEnd> decode_tombstone_end_key(ByteView key);
+Result<ClientId> decode_fence_key(ByteView key);
+
+Bytes encode(const TruncateRecord& record);
+Bytes encode(const TombstoneRecord& record);
+Bytes encode(const FenceRecord& record);
+/// kCorrupt, or kFormatTooNew for a version that this build does not know.
+Result<TruncateRecord> decode_truncate(ByteView value);
+Result<TombstoneRecord> decode_tombstone(ByteView value);
+Result<FenceRecord> decode_fence(ByteView value);
+
+}  // namespace spate::io
+
+template <>
+struct std::hash<spate::io::DatafileKey> {
+  std::size_t operator()(const spate::io::DatafileKey& key) const noexcept {
+    return std::hash<spate::DatafileId>()(key.id) * 31 + key.target.value;
+  }
+};

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/storage.h"
+
+namespace spate::io {
+
+job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, ClientId client, trove::BytestreamRequest request,
+                                                      job::StopToken stop) {
+  flow::Place place;
+  place.client = client;
+  place.datafile = request.id;
+  if (!request.extents.empty()) place.offset = request.extents.front().offset;
+  SPATE_CO_TRY(const auto ticket, co_await target.device.scheduler().admit(place, stop));
+  trove::BytestreamCompletion done = co_await target.device.storage().run(request);
+  if (done.status != Errc::kOk) co_return done.status;
+  co_return done;
+}
+
+job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id, job::StopToken stop) {
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kStat;
+  request.id = id;
+  SPATE_CO_TRY(const trove::BytestreamCompletion done, co_await run_op(target, client, request, stop));
+  co_return done.stat;
+}
+
+}  // namespace spate::io

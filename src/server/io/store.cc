@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/store.h"
+
+#include <algorithm>
+
+namespace spate::io {
+namespace {
+
+/// Conflicts of one change in a row before it is given up. Only the background can cause them.
+constexpr int kMaxConflicts = 16;
+constexpr std::size_t kPurgeBatch = 256;
+
+job::Task<Result<std::optional<Bytes>>> get(job::Transaction& transaction, ByteView key) {
+  trove::KeyvalCompletion got = co_await transaction.get(key);
+  if (got.status != Errc::kOk) co_return got.status;
+  co_return std::move(got.value);
+}
+
+/// The value of one key, outside of any change.
+job::Task<Result<std::optional<Bytes>>> load(Parts& parts, Bytes key) {
+  job::Transaction transaction = parts.keyval.begin();
+  auto value = co_await get(transaction, key);
+  co_return value;
+}
+
+job::Task<Result<void>> commit(job::Transaction& transaction, trove::Durability durability) {
+  const trove::KeyvalCompletion done = co_await transaction.commit(durability);
+  if (done.status != Errc::kOk) co_return done.status;
+  co_return Result<void>();
+}
+
+/// Puts the tombstones into the transaction.
+job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<const DatafileKey> keys, WallTime until) {
+  for (const DatafileKey& key : keys) {
+    const Bytes name = tombstone_key(key);
+    SPATE_CO_TRY(const std::optional<Bytes> there, co_await get(transaction, name));
+    TombstoneRecord record{until};
+    if (there) {
+      SPATE_CO_TRY(const TombstoneRecord old, decode_tombstone(*there));
+      transaction.erase(tombstone_end_key(old.until, key));
+      record.until = std::max(record.until, old.until);
+    }
+    transaction.put(name, encode(record));
+    transaction.put(tombstone_end_key(record.until, key), {});
+    transaction.erase(truncate_key(key));
+  }
+  co_return Result<void>();
+}
+
+}  // namespace
+
+job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
+  if (!entry.tombstone_known) {
+    SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, tombstone_key(entry.key)));
+    // A removal may have come meanwhile: what it noted is newer.
+    if (value && !entry.tombstone_known) {
+      SPATE_CO_TRY(const TombstoneRecord record, decode_tombstone(*value));
+      entry.tombstone = record.until;
+    }
+    entry.tombstone_known = true;
+  }
+  co_return entry.tombstone && *entry.tombstone > parts.now();
+}
+
+job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry) {
+  SPATE_CO_TRY(const bool removed, co_await is_removed(parts, entry));
+  if (removed) co_return Error(Errc::kStaleHandle, "the file has been removed");
+  co_return Result<void>();
+}
+
+job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key) {
+  SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, truncate_key(key)));
+  if (!value) co_return std::uint64_t{0};
+  SPATE_CO_TRY(const TruncateRecord record, decode_truncate(*value));
+  co_return record.generation;
+}
+
+job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation) {
+  job::Transaction transaction = parts.keyval.begin();
+  transaction.put(truncate_key(key), encode(TruncateRecord{generation}));
+  SPATE_CO_TRY(std::ignore, co_await commit(transaction, trove::Durability::kProcess));
+  ++parts.records_committed;
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until) {
+  Result<void> done = Errc::kConflict;
+  for (int i = 0; i < kMaxConflicts && done.code() == Errc::kConflict; ++i) {
+    job::Transaction transaction = parts.keyval.begin();
+    SPATE_CO_TRY(std::ignore, co_await add_tombstones(transaction, keys, until));
+    done = co_await commit(transaction, trove::Durability::kMachine);
+  }
+  co_return done;
+}
+
+job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now) {
+  job::Transaction transaction = parts.keyval.begin();
+  trove::KeyRange range;
+  range.begin = tombstone_end_first();
+  range.end = tombstone_end_after(now);
+  range.limit = kPurgeBatch;
+  const trove::KeyvalCompletion found = co_await transaction.range(range);
+  if (found.status != Errc::kOk) co_return found.status;
+  for (const trove::KeyValue& entry : found.entries) {
+    transaction.erase(entry.key);
+    const auto end = decode_tombstone_end_key(entry.key);
+    if (end) transaction.erase(tombstone_key(end->datafile));
+  }
+  if (found.entries.empty()) co_return false;
+  // A conflict with a removal: the next round sees what it left.
+  auto done = co_await commit(transaction, trove::Durability::kProcess);
+  if (!done && done.code() != Errc::kConflict) co_return done.error();
+  co_return found.more;
+}
+
+job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client) {
+  SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, fence_key(client)));
+  if (!value) co_return std::uint32_t{0};
+  SPATE_CO_TRY(const FenceRecord record, decode_fence(*value));
+  co_return record.lowest_epoch;
+}
+
+job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch) {
+  const Bytes key = fence_key(client);
+  Result<void> done = Errc::kConflict;
+  for (int i = 0; i < kMaxConflicts && done.code() == Errc::kConflict; ++i) {
+    job::Transaction transaction = parts.keyval.begin();
+    SPATE_CO_TRY(const std::optional<Bytes> value, co_await get(transaction, key));
+    FenceRecord record{lowest_epoch, parts.now()};
+    if (value) {
+      SPATE_CO_TRY(const FenceRecord old, decode_fence(*value));
+      record.lowest_epoch = std::max(record.lowest_epoch, old.lowest_epoch);
+    }
+    transaction.put(key, encode(record));
+    done = co_await commit(transaction, trove::Durability::kMachine);
+  }
+  co_return done;
+}
+
+job::Task<Result<void>> purge_fences(Parts& parts, WallTime before) {
+  job::Transaction transaction = parts.keyval.begin();
+  trove::KeyRange range;
+  range.begin = fence_key(ClientId(parts.fence_looked_at.value + 1));
+  range.end = fence_after_all();
+  range.limit = kPurgeBatch;
+  const trove::KeyvalCompletion found = co_await transaction.range(range);
+  if (found.status != Errc::kOk) co_return found.status;
+  bool any = false;
+  for (const trove::KeyValue& entry : found.entries) {
+    const auto client = decode_fence_key(entry.key);
+    const auto record = decode_fence(entry.value);
+    if (client) parts.fence_looked_at = *client;
+    if (!record || record->made > before) continue;
+    transaction.erase(entry.key);
+    any = true;
+  }
+  if (!found.more) parts.fence_looked_at = ClientId();
+  if (!any) co_return Result<void>();
+  auto done = co_await commit(transaction, trove::Durability::kProcess);
+  if (!done && done.code() != Errc::kConflict) co_return done;
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> sync_records(Parts& parts) {
+  const std::uint64_t wanted = parts.records_committed;
+  if (parts.records_synced >= wanted) co_return Result<void>();
+  const trove::KeyvalCompletion done = co_await parts.keyval.sync();
+  if (done.status != Errc::kOk) co_return done.status;
+  parts.records_synced = std::max(parts.records_synced, wanted);
+  co_return Result<void>();
+}
+
+}  // namespace spate::io

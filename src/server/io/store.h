@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The io server's records in the keyval store: read, changed, made durable. Formats: records.h.
+#pragma once
+
+#include <span>
+
+#include "server/io/parts.h"
+
+namespace spate::io {
+
+/// Whether a tombstone forbids to write the datafile. Asks the store once for each entry; the caller holds its lock.
+job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
+/// kStaleHandle when it is.
+job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
+
+/// The generation of the last truncate that was done; 0 before the first.
+job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key);
+/// Survives the process; the machine only after sync_records().
+job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation);
+
+/// Tombstones for all of `keys` (never shortening one that is there); their truncate records go. Durable when it ends.
+job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until);
+/// Removes up to one batch of tombstones that end at or before `now`; false when none is left.
+job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now);
+
+/// The client's lowest epoch that is not fenced; 0 without a fence.
+job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
+/// Never lowers a fence. Durable when it ends.
+job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
+/// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before `before`.
+job::Task<Result<void>> purge_fences(Parts& parts, WallTime before);
+
+/// Every record committed before is durable when it ends. Costs nothing when that is so already.
+job::Task<Result<void>> sync_records(Parts& parts);
+
+}  // namespace spate::io
