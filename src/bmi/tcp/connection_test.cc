@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading: frames cut at any place arrive whole, and payload goes where it belongs.
+#include "bmi/tcp/connection.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+class ConnectionTest : public testing::Test, public FrameHandler {
+ protected:
+  ConnectionTest() {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    far_.reset(pair[0]);
+    connection_ = std::make_unique<Connection>(UniqueFd(pair[1]), *this);
+  }
+
+  // Odd tags have a receive (of two pieces), even ones do not; tags divisible by ten are dropped.
+  std::size_t header_size() const override { return kHeaderSize; }
+  bool on_header(Connection& connection, const std::byte* bytes) override {
+    const auto header = decode_frame(bytes);
+    if (!header) return false;
+    headers_.push_back(*header);
+    if (header->payload() == 0 && header->type != FrameType::kEager) return true;
+    if (header->tag % 10 == 0) {
+      connection.expect(*header, nullptr, nullptr);
+    } else if (header->tag % 2 == 1) {
+      op_ = std::make_unique<TcpOp>();
+      room_.assign(header->length, std::byte{0});
+      const std::size_t half = room_.size() / 3;
+      op_->segments.assign(std::array{Segment::of(MutableByteView(room_).first(half)), Segment::of(MutableByteView(room_).subspan(half))});
+      op_->cursor = SegmentCursor(op_->segments.view());
+      connection.expect(*header, op_.get(), nullptr);
+    } else {
+      auto arrived = std::make_unique<Arrived>();
+      arrived->payload = Buffer(header->length);
+      connection.expect(*header, nullptr, std::move(arrived));
+    }
+    return true;
+  }
+  void on_payload(Connection& connection) override {
+    Incoming& incoming = connection.incoming();
+    if (incoming.op != nullptr) {
+      payloads_.push_back(room_);
+    } else if (incoming.arrived != nullptr) {
+      payloads_.push_back(to_bytes(std::move(incoming.arrived)->payload.view()));
+    } else {
+      payloads_.emplace_back();
+    }
+    incoming.op = nullptr;
+    incoming.arrived.reset();
+  }
+
+  void append(std::uint64_t tag, std::size_t size) {
+    FrameHeader header;
+    header.tag = tag;
+    header.length = size;
+    const HeaderBytes bytes = encode(header);
+    stream_.insert(stream_.end(), bytes.begin(), bytes.end());
+    Bytes payload(size);
+    random_.fill(payload);
+    stream_.insert(stream_.end(), payload.begin(), payload.end());
+    expected_.push_back(tag % 10 == 0 ? Bytes() : payload);
+  }
+  ReadStatus read() { return connection_->read(*scratch_); }
+
+  UniqueFd far_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<ReceiveScratch> scratch_ = std::make_unique<ReceiveScratch>();
+  SeededRandom random_{3};
+  Bytes stream_;
+  std::vector<Bytes> expected_;
+  std::vector<FrameHeader> headers_;
+  std::vector<Bytes> payloads_;
+  std::unique_ptr<TcpOp> op_;
+  Bytes room_;
+};
+
+TEST_F(ConnectionTest, FramesCutAtEveryPlaceArriveWhole) {
+  append(1, 5);
+  append(2, 0);
+  append(3, 40);
+  append(10, 17);
+  append(4, 33);
+  for (std::size_t cut = 1; cut < stream_.size(); ++cut) {
+    payloads_.clear();
+    ASSERT_EQ(::write(far_.get(), stream_.data(), cut), static_cast<ssize_t>(cut));
+    ASSERT_EQ(read(), ReadStatus::kDrained);
+    ASSERT_EQ(::write(far_.get(), stream_.data() + cut, stream_.size() - cut), static_cast<ssize_t>(stream_.size() - cut));
+    ASSERT_EQ(read(), ReadStatus::kDrained);
+    ASSERT_EQ(payloads_, expected_) << cut;
+  }
+}
+
+TEST_F(ConnectionTest, RandomSizesInRandomPieces) {
+  for (int i = 0; i < 400; ++i) append(random_.below(100), random_.chance(1, 4) ? random_.below(100'000) : random_.below(300));
+  for (std::size_t at = 0; at < stream_.size();) {
+    const std::size_t want = std::min<std::size_t>(stream_.size() - at, 1 + random_.below(150'000));
+    const ssize_t n = ::write(far_.get(), stream_.data() + at, want);
+    if (n > 0) at += static_cast<std::size_t>(n);
+    const ReadStatus status = read();
+    ASSERT_TRUE(status == ReadStatus::kDrained || status == ReadStatus::kMore);
+  }
+  while (read() == ReadStatus::kMore) {
+  }
+  ASSERT_EQ(payloads_.size(), expected_.size());
+  for (std::size_t i = 0; i < expected_.size(); ++i) ASSERT_EQ(payloads_[i], expected_[i]) << i;
+}
+
+TEST_F(ConnectionTest, TheRestOfACancelledReceiveGoesNowhere) {
+  append(1, 50'000);
+  append(3, 10);
+  const std::size_t first = kHeaderSize + 20'000;
+  ASSERT_EQ(::write(far_.get(), stream_.data(), first), static_cast<ssize_t>(first));
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  connection_->drain_incoming();
+  op_.reset();
+  const Bytes before = room_;
+  ASSERT_EQ(::write(far_.get(), stream_.data() + first, stream_.size() - first), static_cast<ssize_t>(stream_.size() - first));
+  Bytes kept;
+  kept.swap(room_);  // the receive's memory: must stay as it is
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(kept, before);
+  ASSERT_EQ(payloads_.size(), 2U);
+  EXPECT_EQ(payloads_[1], expected_[1]);
+}
+
+TEST_F(ConnectionTest, GarbageAndTheEndAreTold) {
+  const Bytes garbage(kHeaderSize, std::byte{0x41});
+  ASSERT_EQ(::write(far_.get(), garbage.data(), garbage.size()), static_cast<ssize_t>(garbage.size()));
+  EXPECT_EQ(read(), ReadStatus::kProtocol);
+  far_.reset();
+  EXPECT_EQ(read(), ReadStatus::kLost);
+}
+
+}  // namespace
+}  // namespace spate::bmi::tcp

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// What strangers and broken or hostile peers can do: cost themselves the connection, and nothing else.
+#include "bmi/tcp/module_fixture.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+class Hostile : public ModuleTest {
+ protected:
+  /// After whatever happened, a proper peer is served.
+  void expect_works() {
+    RawPeer peer = connect();
+    EXPECT_EQ(greet(peer, hello()).status, Errc::kOk);
+    EXPECT_TRUE(introduce(peer));
+  }
+};
+
+TEST_F(Hostile, GarbageOnThePort) {
+  RawPeer stranger = connect();
+  EXPECT_TRUE(stranger.write(as_bytes("GET / HTTP/1.1\r\nHost: spate\r\nUser-Agent: something that is no peer\r\n\r\n")));
+  EXPECT_TRUE(drive([&] { return stranger.ended(); }));
+  EXPECT_EQ(module_->counters().protocol_errors, 1U);
+  expect_works();
+}
+
+TEST_F(Hostile, AStrangerWhoSaysNothingIsDroppedInTime) {
+  RawPeer silent = connect();
+  RawPeer slow = connect();
+  EXPECT_TRUE(slow.write(as_bytes("SPATEtcp")));
+  settle();
+  EXPECT_FALSE(silent.ended());
+  clock_.advance(std::chrono::milliseconds(network_->options().connect_timeout_ms));
+  EXPECT_TRUE(drive([&] { return silent.ended() && slow.ended(); }));
+  EXPECT_EQ(module_->counters().refused, 2U);
+  expect_works();
+}
+
+TEST_F(Hostile, StrangersAreBoundedInNumber) {
+  TcpOptions options;
+  options.half_open_limit = 4;
+  make(options, NetworkOptions());
+  std::deque<RawPeer> strangers;
+  for (int i = 0; i < 10; ++i) {
+    strangers.push_back(connect());
+    settle();
+    clock_.advance(std::chrono::milliseconds(1));
+  }
+  for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(strangers[i].ended(), i < 6) << i;
+  expect_works();
+}
+
+TEST_F(Hostile, OtherVersionsAreToldWhatIsSpoken) {
+  RawPeer newer = connect();
+  Hello h = hello();
+  h.version_min = kVersionMax + 1;
+  h.version_max = kVersionMax + 3;
+  const Welcome welcome = greet(newer, h);
+  EXPECT_EQ(welcome.status, Errc::kVersionMismatch);
+  EXPECT_EQ(welcome.version, kVersionMax);
+  EXPECT_TRUE(drive([&] { return newer.ended(); }));
+}
+
+TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
+  FrameHeader wrong_class = frame(FrameType::kEager, 1, 10);
+  wrong_class.message_class = MessageClass::kBulk;
+  FrameHeader bulk_unexpected = frame(FrameType::kUnexpected, 1, 10);
+  bulk_unexpected.message_class = MessageClass::kBulk;
+  FrameHeader unknown_clear = frame(FrameType::kClear, 1);
+  unknown_clear.id = 12345;
+  FrameHeader endless_credit = frame(FrameType::kCredit);
+  endless_credit.credit = UINT32_MAX;
+  const std::vector<FrameHeader> frames{
+      frame(FrameType::kUnexpected, 1, network_->options().max_unexpected_bytes + 1),
+      frame(FrameType::kEager, 1, std::uint64_t{1} << 61U),
+      frame(FrameType::kEager, 1, network_->options().buffered_per_peer_bytes),
+      frame(FrameType::kOpenBulk),
+      wrong_class,
+      bulk_unexpected,
+      unknown_clear,
+  };
+  std::uint64_t errors = 0;
+  for (const FrameHeader& header : frames) {
+    RawPeer peer = connect();
+    greet(peer, hello());
+    const Address address = introduce(peer);
+    Bytes room(10);
+    const OpId posted = receive(address, 77, room);
+    EXPECT_TRUE(peer.write_frame(header));
+    EXPECT_TRUE(drive([&] { return peer.ended(); })) << static_cast<int>(header.type);
+    EXPECT_EQ(finish(posted), Errc::kConnectionLost);
+    EXPECT_EQ(module_->counters().protocol_errors, ++errors);
+  }
+  expect_works();
+}
+
+TEST_F(Hostile, AFloodOfUnexpectedMessagesEndsAtTheWindow) {
+  take_unexpected_ = false;
+  RawPeer peer = connect();
+  const Limits granted = greet(peer, hello()).limits;
+  const Bytes payload(1000);
+  std::uint64_t sent = 0;
+  EXPECT_TRUE(drive([&] {
+    if (peer.write_frame(frame(FrameType::kUnexpected, sent, payload.size()), payload)) ++sent;
+    return peer.ended();
+  }));
+  EXPECT_EQ(module_->counters().protocol_errors, 1U);
+  take_unexpected_ = true;
+  // Whatever it sent, no more was kept than was granted.
+  const std::uint64_t kept = granted.window / cost_of(payload.size());
+  EXPECT_TRUE(drive([&] { return arrived_.size() >= kept; }));
+  settle();
+  EXPECT_EQ(arrived_.size(), kept);
+}
+
+TEST_F(Hostile, TheWindowIsNotFilledAnewByAReconnect) {
+  take_unexpected_ = false;
+  const Hello h = hello();
+  RawPeer first = connect();
+  const std::uint64_t window = greet(first, h).limits.window;
+  const Bytes payload(100'000);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(first.write_frame(frame(FrameType::kUnexpected, 1, payload.size()), payload));
+  settle();
+  first.close();
+  settle();
+  RawPeer second = connect();
+  EXPECT_EQ(greet(second, h).limits.window, window - 5 * cost_of(payload.size()));
+  take_unexpected_ = true;
+  settle();  // taken: the rest comes back as credit
+  EXPECT_TRUE(second.write_frame(frame(FrameType::kUnexpected, 2, 0)));
+  settle();
+  const Bytes back = second.read();
+  std::uint64_t credit = 0;
+  for (std::size_t at = 0; at + kHeaderSize <= back.size(); at += kHeaderSize) credit += decode_frame(back.data() + at)->credit;
+  EXPECT_GT(credit, 0U);
+}
+
+TEST_F(Hostile, TooManyAnnouncements) {
+  TcpOptions options;
+  options.max_announced = 50;
+  make(options, NetworkOptions());
+  RawPeer peer = connect();
+  EXPECT_EQ(greet(peer, hello()).limits.max_announced, 50U);
+  for (std::uint64_t i = 0; i < 50; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, i, 1 << 30)));
+  settle();
+  EXPECT_FALSE(peer.ended());
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, 50, 1 << 30)));
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+  EXPECT_EQ(module_->counters().protocol_errors, 1U);
+}
+
+// It clears what was withdrawn again and again, and reads none of the answers.
+TEST_F(Hostile, AnswersToAPeerThatDoesNotReadAreBounded) {
+  RawPeer peer = connect();
+  greet(peer, hello());
+  const Address address = introduce(peer);
+  Bytes room(1000);
+  std::vector<OpId> posted;
+  bool lost = false;
+  for (int round = 0; round < 3000 && !lost; ++round) {
+    for (int i = 0; i < 100 && !lost; ++i) {
+      const std::array segments{Segment::of(MutableByteView(room))};
+      const auto post = network_->post_recv(message(address, 5, segments), context_, nullptr);
+      lost = !post || !peer.write_frame(frame(FrameType::kAnnounce, 5, 1000));
+      if (post) posted.push_back(post->op);
+    }
+    step();
+    for (const OpId op : posted) network_->cancel(op);
+    posted.clear();
+    step();
+  }
+  EXPECT_TRUE(lost);
+}
+
+TEST_F(Hostile, ABulkConnectionNeedsTheTokenOfItsControlConnection) {
+  const Hello control = hello();
+  RawPeer peer = connect();
+  const Welcome welcome = greet(peer, control);
+  Hello bulk = control;
+  bulk.channel = 1;
+  bulk.token = welcome.token + 1;
+  RawPeer thief = connect();
+  EXPECT_EQ(greet(thief, bulk).status, Errc::kConnectionLost);
+  EXPECT_TRUE(drive([&] { return thief.ended(); }));
+  bulk.token = welcome.token;
+  RawPeer right = connect();
+  EXPECT_EQ(greet(right, bulk).status, Errc::kOk);
+  RawPeer twice = connect();
+  EXPECT_EQ(greet(twice, bulk).status, Errc::kConnectionLost);
+  EXPECT_FALSE(right.ended());
+}
+
+TEST_F(Hostile, AServerThatIsNoneIsUnreachable) {
+  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();
+  const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
+  const Address address = network_->lookup(std::array{url}).value();
+  const Bytes data(10);
+  const OpId op = send(address, 1, data);
+  std::optional<RawPeer> stranger;
+  EXPECT_TRUE(drive([&] {
+    const int fd = ::accept(listener.get(), nullptr, nullptr);
+    if (fd >= 0) stranger.emplace(UniqueFd(fd));
+    return stranger.has_value();
+  }));
+  EXPECT_TRUE(stranger->write(as_bytes("220 mail.example ESMTP, at your service, and far longer than any welcome")));
+  EXPECT_EQ(finish(op), Errc::kUnreachable);
+}
+
+TEST_F(Hostile, AServerThatNeverAnswersIsUnreachableInTime) {
+  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();  // and nobody accepts
+  const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
+  const Bytes data(10);
+  const OpId op = send(network_->lookup(std::array{url}).value(), 1, data);
+  settle();
+  EXPECT_FALSE(done(op));
+  clock_.advance(std::chrono::milliseconds(network_->options().connect_timeout_ms));
+  EXPECT_EQ(finish(op), Errc::kUnreachable);
+}
+
+TEST_F(Hostile, RandomFramesNeverHurt) {
+  SeededRandom random(11);
+  for (int i = 0; i < 200; ++i) {
+    RawPeer peer = connect();
+    greet(peer, hello());
+    const Address address = introduce(peer);
+    Bytes room(5000);
+    std::vector<OpId> ops;
+    for (std::uint64_t tag = 0; tag < 4; ++tag) ops.push_back(receive(address, tag, room));
+    for (int j = 0; j < 20; ++j) {
+      FrameHeader header = frame(static_cast<FrameType>(1 + random.below(10)), random.below(4), random.below(6000));
+      header.flags = static_cast<std::uint8_t>(random.below(2));
+      header.id = random.chance(1, 2) ? ops[random.below(ops.size())].value : random.below(1000);
+      Bytes payload(header.payload());
+      if (!peer.write_frame(header, payload)) break;
+      if (random.chance(1, 3)) network_->cancel(ops[random.below(ops.size())]);
+      step();
+    }
+    peer.close();
+    for (const OpId op : ops) EXPECT_NE(finish(op), Errc::kTimeout);
+  }
+  expect_works();
+}
+
+}  // namespace
+}  // namespace spate::bmi::tcp

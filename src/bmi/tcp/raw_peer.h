@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// RawPeer: the other side of a connection, byte by byte: for tests of what a hostile or broken peer can do.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/unique_fd.h"
+#include "bmi/tcp/endpoint.h"
+#include "bmi/tcp/frame.h"
+#include "bmi/tcp/hello.h"
+
+namespace spate::bmi::tcp {
+
+/// A connection with a module of the same process.
+class RawPeer {
+ public:
+  /// `drive` lets the module work while this side waits for room in the socket.
+  RawPeer(const std::string& url, std::function<void()> drive) : drive_(std::move(drive)) {
+    const SocketAddress address = parse_url(url)->addresses.at(0);
+    socket_.reset(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket_.get(), address.get(), address.size), 0);
+  }
+  explicit RawPeer(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  int socket() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+
+  /// False when the connection is gone.
+  bool write(ByteView bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno != EAGAIN) return false;
+      if (n < 0 && drive_) drive_();
+      if (n > 0) bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+  bool write_frame(const FrameHeader& header, ByteView payload = {}) {
+    const HeaderBytes bytes = encode(header);
+    return write(bytes) && (payload.empty() || write(payload));
+  }
+  void hello(const Hello& hello) { EXPECT_TRUE(write(encode(hello))); }
+
+  /// What is there to be read, without blocking; empty also when the connection has ended (see ended()).
+  Bytes read() {
+    Bytes all;
+    std::array<std::byte, 65536> part;
+    for (;;) {
+      const ssize_t n = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
+      if (n == 0 || (n < 0 && errno == ECONNRESET)) ended_ = true;
+      if (n <= 0) return all;
+      all.insert(all.end(), part.begin(), part.begin() + n);
+    }
+  }
+  /// The other side has closed the connection. What came before it is lost.
+  bool ended() {
+    (void)read();
+    return ended_;
+  }
+
+ private:
+  UniqueFd socket_;
+  std::function<void()> drive_;
+  bool ended_ = false;
+};
+
+}  // namespace spate::bmi::tcp

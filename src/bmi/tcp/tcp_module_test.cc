@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is particular to TCP: frames as they go over the wire, connections that come and go. The promises of every
+// module are tested in tests/bmi.
+#include <fcntl.h>
+
+#include "bmi/tcp/module_fixture.h"
+
+namespace spate::bmi::tcp {
+namespace {
+
+class Tcp : public ModuleTest {
+ protected:
+  void greet_and_introduce(RawPeer& peer, const Hello& h) {
+    welcome_ = greet(peer, h);
+    address_ = introduce(peer);
+    (void)peer.read();  // credit, if any
+  }
+  /// The next frame from the module, without its payload.
+  std::optional<FrameHeader> next_frame(RawPeer& peer) {
+    (void)drive([&] {
+      const Bytes more = peer.read();
+      input_.insert(input_.end(), more.begin(), more.end());
+      return input_.size() >= kHeaderSize;
+    });
+    if (input_.size() < kHeaderSize) return std::nullopt;
+    const auto header = decode_frame(input_.data());
+    input_.erase(input_.begin(), input_.begin() + kHeaderSize);
+    if (header && header->payload() > 0) {
+      EXPECT_TRUE(drive([&] {
+        const Bytes more = peer.read();
+        input_.insert(input_.end(), more.begin(), more.end());
+        return input_.size() >= header->payload();
+      }));
+      const auto end = input_.begin() + static_cast<std::ptrdiff_t>(header->payload());
+      payload_.assign(input_.begin(), end);
+      input_.erase(input_.begin(), end);
+    }
+    return header;
+  }
+  FrameHeader data_for(OpId op, std::uint64_t size) {
+    FrameHeader header = frame(FrameType::kData, 0, size);
+    header.id = op.value;
+    return header;
+  }
+
+  Welcome welcome_;
+  Address address_;
+  Bytes input_;
+  Bytes payload_;
+};
+
+TEST_F(Tcp, SmallMessagesAreEagerAndReadyOnesAreNotCharged) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const Bytes data = to_bytes(as_bytes("hello"));
+  EXPECT_EQ(finish(send(address_, 1, data)), Errc::kOk);
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kEager);
+  EXPECT_EQ(as_text(payload_), "hello");
+  EXPECT_EQ(finish(send(address_, 1, data, MessageClass::kControl, true)), Errc::kOk);
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kReady);
+}
+
+TEST_F(Tcp, WithoutCreditMessagesAreAnnouncedAndUnexpectedOnesWait) {
+  Hello h = hello();
+  h.limits = {2 * cost_of(1000), 744, 10};  // reserve for unexpected ones: half
+  RawPeer peer = connect();
+  greet_and_introduce(peer, h);
+  const Bytes data(1000);
+  std::vector<FrameType> types;
+  for (int i = 0; i < 3; ++i) {
+    send(address_, 1, data);
+    types.push_back(next_frame(peer)->type);
+  }
+  EXPECT_EQ(types, (std::vector{FrameType::kEager, FrameType::kAnnounce, FrameType::kAnnounce}));
+  const Bytes request(744);
+  const std::array segments{Segment::of(ByteView(request))};
+  const OpId first = noted(network_->post_send_unexpected(message(address_, 5, segments), context_, nullptr));
+  const OpId second = noted(network_->post_send_unexpected(message(address_, 6, segments), context_, nullptr));
+  EXPECT_EQ(next_frame(peer)->tag, 5U);
+  settle();
+  EXPECT_TRUE(done(first));
+  EXPECT_FALSE(done(second));
+  FrameHeader credit = frame(FrameType::kCredit);
+  credit.credit = 1000;
+  EXPECT_TRUE(peer.write_frame(credit));
+  EXPECT_EQ(next_frame(peer)->tag, 6U);
+  EXPECT_EQ(finish(second), Errc::kOk);
+}
+
+TEST_F(Tcp, AnUnexpectedMessageThatThePeerDoesNotTakeFails) {
+  Hello h = hello();
+  h.limits.max_unexpected = 100;
+  RawPeer peer = connect();
+  greet_and_introduce(peer, h);
+  const Bytes data(101);
+  const std::array segments{Segment::of(ByteView(data))};
+  EXPECT_EQ(finish(noted(network_->post_send_unexpected(message(address_, 5, segments), context_, nullptr))),
+            Errc::kMessageTooBig);
+}
+
+TEST_F(Tcp, RoomToAnnounceIsKeptToAndOrderWithIt) {
+  Hello h = hello();
+  h.limits.max_announced = 2;
+  RawPeer peer = connect();
+  greet_and_introduce(peer, h);
+  const Bytes large(100'000);
+  const Bytes small(10);
+  std::vector<OpId> ops;
+  for (int i = 0; i < 3; ++i) ops.push_back(send(address_, 1, large));
+  ops.push_back(send(address_, 1, small));  // must not overtake
+  const FrameHeader first = *next_frame(peer);
+  EXPECT_EQ(first.type, FrameType::kAnnounce);
+  EXPECT_EQ(first.length, large.size());
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kAnnounce);
+  settle();
+  EXPECT_TRUE(peer.read().empty());
+  FrameHeader clear = frame(FrameType::kClear, 4711);
+  clear.id = first.id;
+  EXPECT_TRUE(peer.write_frame(clear));
+  EXPECT_EQ(next_frame(peer)->id, 4711U);  // the data ...
+  EXPECT_EQ(payload_.size(), large.size());
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kAnnounce);  // ... then the third, then the small one
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kEager);
+  EXPECT_EQ(finish(ops[0]), Errc::kOk);
+}
+
+TEST_F(Tcp, AMessageForAReceiveThatIsGoneIsDroppedAndCounted) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const Bytes data(70'000);
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 1, data.size()), data));
+  EXPECT_TRUE(peer.write_frame(data_for(OpId(12345), data.size()), data));
+  EXPECT_TRUE(introduce(peer));
+  EXPECT_EQ(module_->counters().dropped_messages, 2U);
+}
+
+TEST_F(Tcp, CancelOfAReceiveInEachState) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  Bytes room(100'000);
+  const OpId posted = receive(address_, 1, room);
+  network_->cancel(posted);
+  EXPECT_EQ(finish(posted), Errc::kCancelled);
+
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, 2, room.size())));
+  settle();
+  const OpId cleared = receive(address_, 2, room);
+  EXPECT_EQ(next_frame(peer)->tag, cleared.value);
+  network_->cancel(cleared);
+  EXPECT_EQ(finish(cleared), Errc::kCancelled);
+  const Bytes data(room.size(), std::byte{7});
+  EXPECT_TRUE(peer.write_frame(data_for(cleared, data.size()), data));
+
+  const OpId filling = receive(address_, 3, room);
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, 3, data.size()), ByteView(data).first(50'000)));
+  settle();
+  network_->cancel(filling);
+  EXPECT_EQ(finish(filling), Errc::kCancelled);
+  room.assign(room.size(), std::byte{1});
+  EXPECT_TRUE(peer.write(ByteView(data).subspan(50'000)));
+  EXPECT_TRUE(introduce(peer));  // the connection lives
+  EXPECT_EQ(std::ranges::count(room, std::byte{1}), static_cast<std::ptrdiff_t>(room.size()));
+}
+
+TEST_F(Tcp, CancelOfAnAnnouncedSendIsToldToThePeer) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const Bytes data(100'000);
+  const OpId op = send(address_, 1, data);
+  const FrameHeader announced = *next_frame(peer);
+  network_->cancel(op);
+  EXPECT_EQ(finish(op), Errc::kCancelled);
+  const FrameHeader withdrawn = *next_frame(peer);
+  EXPECT_EQ(withdrawn.type, FrameType::kWithdraw);
+  EXPECT_EQ(withdrawn.id, announced.id);
+  // It had cleared it at the same time: it is told that nothing comes.
+  FrameHeader clear = frame(FrameType::kClear, 4711);
+  clear.id = announced.id;
+  EXPECT_TRUE(peer.write_frame(clear));
+  const FrameHeader answer = *next_frame(peer);
+  EXPECT_EQ(answer.type, FrameType::kNoData);
+  EXPECT_EQ(answer.id, 4711U);
+  // Once only.
+  EXPECT_TRUE(peer.write_frame(clear));
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+}
+
+TEST_F(Tcp, AReceiveWhoseMessageWasWithdrawnTakesTheNextOne) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  FrameHeader announce = frame(FrameType::kAnnounce, 1, 1000);
+  announce.id = 5;
+  EXPECT_TRUE(peer.write_frame(announce));
+  settle();
+  Bytes room(1000);
+  const OpId first = receive(address_, 1, room);
+  const OpId second = receive(address_, 1, room);
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kClear);
+  FrameHeader no_data = frame(FrameType::kNoData);
+  no_data.id = first.value;
+  EXPECT_TRUE(peer.write_frame(no_data));
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 1, 0)));
+  EXPECT_EQ(finish(first), Errc::kOk);
+  EXPECT_FALSE(done(second));
+  // And an announcement that is withdrawn before anybody cleared it is as if it had never been.
+  announce.tag = 2;
+  EXPECT_TRUE(peer.write_frame(announce));
+  FrameHeader withdraw = frame(FrameType::kWithdraw, 2);
+  withdraw.id = 5;
+  EXPECT_TRUE(peer.write_frame(withdraw));
+  settle();
+  const OpId third = receive(address_, 2, room);
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kEager, 2, 0)));
+  EXPECT_EQ(finish(third), Errc::kOk);
+}
+
+TEST_F(Tcp, CancelOfSendsToAPeerThatNeverReads) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const Bytes large(64 * 1024 * 1024);
+  const Bytes small(10);
+  const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
+  const OpId queued = send(address_, 2, small);
+  settle();
+  EXPECT_FALSE(done(moving));
+  EXPECT_FALSE(done(queued));
+  network_->cancel(queued);
+  EXPECT_EQ(finish(queued), Errc::kCancelled);
+  network_->cancel(moving);  // half of it has left: the connection has to go
+  settle();
+  EXPECT_FALSE(done(moving));
+  clock_.advance(std::chrono::milliseconds(TcpOptions().cancel_grace_ms));
+  EXPECT_NE(finish(moving), Errc::kOk);
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+}
+
+TEST_F(Tcp, ACancelledSendThatIsTakenInTimeCostsNothing) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const Bytes large(64 * 1024 * 1024);
+  const OpId moving = send(address_, 1, large, MessageClass::kControl, true);
+  network_->cancel(moving);
+  std::size_t got = 0;
+  EXPECT_TRUE(drive([&] {
+    got += peer.read().size();
+    return got == large.size() + kHeaderSize;
+  }));
+  EXPECT_EQ(finish(moving), Errc::kOk);
+  clock_.advance(std::chrono::seconds(10));
+  settle();
+  EXPECT_FALSE(peer.ended());
+}
+
+TEST_F(Tcp, CancelWhileConnecting) {
+  const UniqueFd listener = listen_on(parse_url("tcp://127.0.0.1:0").value()).value();
+  const std::string url = advertised_url(parse_url("tcp://127.0.0.1:0").value(), listener.get());
+  const Address address = network_->lookup(std::array{url}).value();
+  Bytes data(10);
+  const OpId first = send(address, 1, data);
+  const OpId second = receive(address, 1, data, MessageClass::kBulk);
+  settle();
+  network_->cancel(first);
+  network_->cancel(second);
+  EXPECT_EQ(finish(first), Errc::kCancelled);
+  EXPECT_EQ(finish(second), Errc::kCancelled);
+}
+
+TEST_F(Tcp, AnAcceptorAsksForTheBulkConnection) {
+  RawPeer peer = connect();
+  const Hello h = hello();
+  greet_and_introduce(peer, h);
+  const Bytes data(10);
+  const OpId op = send(address_, 1, data, MessageClass::kBulk);
+  EXPECT_EQ(next_frame(peer)->type, FrameType::kOpenBulk);
+  EXPECT_FALSE(done(op));
+  Hello bulk = h;
+  bulk.channel = 1;
+  bulk.token = welcome_.token;
+  RawPeer second = connect();
+  EXPECT_EQ(greet(second, bulk).status, Errc::kOk);
+  EXPECT_EQ(finish(op), Errc::kOk);
+}
+
+TEST_F(Tcp, LosingEitherConnectionIsLosingThePeer) {
+  RawPeer peer = connect();
+  const Hello h = hello();
+  greet_and_introduce(peer, h);
+  Hello bulk = h;
+  bulk.channel = 1;
+  bulk.token = welcome_.token;
+  RawPeer second = connect();
+  greet(second, bulk);
+  Bytes room(10);
+  const OpId op = receive(address_, 1, room);
+  second.close();
+  EXPECT_EQ(finish(op), Errc::kConnectionLost);
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+  EXPECT_FALSE(network_->peer_info(address_).connected);
+}
+
+TEST_F(Tcp, APeerThatComesBackKeepsItsAddress) {
+  const Hello h = hello();
+  RawPeer first = connect();
+  greet_and_introduce(first, h);
+  const Address address = address_;
+  EXPECT_EQ(network_->peer_info(address).connection, 1U);
+  EXPECT_TRUE(network_->peer_info(address).same_host);
+  EXPECT_FALSE(network_->peer_info(address).uid);
+  Bytes room(10);
+  const OpId old = receive(address, 1, room);
+  RawPeer second = connect();  // the first one is still open: as after a cut cable
+  greet_and_introduce(second, h);
+  EXPECT_EQ(address_, address);
+  EXPECT_EQ(finish(old), Errc::kConnectionLost);
+  EXPECT_TRUE(drive([&] { return first.ended(); }));
+  EXPECT_EQ(network_->peer_info(address).connection, 2U);
+  RawPeer other = connect();
+  greet_and_introduce(other, hello());
+  EXPECT_NE(address_, address);
+}
+
+TEST_F(Tcp, PeersThatLeftAreForgottenWhenTheyAreTooMany) {
+  TcpOptions options;
+  options.gone_peers_kept = 2;
+  make(options, NetworkOptions());
+  std::vector<Address> addresses;
+  for (int i = 0; i < 4; ++i) {
+    RawPeer peer = connect();
+    greet_and_introduce(peer, hello());
+    addresses.push_back(address_);
+    peer.close();
+    EXPECT_TRUE(drive([&] { return !network_->peer_info(addresses.back()).connected; }));
+  }
+  EXPECT_TRUE(network_->peer_info(addresses[0]).url.empty());
+  EXPECT_TRUE(network_->peer_info(addresses[1]).url.empty());
+  EXPECT_FALSE(network_->peer_info(addresses[3]).url.empty());
+}
+
+TEST_F(Tcp, WhatCameBeforeTheEndIsDelivered) {
+  RawPeer peer = connect();
+  greet(peer, hello());
+  for (std::uint64_t tag = 0; tag < 200; ++tag) EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, tag, 0)));
+  peer.close();
+  EXPECT_TRUE(drive([&] { return arrived_.size() == 200; }));
+}
+
+TEST_F(Tcp, AHundredThousandReceives) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  constexpr std::uint64_t kReceives = 100'000;
+  std::array<std::byte, 8> room{};
+  std::vector<OpId> ops;
+  for (std::uint64_t tag = 0; tag < kReceives; ++tag) ops.push_back(receive(address_, tag, room));
+  for (std::uint64_t tag = kReceives; tag-- > kReceives - 1000;) {
+    EXPECT_TRUE(peer.write_frame(frame(FrameType::kReady, tag, 0)));
+    EXPECT_EQ(finish(ops[tag]), Errc::kOk);
+  }
+  for (const OpId op : ops) network_->cancel(op);
+  EXPECT_TRUE(drive([&] { return done_.size() == kReceives; }));
+}
+
+TEST_F(Tcp, NamesAreResolvedOffTheLoop) {
+  std::array<char, 256> name{};
+  ASSERT_EQ(::gethostname(name.data(), name.size() - 1), 0);
+  if (resolve(name.data(), 1).empty()) GTEST_SKIP() << "this host's name does not resolve";
+  make(TcpOptions(), NetworkOptions());
+  const std::string any = network_->listen("tcp://*:0", context_).value();
+  const Address address = network_->lookup(std::array{any}).value();
+  EXPECT_TRUE(network_->peer_info(address).url.empty());
+  const Bytes data(10);
+  EXPECT_EQ(finish(send(address, 1, data)), Errc::kOk);
+  EXPECT_EQ(network_->peer_info(address).url, any);
+}
+
+TEST_F(Tcp, APortInUseIsNamed) {
+  const auto again = network_->listen(url_, context_);
+  EXPECT_EQ(again.code(), Errc::kExists);
+  EXPECT_NE(again.error().message().find(url_ + " is in use"), std::string::npos) << again.error().message();
+}
+
+TEST_F(Tcp, AFileThatCannotBeReadFailsItsSend) {
+  RawPeer peer = connect();
+  greet_and_introduce(peer, hello());
+  const std::array segments{Segment::of_file(::fileno(stdin) + 1000, 0, 100)};
+  const OpId op = noted(network_->post_send(message(address_, 1, segments), context_, nullptr));
+  EXPECT_EQ(finish(op), Errc::kBadDescriptor);
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));  // the header had left
+}
+
+}  // namespace
+}  // namespace spate::bmi::tcp
