@@ -73,6 +73,12 @@ class TestFs {
     (void)run(service->stop());
     service.reset();
   }
+  /// Ends the server without anything that an orderly end would write.
+  void crash() {
+    store.on_commit = [] { return Errc::kIoError; };
+    close();
+    store.on_commit = {};
+  }
 
   /// Drives everything until `task` has ended; time passes when nothing else can.
   template <typename T>
