@@ -136,7 +136,8 @@ TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
     std::fill(room.begin(), room.end(), std::byte{0x42});
     EXPECT_TRUE(drive([&] { return is_done(*pair.client, out) || c.status != Errc::kOk; }));
     settle();
-    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x42}; })) << "written after its completion";
+    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x42}; }))
+        << "written after its completion";
     // A sender whose message nobody takes any more may wait for ever; not after a cancel.
     (*pair.client)->cancel(out);
     EXPECT_TRUE(ended(finish(*pair.client, out).status));

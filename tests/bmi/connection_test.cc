@@ -15,7 +15,8 @@ NetworkOptions impatient() {
 
 TEST_P(Bmi, MalformedUrlsAreRefused) {
   Peer& peer = start(false);
-  for (const std::string& url : {std::string(), std::string("nothing"), world_->scheme() + "://", "://" + world_->scheme()}) {
+  for (const std::string& url :
+       {std::string(), std::string("nothing"), world_->scheme() + "://", "://" + world_->scheme()}) {
     const std::array<std::string, 1> urls{url};
     EXPECT_EQ(peer->lookup(urls).code(), Errc::kBadAddress) << url;
   }
@@ -201,7 +202,8 @@ TEST_P(Bmi, AServerMayDisconnectAClientWhichThenComesBack) {
   expect_passes(pair, 3, 100'000);
 }
 
-// What arrived before the loss and nobody had asked for belongs to the old connection: it is not given to a new receive.
+// What arrived before the loss and nobody had asked for belongs to the old connection: it is not given to a new
+// receive.
 TEST_P(Bmi, NothingOfALostConnectionIsDeliveredLater) {
   const Pair pair = start_pair();
   const Bytes old = pattern(1, 0, 1000);

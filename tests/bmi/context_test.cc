@@ -60,7 +60,8 @@ TEST_P(Bmi, ContextsNeverSeeOneAnothersCompletions) {
   finish(*pair.client, out_second);
   settle();
   EXPECT_FALSE(is_done(*pair.server, in_second->op));
-  EXPECT_FALSE((*pair.server)->test(pair.server->context, in_second->op).has_value()) << "asked for in the wrong context";
+  EXPECT_FALSE((*pair.server)->test(pair.server->context, in_second->op).has_value())
+      << "asked for in the wrong context";
 
   const OpId out_first = send(*pair.client, {pair.to_server, 1}, data);
   finish(*pair.server, in_first);

@@ -55,15 +55,18 @@ class FaultModuleTest : public testing::Test {
   }
   OpId request(Side& side, std::uint64_t tag, ByteView bytes) {
     const std::array<Segment, 1> segments{Segment::of(bytes)};
-    return posted(side, side.network->post_send_unexpected({side.other, Tag{tag}, MessageClass::kControl, segments}, side.context, nullptr));
+    return posted(side, side.network->post_send_unexpected({side.other, Tag{tag}, MessageClass::kControl, segments},
+                                                           side.context, nullptr));
   }
   OpId send(Side& side, std::uint64_t tag, ByteView bytes) {
     const std::array<Segment, 1> segments{Segment::of(bytes)};
-    return posted(side, side.network->post_send({side.other, Tag{tag}, MessageClass::kControl, segments}, side.context, nullptr));
+    return posted(
+        side, side.network->post_send({side.other, Tag{tag}, MessageClass::kControl, segments}, side.context, nullptr));
   }
   OpId recv(Side& side, std::uint64_t tag, MutableByteView into) {
     const std::array<Segment, 1> segments{Segment::of(into)};
-    return posted(side, side.network->post_recv({side.other, Tag{tag}, MessageClass::kControl, segments}, side.context, nullptr));
+    return posted(
+        side, side.network->post_recv({side.other, Tag{tag}, MessageClass::kControl, segments}, side.context, nullptr));
   }
   void test(Side& side) {
     std::array<Completion, 8> completions;
@@ -89,7 +92,9 @@ class FaultModuleTest : public testing::Test {
   void settle() {
     drive([] { return false; });
   }
-  Fault next(Point point, Action action) const { return {.point = point, .nth = plan->passed(point) + 1, .action = action}; }
+  Fault next(Point point, Action action) const {
+    return {.point = point, .nth = plan->passed(point) + 1, .action = action};
+  }
 
   ManualClock clock;
   SeededRandom random{7};
@@ -107,7 +112,8 @@ TEST_F(FaultModuleTest, AFailedPostPostsNothing) {
   plan->add(fault);
   const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
   const OpId in = recv(server, 3, room);
-  EXPECT_EQ(client.network->post_send({client.other, Tag{3}, MessageClass::kControl, segments}, client.context, nullptr).code(),
+  EXPECT_EQ(client.network->post_send({client.other, Tag{3}, MessageClass::kControl, segments}, client.context, nullptr)
+                .code(),
             Errc::kNoMemory);
   settle();
   EXPECT_FALSE(server.done.contains(in));
@@ -196,7 +202,8 @@ TEST_F(FaultModuleTest, UnexpectedMessagesOfAnInstrumentedServer) {
   at_server->add({.point = Point::kUnexpected, .nth = 6, .action = Action::kFail});
   for (std::uint64_t tag = 1; tag <= 5; ++tag) request(client, tag, data);
   ASSERT_TRUE(arrivals(5));
-  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(third.arrived[i].tag, Tag{i + 1}) << "a delayed one holds back its followers";
+  for (std::uint64_t i = 0; i < 5; ++i)
+    EXPECT_EQ(third.arrived[i].tag, Tag{i + 1}) << "a delayed one holds back its followers";
   EXPECT_EQ(third.arrived[0].payload.size(), 3U);
   EXPECT_NE(third.arrived[1].payload.data()[0], data[0]);
   EXPECT_EQ(third.arrived[2].payload.data()[0], data[0]);

@@ -29,7 +29,8 @@ TEST_P(Bmi, FileRangesOfEverySize) {
   const UniqueFd fd = file_of(kFile);
   const Bytes whole = pattern(kFileTag, 0, kFile);
   std::uint64_t tag = 1;
-  for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, std::size_t{16 * 1024}, std::size_t{100'001}, std::size_t{2'000'000}}) {
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{4096}, std::size_t{16 * 1024}, std::size_t{100'001}, std::size_t{2'000'000}}) {
     for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{777'777}}) {
       SCOPED_TRACE(testing::Message() << size << " at " << offset);
       Bytes room(size);
@@ -49,7 +50,8 @@ TEST_P(Bmi, ZerosBeyondTheEndOfTheFile) {
   const Pair pair = start_pair();
   const UniqueFd fd = file_of(10'000);
   std::uint64_t tag = 1;
-  for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{9'999}, std::uint64_t{10'000}, std::uint64_t{1} << 40}) {
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, std::uint64_t{9'999}, std::uint64_t{10'000}, std::uint64_t{1} << 40}) {
     for (const std::size_t size : {std::size_t{12'000}, std::size_t{900'000}}) {
       SCOPED_TRACE(testing::Message() << size << " at " << offset);
       Bytes want(size);
@@ -76,9 +78,9 @@ TEST_P(Bmi, MemoryAndFilesInOneList) {
     SCOPED_TRACE(piece);
     Bytes head = pattern(1, 1, 33);
     Bytes tail = pattern(1, 2, 65);
-    const std::array<Segment, 5> segments{
-        Segment::of(MutableByteView(head)), Segment::of_file(fd.get(), 10, piece), Segment::of_file(fd.get(), 300'000, piece),
-        Segment::of(MutableByteView(tail)), Segment::of_file(fd.get(), 499'950, 100)};
+    const std::array<Segment, 5> segments{Segment::of(MutableByteView(head)), Segment::of_file(fd.get(), 10, piece),
+                                          Segment::of_file(fd.get(), 300'000, piece),
+                                          Segment::of(MutableByteView(tail)), Segment::of_file(fd.get(), 499'950, 100)};
     const Bytes file = pattern(kFileTag, 0, 500'000);
     Bytes want = head;
     want.insert(want.end(), file.begin() + 10, file.begin() + 10 + static_cast<std::ptrdiff_t>(piece));
@@ -102,8 +104,9 @@ TEST_P(Bmi, FileRangesInReadyAndUnexpectedMessages) {
   const std::array<Segment, 1> segments{Segment::of_file(fd.get(), 0, 400'000)};
   Bytes room(400'000);
   const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
-  const OpId out = send_list(*pair.client, {.peer = pair.to_server, .tag = 1, .message_class = MessageClass::kBulk,
-                                            .receiver_ready = true}, segments);
+  const OpId out = send_list(
+      *pair.client, {.peer = pair.to_server, .tag = 1, .message_class = MessageClass::kBulk, .receiver_ready = true},
+      segments);
   EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
   EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
   EXPECT_EQ(first_difference(room, kFileTag, 0), std::nullopt);
@@ -120,10 +123,12 @@ TEST_P(Bmi, FilesCannotBeReceivedInto) {
   const Pair pair = start_pair();
   const UniqueFd fd = file_of(100);
   const std::array<Segment, 1> segments{Segment::of_file(fd.get(), 0, 100)};
-  EXPECT_FALSE((*pair.server)->post_recv({pair.to_client, Tag{1}, MessageClass::kBulk, segments}, pair.server->context, nullptr));
+  EXPECT_FALSE((*pair.server)
+                   ->post_recv({pair.to_client, Tag{1}, MessageClass::kBulk, segments}, pair.server->context, nullptr));
 }
 
-// A store that fails or a descriptor that is none: an error for this send, perhaps its connection, never a short message.
+// A store that fails or a descriptor that is none: an error for this send, perhaps its connection, never a short
+// message.
 TEST_P(Bmi, AFileThatCannotBeReadFailsItsSend) {
   if (!world_->traits().file_segments) GTEST_SKIP() << "this module sends memory only";
   const Pair pair = start_pair();
@@ -137,14 +142,16 @@ TEST_P(Bmi, AFileThatCannotBeReadFailsItsSend) {
     const OpId in = recv(*pair.server, {to_client, 1}, room);
     const std::array<Segment, 1>& list = segments;
     const Result<Posted> out =
-        (*pair.client)->post_send({pair.to_server, Tag{1}, MessageClass::kControl, list}, pair.client->context, nullptr);
+        (*pair.client)
+            ->post_send({pair.to_server, Tag{1}, MessageClass::kControl, list}, pair.client->context, nullptr);
     if (out) EXPECT_NE(finish(*pair.client, posted(*pair.client, out)).status, Errc::kOk);
     settle();
     if (is_done(*pair.server, in)) EXPECT_NE(pair.server->done.at(in).status, Errc::kOk);
     (*pair.server)->cancel(in);
     finish(*pair.server, in);
   }
-  expect_passes({pair.client, pair.server, pair.to_server, introduce(*pair.client, pair.to_server, *pair.server)}, 5, 1000);
+  expect_passes({pair.client, pair.server, pair.to_server, introduce(*pair.client, pair.to_server, *pair.server)}, 5,
+                1000);
 }
 
 }  // namespace

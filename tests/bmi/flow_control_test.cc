@@ -36,7 +36,8 @@ TEST_P(Bmi, UnexpectedMessagesWaitForAPeerThatTakesNone) {
   Flood flood(8 * 1024);
   const std::size_t count = static_cast<std::size_t>(4 * bound / flood.data.size());
   pair.server->takes_unexpected = false;
-  for (std::size_t i = 0; i < count; ++i) flood.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, flood.data));
+  for (std::size_t i = 0; i < count; ++i)
+    flood.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, flood.data));
   settle();
   EXPECT_LE(bytes_done(*pair.client, flood), bound);
   EXPECT_GT(bytes_done(*pair.client, flood), 0U);
@@ -88,17 +89,21 @@ TEST_P(Bmi, SendsWaitForAPeerThatPostsNoReceive) {
   }
 }
 
-// What waits at the sender is announced at most: that, too, is bounded, and an honest sender is never thrown out for it.
+// What waits at the sender is announced at most: that, too, is bounded, and an honest sender is never thrown out for
+// it.
 TEST_P(Bmi, TenThousandLargeMessagesWithoutAReceive) {
   const Pair pair = start_pair();
   Flood flood(17 * 1024);
-  for (int i = 0; i < 10'000; ++i) flood.ops.push_back(send(*pair.client, {pair.to_server, 3, MessageClass::kBulk}, flood.data));
+  for (int i = 0; i < 10'000; ++i)
+    flood.ops.push_back(send(*pair.client, {pair.to_server, 3, MessageClass::kBulk}, flood.data));
   settle();
   EXPECT_EQ((*pair.client)->peer_info(pair.to_server).connection, 1U);
   EXPECT_EQ(bytes_done(*pair.client, flood), 0U);
   Bytes room(flood.data.size());
   for (std::size_t i = 0; i < flood.ops.size(); ++i) {
-    ASSERT_EQ(finish(*pair.server, recv(*pair.server, {pair.to_client, 3, MessageClass::kBulk}, room)).status, Errc::kOk) << i;
+    ASSERT_EQ(finish(*pair.server, recv(*pair.server, {pair.to_client, 3, MessageClass::kBulk}, room)).status,
+              Errc::kOk)
+        << i;
   }
   EXPECT_EQ(first_difference(room, 1, 1), std::nullopt);
   for (const OpId op : flood.ops) ASSERT_EQ(finish(*pair.client, op).status, Errc::kOk);
@@ -147,7 +152,8 @@ TEST_P(Bmi, RequestsThatNobodyTakesHoldUpNoAnswer) {
   const Pair pair = start_pair(small_room());
   pair.server->takes_unexpected = false;
   Flood requests(8 * 1024);
-  for (std::uint64_t i = 0; i < 100; ++i) requests.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, requests.data));
+  for (std::uint64_t i = 0; i < 100; ++i)
+    requests.ops.push_back(send_unexpected(*pair.client, {pair.to_server, i}, requests.data));
   settle();
   expect_passes(pair, 1000, 5000);
   expect_passes(pair, 1001, 200'000);
@@ -177,8 +183,10 @@ TEST_P(Bmi, ControlPassesWhileBulkIsSaturated) {
   Flood large(8 * 1024 * 1024);
   Bytes room(large.data.size());
   const OpId first = recv(*pair.server, {pair.to_client, 2, MessageClass::kBulk}, room);
-  for (int i = 0; i < 200; ++i) small.ops.push_back(send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, small.data));
-  for (int i = 0; i < 4; ++i) large.ops.push_back(send(*pair.client, {pair.to_server, 2, MessageClass::kBulk}, large.data));
+  for (int i = 0; i < 200; ++i)
+    small.ops.push_back(send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, small.data));
+  for (int i = 0; i < 4; ++i)
+    large.ops.push_back(send(*pair.client, {pair.to_server, 2, MessageClass::kBulk}, large.data));
   for (std::uint64_t i = 0; i < 20; ++i) {
     expect_passes(pair, 100 + i, 500);
     expect_passes(pair, 200 + i, 500, false);
@@ -200,8 +208,9 @@ TEST_P(Bmi, ReadyMessagesArriveWhole) {
     const Bytes data = pattern(tag, 0, size);
     Bytes room(size);
     const OpId in = recv(*pair.server, {pair.to_client, tag, MessageClass::kBulk}, room);
-    const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = tag, .message_class = MessageClass::kBulk,
-                                         .receiver_ready = true}, data);
+    const OpId out =
+        send(*pair.client,
+             {.peer = pair.to_server, .tag = tag, .message_class = MessageClass::kBulk, .receiver_ready = true}, data);
     EXPECT_EQ(finish(*pair.server, in).actual_size, size);
     EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
     EXPECT_EQ(first_difference(room, tag, 0), std::nullopt);
@@ -218,8 +227,9 @@ TEST_P(Bmi, AReadyMessageWhoseReceiveIsGoneIsDroppedAndTheConnectionLives) {
     const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
     (*pair.server)->cancel(in);
     EXPECT_EQ(finish(*pair.server, in).status, Errc::kCancelled);
-    const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
-                                         .receiver_ready = true}, data);
+    const OpId out =
+        send(*pair.client,
+             {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk, .receiver_ready = true}, data);
     EXPECT_EQ(finish(*pair.client, out).status, Errc::kOk);
     settle();
     EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x77}; }));
@@ -235,8 +245,9 @@ TEST_P(Bmi, AReadyMessageLongerThanItsReceiveFailsItAndTheConnectionLives) {
   const Bytes data = pattern(5, 0, 3'000'000);
   Bytes room(1'000'000);
   const OpId in = recv(*pair.server, {pair.to_client, 5, MessageClass::kBulk}, room);
-  const OpId out = send(*pair.client, {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk,
-                                       .receiver_ready = true}, data);
+  const OpId out =
+      send(*pair.client,
+           {.peer = pair.to_server, .tag = 5, .message_class = MessageClass::kBulk, .receiver_ready = true}, data);
   EXPECT_EQ(finish(*pair.server, in).status, Errc::kMessageTooBig);
   finish(*pair.client, out);
   expect_passes(pair, 5, 3'000'000, true, MessageClass::kBulk);

@@ -242,7 +242,8 @@ Completion Bmi::finish(Peer& peer, OpId op) {
   return {op, nullptr, Errc::kTimeout, 0};
 }
 
-void Bmi::expect_passes(const Pair& pair, std::uint64_t tag, std::size_t size, bool from_client, MessageClass message_class) {
+void Bmi::expect_passes(const Pair& pair, std::uint64_t tag, std::size_t size, bool from_client,
+                        MessageClass message_class) {
   Peer& sender = from_client ? *pair.client : *pair.server;
   Peer& receiver = from_client ? *pair.server : *pair.client;
   const Bytes data = pattern(tag, 0, size);

@@ -31,11 +31,11 @@ std::ostream& operator<<(std::ostream& out, const Subject& subject);
 struct Peer {
   std::unique_ptr<Network> network;
   ContextId context;
-  std::string url;                    // empty: does not listen
-  std::map<OpId, Completion> done;    // of `context` only
+  std::string url;                  // empty: does not listen
+  std::map<OpId, Completion> done;  // of `context` only
   std::deque<UnexpectedMessage> arrived;
-  std::uint64_t completed = 0;        // completions seen, immediate ones included
-  bool tested = true;                 // false: drive() leaves this peer alone, as if it slept
+  std::uint64_t completed = 0;  // completions seen, immediate ones included
+  bool tested = true;           // false: drive() leaves this peer alone, as if it slept
   bool takes_unexpected = true;
 
   Network* operator->() const { return network.get(); }

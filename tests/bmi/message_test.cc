@@ -63,7 +63,8 @@ TEST_P(Bmi, TagsAreMatchedOutOfOrder) {
   }
   for (const OpId op : receives) EXPECT_EQ(finish(*pair.server, op).status, Errc::kOk);
   for (const OpId op : sends) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
-  for (std::uint64_t tag = 1; tag <= kTags; ++tag) EXPECT_EQ(first_difference(rooms[tag - 1], tag, 0), std::nullopt) << tag;
+  for (std::uint64_t tag = 1; tag <= kTags; ++tag)
+    EXPECT_EQ(first_difference(rooms[tag - 1], tag, 0), std::nullopt) << tag;
 }
 
 // A small message must not overtake a large one that is still negotiating its way.
@@ -81,7 +82,8 @@ TEST_P(Bmi, OrderIsKeptPerTagWhateverTheSizes) {
   for (std::size_t i = 0; i < kCount / 2; ++i) receives.push_back(recv(*pair.server, {pair.to_client, 9}, rooms[i]));
   for (std::size_t i = 0; i < kCount; ++i) sends.push_back(send(*pair.client, {pair.to_server, 9}, data[i]));
   settle();
-  for (std::size_t i = kCount / 2; i < kCount; ++i) receives.push_back(recv(*pair.server, {pair.to_client, 9}, rooms[i]));
+  for (std::size_t i = kCount / 2; i < kCount; ++i)
+    receives.push_back(recv(*pair.server, {pair.to_client, 9}, rooms[i]));
   for (std::size_t i = 0; i < kCount; ++i) {
     const Completion c = finish(*pair.server, receives[i]);
     EXPECT_EQ(c.status, Errc::kOk);

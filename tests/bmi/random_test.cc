@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seeded schedules against a model: on each (direction, class, tag) the k-th receive gets the k-th message.
+#include "base/random.h"
+
 #include <array>
 #include <cstdlib>
 #include <list>
 #include <set>
 
-#include "base/random.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -76,159 +77,192 @@ std::vector<std::uint64_t> seeds(std::uint64_t count) {
   return all;
 }
 
-TEST_P(Bmi, RandomSchedulesAgreeWithTheModel) {
-  for (const std::uint64_t seed : seeds(world_->traits().virtual_time ? 200 : 25)) {
+class RandomSchedule : public Bmi {
+ protected:
+  struct Way {
+    Peer& peer;
+    Address other;
+  };
+  Way sender(const Stream& s) {
+    return s.from_client ? Way{*pair_.client, pair_.to_server} : Way{*pair_.server, pair_.to_client};
+  }
+  Way receiver(const Stream& s) {
+    return s.from_client ? Way{*pair_.server, pair_.to_client} : Way{*pair_.client, pair_.to_server};
+  }
+  void begin() { pair_ = start_pair(); }
+  void end() {
+    kill(*pair_.client);
+    kill(*pair_.server);
+  }
+  /// A little goes on.
+  void breathe() {
+    step();
+    if (world_->traits().virtual_time) world_->wait({});
+  }
+  std::uint64_t runs(std::uint64_t in_virtual_time) const {
+    return world_->traits().virtual_time ? in_virtual_time : 25;
+  }
+
+  // Against the model.
+  void post_send(Random& random, Stream& s);
+  void post_recv(Random& random, Stream& s);
+  void check(const Stream& s, std::size_t k);
+
+  // With losses and cancels.
+  struct Item {
+    std::uint64_t tag;
+    Bytes data;
+    OpId op;
+    bool receive;
+  };
+  static MessageClass class_of(std::uint64_t tag) {
+    return tag % 2 == 0 ? MessageClass::kControl : MessageClass::kBulk;
+  }
+  void send_numbered(Random& random, std::uint64_t tag);
+  void recv_if_there(std::uint64_t tag);
+  void cancel_some(Random& random);
+  void check(const Item& item);
+
+  Pair pair_{};
+  std::list<Item> items_;  // memory stays where it is until the end
+  std::array<std::uint64_t, 4> next_seq_{};
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
+};
+
+void RandomSchedule::post_send(Random& random, Stream& s) {
+  auto message = std::make_unique<Sent>();
+  message->seq = s.sent.size();
+  message->data = pattern(seed_of_stream(s), message->seq, some_size(random));
+  const std::vector<Segment> pieces = cut(random, message->data);
+  message->op = send_list(sender(s).peer, {sender(s).other, s.tag, s.message_class}, pieces);
+  s.sent.push_back(std::move(message));
+}
+
+void RandomSchedule::post_recv(Random& random, Stream& s) {
+  auto wanted = std::make_unique<Wanted>();
+  const std::size_t k = s.wanted.size();
+  // Known messages get exact room, more, or (rarely) too little; unknown ones get plenty.
+  const std::size_t size = k < s.sent.size() ? s.sent[k]->data.size() : 200'000;
+  wanted->room.resize(random.chance(1, 20) ? size / 2 : size + random.below(2) * 100);
+  const std::vector<Segment> pieces = cut(random, wanted->room);
+  wanted->op = recv_list(receiver(s).peer, {receiver(s).other, s.tag, s.message_class}, pieces);
+  s.wanted.push_back(std::move(wanted));
+}
+
+void RandomSchedule::check(const Stream& s, std::size_t k) {
+  SCOPED_TRACE(testing::Message() << "tag " << s.tag << " message " << k);
+  const Completion received = finish(receiver(s).peer, s.wanted[k]->op);
+  const std::size_t size = s.sent[k]->data.size();
+  if (size > s.wanted[k]->room.size()) {
+    EXPECT_EQ(received.status, Errc::kMessageTooBig);
+  } else {
+    EXPECT_EQ(received.status, Errc::kOk);
+    EXPECT_EQ(received.actual_size, size);
+    EXPECT_EQ(first_difference({s.wanted[k]->room.data(), size}, seed_of_stream(s), k), std::nullopt);
+  }
+  const Errc sent = finish(sender(s).peer, s.sent[k]->op).status;
+  EXPECT_TRUE(sent == Errc::kOk || sent == Errc::kMessageTooBig);
+}
+
+TEST_P(RandomSchedule, AgreesWithTheModel) {
+  for (const std::uint64_t seed : seeds(runs(200))) {
     SCOPED_TRACE(testing::Message() << "SPATE_SEED=" << seed);
     Schedule schedule(seed);
-    Random& random = schedule.random;
-    const Pair pair = start_pair();
-    const auto sender = [&](const Stream& s) -> std::pair<Peer&, Address> {
-      return s.from_client ? std::pair<Peer&, Address>{*pair.client, pair.to_server} : std::pair<Peer&, Address>{*pair.server, pair.to_client};
-    };
-    const auto receiver = [&](const Stream& s) -> std::pair<Peer&, Address> {
-      return s.from_client ? std::pair<Peer&, Address>{*pair.server, pair.to_client} : std::pair<Peer&, Address>{*pair.client, pair.to_server};
-    };
-    const auto post_send = [&](Stream& s) {
-      auto message = std::make_unique<Sent>();
-      message->seq = s.sent.size();
-      message->data = pattern(seed_of_stream(s), message->seq, some_size(random));
-      const std::vector<Segment> pieces = cut(random, message->data);
-      auto [peer, to] = sender(s);
-      message->op = send_list(peer, {to, s.tag, s.message_class}, pieces);
-      s.sent.push_back(std::move(message));
-    };
-    const auto post_recv = [&](Stream& s) {
-      auto wanted = std::make_unique<Wanted>();
-      const std::size_t k = s.wanted.size();
-      // Known messages get exact room, more, or (rarely) too little; unknown ones get plenty.
-      const std::size_t size = k < s.sent.size() ? s.sent[k]->data.size() : 200'000;
-      wanted->room.resize(random.chance(1, 20) ? size / 2 : size + random.below(2) * 100);
-      const std::vector<Segment> pieces = cut(random, wanted->room);
-      auto [peer, from] = receiver(s);
-      wanted->op = recv_list(peer, {from, s.tag, s.message_class}, pieces);
-      s.wanted.push_back(std::move(wanted));
-    };
+    begin();
     for (int i = 0; i < 150; ++i) {
       Stream& s = schedule.some_stream();
-      switch (random.below(5)) {
-        case 0:
-        case 1: post_send(s); break;
-        case 2:
-        case 3: post_recv(s); break;
-        default:
-          step();
-          if (world_->traits().virtual_time) world_->wait({});
-      }
+      const std::uint64_t choice = schedule.random.below(5);
+      if (choice < 2) post_send(schedule.random, s);
+      if (choice == 2 || choice == 3) post_recv(schedule.random, s);
+      if (choice == 4) breathe();
     }
     for (Stream& s : schedule.streams) {
-      while (s.wanted.size() < s.sent.size()) post_recv(s);
-      while (s.sent.size() < s.wanted.size()) post_send(s);
+      while (s.wanted.size() < s.sent.size()) post_recv(schedule.random, s);
+      while (s.sent.size() < s.wanted.size()) post_send(schedule.random, s);
     }
-    for (Stream& s : schedule.streams) {
-      for (std::size_t k = 0; k < s.sent.size(); ++k) {
-        const Completion received = finish(receiver(s).first, s.wanted[k]->op);
-        const std::size_t size = s.sent[k]->data.size();
-        if (size > s.wanted[k]->room.size()) {
-          ASSERT_EQ(received.status, Errc::kMessageTooBig) << "tag " << s.tag << " message " << k;
-        } else {
-          ASSERT_EQ(received.status, Errc::kOk) << "tag " << s.tag << " message " << k;
-          ASSERT_EQ(received.actual_size, size) << "tag " << s.tag << " message " << k;
-          ASSERT_EQ(first_difference({s.wanted[k]->room.data(), size}, seed_of_stream(s), k), std::nullopt);
-        }
-        const Errc sent = finish(sender(s).first, s.sent[k]->op).status;
-        ASSERT_TRUE(sent == Errc::kOk || sent == Errc::kMessageTooBig);
-      }
+    for (const Stream& s : schedule.streams) {
+      for (std::size_t k = 0; k < s.sent.size() && !HasFailure(); ++k) check(s, k);
     }
-    kill(*pair.client);
-    kill(*pair.server);
+    end();
+    if (HasFailure()) return;
   }
 }
 
-// With cancels and lost connections the model knows less, but: every operation ends, what is reported as whole is a whole
-// message of its stream, none arrives twice, and the peers find each other again.
-TEST_P(Bmi, RandomSchedulesWithLossesAndCancels) {
-  for (const std::uint64_t seed : seeds(world_->traits().virtual_time ? 300 : 25)) {
-    SCOPED_TRACE(testing::Message() << "SPATE_SEED=" << seed);
-    SeededRandom random(seed);
-    const Pair pair = start_pair();
-    struct Message {
-      std::uint64_t tag;
-      Bytes data;
-      OpId op;
-      bool receive;
-    };
-    std::list<Message> all;  // memory stays where it is until the end
-    std::array<std::uint64_t, 4> next_seq{};
-    std::vector<OpId> client_ops;
-    std::vector<OpId> server_ops;
-    for (int i = 0; i < 120; ++i) {
-      const std::uint64_t tag = random.below(next_seq.size());
-      const MessageClass c = tag % 2 == 0 ? MessageClass::kControl : MessageClass::kBulk;
-      switch (random.below(9)) {
-        case 0:
-        case 1:
-        case 2: {
-          // The first eight bytes say which message this is: the receiver cannot count on having got all before.
-          Message& m = all.emplace_back(Message{tag, pattern(tag, next_seq[tag], 8 + some_size(random)), {}, false});
-          const std::uint64_t seq = next_seq[tag]++;
-          std::memcpy(m.data.data(), &seq, 8);
-          m.op = send(*pair.client, {pair.to_server, tag, c}, m.data);
-          client_ops.push_back(m.op);
-          break;
-        }
-        case 3:
-        case 4: {
-          Message& m = all.emplace_back(Message{tag, Bytes(210'000), {}, true});
-          const std::array<Segment, 1> segments{Segment::of(MutableByteView(m.data))};
-          const Result<Posted> result =
-              (*pair.server)->post_recv({pair.to_client, Tag{tag}, c, segments}, pair.server->context, nullptr);
-          if (!result) {
-            EXPECT_EQ(result.code(), Errc::kConnectionLost);  // it is away, and the next request brings it back
-            all.pop_back();
-            break;
-          }
-          m.op = posted(*pair.server, result);
-          server_ops.push_back(m.op);
-          break;
-        }
-        case 5:
-          if (!client_ops.empty()) (*pair.client)->cancel(client_ops[random.below(client_ops.size())]);
-          if (!server_ops.empty()) (*pair.server)->cancel(server_ops[random.below(server_ops.size())]);
-          break;
-        case 6:
-          if (random.chance(1, 6)) (*pair.client)->disconnect(pair.to_server);
-          if (random.chance(1, 6)) (*pair.server)->disconnect(pair.to_client);
-          break;
-        default:
-          step();
-          if (world_->traits().virtual_time) world_->wait({});
-      }
-    }
-    settle();
-    for (const OpId op : client_ops) (*pair.client)->cancel(op);
-    for (const OpId op : server_ops) (*pair.server)->cancel(op);
-    // No order here: a receive whose message was withdrawn gets another one, when those after it may have theirs.
-    std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
-    for (const Message& m : all) {
-      const Completion c = finish(m.receive ? *pair.server : *pair.client, m.op);
-      ASSERT_TRUE(c.status == Errc::kOk || c.status == Errc::kCancelled || c.status == Errc::kConnectionLost ||
-                  (c.status == Errc::kUnreachable && !m.receive))  // thrown out while it came back
-          << describe(c.status);
-      if (!m.receive || c.status != Errc::kOk) continue;
-      ASSERT_GE(c.actual_size, 8U);
-      std::uint64_t seq = 0;
-      std::memcpy(&seq, m.data.data(), 8);
-      Bytes want = pattern(m.tag, seq, static_cast<std::size_t>(c.actual_size));
-      std::memcpy(want.data(), &seq, 8);
-      ASSERT_TRUE(std::equal(want.begin(), want.end(), m.data.begin())) << "tag " << m.tag;
-      ASSERT_TRUE(seen.emplace(m.tag, seq).second) << "tag " << m.tag << " message " << seq << " arrived twice";
-    }
-    pair.server->arrived.clear();
-    EXPECT_EQ(introduce(*pair.client, pair.to_server, *pair.server), pair.to_client);
-    kill(*pair.client);
-    kill(*pair.server);
+// The first eight bytes say which message this is: the receiver cannot count on having got all before.
+void RandomSchedule::send_numbered(Random& random, std::uint64_t tag) {
+  const std::uint64_t seq = next_seq_.at(tag)++;
+  Item& item = items_.emplace_back(Item{tag, pattern(tag, seq, 8 + some_size(random)), {}, false});
+  std::memcpy(item.data.data(), &seq, 8);
+  item.op = send(*pair_.client, {pair_.to_server, tag, class_of(tag)}, item.data);
+}
+
+void RandomSchedule::recv_if_there(std::uint64_t tag) {
+  Item& item = items_.emplace_back(Item{tag, Bytes(210'000), {}, true});
+  const std::array<Segment, 1> segments{Segment::of(MutableByteView(item.data))};
+  const Result<Posted> result = pair_.server->network->post_recv({pair_.to_client, Tag{tag}, class_of(tag), segments},
+                                                                 pair_.server->context, nullptr);
+  if (result) {
+    item.op = posted(*pair_.server, result);
+    return;
+  }
+  EXPECT_EQ(result.code(), Errc::kConnectionLost);  // it is away, and its next post brings it back
+  items_.pop_back();
+}
+
+void RandomSchedule::cancel_some(Random& random) {
+  for (const Item& item : items_) {
+    if (random.chance(1, items_.size())) (*(item.receive ? pair_.server : pair_.client))->cancel(item.op);
   }
 }
+
+void RandomSchedule::check(const Item& item) {
+  const Completion c = finish(item.receive ? *pair_.server : *pair_.client, item.op);
+  const bool thrown_out_on_the_way_back = c.status == Errc::kUnreachable && !item.receive;
+  EXPECT_TRUE(c.status == Errc::kOk || c.status == Errc::kCancelled || c.status == Errc::kConnectionLost ||
+              thrown_out_on_the_way_back)
+      << describe(c.status);
+  if (!item.receive || c.status != Errc::kOk) return;
+  ASSERT_GE(c.actual_size, 8U);
+  std::uint64_t seq = 0;
+  std::memcpy(&seq, item.data.data(), 8);
+  Bytes want = pattern(item.tag, seq, static_cast<std::size_t>(c.actual_size));
+  std::memcpy(want.data(), &seq, 8);
+  EXPECT_TRUE(std::equal(want.begin(), want.end(), item.data.begin())) << "tag " << item.tag;
+  EXPECT_TRUE(seen_.emplace(item.tag, seq).second) << "tag " << item.tag << " message " << seq << " arrived twice";
+}
+
+// With cancels and lost connections the model knows less, but: every operation ends, what is reported as whole is a
+// whole message of its stream, none arrives twice, and the peers find each other again. Order is not asked for: a
+// receive whose message was withdrawn gets another one, when those after it may have theirs.
+TEST_P(RandomSchedule, SurvivesLossesAndCancels) {
+  for (const std::uint64_t seed : seeds(runs(300))) {
+    SCOPED_TRACE(testing::Message() << "SPATE_SEED=" << seed);
+    SeededRandom random(seed);
+    begin();
+    for (int i = 0; i < 120; ++i) {
+      const std::uint64_t tag = random.below(next_seq_.size());
+      const std::uint64_t choice = random.below(9);
+      if (choice < 3) send_numbered(random, tag);
+      if (choice == 3 || choice == 4) recv_if_there(tag);
+      if (choice == 5) cancel_some(random);
+      if (choice == 6 && random.chance(1, 6)) (*pair_.client)->disconnect(pair_.to_server);
+      if (choice == 6 && random.chance(1, 6)) (*pair_.server)->disconnect(pair_.to_client);
+      if (choice > 6) breathe();
+    }
+    settle();
+    for (const Item& item : items_) (*(item.receive ? pair_.server : pair_.client))->cancel(item.op);
+    for (const Item& item : items_) check(item);
+    pair_.server->arrived.clear();
+    EXPECT_EQ(introduce(*pair_.client, pair_.to_server, *pair_.server), pair_.to_client);
+    end();
+    items_.clear();
+    seen_.clear();
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modules, RandomSchedule, testing::ValuesIn(subjects()),
+                         [](const testing::TestParamInfo<Subject>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace spate::bmi::conformance

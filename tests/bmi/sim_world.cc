@@ -18,7 +18,8 @@ sim::FabricOptions restless() {
 
 }  // namespace
 
-SimWorld::SimWorld(Wrap wrap, std::uint64_t seed) : random_(seed), fabric_(clock_, random_, restless()), wrap_(std::move(wrap)) {}
+SimWorld::SimWorld(Wrap wrap, std::uint64_t seed)
+    : random_(seed), fabric_(clock_, random_, restless()), wrap_(std::move(wrap)) {}
 
 Traits SimWorld::traits() const {
   Traits traits;

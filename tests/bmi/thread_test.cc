@@ -79,8 +79,11 @@ void echo(Worker& worker, Address client, std::uint64_t tag) {
     const std::array<Segment, 1> segments{Segment::of(MutableByteView(room))};
     const MessageClass c = round % 2 == 0 ? MessageClass::kBulk : MessageClass::kControl;
     Network& network = worker.network();
-    if (worker.wait(network.post_recv({client, Tag{tag}, c, segments}, worker.context(), nullptr)).status != Errc::kOk) return;
-    if (worker.wait(network.post_send({client, Tag{tag + 1000}, c, segments}, worker.context(), nullptr)).status != Errc::kOk) return;
+    if (worker.wait(network.post_recv({client, Tag{tag}, c, segments}, worker.context(), nullptr)).status != Errc::kOk)
+      return;
+    if (worker.wait(network.post_send({client, Tag{tag + 1000}, c, segments}, worker.context(), nullptr)).status !=
+        Errc::kOk)
+      return;
   }
 }
 
@@ -118,7 +121,8 @@ TEST_P(Bmi, OneThreadPostsAndCancelsWhatAnotherTests) {
   std::thread poster([&] {
     for (std::uint64_t i = 0; i < kCount; ++i) {
       const std::array<Segment, 1> segments{Segment::of(MutableByteView(&rooms[i], 1))};
-      const Result<Posted> result = server.post_recv({pair.to_client, Tag{i}, MessageClass::kControl, segments}, context, nullptr);
+      const Result<Posted> result =
+          server.post_recv({pair.to_client, Tag{i}, MessageClass::kControl, segments}, context, nullptr);
       if (!result) continue;
       posted_count += result->done ? 0U : 1U;
       if (i % 3 == 0) server.cancel(result->op);

@@ -13,7 +13,8 @@ TEST_P(Bmi, UnexpectedMessagesArriveInOrder) {
   std::vector<Bytes> data;
   std::vector<OpId> sends;
   for (std::uint64_t i = 0; i < kCount; ++i) data.push_back(pattern(i, i, i * 37 % 3000));
-  for (std::uint64_t i = 0; i < kCount; ++i) sends.push_back(send_unexpected(*pair.client, {pair.to_server, i}, data[i]));
+  for (std::uint64_t i = 0; i < kCount; ++i)
+    sends.push_back(send_unexpected(*pair.client, {pair.to_server, i}, data[i]));
   ASSERT_TRUE(drive([&] { return pair.server->arrived.size() == kCount; }));
   for (std::uint64_t i = 0; i < kCount; ++i) {
     const UnexpectedMessage& message = pair.server->arrived[i];

@@ -39,9 +39,13 @@ Result<PeerId> FaultModule::lookup(std::string_view url, Address address) {
   return inner_->lookup(url, address);
 }
 
-Result<PostResult> FaultModule::post_send(const Post& post) { return pass_post(Point::kPostSend, post, &Module::post_send); }
+Result<PostResult> FaultModule::post_send(const Post& post) {
+  return pass_post(Point::kPostSend, post, &Module::post_send);
+}
 
-Result<PostResult> FaultModule::post_recv(const Post& post) { return pass_post(Point::kPostReceive, post, &Module::post_recv); }
+Result<PostResult> FaultModule::post_recv(const Post& post) {
+  return pass_post(Point::kPostReceive, post, &Module::post_recv);
+}
 
 Result<PostResult> FaultModule::post_send_unexpected(const Post& post) {
   return pass_post(Point::kPostUnexpected, post, &Module::post_send_unexpected);
@@ -123,9 +127,7 @@ void FaultModule::apply(const Fault& fault, const Tracked& tracked, Outcome& out
     case Action::kCorrupt:
       if (received && outcome.actual_size > 0) flip_first(tracked.room);
       break;
-    case Action::kDelay:
-      hold(outcome, fault.turns);
-      return;
+    case Action::kDelay: hold(outcome, fault.turns); return;
   }
   judged.report.push_back(outcome);
 }
@@ -204,8 +206,8 @@ bool FaultModule::report_held_outcomes(std::uint64_t turn) {
   return !due.empty();
 }
 
-// In order for each peer: the first that is not due holds back those behind it, and one that is being handed over stays in
-// the queue meanwhile.
+// In order for each peer: the first that is not due holds back those behind it, and one that is being handed over stays
+// in the queue meanwhile.
 bool FaultModule::report_held_messages(std::uint64_t turn, PeerId only) {
   const std::lock_guard one_at_a_time(delivery_mutex_);
   std::vector<HeldMessage> due;

@@ -92,9 +92,9 @@ class FaultModule final : public Module, private Sink {
   std::atomic<std::uint64_t> turn_{0};
   std::mutex delivery_mutex_;  // one thread at a time hands over held messages, in order; taken before mutex_
   std::mutex mutex_;
-  std::unordered_map<OpId, Tracked> tracked_;      // guarded by mutex_
-  std::vector<HeldOutcome> held_outcomes_;         // guarded by mutex_
-  std::deque<HeldMessage> held_messages_;          // guarded by mutex_
+  std::unordered_map<OpId, Tracked> tracked_;  // guarded by mutex_
+  std::vector<HeldOutcome> held_outcomes_;     // guarded by mutex_
+  std::deque<HeldMessage> held_messages_;      // guarded by mutex_
 };
 
 }  // namespace spate::bmi::fault

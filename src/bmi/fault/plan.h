@@ -13,7 +13,15 @@
 namespace spate::bmi::fault {
 
 /// Where something passes.
-enum class Point : std::uint8_t { kPostSend, kPostReceive, kPostUnexpected, kCompletion, kUnexpected, kListen, kLookup };
+enum class Point : std::uint8_t {
+  kPostSend,
+  kPostReceive,
+  kPostUnexpected,
+  kCompletion,
+  kUnexpected,
+  kListen,
+  kLookup
+};
 inline constexpr std::size_t kPoints = 7;
 
 enum class Action : std::uint8_t { kFail, kDropConnection, kDelay, kTruncate, kCorrupt };
@@ -44,9 +52,9 @@ class Plan {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<Fault> faults_;                     // guarded by mutex_
-  std::array<std::uint64_t, kPoints> passed_{};   // guarded by mutex_
-  std::uint64_t fired_ = 0;                       // guarded by mutex_
+  std::vector<Fault> faults_;                    // guarded by mutex_
+  std::array<std::uint64_t, kPoints> passed_{};  // guarded by mutex_
+  std::uint64_t fired_ = 0;                      // guarded by mutex_
 };
 
 }  // namespace spate::bmi::fault

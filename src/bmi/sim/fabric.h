@@ -53,10 +53,10 @@ enum class Death : std::uint8_t { kProcess, kMachine };
 struct FabricStatistics {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t connections = 0;       // made
-  std::uint64_t losses = 0;            // connection ends that heard of a loss
-  std::uint64_t ready_dropped = 0;     // receiver_ready messages without a receive
-  std::uint64_t violations = 0;        // connections ended because the peer broke the protocol
+  std::uint64_t connections = 0;    // made
+  std::uint64_t losses = 0;         // connection ends that heard of a loss
+  std::uint64_t ready_dropped = 0;  // receiver_ready messages without a receive
+  std::uint64_t violations = 0;     // connections ended because the peer broke the protocol
 };
 
 /// What stands at the end of a connection. Called by the fabric from its events only, never from within a call into it
@@ -81,14 +81,15 @@ class Endpoint {
   virtual void poked() = 0;
 };
 
-/// One thread. Lives longer than every module attached to it. Every choice is drawn from `random` and nothing depends on
-/// addresses: the same seed and the same calls give the same run, to the byte (digest() says so).
+/// One thread. Lives longer than every module attached to it. Every choice is drawn from `random` and nothing depends
+/// on addresses: the same seed and the same calls give the same run, to the byte (digest() says so).
 ///
 /// Time passes only in deliver_next() and run_until(). What a test does between them happens at one instant.
 class Fabric {
  public:
   /// Reads a file segment: at most out.size() bytes of `fd` at `offset`, as seen on `node`. 0: the end of the file.
-  using FileReader = std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
+  using FileReader =
+      std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
 
   Fabric(ManualClock& clock, Random& random, FabricOptions options = {});
   Fabric(const Fabric&) = delete;
@@ -172,7 +173,7 @@ class Fabric {
     std::optional<EventQueue::Key> timeout;
   };
   struct Nic {
-    std::array<MonoTime, 2> sending_until;    // by class
+    std::array<MonoTime, 2> sending_until;  // by class
     std::array<MonoTime, 2> receiving_until;
   };
   struct Held {

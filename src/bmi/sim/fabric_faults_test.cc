@@ -36,8 +36,9 @@ TEST(Faults, AKilledProcessHearsAtOnceAndItsPeersAfterALatency) {
   EXPECT_EQ(two.b.done.at(here).status, Errc::kConnectionLost);
   EXPECT_FALSE(two.a.done.contains(there));
   const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
-  EXPECT_EQ(two.b.network->post_send({two.to_a, Tag{1}, MessageClass::kControl, segments}, two.b.context, nullptr).code(),
-            Errc::kConnectionLost);
+  EXPECT_EQ(
+      two.b.network->post_send({two.to_a, Tag{1}, MessageClass::kControl, segments}, two.b.context, nullptr).code(),
+      Errc::kConnectionLost);
   EXPECT_EQ(two.cluster.finish(two.a, there), Errc::kConnectionLost);
   EXPECT_GT(two.cluster.clock.now(), killed);
 }
@@ -207,7 +208,8 @@ TEST(Faults, TheOldestOfManyLostClientsIsForgotten) {
   EXPECT_EQ(server.network->peer_info(clients.front()).url, "");
 }
 
-// Half of the message is in the receive's memory when it is cancelled: the rest is dropped, or the connection, as ordered.
+// Half of the message is in the receive's memory when it is cancelled: the rest is dropped, or the connection, as
+// ordered.
 TEST(Faults, ACancelledReceiveThatIsBeingFilledMayDropTheConnection) {
   for (const std::uint32_t per_mille : {0U, 1000U}) {
     FabricOptions options;

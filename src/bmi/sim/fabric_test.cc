@@ -38,7 +38,8 @@ TEST(Place, UrlsThereAndBack) {
     EXPECT_EQ(parse_url(url_of(place)), place);
   }
   EXPECT_EQ(url_of({3, 1}), "sim2://3");
-  for (const char* bad : {"sim://", "sim://x", "sim:/1", "sim0://1", "sim1://1", "sim://1 ", "sim://-1", "sim://4294967296", "simx://1", "tcp://1", ""}) {
+  for (const char* bad : {"sim://", "sim://x", "sim:/1", "sim0://1", "sim1://1", "sim://1 ", "sim://-1",
+                          "sim://4294967296", "simx://1", "tcp://1", ""}) {
     EXPECT_EQ(parse_url(bad), std::nullopt) << bad;
   }
 }
@@ -71,7 +72,8 @@ TEST(Fabric, ReceivingQueuesAtTheReceiver) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     Process& sender = cluster.start(10 + i);
     senders.emplace_back(&sender, cluster.lookup(sender, sink));
-    receives.push_back(cluster.recv(sink, cluster.introduce(sender, senders.back().second, sink), 1, rooms[i], MessageClass::kBulk));
+    receives.push_back(
+        cluster.recv(sink, cluster.introduce(sender, senders.back().second, sink), 1, rooms[i], MessageClass::kBulk));
   }
   const MonoTime begin = cluster.clock.now();
   for (const auto& [sender, address] : senders) cluster.send(*sender, address, 1, data, MessageClass::kBulk);
@@ -214,13 +216,15 @@ TEST(Fabric, FileSegmentsAreReadThroughTheHook) {
   Process& a = cluster.start(1);
   Process& b = cluster.start(2);
   // A simulated store of node 1: descriptor 1000007 has 70,000 bytes, given out in small pieces.
-  cluster.fabric.set_file_reader([](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) -> Result<std::size_t> {
-    EXPECT_EQ(node, 1U);
-    EXPECT_EQ(fd, 1'000'007);
-    const std::size_t n = offset >= 70'000 ? 0 : std::min<std::size_t>({out.size(), 1000, static_cast<std::size_t>(70'000 - offset)});
-    std::fill_n(out.data(), n, std::byte{0xAB});
-    return n;
-  });
+  cluster.fabric.set_file_reader(
+      [](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) -> Result<std::size_t> {
+        EXPECT_EQ(node, 1U);
+        EXPECT_EQ(fd, 1'000'007);
+        const std::size_t n =
+            offset >= 70'000 ? 0 : std::min<std::size_t>({out.size(), 1000, static_cast<std::size_t>(70'000 - offset)});
+        std::fill_n(out.data(), n, std::byte{0xAB});
+        return n;
+      });
   const Address to_b = cluster.lookup(a, b);
   const Address to_a = cluster.introduce(a, to_b, b);
   Bytes room(100'000, std::byte{1});

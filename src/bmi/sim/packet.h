@@ -21,7 +21,14 @@ struct ConnectionEnd {
 };
 
 /// What a receiver lets one peer make it hold; the sender keeps within it, the receiver checks.
-enum Pool : std::size_t { kUnexpectedPool, kEagerControlPool, kEagerBulkPool, kAnnounceControlPool, kAnnounceBulkPool, kPools };
+enum Pool : std::size_t {
+  kUnexpectedPool,
+  kEagerControlPool,
+  kEagerBulkPool,
+  kAnnounceControlPool,
+  kAnnounceBulkPool,
+  kPools
+};
 using Credits = std::array<std::uint64_t, kPools>;
 
 /// Said by both sides when a connection is made.
@@ -54,7 +61,7 @@ struct Packet {
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
   Bytes payload;
-  Credits credits{};    // room given back to the packet's receiver
+  Credits credits{};        // room given back to the packet's receiver
   std::uint64_t token = 0;  // not sent: the sender hears of it when the last byte has left
 };
 

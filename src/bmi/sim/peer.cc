@@ -14,7 +14,8 @@ Peer::Peer(Host& host, PeerId id, Address address, std::optional<Place> target)
     : host_(host), id_(id), address_(address), target_(target) {
   const NetworkOptions& options = *host_.options;
   // The control class is shared by two kinds of messages, so that neither can keep the other out.
-  receive_credit_[kUnexpectedPool] = {options.buffered_per_peer_bytes / 2, options.max_unexpected_bytes + kMessageCharge, 0, 0};
+  receive_credit_[kUnexpectedPool] = {options.buffered_per_peer_bytes / 2,
+                                      options.max_unexpected_bytes + kMessageCharge, 0, 0};
   receive_credit_[kEagerControlPool] = {options.buffered_per_peer_bytes / 2, 0, 0, 0};
   receive_credit_[kEagerBulkPool] = {options.buffered_per_peer_bytes, 0, 0, 0};
   receive_credit_[kAnnounceControlPool] = {kAnnouncements, 1, 0, 0};

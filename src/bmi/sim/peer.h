@@ -77,9 +77,9 @@ class Peer {
     std::uint64_t size = 0;
     Stage stage = Stage::kWaiting;
     std::uint64_t transfer = 0;
-    std::uint64_t offset = 0;       // moved so far
-    std::uint32_t under_way = 0;    // packets not yet delivered
-    bool packet_queued = false;     // one has not left yet
+    std::uint64_t offset = 0;     // moved so far
+    std::uint32_t under_way = 0;  // packets not yet delivered
+    bool packet_queued = false;   // one has not left yet
   };
   struct Receive {
     std::uint64_t order = 0;

@@ -114,7 +114,8 @@ void Peer::cancel_receive(OpId op) {
   const bool filling = receive.transfer != 0;
   if (filling) incoming_.at(receive.transfer).op = OpId{};  // what still comes is dropped
   complete_receive(op, Errc::kCancelled, 0);
-  if (filling && host_.fabric.random().chance(host_.fabric.options().cancel_drops_per_mille, 1000)) drop(Errc::kConnectionLost);
+  if (filling && host_.fabric.random().chance(host_.fabric.options().cancel_drops_per_mille, 1000))
+    drop(Errc::kConnectionLost);
 }
 
 void Peer::on_unexpected(Packet& packet) {

@@ -18,7 +18,8 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
 }  // namespace
 
 std::string url_of(Place place) {
-  return "sim" + (place.path == 0 ? std::string() : std::to_string(place.path + 1)) + "://" + std::to_string(place.node);
+  return "sim" + (place.path == 0 ? std::string() : std::to_string(place.path + 1)) + "://" +
+         std::to_string(place.node);
 }
 
 std::optional<Place> parse_url(std::string_view url) {

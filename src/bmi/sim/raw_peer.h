@@ -8,8 +8,8 @@
 
 namespace spate::bmi::sim {
 
-/// Connects to one listener and sends packets as they are given, whatever credit and limits say. Lives no longer than its
-/// fabric.
+/// Connects to one listener and sends packets as they are given, whatever credit and limits say. Lives no longer than
+/// its fabric.
 class RawPeer final : private Endpoint {
  public:
   /// The place must be free, as for Fabric::attach.

@@ -29,7 +29,8 @@ Result<void> SimModule::start(Sink& sink, const NetworkOptions& options) {
 
 Result<std::string> SimModule::listen(std::string_view url, ContextId context) {
   const std::optional<Place> place = parse_url(url);
-  if (!place || *place != host_.place) return Error(Errc::kBadAddress, std::string(url) + " is not " + url_of(host_.place));
+  if (!place || *place != host_.place)
+    return Error(Errc::kBadAddress, std::string(url) + " is not " + url_of(host_.place));
   if (dead_) return Errc::kConnectionLost;
   if (listening_) return Error(Errc::kExists, std::string(url));
   listening_ = true;

@@ -15,7 +15,8 @@
 namespace spate::bmi::sim {
 
 /// One thread. Connects for the first post to a peer; a lost connection is made anew by the next one. A process that
-/// connected to us is remembered after its loss (the last kRemembered of them), so that it comes back under its address.
+/// connected to us is remembered after its loss (the last kRemembered of them), so that it comes back under its
+/// address.
 class SimModule final : public Module, private Endpoint {
  public:
   SimModule(Fabric& fabric, Place place);

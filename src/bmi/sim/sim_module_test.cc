@@ -11,7 +11,9 @@ namespace {
 
 class Recorder final : public Sink {
  public:
-  void completed(std::span<const Outcome> outcomes) override { done.insert(done.end(), outcomes.begin(), outcomes.end()); }
+  void completed(std::span<const Outcome> outcomes) override {
+    done.insert(done.end(), outcomes.begin(), outcomes.end());
+  }
   Address inbound(PeerId peer, ContextId) override {
     last_inbound = peer;
     return Address{peer.value + 1000};

@@ -58,17 +58,20 @@ class Cluster {
     if (posted->done) at.done.emplace(posted->op, posted->completion);
     return posted->op;
   }
-  static OpId send(Process& from, Address to, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl) {
+  static OpId send(Process& from, Address to, std::uint64_t tag, ByteView data,
+                   MessageClass c = MessageClass::kControl) {
     const std::array<Segment, 1> segments{Segment::of(data)};
     return post(from, from.network->post_send({to, Tag{tag}, c, segments}, from.context, nullptr));
   }
-  static OpId recv(Process& at, Address from, std::uint64_t tag, MutableByteView room, MessageClass c = MessageClass::kControl) {
+  static OpId recv(Process& at, Address from, std::uint64_t tag, MutableByteView room,
+                   MessageClass c = MessageClass::kControl) {
     const std::array<Segment, 1> segments{Segment::of(room)};
     return post(at, at.network->post_recv({from, Tag{tag}, c, segments}, at.context, nullptr));
   }
   static OpId request(Process& from, Address to, std::uint64_t tag, ByteView data) {
     const std::array<Segment, 1> segments{Segment::of(data)};
-    return post(from, from.network->post_send_unexpected({to, Tag{tag}, MessageClass::kControl, segments}, from.context, nullptr));
+    return post(from, from.network->post_send_unexpected({to, Tag{tag}, MessageClass::kControl, segments}, from.context,
+                                                         nullptr));
   }
 
   void test_all() {
@@ -77,7 +80,8 @@ class Cluster {
       std::array<UnexpectedMessage, 16> messages;
       for (std::size_t n = 1; n > 0;) {
         n = process->network->test_context(process->context, completions);
-        for (std::size_t i = 0; i < n; ++i) EXPECT_TRUE(process->done.emplace(completions[i].op, completions[i]).second);
+        for (std::size_t i = 0; i < n; ++i)
+          EXPECT_TRUE(process->done.emplace(completions[i].op, completions[i]).second);
         const std::size_t m = process->network->test_unexpected(process->context, messages);
         for (std::size_t i = 0; i < m; ++i) process->arrived.push_back(std::move(messages[i]));
         n += m;
