@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that overlap, in many orders: whatever happens, the name space is a tree that adds up.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "server/meta/test_fs.h"
+
+namespace spate::meta {
+namespace {
+
+TestFsOptions overlapping(std::uint64_t seed) {
+  TestFsOptions options;
+  options.seed = seed;
+  options.overlap = true;
+  return options;
+}
+
+/// Operations under way together; their outcomes once run() has returned.
+class Together {
+ public:
+  explicit Together(TestFs& fs) : fs_(fs), gate_(fs.executor) {}
+
+  template <typename Reply, typename Request>
+  void add(Request request, Credential who = alice(), wire::RequestId id = {}) {
+    outcomes_.push_back(std::make_unique<Errc>(Errc::kUnknown));
+    job::spawn(gate_, note(fs_.ask<Reply>(std::move(who), std::move(request), id), *outcomes_.back()));
+  }
+  std::vector<Errc> run() {
+    fs_.drive(gate_);
+    std::vector<Errc> codes;
+    for (const auto& outcome : outcomes_) codes.push_back(*outcome);
+    return codes;
+  }
+
+ private:
+  template <typename T>
+  static job::Task<void> note(job::Task<T> task, Errc& out) {
+    const auto result = co_await std::move(task);
+    out = result.code();
+  }
+  TestFs& fs_;
+  job::Gate gate_;
+  std::vector<std::unique_ptr<Errc>> outcomes_;
+};
+
+wire::RenameRequest rename_request(std::string from, std::string to, std::uint8_t flags = 0) {
+  wire::RenameRequest request;
+  request.from = at(std::move(from));
+  request.to = at(std::move(to));
+  request.flags = flags;
+  return request;
+}
+
+wire::CreateRequest create_request(std::string path, std::uint8_t flags = wire::kOpenExclusive) {
+  wire::CreateRequest request;
+  request.where = at(std::move(path));
+  request.attributes.mode = 0644;
+  request.open_flags = flags;
+  return request;
+}
+
+template <typename Request>
+Request path_request(std::string path) {
+  Request request;
+  request.where = at(std::move(path));
+  if constexpr (requires { request.attributes.mode; }) request.attributes.mode = 0755;
+  return request;
+}
+
+/// Walks the whole tree and checks what must hold; returns how many objects it has seen.
+class Auditor {
+ public:
+  explicit Auditor(TestFs& fs) : user_(fs, root_user()) {}
+
+  std::size_t check() {
+    visit(kRootHandle, kRootHandle);
+    for (const auto& [handle, names] : files_) {
+      EXPECT_EQ(user_.getattr(handle)->attributes.link_count, names) << "of file " << handle.value;
+    }
+    const std::size_t seen = directories_.size() + files_.size();
+    EXPECT_EQ(user_.statfs()->objects, seen) << "something is cut off from the root";
+    return seen;
+  }
+
+ private:
+  void visit(Handle directory, Handle parent) {
+    ASSERT_TRUE(directories_.insert(directory).second) << "a directory with two names, or a loop";
+    const auto attributes = user_.getattr(directory);
+    ASSERT_TRUE(attributes);
+    const auto page = user_.readdir(directory);
+    ASSERT_TRUE(page);
+    ASSERT_TRUE(page->end);
+    EXPECT_EQ(page->parent, parent);
+    EXPECT_EQ(attributes->attributes.size, page->entries.size());
+    std::uint32_t subdirectories = 0;
+    for (const wire::DirectoryEntry& entry : page->entries) {
+      if (entry.type == FileType::kDirectory) {
+        ++subdirectories;
+        visit(entry.handle, directory);
+      } else {
+        ++files_[entry.handle];
+      }
+    }
+    EXPECT_EQ(attributes->attributes.link_count, 2 + subdirectories);
+  }
+
+  User user_;
+  std::set<Handle> directories_;
+  std::map<Handle, std::uint32_t> files_;
+};
+
+TEST(MetaRaces, TwoRenamesCannotMakeALoop) {
+  int both_failed = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    TestFs fs(overlapping(seed));
+    User user(fs, alice());
+    ASSERT_TRUE(user.mkdir("a"));
+    ASSERT_TRUE(user.mkdir("b"));
+    ASSERT_TRUE(user.mkdir("a/x"));
+    ASSERT_TRUE(user.mkdir("b/y"));
+    Together together(fs);
+    together.add<wire::Empty>(rename_request("a", "b/y/a"));
+    together.add<wire::Empty>(rename_request("b", "a/x/b"));
+    const auto codes = together.run();
+    EXPECT_FALSE(codes[0] == Errc::kOk && codes[1] == Errc::kOk) << "seed " << seed;
+    both_failed += codes[0] != Errc::kOk && codes[1] != Errc::kOk ? 1 : 0;
+    EXPECT_EQ(Auditor(fs).check(), 5U) << "seed " << seed;
+  }
+  EXPECT_EQ(both_failed, 0);
+}
+
+TEST(MetaRaces, RmdirAndCreateCannotBothWin) {
+  int created = 0;
+  int removed = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    TestFs fs(overlapping(seed));
+    User user(fs, alice());
+    ASSERT_TRUE(user.mkdir("d"));
+    Together together(fs);
+    together.add<wire::Empty>(path_request<wire::RmdirRequest>("d"));
+    together.add<wire::OpenReply>(create_request("d/f"));
+    const auto codes = together.run();
+    EXPECT_EQ((codes[0] == Errc::kOk) + (codes[1] == Errc::kOk), 1) << "seed " << seed;
+    if (codes[1] == Errc::kOk) {
+      ++created;
+      EXPECT_EQ(codes[0], Errc::kNotEmpty);
+    } else {
+      ++removed;
+      EXPECT_TRUE(codes[1] == Errc::kNotFound || codes[1] == Errc::kStaleHandle) << name(codes[1]);
+    }
+    Auditor(fs).check();
+  }
+  EXPECT_GT(created, 20);
+  EXPECT_GT(removed, 20);
+}
+
+TEST(MetaRaces, OneOfManyExclusiveCreatesWins) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    TestFs fs(overlapping(seed));
+    Together together(fs);
+    for (int i = 0; i < 8; ++i) together.add<wire::OpenReply>(create_request("f"));
+    const auto codes = together.run();
+    EXPECT_EQ(std::count(codes.begin(), codes.end(), Errc::kOk), 1);
+    EXPECT_EQ(std::count(codes.begin(), codes.end(), Errc::kExists), 7);
+    EXPECT_EQ(Auditor(fs).check(), 2U);
+  }
+}
+
+TEST(MetaRaces, CreatesInOneDirectoryFollowEachOtherWithoutConflicts) {
+  TestFs fs(overlapping(5));
+  std::size_t before = fs.store.commits;
+  User user(fs, alice());
+  ASSERT_TRUE(user.mkdir("d"));
+  before = fs.store.commits;
+  Together together(fs);
+  for (int i = 0; i < 100; ++i) together.add<wire::OpenReply>(create_request("d/f" + std::to_string(i)));
+  for (const Errc code : together.run()) EXPECT_EQ(code, Errc::kOk);
+  EXPECT_EQ(fs.store.commits - before, 100U);  // each won at its first attempt
+  EXPECT_EQ(Auditor(fs).check(), 102U);
+  EXPECT_EQ(fs.service->core().locks().size(), 0U);
+}
+
+TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    TestFs fs(overlapping(seed));
+    User user(fs, alice());
+    ASSERT_TRUE(user.mkdir("d"));
+    ASSERT_TRUE(user.create("f"));
+    Together together(fs);
+    wire::LinkRequest link;
+    link.existing = at("f");
+    link.where = at("d/g");
+    together.add<wire::ObjectReply>(link);
+    together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
+    const auto codes = together.run();
+    EXPECT_EQ(codes[1], Errc::kOk);
+    EXPECT_EQ(user.stat("d/g").has_value(), codes[0] == Errc::kOk);
+    EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk);
+    Auditor(fs).check();
+  }
+}
+
+/// Names from a small set, so that operations meet.
+std::string some_path(Random& random) {
+  static const char* const names[] = {"a", "b", "c"};
+  std::string path = names[random.below(3)];
+  for (std::uint64_t depth = random.below(3); depth > 0; --depth) path += std::string("/") + names[random.below(3)];
+  return path;
+}
+
+void add_some_operation(Together& together, Random& random) {
+  const std::string path = some_path(random);
+  switch (random.below(8)) {
+    case 0:
+    case 1: return together.add<wire::ObjectReply>(path_request<wire::MkdirRequest>(path));
+    case 2: return together.add<wire::OpenReply>(create_request(path));
+    case 3: return together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>(path));
+    case 4: return together.add<wire::Empty>(path_request<wire::RmdirRequest>(path));
+    case 5: {
+      wire::LinkRequest link;
+      link.existing = at(path);
+      link.where = at(some_path(random));
+      return together.add<wire::ObjectReply>(link);
+    }
+    case 6: return together.add<wire::Empty>(rename_request(path, some_path(random), wire::kRenameExchange));
+    default: return together.add<wire::Empty>(rename_request(path, some_path(random)));
+  }
+}
+
+TEST(MetaRaces, WhateverOverlapsTheTreeAddsUp) {
+  std::size_t most = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    TestFs fs(overlapping(seed));
+    SeededRandom random(seed + 1000);
+    for (int round = 0; round < 4; ++round) {
+      Together together(fs);
+      for (int i = 0; i < 12; ++i) add_some_operation(together, random);
+      for (const Errc code : together.run()) {
+        EXPECT_NE(code, Errc::kCorrupt) << "seed " << seed;
+        EXPECT_NE(code, Errc::kBusy) << "seed " << seed;
+      }
+    }
+    most = std::max(most, Auditor(fs).check());
+    if (HasFailure()) {
+      FAIL() << "seed " << seed;
+    }
+  }
+  EXPECT_GE(most, 6U);
+}
+
+TEST(MetaLocks, AHolderNeverWaits) {
+  ManualClock clock;
+  job::Executor executor(clock);
+  DirectoryLocks table(executor);
+  {
+    LockSet first(table);
+    LockSet second(table);
+    EXPECT_TRUE(first.try_take({Handle(1), Handle(2), Handle(1)}));
+    EXPECT_TRUE(first.try_take({Handle(2)}));
+    EXPECT_TRUE(second.try_take({Handle(3)}));
+    EXPECT_FALSE(second.try_take({Handle(2), Handle(4)}));
+    EXPECT_TRUE(first.try_take({Handle(4)})) << "a failed attempt must hold nothing";
+    EXPECT_EQ(table.size(), 4U);
+  }
+  EXPECT_EQ(table.size(), 0U);
+}
+
+TEST(MetaLocks, AWaiterThatIsStoppedHoldsNothing) {
+  ManualClock clock;
+  job::Executor executor(clock);
+  DirectoryLocks table(executor);
+  job::StopSource stop;
+  job::Gate gate(executor);
+  Errc outcome = Errc::kOk;
+  LockSet holder(table);
+  LockSet waiter(table);
+  ASSERT_TRUE(holder.try_take({Handle(2)}));
+  struct Waits {
+    static job::Task<void> run(LockSet& locks, job::StopToken token, Errc& out) {
+      std::vector<Handle> wanted{Handle(2), Handle(1)};
+      const auto waited = co_await locks.wait_for(std::move(wanted), token);
+      out = waited.code();
+    }
+  };
+  job::spawn(gate, Waits::run(waiter, stop, outcome));
+  EXPECT_EQ(table.size(), 2U);
+  stop.request_stop(Errc::kTimeout);
+  while (executor.step()) {
+  }
+  EXPECT_EQ(outcome, Errc::kTimeout);
+  EXPECT_EQ(table.size(), 1U);
+}
+
+}  // namespace
+}  // namespace spate::meta
