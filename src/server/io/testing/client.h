@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client: a client of the io server for tests, with a say in everything that a real one keeps to.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "dist/distribution.h"
+#include "rpc/channel.h"
+#include "server/io/testing/world.h"
+
+namespace spate::io::testing {
+
+struct ReadOutcome {
+  wire::ReadReply reply;
+  std::vector<Bytes> streams;  // of each slot: what came
+};
+
+struct ClientOptions {
+  ClientId client{100};
+  std::uint32_t epoch = 1;
+  wire::PeerKind kind = wire::PeerKind::kClient;
+};
+
+/// What of the bulk messages of a write is sent.
+struct Sending {
+  std::size_t messages = ~std::size_t{0};  // the first so many of each slot
+  std::uint64_t cut_bytes = 0;             // of the last one sent
+};
+
+/// A process of its own. Dies before the World.
+class Client {
+ public:
+  explicit Client(World& world, ClientOptions options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// A genuine one for what this client is.
+  Capability capability(Handle handle, Rights rights = Rights::kReadWrite) const;
+  static void sign_again(Capability& capability) { capability.mac = sign(World::server_key(), kFs, capability); }
+
+  /// Any request. `capability` null: none.
+  template <typename Reply, typename Request>
+  Result<Reply> ask(const Request& request, const Capability* capability = nullptr) {
+    return world_.run(channel().call<Reply>(request, options_for(capability)));
+  }
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> call(const Request& request, const Capability* capability = nullptr) {
+    return channel().call<Reply>(request, options_for(capability));
+  }
+
+  /// With room posted for bulk data, or in the reply, as the request says.
+  job::Task<Result<ReadOutcome>> read(wire::ReadRequest request, Capability capability);
+  /// `streams`: each slot's.
+  job::Task<Result<wire::WriteReply>> write(wire::WriteRequest request, std::vector<Bytes> streams, Capability capability,
+                                            Sending sending = {});
+
+  World& world() { return world_; }
+  rpc::Identity& identity() { return identity_; }
+  rpc::Channel& channel() { return *channel_; }
+  job::NetworkContext& context() { return *context_; }
+  std::uint32_t node() const { return node_; }
+  rpc::CallOptions options_for(const Capability* capability);
+  void set_deadline(Duration span) { deadline_ = span; }
+  /// Another channel of the same client: its connection begins with the lowest incarnation again.
+  std::unique_ptr<rpc::Channel> another_channel();
+
+ private:
+  World& world_;
+  ClientOptions options_;
+  std::uint32_t node_;
+  SeededRandom random_;
+  std::unique_ptr<bmi::Network> network_;
+  std::unique_ptr<job::NetworkContext> context_;
+  rpc::Identity identity_;
+  std::unique_ptr<rpc::Channel> channel_;
+  Duration deadline_ = std::chrono::seconds(100);
+};
+
+/// A file of `slot_count` slots, strip `strip_bytes`, slots dealt over the world's two targets; the request's slots are all.
+wire::SlotSet slot_set(Handle handle, std::uint32_t slot_count = 3, std::uint64_t strip_bytes = 4096);
+std::unique_ptr<const Distribution> distribution_of(const wire::SlotSet& where);
+wire::ReadRequest read_request(const wire::SlotSet& where, datatype::Description what);
+wire::WriteRequest write_request(const wire::SlotSet& where, datatype::Description what);
+
+/// Bytes that tell where they are.
+Bytes pattern(std::uint64_t seed, std::uint64_t size);
+
+}  // namespace spate::io::testing
