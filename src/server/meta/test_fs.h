@@ -61,7 +61,10 @@ class TestFs {
     open(options.meta);
   }
   TestFs(const TestFs&) = delete;
-  ~TestFs() { close(); }
+  ~TestFs() {
+    store.on_commit = {};
+    close();
+  }
 
   /// Starts a server on the store.
   void open(MetaOptions options) {
