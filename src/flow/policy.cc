@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/policy.h"
 
-#include <algorithm>
-
 namespace spate::flow {
 namespace {
 
@@ -18,8 +16,9 @@ Result<wire::DataPath> named_cached(const PathFacts& facts) {
 
 wire::DataPath automatic(const PathFacts& facts, const PolicyOptions& options) {
   if (facts.direction == Direction::kWrite || !facts.has_descriptor) return wire::DataPath::kBuffered;
-  const std::uint64_t pieces = std::max<std::uint64_t>(1, facts.first_pieces);
-  return facts.first_bytes / pieces >= options.cached_piece_bytes ? wire::DataPath::kCached : wire::DataPath::kBuffered;
+  // One piece a message costs no more than a buffer would, however small it is.
+  const bool large = facts.first_pieces <= 1 || facts.first_bytes / facts.first_pieces >= options.cached_piece_bytes;
+  return large ? wire::DataPath::kCached : wire::DataPath::kBuffered;
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace spate::flow {
 struct PathFacts {
   Direction direction = Direction::kRead;
   bool has_descriptor = false;     // the datafile is a file of the kernel, or of something that sends file ranges
-  std::uint64_t first_bytes = 0;   // of the stream's first batch of extents
-  std::size_t first_pieces = 0;    // extents in it
+  std::uint64_t first_bytes = 0;   // of the extents of the stream's first message
+  std::size_t first_pieces = 0;    // how many they are
 };
 
 struct PolicyOptions {

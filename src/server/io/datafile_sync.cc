@@ -9,12 +9,16 @@
 namespace spate::io {
 namespace {
 
-job::Task<Result<void>> sync_slot(Target& target, DatafileId id, ActiveRequest& active, wire::DatafileState& state) {
-  trove::BytestreamRequest request;
-  request.op = trove::BytestreamOp::kSync;
-  request.id = id;
-  SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, active.token()));
-  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, active.token()));
+/// One sync under way. Lives on the handler's frame.
+struct SyncWork {
+  Parts& parts;
+  ActiveRequest& active;
+  wire::DatafileSyncReply reply;
+};
+
+job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+  SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, target, id, work.active.token()));
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, work.active.token()));
   state = state_of(stat);
   co_return Result<void>();
 }
@@ -26,16 +30,14 @@ job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& c
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  wire::DatafileSyncReply reply;
-  reply.datafiles.resize(targets.size());
+  SyncWork work{*parts_, active, {}};
+  work.reply.datafiles.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    tasks.push_back(sync_slot(*targets[i], {request.handle, request.slots[i].slot}, active, reply.datafiles[i]));
+    tasks.push_back(sync_slot(work, *targets[i], {request.handle, request.slots[i].slot}, work.reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
-  // Else a truncate that is sent again after a crash would cut what was written and synced since.
-  SPATE_CO_TRY(std::ignore, co_await sync_records(*parts_));
-  co_return reply;
+  co_return std::move(work.reply);
 }
 
 }  // namespace spate::io

@@ -13,6 +13,9 @@ namespace spate::io {
 struct IoOptions {
   FsId fs;
   Key server_key{};  // what capabilities and tickets are signed with
+  /// Differs after each start of the machine (a hash of /proc/sys/kernel/random/boot_id), so that what only a crash of the
+  /// machine can lose is known to be in doubt. 0: the machine is taken never to crash.
+  std::uint64_t boot = 0;
 
   /// Of all buffers for bulk data, bytes; at least 16 MiB.
   std::uint64_t buffer_bytes = 256ULL << 20U;

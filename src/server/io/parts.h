@@ -45,9 +45,6 @@ struct Parts {
   ClientTable clients;
   DatafileTable datafiles;
 
-  /// Records committed without a sync of their own, and how many of these a sync has covered.
-  std::uint64_t records_committed = 0;
-  std::uint64_t records_synced = 0;
   /// The last fence that the background looked at.
   ClientId fence_looked_at;
 

@@ -121,6 +121,7 @@ Bytes encode(const TruncateRecord& record) {
   Encoder out(value);
   out.u8(kVersion);
   out.u64(record.generation);
+  out.u64(record.boot);
   return value;
 }
 
@@ -146,6 +147,7 @@ Result<TruncateRecord> decode_truncate(ByteView value) {
   SPATE_TRY(std::ignore, check_version(in, "truncate record"));
   TruncateRecord record;
   record.generation = in.u64();
+  record.boot = in.u64();
   SPATE_TRY(std::ignore, in.finish("truncate record"));
   return record;
 }

@@ -18,9 +18,10 @@ struct DatafileKey {
   friend auto operator<=>(const DatafileKey&, const DatafileKey&) = default;
 };
 
-/// The last truncate that was done.
+/// The last truncate that was done: durably, or (boot != 0) since that start of the machine and perhaps only in memory.
 struct TruncateRecord {
   std::uint64_t generation = 0;
+  std::uint64_t boot = 0;
   friend bool operator==(const TruncateRecord&, const TruncateRecord&) = default;
 };
 /// The datafile was removed, and no write may bring it back before `until`.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "server/io/storage.h"
+
 namespace spate::io {
 namespace {
 
@@ -72,15 +74,38 @@ job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& 
   SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, truncate_key(key)));
   if (!value) co_return std::uint64_t{0};
   SPATE_CO_TRY(const TruncateRecord record, decode_truncate(*value));
-  co_return record.generation;
+  const bool sure = record.boot == 0 || record.boot == parts.options.boot;
+  co_return sure ? record.generation : record.generation - 1;
 }
 
 job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation) {
   job::Transaction transaction = parts.keyval.begin();
-  transaction.put(truncate_key(key), encode(TruncateRecord{generation}));
-  SPATE_CO_TRY(std::ignore, co_await commit(transaction, trove::Durability::kProcess));
-  ++parts.records_committed;
-  co_return Result<void>();
+  transaction.put(truncate_key(key), encode(TruncateRecord{generation, parts.options.boot}));
+  auto done = co_await commit(transaction, trove::Durability::kProcess);
+  co_return done;
+}
+
+job::Task<Result<void>> sync_datafile(Parts& parts, Target& target, DatafileId id, job::StopToken stop) {
+  const Bytes key = truncate_key({target.description.id, id});
+  // What is recorded before the sync is durable after it; a truncate that comes meanwhile waits for the next sync.
+  SPATE_CO_TRY(const std::optional<Bytes> before, co_await load(parts, key));
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kSync;
+  request.id = id;
+  SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, stop));
+  if (!before) co_return Result<void>();
+  SPATE_CO_TRY(TruncateRecord record, decode_truncate(*before));
+  if (record.boot == 0) co_return Result<void>();
+  record.boot = 0;
+  Result<void> done = Errc::kConflict;
+  for (int i = 0; i < kMaxConflicts && done.code() == Errc::kConflict; ++i) {
+    job::Transaction transaction = parts.keyval.begin();
+    SPATE_CO_TRY(const std::optional<Bytes> now, co_await get(transaction, key));
+    if (now != before) co_return Result<void>();
+    transaction.put(key, encode(record));
+    done = co_await commit(transaction, trove::Durability::kMachine);
+  }
+  co_return done;
 }
 
 job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until) {
@@ -158,15 +183,6 @@ job::Task<Result<void>> purge_fences(Parts& parts, WallTime before) {
   if (!any) co_return Result<void>();
   auto done = co_await commit(transaction, trove::Durability::kProcess);
   if (!done && done.code() != Errc::kConflict) co_return done;
-  co_return Result<void>();
-}
-
-job::Task<Result<void>> sync_records(Parts& parts) {
-  const std::uint64_t wanted = parts.records_committed;
-  if (parts.records_synced >= wanted) co_return Result<void>();
-  const trove::KeyvalCompletion done = co_await parts.keyval.sync();
-  if (done.status != Errc::kOk) co_return done.status;
-  parts.records_synced = std::max(parts.records_synced, wanted);
   co_return Result<void>();
 }
 

@@ -13,10 +13,13 @@ job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// kStaleHandle when it is.
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
 
-/// The generation of the last truncate that was done; 0 before the first.
+/// The newest truncate generation that need not be done any more; 0 before the first. (The one before the last, when a
+/// crash of the machine may have undone the last.)
 job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key);
-/// Survives the process; the machine only after sync_records().
+/// Done, as far as this start of the machine goes. Survives the process.
 job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation);
+/// Makes the datafile durable, and what is recorded of its truncates with it.
+job::Task<Result<void>> sync_datafile(Parts& parts, Target& target, DatafileId id, job::StopToken stop);
 
 /// Tombstones for all of `keys` (never shortening one that is there); their truncate records go. Durable when it ends.
 job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until);
@@ -29,8 +32,5 @@ job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
 /// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before `before`.
 job::Task<Result<void>> purge_fences(Parts& parts, WallTime before);
-
-/// Every record committed before is durable when it ends. Costs nothing when that is so already.
-job::Task<Result<void>> sync_records(Parts& parts);
 
 }  // namespace spate::io

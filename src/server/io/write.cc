@@ -65,10 +65,7 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
   SPATE_CO_TRY(std::optional<trove::BytestreamStat> stat, co_await move_stream(work, index));
   if (work.request.sync) {
-    trove::BytestreamRequest sync;
-    sync.op = trove::BytestreamOp::kSync;
-    sync.id = slot.id;
-    SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.client, sync, work.active.token()));
+    SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
   }
   if (!stat) {
     SPATE_CO_TRY(stat, co_await stat_datafile(*slot.target, work.client, slot.id, work.active.token()));

@@ -32,6 +32,7 @@ World::World(WorldOptions options)
   if (manual_ != nullptr) fabric_ = std::make_unique<bmi::sim::Fabric>(*manual_, random_, options_.fabric);
   options_.io.fs = kFs;
   options_.io.server_key = server_key();
+  options_.io.boot = 1000;
   network_ = make_network();
   context_ = std::make_unique<job::NetworkContext>(*network_, *executor_);
   auto listening = network_->listen(options_.tcp ? "tcp://127.0.0.1:0" : bmi::sim::url_of({nodes_, 0}), context_->id());
@@ -97,8 +98,9 @@ void World::stop_server() {
   io_.reset();
 }
 
-void World::restart() {
+void World::restart(bool machine) {
   stop_server();
+  if (machine) ++options_.io.boot;
   start_server();
 }
 
@@ -119,12 +121,13 @@ void World::pass(Duration span) {
     std::ignore = co_await executor.sleep(how_long);
     co_return true;
   };
-  run(sleep(*executor_, span));
+  run(sleep(*executor_, span), span + std::chrono::hours(1));
 }
 
 std::uint64_t World::metric(std::string_view name) const {
   std::uint64_t sum = 0;
-  for (const auto& sample : metrics_.snapshot().samples()) {
+  const metrics::Snapshot snapshot = metrics_.snapshot();
+  for (const auto& sample : snapshot.samples()) {
     if (sample.name == name) sum += static_cast<std::uint64_t>(sample.value);
   }
   return sum;

@@ -44,13 +44,13 @@ class World {
 
   /// Drives everything until `task` has ended. In virtual time a task that never ends fails the process.
   template <typename T>
-  T run(job::Task<T> task);
+  T run(job::Task<T> task, Duration at_most = std::chrono::hours(10));
   /// Lets everything go on for so long (virtual time only).
   void pass(Duration span);
   void spawn(job::Task<void> task) { job::spawn(*gate_, std::move(task)); }
 
-  /// The server process ends in order and another one starts on what it has stored.
-  void restart();
+  /// The server process ends in order and another one starts on what it has stored; on a machine that was started anew.
+  void restart(bool machine = false);
 
   /// A process's network on a node of its own.
   std::unique_ptr<bmi::Network> make_network();
@@ -104,12 +104,12 @@ job::Task<void> World::keep(job::Task<T> task, std::optional<T>& out) {
 }
 
 template <typename T>
-T World::run(job::Task<T> task) {
+T World::run(job::Task<T> task, Duration at_most) {
   if (manual_ == nullptr) return executor_->run(std::move(task));
   job::Gate gate(*executor_);
   std::optional<T> out;
   job::spawn(gate, keep(std::move(task), out));
-  const MonoTime limit = clock_->now() + std::chrono::hours(10);
+  const MonoTime limit = clock_->now() + at_most;
   while (gate.count() > 0) {
     turn();
     SPATE_CHECK(clock_->now() < limit);  // it hangs

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients that lie, stop or vanish: errors for them, and everything given back.
+#include <gtest/gtest.h>
+
+#include "server/io/testing/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+constexpr Handle kFile{42};
+
+class HostileTest : public ::testing::Test {
+ protected:
+  explicit HostileTest(WorldOptions options = {}) : world_(std::move(options)) {}
+
+  Errc write(const wire::WriteRequest& request) {
+    const Capability capability = client_.capability(kFile);
+    return client_.ask<wire::WriteReply>(request, &capability).code();
+  }
+  Errc read(const wire::ReadRequest& request) {
+    const Capability capability = client_.capability(kFile);
+    return client_.ask<wire::ReadReply>(request, &capability).code();
+  }
+  static job::Task<void> keep(job::Task<Result<wire::WriteReply>> task, std::vector<Errc>& codes) {
+    auto result = co_await std::move(task);
+    codes.push_back(result.code());
+  }
+
+  World world_;
+  Client client_{world_};
+  wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
+  datatype::Description some_ = *datatype::Description::contiguous(0, 100'000);
+};
+
+TEST_F(HostileTest, ImpossibleSlots) {
+  const auto refused = [this](const wire::SlotSet& where) {
+    wire::ReadRequest request = read_request(where, some_);
+    const Errc on_read = read(request);
+    wire::WriteRequest write_too = write_request(where, *datatype::Description::contiguous(0, 0));
+    write_too.has_inline_data = true;
+    EXPECT_EQ(write(write_too), on_read);
+    return on_read;
+  };
+  wire::SlotSet where = where_;
+  where.slots.clear();
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.slots.push_back(where.slots[0]);  // twice
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.slots[0].slot = 1;  // of one
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.slots[0].slot = 0xFFFFFFFF;
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.slot_count = 0xFFFFFFFF;
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.strip_bytes = 0;
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+  where = where_;
+  where.distribution = static_cast<DistributionKind>(77);
+  EXPECT_EQ(refused(where), Errc::kNotSupported);
+  where = where_;
+  where.slots.clear();
+  for (std::uint32_t slot = 0; slot < 5000; ++slot) where.slots.push_back({slot, World::target(0)});
+  EXPECT_EQ(refused(where), Errc::kInvalidArgument);
+}
+
+TEST_F(HostileTest, ImpossibleUnits) {
+  for (const std::uint32_t unit : {0U, 1U, 4095U, (8U << 20U) + 1, 0xFFFFFFFFU}) {
+    wire::ReadRequest request = read_request(where_, some_);
+    request.unit_bytes = unit;
+    EXPECT_EQ(read(request), Errc::kInvalidArgument) << unit;
+    wire::WriteRequest write_too = write_request(where_, some_);
+    write_too.unit_bytes = unit;
+    EXPECT_EQ(write(write_too), Errc::kInvalidArgument) << unit;
+  }
+}
+
+TEST_F(HostileTest, InlineDataOfTheWrongLength) {
+  for (const std::uint64_t size : {0U, 99U, 101U}) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 100));
+    request.has_inline_data = true;
+    request.data = pattern(1, size);
+    EXPECT_EQ(write(request), Errc::kProtocol) << size;
+  }
+  wire::WriteRequest request = write_request(where_, some_);
+  request.data = pattern(1, 5);  // not announced
+  EXPECT_EQ(write(request), Errc::kProtocol);
+}
+
+TEST_F(HostileTest, AReplyThatCannotHoldTheData) {
+  wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, 100'000));
+  request.inline_limit = 100'000;
+  EXPECT_EQ(read(request), Errc::kInvalidArgument);  // with room for 16 KiB
+  request.inline_limit = 0xFFFFFFFF;
+  EXPECT_EQ(read(request), Errc::kInvalidArgument);
+}
+
+TEST_F(HostileTest, ChecksumsAreRefusedNotIgnored) {
+  wire::ReadRequest request = read_request(where_, some_);
+  request.want_checksum = true;
+  EXPECT_EQ(read(request), Errc::kNotSupported);
+  wire::WriteRequest write_too = write_request(where_, some_);
+  write_too.checksum = 7;
+  EXPECT_EQ(write(write_too), Errc::kNotSupported);
+}
+
+TEST_F(HostileTest, AMessageShorterThanAnnounced) {
+  Sending cut;
+  cut.messages = 3;
+  cut.cut_bytes = 1;
+  const auto reply = world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), cut));
+  EXPECT_EQ(reply.code(), Errc::kProtocol);
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(HostileTest, AClientThatSendsNoFurtherIsGivenUp) {
+  Sending some;
+  some.messages = 2;
+  std::vector<Errc> codes;
+  world_.spawn(keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
+  world_.pass(std::chrono::seconds(5));
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+  world_.pass(std::chrono::seconds(120));
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(HostileTest, AClientThatVanishesInAWrite) {
+  Sending some;
+  some.messages = 2;
+  client_.set_deadline(std::chrono::seconds(5));
+  std::vector<Errc> codes;
+  world_.spawn(keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+  world_.fabric().kill_node(client_.node());
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  world_.pass(std::chrono::seconds(10));
+}
+
+TEST_F(HostileTest, AClientThatVanishesInARead) {
+  ASSERT_TRUE(world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile))));
+  for (const wire::DataPath path : {wire::DataPath::kBuffered, wire::DataPath::kCached}) {
+    Client victim(world_, {.client = ClientId(500 + static_cast<std::uint64_t>(path))});
+    victim.set_deadline(std::chrono::seconds(5));
+    wire::ReadRequest request = read_request(where_, some_);
+    request.path = path;
+    std::vector<Errc> codes;
+    const auto keep_read = [](job::Task<Result<ReadOutcome>> task, std::vector<Errc>& out) -> job::Task<void> {
+      auto result = co_await std::move(task);
+      out.push_back(result.code());
+    };
+    world_.spawn(keep_read(victim.read(request, victim.capability(kFile)), codes));
+    world_.pass(std::chrono::microseconds(150));
+    world_.fabric().kill_node(victim.node());
+    world_.pass(std::chrono::seconds(20));
+    EXPECT_EQ(codes.size(), 1U);
+    EXPECT_EQ(world_.io().buffers_used(), 0U);
+  }
+}
+
+class CrowdTest : public HostileTest {
+ protected:
+  static WorldOptions small_pool() {
+    WorldOptions options;
+    options.io.buffer_bytes = 16 << 20;
+    return options;
+  }
+  CrowdTest() : HostileTest(small_pool()) {}
+};
+
+// Far more data under way than the pool holds: it never has more in use, and every write ends well.
+TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
+  constexpr std::uint64_t kEach = 6 << 20;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<Errc> codes;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<Client>(world_, ClientOptions{.client = ClientId(600 + i)}));
+    for (std::uint64_t file = 0; file < 4; ++file) {
+      const Handle handle(1000 + i * 10 + file);
+      wire::WriteRequest request = write_request(slot_set(handle, 2, 1 << 20), *datatype::Description::contiguous(0, kEach));
+      request.unit_bytes = 1 << 20;
+      world_.spawn(keep(clients.back()->write(request, {pattern(1, kEach / 2), pattern(2, kEach / 2)}, clients.back()->capability(handle)), codes));
+    }
+  }
+  std::uint64_t most = 0;
+  for (int i = 0; i < 4000 && codes.size() < 24; ++i) {
+    world_.pass(std::chrono::microseconds(50));
+    most = std::max(most, world_.io().buffers_used());
+  }
+  EXPECT_EQ(codes, std::vector<Errc>(24, Errc::kOk));
+  EXPECT_LE(most, 16U << 20U);
+  EXPECT_GT(most, 12U << 20U);  // it was crowded
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+// A client that has announced writes and sends nothing holds half of the pool at the most: another one gets through.
+TEST_F(CrowdTest, OneSilentClientDoesNotKeepOthersOut) {
+  std::vector<Errc> silent;
+  Sending nothing;
+  nothing.messages = 0;
+  for (std::uint64_t file = 0; file < 40; ++file) {
+    const Handle handle(1000 + file);
+    wire::WriteRequest request = write_request(slot_set(handle, 1, 1 << 20), *datatype::Description::contiguous(0, 4 << 20));
+    request.unit_bytes = 1 << 20;
+    world_.spawn(keep(client_.write(request, {pattern(1, 4 << 20)}, client_.capability(handle), nothing), silent));
+  }
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_EQ(world_.io().buffers_used(), 8U << 20U);
+  Client other(world_, {.client = ClientId(700)});
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1 << 20));
+  request.unit_bytes = 1 << 20;
+  EXPECT_TRUE(world_.run(other.write(request, {pattern(1, 1 << 20)}, other.capability(kFile))));
+  EXPECT_TRUE(silent.empty());
+  world_.pass(std::chrono::seconds(300));
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+}  // namespace
+}  // namespace spate::io::testing

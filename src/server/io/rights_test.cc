@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may do what: capabilities, servers-only operations, targets and shapes of requests.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "server/io/testing/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+constexpr Handle kFile{42};
+
+class RightsTest : public ::testing::Test {
+ protected:
+  Errc write_with(const Capability& capability) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 100));
+    request.has_inline_data = true;
+    return world_.run(client_.write(request, {pattern(1, 100)}, capability)).code();
+  }
+  Errc read_with(const Capability& capability) {
+    wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, 100));
+    request.inline_limit = 4096;
+    return world_.run(client_.read(request, capability)).code();
+  }
+  /// After `change`, signed again (as a meta server might) or not.
+  Errc write_changed(const std::function<void(Capability&)>& change, bool sign_again) {
+    Capability capability = client_.capability(kFile);
+    change(capability);
+    if (sign_again) Client::sign_again(capability);
+    return write_with(capability);
+  }
+
+  World world_;
+  Client client_{world_};
+  wire::SlotSet where_ = slot_set(kFile, 1);
+};
+
+TEST_F(RightsTest, AGenuineCapabilityIsEnough) {
+  EXPECT_EQ(write_with(client_.capability(kFile)), Errc::kOk);
+  EXPECT_EQ(read_with(client_.capability(kFile, Rights::kRead)), Errc::kOk);
+  EXPECT_EQ(world_.metric("spate_server_io_refused_total"), 0U);
+}
+
+TEST_F(RightsTest, AnyForgedFieldIsRefused) {
+  const std::vector<std::function<void(Capability&)>> forgeries = {
+      [](Capability& c) { c.rights = Rights::kRead, c.rights = Rights::kReadWrite, c.uid = 0xFFFF; },
+      [](Capability& c) { c.layout_generation = 9; },
+      [](Capability& c) { c.session_epoch = 9; },
+      [](Capability& c) { c.gid = 1; },
+      [](Capability& c) { c.project = 1; },
+      [](Capability& c) { c.expiry.ns += 1; },
+      [](Capability& c) { c.mac[3] ^= std::byte{1}; },
+  };
+  ASSERT_EQ(write_with(client_.capability(kFile)), Errc::kOk);  // also when the genuine one is known already
+  for (std::size_t i = 0; i < forgeries.size(); ++i) EXPECT_EQ(write_changed(forgeries[i], false), Errc::kCapabilityInvalid) << i;
+  EXPECT_EQ(world_.metric("spate_server_io_refused_total"), forgeries.size());
+}
+
+TEST_F(RightsTest, AGenuineOneForSomethingElseIsRefused) {
+  EXPECT_EQ(write_with(client_.capability(kFile, Rights::kRead)), Errc::kCapabilityInvalid);
+  EXPECT_EQ(read_with(client_.capability(kFile, Rights::kWrite)), Errc::kCapabilityInvalid);
+  EXPECT_EQ(write_with(client_.capability(Handle(43))), Errc::kCapabilityInvalid);
+  EXPECT_EQ(write_changed([](Capability& c) { c.client = ClientId(101); }, true), Errc::kCapabilityInvalid);
+}
+
+TEST_F(RightsTest, AnExpiredOneIsRefusedAlsoWhenItWasGoodBefore) {
+  const Capability capability = client_.capability(kFile);
+  EXPECT_EQ(write_with(capability), Errc::kOk);
+  world_.pass(std::chrono::hours(1));
+  EXPECT_EQ(write_with(capability), Errc::kCapabilityExpired);
+  EXPECT_EQ(write_with(client_.capability(kFile)), Errc::kOk);
+}
+
+TEST_F(RightsTest, OneThatWouldOutliveFencesIsRefused) {
+  const auto for_ever = [](Capability& c) { c.expiry.ns += Duration(std::chrono::hours(24 * 365)).count(); };
+  EXPECT_EQ(write_changed(for_ever, true), Errc::kCapabilityInvalid);
+}
+
+TEST_F(RightsTest, NoneIsRefusedWhereOneIsNeeded) {
+  wire::WriteRequest write = write_request(where_, *datatype::Description::contiguous(0, 0));
+  write.has_inline_data = true;
+  EXPECT_EQ(client_.ask<wire::WriteReply>(write).code(), Errc::kCapabilityInvalid);
+  wire::DatafileSyncRequest sync;
+  sync.handle = kFile;
+  sync.slots = where_.slots;
+  EXPECT_EQ(client_.ask<wire::DatafileSyncReply>(sync).code(), Errc::kCapabilityInvalid);
+  wire::PunchRequest punch;
+  punch.where = where_;
+  EXPECT_EQ(client_.ask<wire::PunchReply>(punch).code(), Errc::kCapabilityInvalid);
+  wire::DatafileStatRequest stat;  // stat needs none
+  stat.handle = kFile;
+  stat.slots = where_.slots;
+  EXPECT_TRUE(client_.ask<wire::DatafileStatReply>(stat));
+}
+
+TEST_F(RightsTest, AnOlderLayoutThanOneThatWasSeenIsStale) {
+  const auto generation = [](std::uint32_t g) { return [g](Capability& c) { c.layout_generation = g; }; };
+  EXPECT_EQ(write_changed(generation(3), true), Errc::kOk);
+  EXPECT_EQ(write_changed(generation(2), true), Errc::kStaleLayout);
+  EXPECT_EQ(write_changed(generation(3), true), Errc::kOk);
+}
+
+TEST_F(RightsTest, ServersOnlyOperationsAreRefusedToClients) {
+  wire::DatafileTruncateRequest truncate;
+  truncate.handle = kFile;
+  truncate.slots = where_.slots;
+  truncate.sizes = {0};
+  truncate.truncate_generation = 1;
+  EXPECT_EQ(client_.ask<wire::DatafileTruncateReply>(truncate).code(), Errc::kNotPermitted);
+  EXPECT_EQ(client_.ask<wire::DatafileRemoveReply>(wire::DatafileRemoveRequest()).code(), Errc::kNotPermitted);
+  EXPECT_EQ(client_.ask<wire::DatafileListReply>(wire::DatafileListRequest()).code(), Errc::kNotPermitted);
+  wire::FenceRequest fence;
+  fence.client = ClientId(100);
+  EXPECT_EQ(client_.ask<wire::FenceReply>(fence).code(), Errc::kNotPermitted);
+}
+
+TEST_F(RightsTest, TargetsOfAnotherServerMeanAStaleMap) {
+  where_.slots[0].target = TargetId(9999);
+  EXPECT_EQ(write_with(client_.capability(kFile)), Errc::kStaleMap);
+  EXPECT_EQ(read_with(client_.capability(kFile)), Errc::kStaleMap);
+  wire::DatafileStatRequest stat;
+  stat.handle = kFile;
+  stat.slots = where_.slots;
+  EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat).code(), Errc::kStaleMap);
+}
+
+TEST_F(RightsTest, SpaceIsToldForEachTargetWithItsDevice) {
+  const auto reply = client_.ask<wire::IoStatfsReply>(wire::IoStatfsRequest());
+  ASSERT_TRUE(reply);
+  ASSERT_EQ(reply->targets.size(), 2U);
+  EXPECT_EQ(reply->targets[0].target, World::target(0));
+  EXPECT_EQ(reply->targets[0].total_bytes, 1ULL << 30U);
+  EXPECT_EQ(reply->targets[0].device, reply->targets[1].device);
+  EXPECT_EQ(reply->targets[1].store, "fault(mem)");
+}
+
+}  // namespace
+}  // namespace spate::io::testing

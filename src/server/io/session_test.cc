@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joining, incarnations and fences: what an older connection or an ended session left under way is over before anything
+// new begins.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "server/io/testing/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+constexpr Handle kFile{42};
+constexpr std::uint64_t kBytes = 100'000;
+
+class SessionTest : public ::testing::Test {
+ protected:
+  wire::WriteRequest bulk_write(std::uint64_t bytes = kBytes) {
+    return write_request(where_, *datatype::Description::contiguous(0, bytes));
+  }
+  Errc small_write(Client& client) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
+    request.has_inline_data = true;
+    return world_.run(client.write(request, {pattern(1, 10)}, client.capability(kFile))).code();
+  }
+  Errc join_with(const std::function<void(SessionTicket&)>& change, bool sign_again) {
+    Client client(world_, {.client = ClientId(200)});
+    change(*client.identity().ticket);
+    if (sign_again) client.identity().ticket->mac = sign(World::server_key(), kFs, *client.identity().ticket);
+    return client.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()).code();
+  }
+  static job::Task<void> keep(job::Task<Result<wire::WriteReply>> task, Errc& code, bool& ended) {
+    auto result = co_await std::move(task);
+    code = result.code();
+    ended = true;
+  }
+  Errc fence(ClientId client, std::uint32_t lowest_epoch) {
+    wire::FenceRequest request;
+    request.client = client;
+    request.lowest_epoch = lowest_epoch;
+    return server_.ask<wire::FenceReply>(request).code();
+  }
+
+  World world_;
+  Client client_{world_};
+  Client server_{world_, {.kind = wire::PeerKind::kServer}};
+  wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
+};
+
+TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
+  EXPECT_EQ(join_with([](SessionTicket&) {}, false), Errc::kOk);
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.epoch = 9; }, false), Errc::kUnauthenticated);
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.uid = 9; }, false), Errc::kUnauthenticated);
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.client = ClientId(201); }, true), Errc::kUnauthenticated);
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.expiry.ns = 0; }, true), Errc::kSessionUnknown);
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.expiry.ns *= 2; }, true), Errc::kUnauthenticated);
+  Client without(world_, {.client = ClientId(300)});
+  without.identity().ticket.reset();
+  EXPECT_EQ(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()).code(), Errc::kUnauthenticated);
+}
+
+TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {
+  EXPECT_EQ(small_write(client_), Errc::kOk);
+  EXPECT_EQ(fence(ClientId(100), 1), Errc::kOk);
+  EXPECT_EQ(small_write(client_), Errc::kOk);
+  EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
+  EXPECT_EQ(small_write(client_), Errc::kSessionFenced);
+  wire::DatafileStatRequest stat;
+  stat.handle = kFile;
+  stat.slots = where_.slots;
+  EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat).code(), Errc::kSessionFenced);
+  Client late(world_, {.client = ClientId(100), .epoch = 1});
+  EXPECT_EQ(small_write(late), Errc::kSessionFenced);
+  Client renewed(world_, {.client = ClientId(100), .epoch = 2});
+  EXPECT_EQ(small_write(renewed), Errc::kOk);
+  Client other(world_, {.client = ClientId(101)});
+  EXPECT_EQ(small_write(other), Errc::kOk);
+}
+
+TEST_F(SessionTest, AFenceNeverGoesDown) {
+  EXPECT_EQ(fence(ClientId(100), 5), Errc::kOk);
+  EXPECT_EQ(fence(ClientId(100), 1), Errc::kOk);
+  EXPECT_EQ(small_write(client_), Errc::kSessionFenced);
+}
+
+TEST_F(SessionTest, AFenceOutlivesTheServerProcess) {
+  EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
+  world_.restart();
+  EXPECT_EQ(small_write(client_), Errc::kSessionFenced);
+}
+
+TEST_F(SessionTest, FencesAreForgottenWhenNothingCanNeedThemAnyMore) {
+  EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
+  world_.pass(std::chrono::hours(24 * 29));
+  ASSERT_TRUE(world_.run(world_.io().purge()));
+  world_.restart();
+  EXPECT_EQ(join_with([](SessionTicket& t) { t.client = ClientId(200); }, false), Errc::kOk);
+  {
+    Client still(world_);
+    EXPECT_EQ(small_write(still), Errc::kSessionFenced);
+  }
+  world_.pass(std::chrono::hours(24 * 2));
+  ASSERT_TRUE(world_.run(world_.io().purge()));
+  world_.restart();
+  Client again(world_);
+  EXPECT_EQ(small_write(again), Errc::kOk);
+}
+
+// The write has posted its receives and nothing comes: the fence cuts it off, and ends only then.
+TEST_F(SessionTest, AFenceEndsWhatIsUnderWay) {
+  Errc code = Errc::kOk;
+  bool ended = false;
+  Sending two;
+  two.messages = 2;
+  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kBytes)}, client_.capability(kFile), two), code, ended));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(code, Errc::kSessionFenced);
+}
+
+TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
+  world_.storage(0).add({.op = trove::BytestreamOp::kWrite, .what = trove::BytestreamFault::What::kDelay,
+                         .delay = std::chrono::seconds(5)});
+  Errc code = Errc::kOk;
+  bool ended = false;
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
+  request.has_inline_data = true;
+  world_.spawn(keep(client_.write(request, {pattern(1, 10)}, client_.capability(kFile)), code, ended));
+  world_.pass(std::chrono::seconds(1));
+  const MonoTime before = world_.clock().now();
+  EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
+  EXPECT_GE(world_.clock().now() - before, std::chrono::milliseconds(3900));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_TRUE(ended);
+}
+
+// A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over before
+// its new connection is welcome.
+TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
+  Errc code = Errc::kOk;
+  bool ended = false;
+  Sending one;
+  one.messages = 1;
+  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kBytes)}, client_.capability(kFile), one), code, ended));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+
+  Client reborn(world_);  // another network: the server hears nothing of the first one's loss
+  auto second = reborn.another_channel();
+  std::ignore = world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr)));
+  // Incarnation 1 again: a set of connections; nothing is cut off.
+  EXPECT_GT(world_.io().buffers_used(), 0U);
+  second->greet_again();
+  ASSERT_TRUE(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_TRUE(ended);
+  EXPECT_NE(code, Errc::kOk);
+}
+
+TEST_F(SessionTest, AnOlderConnectionIsNotHeardAnyMore) {
+  EXPECT_EQ(small_write(client_), Errc::kOk);
+  Client newer(world_);
+  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
+  newer.channel().greet_again();
+  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
+  newer.channel().greet_again();
+  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // incarnation 3
+  // The first channel's request is refused; it greets with 2, which is refused too; then with 3, which is the newest.
+  EXPECT_EQ(small_write(client_), Errc::kUnauthenticated);
+  EXPECT_EQ(small_write(newer), Errc::kOk);
+}
+
+}  // namespace
+}  // namespace spate::io::testing

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Truncate generations, order against writes, removal and tombstones, listing, sync.
+#include <gtest/gtest.h>
+
+#include "server/io/testing/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+using trove::BytestreamFault;
+using trove::BytestreamOp;
+
+constexpr Handle kFile{42};
+
+class TruncateRemoveTest : public ::testing::Test {
+ protected:
+  Errc write(std::uint64_t offset, const Bytes& data) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(offset, data.size()));
+    request.has_inline_data = true;
+    return world_.run(client_.write(request, {data}, client_.capability(kFile))).code();
+  }
+  wire::DatafileTruncateRequest truncate_request(std::uint64_t size, std::uint64_t generation) {
+    wire::DatafileTruncateRequest request;
+    request.handle = kFile;
+    request.slots = where_.slots;
+    request.sizes = {size};
+    request.truncate_generation = generation;
+    request.fs_time = WallTime{1'000'000'000'000'000'000};
+    return request;
+  }
+  Result<wire::DatafileTruncateReply> truncate(std::uint64_t size, std::uint64_t generation) {
+    return server_.ask<wire::DatafileTruncateReply>(truncate_request(size, generation));
+  }
+  std::uint64_t size() {
+    wire::DatafileStatRequest request;
+    request.handle = kFile;
+    request.slots = where_.slots;
+    return client_.ask<wire::DatafileStatReply>(request)->datafiles[0].size;
+  }
+  Errc remove(std::vector<Handle> handles, Duration keep = std::chrono::hours(2)) {
+    wire::DatafileRemoveRequest request;
+    for (const Handle handle : handles) request.datafiles.push_back({handle, {0, World::target(0)}});
+    request.tombstone_until.ns = world_.clock().wall().ns + keep.count();
+    return server_.ask<wire::DatafileRemoveReply>(request).code();
+  }
+  template <typename T>
+  static job::Task<void> keep(job::Task<Result<T>> task, std::optional<Result<T>>& out) {
+    out.emplace(co_await std::move(task));
+  }
+
+  World world_;
+  Client client_{world_};
+  Client server_{world_, {.kind = wire::PeerKind::kServer}};
+  wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
+};
+
+TEST_F(TruncateRemoveTest, ATruncateIsDoneOnceForItsGeneration) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  const auto first = truncate(300, 1);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->datafiles[0].size, 300U);
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  const auto again = truncate(300, 1);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->datafiles[0].size, 1000U);  // a resend, or one redone after a crash: not cut again
+  EXPECT_EQ(truncate(100, 2)->datafiles[0].size, 100U);
+  EXPECT_EQ(truncate(50, 1)->datafiles[0].size, 100U);  // an old one that was late
+}
+
+TEST_F(TruncateRemoveTest, ItsGenerationOutlivesTheProcess) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  ASSERT_TRUE(truncate(300, 1));
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  world_.restart();
+  EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 1000U);
+}
+
+// Nothing made the cut durable, so a crash of the machine may have undone it: the meta server's repetition must count. An
+// older generation that is late must not.
+TEST_F(TruncateRemoveTest, AfterACrashOfTheMachineAnUnsyncedTruncateIsRunAgain) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  ASSERT_TRUE(truncate(300, 2));
+  world_.restart(true);
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);  // as if the cut had been lost
+  EXPECT_EQ(truncate(200, 1)->datafiles[0].size, 1000U);
+  EXPECT_EQ(truncate(300, 2)->datafiles[0].size, 300U);
+}
+
+// What was written and synced after the cut must survive the meta server's repetition.
+TEST_F(TruncateRemoveTest, AfterASyncATruncateIsDoneForEver) {
+  wire::DatafileSyncRequest sync;
+  sync.handle = kFile;
+  sync.slots = where_.slots;
+  const Capability capability = client_.capability(kFile);
+  for (const bool by_write : {false, true}) {
+    const std::uint64_t generation = by_write ? 2 : 1;
+    ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+    ASSERT_TRUE(truncate(300, generation));
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
+    request.has_inline_data = true;
+    request.sync = by_write;
+    ASSERT_TRUE(world_.run(client_.write(request, {pattern(1, 1000)}, capability)));
+    if (!by_write) ASSERT_TRUE(client_.ask<wire::DatafileSyncReply>(sync, &capability));
+    world_.restart(true);
+    EXPECT_EQ(truncate(300, generation)->datafiles[0].size, 1000U);
+  }
+}
+
+TEST_F(TruncateRemoveTest, ATruncateThatFailedIsRunAgain) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  world_.storage(0).add({.op = BytestreamOp::kTruncate, .status = Errc::kIoError});
+  EXPECT_EQ(truncate(300, 1).code(), Errc::kIoError);
+  EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 300U);
+}
+
+// A write is being carried out when the truncate comes: the truncate is after it, and a write that comes later is after
+// the truncate.
+TEST_F(TruncateRemoveTest, TruncatesWaitForWritesUnderWayAndLaterWritesForThem) {
+  world_.storage(0).add({.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
+  request.has_inline_data = true;
+  std::optional<Result<wire::WriteReply>> early;
+  std::optional<Result<wire::WriteReply>> late;
+  std::optional<Result<wire::DatafileTruncateReply>> cut;
+  const auto cut_request = truncate_request(10, 1);
+  world_.spawn(keep(client_.write(request, {pattern(1, 1000)}, client_.capability(kFile)), early));
+  world_.pass(std::chrono::seconds(1));
+  world_.spawn(keep(server_.call<wire::DatafileTruncateReply>(cut_request), cut));
+  world_.pass(std::chrono::milliseconds(500));
+  request.what = *datatype::Description::contiguous(500, 100);
+  world_.spawn(keep(client_.write(request, {pattern(2, 100)}, client_.capability(kFile)), late));
+  world_.pass(std::chrono::milliseconds(500));
+  EXPECT_FALSE(early || cut || late);
+  world_.pass(std::chrono::seconds(4));
+  ASSERT_TRUE(early && cut && late);
+  EXPECT_EQ((**cut).datafiles[0].size, 10U);
+  EXPECT_EQ((**late).datafiles[0].size, 600U);
+}
+
+TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  EXPECT_EQ(remove({kFile}), Errc::kOk);
+  EXPECT_EQ(size(), 0U);
+  EXPECT_EQ(write(0, pattern(1, 10)), Errc::kStaleHandle);
+  wire::PunchRequest punch;
+  punch.where = where_;
+  punch.what = *datatype::Description::contiguous(0, 100);
+  punch.allocate = true;
+  const Capability capability = client_.capability(kFile);
+  EXPECT_EQ(client_.ask<wire::PunchReply>(punch, &capability).code(), Errc::kStaleHandle);
+  const auto cut = truncate(500, 1);  // done for: nothing is left to cut, and nothing is made
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(size(), 0U);
+  EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
+}
+
+TEST_F(TruncateRemoveTest, TombstonesOutliveTheProcess) {
+  EXPECT_EQ(remove({kFile}), Errc::kOk);  // never written here
+  world_.restart();
+  EXPECT_EQ(write(0, pattern(1, 10)), Errc::kStaleHandle);
+}
+
+TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
+  EXPECT_EQ(remove({kFile}, std::chrono::minutes(10)), Errc::kOk);
+  EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(10)), Errc::kOk);
+  EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(30)), Errc::kOk);  // a longer one counts
+  EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(5)), Errc::kOk);   // a shorter one does not
+  world_.pass(std::chrono::minutes(20));  // the background comes by itself
+  world_.restart();
+  EXPECT_EQ(write(0, pattern(1, 10)), Errc::kOk);
+  where_ = slot_set(Handle(43), 1, 1 << 20);
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
+  request.has_inline_data = true;
+  EXPECT_EQ(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))).code(), Errc::kStaleHandle);
+}
+
+TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  world_.storage(0).add({.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
+  request.has_inline_data = true;
+  std::optional<Result<wire::WriteReply>> under_way;
+  world_.spawn(keep(client_.write(request, {pattern(1, 1000)}, client_.capability(kFile)), under_way));
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_EQ(remove({kFile}), Errc::kOk);
+  EXPECT_TRUE(under_way.has_value());
+  EXPECT_EQ(size(), 0U);
+}
+
+TEST_F(TruncateRemoveTest, ListingComesInPages) {
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    const Handle handle(100 + i);
+    wire::WriteRequest request = write_request(slot_set(handle, 1), *datatype::Description::contiguous(0, 10));
+    request.has_inline_data = true;
+    ASSERT_TRUE(world_.run(client_.write(request, {pattern(i, 10)}, client_.capability(handle))));
+  }
+  wire::DatafileListRequest request;
+  request.target = World::target(0);
+  request.max = 2;
+  std::vector<std::uint64_t> handles;
+  for (bool end = false; !end;) {
+    const auto page = server_.ask<wire::DatafileListReply>(request);
+    ASSERT_TRUE(page);
+    ASSERT_LE(page->datafiles.size(), 2U);
+    for (const auto& ref : page->datafiles) handles.push_back(ref.handle.value);
+    end = page->end;
+    if (!end) {
+      request.after_handle = page->datafiles.back().handle;
+      request.after_slot = page->datafiles.back().slot.slot;
+    }
+  }
+  EXPECT_EQ(handles, (std::vector<std::uint64_t>{101, 102, 103, 104, 105}));
+}
+
+TEST_F(TruncateRemoveTest, SyncReachesTheStoreAndTellsItsErrors) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  wire::DatafileSyncRequest request;
+  request.handle = kFile;
+  request.slots = where_.slots;
+  const Capability capability = client_.capability(kFile, Rights::kRead);
+  const auto reply = client_.ask<wire::DatafileSyncReply>(request, &capability);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->datafiles[0].size, 1000U);
+  EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 1U);
+  world_.storage(0).add({.op = BytestreamOp::kSync, .status = Errc::kIoError});
+  EXPECT_EQ(client_.ask<wire::DatafileSyncReply>(request, &capability).code(), Errc::kIoError);
+}
+
+TEST_F(TruncateRemoveTest, ASynchronousWriteSyncs) {
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 100));
+  request.has_inline_data = true;
+  request.sync = true;
+  ASSERT_TRUE(world_.run(client_.write(request, {pattern(1, 100)}, client_.capability(kFile))));
+  EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 1U);
+}
+
+}  // namespace
+}  // namespace spate::io::testing
