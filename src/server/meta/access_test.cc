@@ -17,12 +17,12 @@ TEST(MetaAccess, TheFirstClassThatFitsDecides) {
     unsigned want;
     bool expected;
   } cases[] = {
-      {0700, alice(), 7, true},          {0070, alice(), 4, false},  // the owner, though in the group
-      {0007, alice(), 1, false},         {0070, bob(), 7, true},
-      {0007, bob(), 4, false},           {0007, stranger(), 7, true},
-      {0770, stranger(), 1, false},      {0640, bob(), kWantRead, true},
-      {0640, bob(), kWantWrite, false},  {0640, bob(), kWantRead | kWantWrite, false},
-      {0000, root_user(), 6, true},      {0000, root_user(), kWantExecute, false},
+      {0700, alice(), 7, true},         {0070, alice(), 4, false},  // the owner, though in the group
+      {0007, alice(), 1, false},        {0070, bob(), 7, true},
+      {0007, bob(), 4, false},          {0007, stranger(), 7, true},
+      {0770, stranger(), 1, false},     {0640, bob(), kWantRead, true},
+      {0640, bob(), kWantWrite, false}, {0640, bob(), kWantRead | kWantWrite, false},
+      {0000, root_user(), 6, true},     {0000, root_user(), kWantExecute, false},
       {0001, root_user(), 7, true},
   };
   for (const auto& c : cases) {

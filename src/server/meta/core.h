@@ -30,10 +30,10 @@ class MetaCore {
   /// Makes durable what was committed. Every operation must have ended.
   job::Task<Result<void>> stop();
 
-  /// Runs a changing operation: looks for its answer, runs `body` on a transaction, commits it together with the answer,
-  /// runs again on conflict. The reply goes out when it is as durable as the options ask for. Errors that tell of the
-  /// name space (kExists) are remembered like successes; those of the moment (kTimeout) are not. `call` and `request`
-  /// outlive the task.
+  /// Runs a changing operation: looks for its answer, runs `body` on a transaction, commits it together with the
+  /// answer, runs again on conflict. The reply goes out when it is as durable as the options ask for. Errors that tell
+  /// of the name space (kExists) are remembered like successes; those of the moment (kTimeout) are not. `call` and
+  /// `request` outlive the task.
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
   /// Runs an operation that only reads, on one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);

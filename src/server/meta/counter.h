@@ -11,14 +11,14 @@
 namespace spate::meta {
 
 struct CounterOptions {
-  std::string name;          // of its record (global_key)
-  std::uint64_t first = 1;   // of a new store
+  std::string name;             // of its record (global_key)
+  std::uint64_t first = 1;      // of a new store
   std::uint64_t batch = 65536;  // numbers set aside by one transaction, >= 4
 };
 
-/// Sets numbers aside in batches, each durable against a crash of the machine before its first one is given out: a client
-/// may have told io servers a handle whose creation was lost. What is left of a batch at the end is lost. One executor.
-/// Life: start() -> take()... -> stop().
+/// Sets numbers aside in batches, each durable against a crash of the machine before its first one is given out: a
+/// client may have told io servers a handle whose creation was lost. What is left of a batch at the end is lost. One
+/// executor. Life: start() -> take()... -> stop().
 class Counter {
  public:
   Counter(CounterOptions options, job::KeyvalContext& store);

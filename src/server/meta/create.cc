@@ -85,7 +85,8 @@ Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateReques
     if (object.is_symlink()) co_return Errc::kSymlinkLoop;
     if (object.is_directory()) co_return Errc::kIsDirectory;
     if (place.slash) co_return Errc::kNotDirectory;
-    auto opened = co_await operation.core().parts().opens->open_existing(operation, std::move(object), request.open_flags);
+    auto opened =
+        co_await operation.core().parts().opens->open_existing(operation, std::move(object), request.open_flags);
     co_return opened;
   }
 }

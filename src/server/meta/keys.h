@@ -15,15 +15,15 @@ namespace spate::meta {
 
 /// First byte of a key: the kind of its record. Stored; never renumbered.
 enum class KeyKind : char {
-  kInode = 'i',      // handle
-  kEntry = 'd',      // directory's handle, hash of the name, name
-  kXattr = 'x',      // handle, name
-  kSession = 's',    // client
-  kAnswer = 'a',     // client, slot (u16)
-  kOpen = 'o',       // handle, client
-  kRemoval = 'r',    // handle
-  kTruncate = 't',   // handle
-  kGlobal = 'g',     // name
+  kInode = 'i',     // handle
+  kEntry = 'd',     // directory's handle, hash of the name, name
+  kXattr = 'x',     // handle, name
+  kSession = 's',   // client
+  kAnswer = 'a',    // client, slot (u16)
+  kOpen = 'o',      // handle, client
+  kRemoval = 'r',   // handle
+  kTruncate = 't',  // handle
+  kGlobal = 'g',    // name
 };
 
 /// A key, built in place without allocating. A value.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <set>
+#include <array>
+#include <string>
 
 #include "server/meta/keys.h"
 #include "server/meta/records.h"
@@ -128,6 +129,72 @@ TEST(MetaRecords, ComeBackAsTheyWere) {
   answer.body = to_bytes(as_bytes("body"));
   expect_round_trip(answer);
   expect_round_trip(AnswerRecord{6, wire::Op::kMkdir, Errc::kExists, "why", {}});
+}
+
+std::string hex(ByteView bytes) {
+  std::string text;
+  for (const std::byte b : bytes) {
+    text += "0123456789abcdef"[static_cast<unsigned>(b) >> 4U];
+    text += "0123456789abcdef"[static_cast<unsigned>(b) & 15U];
+  }
+  return text;
+}
+
+// What is stored stays as docs/disk-meta.md says, whatever becomes of the wire's codecs that write it.
+TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
+  EXPECT_EQ(hex(encoded(EntryRecord{Handle(0x0102), FileType::kSymlink})),
+            "01"
+            "0201000000000000"
+            "03");
+  EXPECT_EQ(hex(encoded(OpenRecord{1, 2})),
+            "01"
+            "01000000"
+            "02000000");
+  EXPECT_EQ(hex(encoded(Superblock{FsId(7), 1, WallTime{-1}, 9, 63})),
+            "01"
+            "0700000000000000"
+            "0100"
+            "ffffffffffffffff"
+            "0900000000000000"
+            "3f");
+  const std::string layout =
+      "01000000"
+      "01"
+      "00"
+      "0000100000000000"
+      "02000000"
+      "01"
+      "00010000"
+      "02"
+      "00020000"
+      "01020000";
+  EXPECT_EQ(hex(encoded(RemovalRecord{*some_file().layout, WallTime{8}})), "01" + layout + "0800000000000000");
+  EXPECT_EQ(hex(encoded(TruncateIntent{3, 2, WallTime{8}, *some_file().layout})),
+            "01"
+            "0300000000000000"
+            "0200000000000000"
+            "0800000000000000" +
+                layout);
+  EXPECT_EQ(hex(encoded(AnswerRecord{5, wire::Op::kMkdir, Errc::kExists, "w", {}})),
+            "01"
+            "0500000000000000"
+            "1800"
+            "1500"
+            "01000000"
+            "77"
+            "00000000");
+  InodeRecord inode = some_directory();
+  Attributes& a = inode.attributes;
+  a = {Handle(1), FileType::kDirectory, 0777, 2, 3, 4, 5, 6, 7, 8, {9}, {10}, {11}, {12}, 13, true, 14};
+  inode.truncate_generation = 15;
+  const auto u64 = [](int v) {
+    return hex(ByteView{std::array<std::byte, 1>{static_cast<std::byte>(v)}}) + "00000000000000";
+  };
+  const auto u32 = [](int v) { return hex(ByteView{std::array<std::byte, 1>{static_cast<std::byte>(v)}}) + "000000"; };
+  EXPECT_EQ(hex(encoded(inode)), "01" + u64(1) + "02" + "ff010000" + u32(2) + u32(3) + u32(4) + u32(5) + u64(6) +
+                                     u64(7) + u64(8) + u64(9) + u64(10) + u64(11) + u64(12) + u64(13) + "01" + u64(14) +
+                                     "00" + u32(0) + u64(1) + u64(3) + "01" + "0000010000000000" + "00" + "01" +
+                                     "00010000" + "00" + u64(15) + u32(2) + u32(0));
 }
 
 TEST(MetaRecords, WhatCannotBeIsCorrupt) {

@@ -23,8 +23,8 @@ Result<std::vector<Slot>> slots_as_named(const std::vector<TargetId>& names, con
 
 Result<void> check_strip_bytes(std::uint64_t strip_bytes) {
   if (strip_bytes >= kMinStripBytes && strip_bytes <= kMaxStripBytes) return {};
-  return Error(Errc::kInvalidArgument, "strip_bytes must be " + std::to_string(kMinStripBytes) + " to " +
-                                           std::to_string(kMaxStripBytes));
+  return Error(Errc::kInvalidArgument,
+               "strip_bytes must be " + std::to_string(kMinStripBytes) + " to " + std::to_string(kMaxStripBytes));
 }
 
 Result<void> check_strip_count(std::uint64_t strip_count) {

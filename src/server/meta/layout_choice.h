@@ -9,13 +9,13 @@ namespace spate::meta {
 
 struct LayoutDefaults {
   std::uint64_t strip_bytes = 0;
-  std::uint32_t strip_count = 0;          // 0 = all
-  const std::vector<TargetId>& targets;   // in turn; not owned
+  std::uint32_t strip_count = 0;         // 0 = all
+  const std::vector<TargetId>& targets;  // in turn; not owned
 };
 
 /// kInvalidArgument: a strip size out of range, a target that does not exist or is named twice; kNoSpace: no targets.
-/// A count beyond the targets there are means all of them. `base`: place in `targets` of the first slot when nobody says
-/// which target is to be first.
+/// A count beyond the targets there are means all of them. `base`: place in `targets` of the first slot when nobody
+/// says which target is to be first.
 Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base);
 

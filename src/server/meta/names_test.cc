@@ -322,7 +322,8 @@ TEST(MetaNames, XattrsOfOneObjectAreBounded) {
   ASSERT_TRUE(user.create("many"));
   Errc last = Errc::kOk;
   int count = 0;
-  for (; count < 2000 && last == Errc::kOk; ++count) last = user.setxattr("many", "user.n" + std::to_string(count), "").code();
+  for (; count < 2000 && last == Errc::kOk; ++count)
+    last = user.setxattr("many", "user.n" + std::to_string(count), "").code();
   EXPECT_EQ(last, Errc::kNoSpace);
   EXPECT_EQ(user.listxattr("many")->size(), 512U);
   ASSERT_TRUE(user.removexattr("many", "user.n0"));

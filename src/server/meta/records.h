@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the meta server's store and their codecs (docs/disk-meta.md, "Records"). Each begins with a version byte.
+// The records of the meta server's store and their codecs (docs/disk-meta.md, "Records"). Each begins with a version
+// byte.
 #pragma once
 
 #include <optional>
@@ -44,13 +45,13 @@ struct InodeRecord {
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
-  Handle parent;                        // of a directory; the root is its own
-  std::uint64_t entries_version = 0;    // of a directory: grows with every entry added, removed or replaced
-  DirectoryHints hints;                 // of a directory
-  bool writers_open = false;            // some session has it open for writing: size and mtime are in the datafiles
+  Handle parent;                          // of a directory; the root is its own
+  std::uint64_t entries_version = 0;      // of a directory: grows with every entry added, removed or replaced
+  DirectoryHints hints;                   // of a directory
+  bool writers_open = false;              // some session has it open for writing: size and mtime are in the datafiles
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
-  std::uint32_t xattr_bytes = 0;        // names and values together
+  std::uint32_t xattr_bytes = 0;  // names and values together
 
   Handle handle() const { return attributes.handle; }
   bool is_directory() const { return attributes.type == FileType::kDirectory; }

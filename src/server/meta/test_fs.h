@@ -13,8 +13,8 @@ namespace spate::meta {
 
 constexpr std::uint32_t kAlice = 1000;
 constexpr std::uint32_t kBob = 1001;
-constexpr std::uint32_t kStaff = 50;   // alice's and bob's common group
-constexpr std::uint32_t kWheel = 51;   // alice's other one
+constexpr std::uint32_t kStaff = 50;  // alice's and bob's common group
+constexpr std::uint32_t kWheel = 51;  // alice's other one
 
 inline Credential root_user() { return {0, 0, {}}; }
 inline Credential alice() { return {kAlice, kAlice, {kStaff, kWheel}}; }

@@ -50,7 +50,9 @@ job::Task<Result<Place>> Walker::to_last() {
       co_return place;
     }
     if (step == Step::kLast) {
-      place.last = place.name == "." ? Place::Last::kDot : place.name == ".." ? Place::Last::kDotDot : Place::Last::kName;
+      place.last = place.name == "."    ? Place::Last::kDot
+                   : place.name == ".." ? Place::Last::kDotDot
+                                        : Place::Last::kName;
       co_return place;
     }
     SPATE_CO_TRY(std::ignore, co_await enter(std::move(place.name)));

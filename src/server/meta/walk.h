@@ -22,15 +22,16 @@ struct Place {
 };
 
 /// Walks one path. Directories on the way must be directories and searchable by the caller; they are read in the
-/// operation's transaction but not checked at its commit, so that changes in them do not disturb whoever passes through.
-/// Symbolic links on the way are followed, kMaxSymlinkDepth of them in all. Lives no longer than its operation's run.
+/// operation's transaction but not checked at its commit, so that changes in them do not disturb whoever passes
+/// through. Symbolic links on the way are followed, kMaxSymlinkDepth of them in all. Lives no longer than its
+/// operation's run.
 class Walker {
  public:
   Walker(Operation& operation, const wire::NamePath& where);
 
-  /// Up to the last component. kNameTooLong, kNotFound, kNotDirectory, kPermissionDenied, kSymlinkLoop, kStaleHandle (the
-  /// start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without kRootedLinks, with the
-  /// link's target and what follows it in the path as context.
+  /// Up to the last component. kNameTooLong, kNotFound, kNotDirectory, kPermissionDenied, kSymlinkLoop, kStaleHandle
+  /// (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without kRootedLinks, with
+  /// the link's target and what follows it in the path as context.
   job::Task<Result<Place>> to_last();
   /// The object at `place` turned out to be this link and is to be followed: to_last() goes on from there.
   Result<void> follow(const Place& place, const InodeRecord& link);

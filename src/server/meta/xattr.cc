@@ -47,8 +47,7 @@ Result<Bytes> unwrap(ByteView stored) {
 
 /// The stored value; nothing when there is none.
 job::Task<Result<std::optional<Bytes>>> stored_value(Operation& operation, Handle handle, std::string name) {
-  const auto mode =
-      operation.kind() == Operation::Kind::kRead ? trove::ReadMode::kSnapshot : trove::ReadMode::kChecked;
+  const auto mode = operation.kind() == Operation::Kind::kRead ? trove::ReadMode::kSnapshot : trove::ReadMode::kChecked;
   const StoreKey key = xattr_key(handle, name);
   const auto read = co_await operation.store().get(key, mode);
   if (read.status != Errc::kOk) co_return read.status;

@@ -60,8 +60,8 @@ Result<XattrSpace> xattr_space(std::string_view name) {
 }
 
 std::string describe(const Layout& layout) {
-  std::string text = "generation=" + std::to_string(layout.generation) + " distribution=simple_stripe strip_bytes=" +
-                     std::to_string(layout.strip_bytes) + " slots=";
+  std::string text = "generation=" + std::to_string(layout.generation) +
+                     " distribution=simple_stripe strip_bytes=" + std::to_string(layout.strip_bytes) + " slots=";
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
     if (i > 0) text += ',';
     const std::vector<TargetId>& targets = layout.slots[i].targets;
@@ -82,7 +82,8 @@ std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_vi
 Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::optional<std::string_view> value,
                               const std::vector<TargetId>& targets) {
   if (name == kLayoutXattr) return Error(Errc::kNotPermitted, "a file's layout is set when it is made");
-  if (!is_hint(name)) return Error(Errc::kInvalidArgument, "user.spate.* has strip_bytes, strip_count and first_target");
+  if (!is_hint(name))
+    return Error(Errc::kInvalidArgument, "user.spate.* has strip_bytes, strip_count and first_target");
   if (!inode.is_directory()) return Error(Errc::kInvalidArgument, "layout attributes are set on directories");
   if (value) return set_hint(inode.hints, name, *value, targets);
   if (!layout_xattr(inode, name)) return Errc::kNoAttribute;
