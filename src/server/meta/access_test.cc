@@ -2,7 +2,7 @@
 // Who may do what: the permission matrix, sticky and setgid directories, chmod, chown and times.
 #include "server/meta/access.h"
 
-#include "server/meta/test_fs.h"
+#include "server/meta/fs_test.h"
 
 namespace spate::meta {
 namespace {

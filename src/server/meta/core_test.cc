@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How operations run: answers, conflicts, durability, crashes; and the store's own records.
-#include "server/meta/test_fs.h"
+#include "server/meta/fs_test.h"
 
 namespace spate::meta {
 namespace {

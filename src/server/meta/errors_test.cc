@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each operation with each error that it can give.
-#include "server/meta/test_fs.h"
+#include "server/meta/fs_test.h"
 
 namespace spate::meta {
 namespace {

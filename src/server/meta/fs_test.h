@@ -6,8 +6,8 @@
 
 #include "log/log.h"
 #include "server/meta/meta_service.h"
-#include "server/meta/test_parts.h"
-#include "server/meta/test_store.h"
+#include "server/meta/parts_test.h"
+#include "server/meta/store_test.h"
 
 namespace spate::meta {
 

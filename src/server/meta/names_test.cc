@@ -2,7 +2,7 @@
 // What the operations do to objects: link counts, times, versions, sizes, layouts.
 #include <set>
 
-#include "server/meta/test_fs.h"
+#include "server/meta/fs_test.h"
 
 namespace spate::meta {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "server/meta/test_fs.h"
+#include "server/meta/fs_test.h"
 
 namespace spate::meta {
 namespace {
