@@ -211,6 +211,8 @@ TEST(MetaAccess, Times) {
   EXPECT_EQ(set->attributes.atime, WallTime{5});
   EXPECT_EQ(set->attributes.mtime, WallTime{-6});
   EXPECT_EQ(set->attributes.ctime, fs.clock.wall());
+  fs.clock.advance(std::chrono::seconds(1));
+  EXPECT_EQ(user.setattr("f", given)->attributes.ctime, fs.clock.wall());  // the same times again: still a change
   wire::SetattrRequest now;
   now.atime_now = now.mtime_now = true;
   EXPECT_EQ(other.setattr("f", now)->attributes.mtime, fs.clock.wall());  // may write

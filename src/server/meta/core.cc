@@ -74,7 +74,8 @@ job::Task<Result<void>> MetaCore::stop() {
   stopping_.request_stop();
   co_await gate_.close();
   co_await handles_.stop();
-  SPATE_CO_TRY(std::ignore, co_await objects_.stop());
+  const auto written = co_await objects_.stop();
+  if (!written) SPATE_LOG("server/meta", warn, "objects not written down error={}", written.error().message());
   auto synced = co_await sync();
   co_return synced;
 }

@@ -151,6 +151,9 @@ TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
   shard.shard = 1;
   fs.open(shard);
   EXPECT_EQ(fs.started.code(), Errc::kWrongFileSystem);
+  const std::size_t puts = fs.store.puts;
+  fs.close();
+  EXPECT_EQ(fs.store.puts, puts);  // and left alone
 }
 
 job::Task<Result<void>> put(TestFs& fs, StoreKey key, Bytes value) {

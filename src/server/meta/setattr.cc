@@ -26,10 +26,13 @@ Result<void> check_owner_change(const Credential& who, const Attributes& a, cons
   return {};
 }
 
+bool sets_times(const wire::SetattrRequest& request) {
+  return request.atime || request.mtime || request.atime_now || request.mtime_now || request.btime;
+}
+
 /// Whoever may write may say "now" for both times, as writing does; anything else is the owner's.
 Result<void> check_times(const Credential& who, const Attributes& a, const wire::SetattrRequest& request) {
-  const bool any = request.atime || request.mtime || request.atime_now || request.mtime_now || request.btime;
-  if (!any || owns(who, a)) return {};
+  if (!sets_times(request) || owns(who, a)) return {};
   if (!request.atime_now || !request.mtime_now || request.btime) return Errc::kNotPermitted;
   return may(who, a, kWantWrite) ? Result<void>() : Errc::kPermissionDenied;
 }
@@ -94,7 +97,7 @@ Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrReq
   set_owner(who, object.attributes, request);
   set_mode(who, object.attributes, request);
   set_times(object.attributes, operation.now(), request);
-  if (object.attributes != before || request.mode || request.uid || request.gid) {
+  if (sets_times(request) || request.mode || request.uid || request.gid) {
     touch(object, operation.now());
     operation.put(object);
   }

@@ -27,7 +27,7 @@ job::Task<Result<void>> ObjectTally::start() {
   const auto read = co_await transaction.get(key);
   if (read.status != Errc::kOk) co_return read.status;
   if (!read.value) {
-    counting_ = true;
+    started_ = counting_ = true;
     job::spawn(gate_, count_all());
     co_return {};
   }
@@ -36,13 +36,14 @@ job::Task<Result<void>> ObjectTally::start() {
   // Gone while the server runs: what it says would be wrong after a crash.
   transaction.erase(key);
   const auto done = co_await transaction.commit(trove::Durability::kMachine);
-  co_return done.status == Errc::kOk ? Result<void>() : Result<void>(done.status);
+  started_ = done.status == Errc::kOk;
+  co_return started_ ? Result<void>() : Result<void>(done.status);
 }
 
 job::Task<Result<void>> ObjectTally::stop() {
   stopping_.request_stop();
   co_await gate_.close();
-  if (counting_) co_return {};
+  if (!started_ || counting_) co_return {};
   job::Transaction transaction = store_.begin();
   transaction.put(global_key(kName), encoded(CounterRecord{count()}));
   const auto done = co_await transaction.commit(trove::Durability::kProcess);

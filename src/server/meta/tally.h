@@ -29,6 +29,7 @@ class ObjectTally {
   std::uint64_t counted_ = 0;
   std::int64_t changed_ = 0;  // since the state that was counted
   bool counting_ = false;
+  bool started_ = false;  // else the store may not even be ours
   job::Gate gate_;
   job::StopSource stopping_;
 };
