@@ -11,15 +11,15 @@
 namespace spate::trove {
 namespace {
 
-enum class Rocks { kInline, kThreads, kReadThreads };
+enum class Rocks { kInline, kThreads, kReadThreads, kCommitThreads };
 
 class RocksBackend final : public KeyvalBackend {
  public:
   RocksBackend(Rocks way, std::size_t window_bytes) {
     options_.folder = folder_.path() + "/store";
     options_.conflict_window_bytes = window_bytes;
-    options_.inline_reads = way == Rocks::kInline;
-    options_.inline_commits = way != Rocks::kThreads;
+    options_.inline_reads = way == Rocks::kInline || way == Rocks::kCommitThreads;
+    options_.inline_commits = way == Rocks::kInline || way == Rocks::kReadThreads;
     open();
   }
 
@@ -121,8 +121,8 @@ class FaultBackend final : public KeyvalBackend {
 }  // namespace
 
 std::vector<std::string> keyval_backend_names() {
-  return {"rocksdb",    "rocksdb_read_threads", "rocksdb_threads", "kvmem",      "kvsim",
-          "kvsim_late", "fault_rocksdb",        "fault_kvmem",     "fault_kvsim"};
+  return {"rocksdb", "rocksdb_read_threads", "rocksdb_commit_threads", "rocksdb_threads", "kvmem",
+          "kvsim",   "kvsim_late",           "fault_rocksdb",          "fault_kvmem",     "fault_kvsim"};
 }
 
 std::unique_ptr<KeyvalBackend> make_keyval_backend(const std::string& name, std::size_t window_bytes) {
@@ -132,6 +132,7 @@ std::unique_ptr<KeyvalBackend> make_keyval_backend(const std::string& name, std:
   }
   if (name == "rocksdb") return std::make_unique<RocksBackend>(Rocks::kInline, window_bytes);
   if (name == "rocksdb_read_threads") return std::make_unique<RocksBackend>(Rocks::kReadThreads, window_bytes);
+  if (name == "rocksdb_commit_threads") return std::make_unique<RocksBackend>(Rocks::kCommitThreads, window_bytes);
   if (name == "rocksdb_threads") return std::make_unique<RocksBackend>(Rocks::kThreads, window_bytes);
   if (name == "kvmem") return std::make_unique<MemoryBackend>(window_bytes);
   if (name == "kvsim") return std::make_unique<SimBackend>(500, window_bytes);

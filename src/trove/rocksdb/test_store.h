@@ -47,9 +47,10 @@ class StoreTest : public testing::Test {
     return std::move(opened).error();
   }
   /// The folder as plain RocksDB.
-  std::unique_ptr<rocksdb::DB> open_raw() {
+  std::unique_ptr<rocksdb::DB> open_raw(std::uint64_t table_bytes = std::uint64_t{64} << 20) {
     store_.reset();
     rocksdb::Options options = rocksdb_options(options_);
+    options.target_file_size_base = table_bytes;
     options.disable_auto_compactions = true;
     rocksdb::DB* db = nullptr;
     SPATE_CHECK(rocksdb::DB::Open(options, options_.folder, &db).ok());
