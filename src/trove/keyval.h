@@ -31,7 +31,7 @@ struct KeyvalCompletion {
   Errc status = Errc::kOk;
   std::optional<Bytes> value;    // get: empty when there is none
   std::vector<KeyValue> entries; // range, in key order
-  bool more = false;             // range: `limit` ended it
+  bool more = false;             // range: `limit` ended it (commit does not check this, only the entries)
 };
 
 /// What a read adds to the set that commit checks.
