@@ -208,6 +208,7 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
       co_return Error(Errc::kUnauthenticated, server ? "wrong server key" : "wrong client key: use the key file of this file system");
     }
   }
+  peer->authenticated = false;  // whoever it was before: it is nobody until all services have let it in
   peer->kind = request->kind;
   peer->incarnation = request->incarnation;
   peer->credential = request->credential;
