@@ -63,6 +63,9 @@ bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& kno
 }
 
 Errc make_resident(int fd, std::span<const Extent> extents) {
+  // A file in memory usually is: to ask is far cheaper than to walk its pages.
+  static std::atomic<bool> cachestat_known{true};
+  if (is_resident(fd, extents, cachestat_known)) return Errc::kOk;
   for (const Extent& extent : extents) {  // all at once, so that the device sees them together
     if (extent.size == 0) continue;
     ::posix_fadvise(fd, static_cast<off_t>(extent.offset), static_cast<off_t>(extent.size), POSIX_FADV_WILLNEED);
