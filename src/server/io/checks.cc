@@ -89,6 +89,7 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
   if (!where.handle) return Error(Errc::kInvalidArgument, "a request needs a handle");
   SPATE_TRY(const std::vector<Target*> targets, find_targets(parts, where.slots));
   if (where.slots.back().slot >= where.slot_count) return Error(Errc::kInvalidArgument, "the file has fewer slots");
+  if (parts.datafiles.crowded()) return Error(Errc::kBusy, "too many datafiles are in use at once");
   Slots slots;
   SPATE_TRY(slots.distribution, make_distribution(where.distribution, where.strip_bytes, where.slot_count));
   const std::uint32_t generation = call.header.capability ? call.header.capability->layout_generation : 0;

@@ -30,7 +30,7 @@ Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry
 Result<Target*> find_target(Parts& parts, TargetId id);
 /// The same for some slots of one file, which must be 1..kMaxSlots, ascending.
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots);
-/// The same, with the distribution, and kStaleLayout when the call's capability is of an older layout than another one
+/// The same, with the distribution; kBusy when too many are in use, and kStaleLayout when the call's capability is of an older layout than another one
 /// has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 

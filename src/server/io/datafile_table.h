@@ -69,9 +69,12 @@ class DatafileTable {
   void close(Entry& entry);
 
   std::size_t size() const { return entries_.size(); }
+  /// So many are in use at once that no more may come: what clients ask for is memory.
+  bool crowded() const { return entries_.size() >= max_entries_ + kMaxInUse; }
   std::size_t open_count() const { return open_.size(); }
 
  private:
+  static constexpr std::size_t kMaxInUse = 262144;
   void forget_oldest();
 
   job::Executor& executor_;

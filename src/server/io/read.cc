@@ -33,14 +33,16 @@ struct InlineRead {
 
 /// A read in bulk. Outlives the handler when the last messages are still leaving.
 struct BulkRead {
-  BulkRead(Parts& its_parts, ClientTable::Entry* caller, const rpc::Call& call)
+  BulkRead(Parts& its_parts, ClientTable::Entry* its_caller, const rpc::Call& call)
       : parts(its_parts),
+        caller(its_caller),
         client(caller != nullptr ? caller->client : ClientId()),
         active(caller, call.peer->incarnation, epoch_of(call), call.stop),
         peer(call.address),
         tag(call.tag) {}
 
   Parts& parts;
+  ClientTable::Entry* const caller;
   ClientId client;
   ActiveRequest active;
   bmi::Address peer;
@@ -190,7 +192,8 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   bulk->done.resize(bulk->slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
-  const auto outcome = co_await run_all(parts.executor, std::move(tasks), bulk->active.stop());
+  auto outcome = co_await run_all(parts.executor, std::move(tasks), bulk->active.stop());
+  if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
   Bytes out;
   if (outcome) wire::encode_body(reply_of(bulk->done), out);
   bulk->active.move_to(parts.stopping);

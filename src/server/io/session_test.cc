@@ -59,6 +59,77 @@ TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
   EXPECT_EQ(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()).code(), Errc::kUnauthenticated);
 }
 
+/// A connection without rpc::Channel's manners.
+class RawConnection {
+ public:
+  explicit RawConnection(Client& client) : client_(client), room_(16 * 1024) {
+    const std::vector<std::string> urls{client.world().url()};
+    peer_ = *client.context().network().lookup(urls);
+  }
+  template <typename Reply, typename Request>
+  Result<Reply> ask(const Request& request, ClientId as) {
+    Bytes message;
+    wire::RequestHeader header;
+    header.op = Request::kOp;
+    header.fs = kFs;
+    header.client = as;
+    header.reply_room = static_cast<std::uint32_t>(room_.size());
+    wire::encode_body(header, message);
+    wire::encode_body(request, message);
+    SPATE_TRY(const std::uint64_t size, client_.world().run(exchange(message)));
+    wire::ReplyHeader answer;
+    wire::Reader reader(ByteView(room_).first(size));
+    reader(answer);
+    if (answer.status != Errc::kOk) return answer.status;
+    return wire::decode_body<Reply>(ByteView(room_).first(size).last(reader.decoder().remaining()));
+  }
+
+ private:
+  job::Task<Result<std::uint64_t>> exchange(const Bytes& message) {
+    const bmi::Segment room = bmi::Segment::of(MutableByteView(room_));
+    const bmi::Segment out = bmi::Segment::of(ByteView(message));
+    bmi::Message post;
+    post.peer = peer_;
+    post.tag = bmi::Tag(++tag_ << 20U);
+    post.segments = {&room, 1};
+    job::NetworkOp receive(client_.context());
+    receive.post_recv(post);
+    post.segments = {&out, 1};
+    job::NetworkOp send(client_.context());
+    send.post_send_unexpected(post);
+    std::ignore = co_await send.wait();
+    co_return co_await receive.wait();
+  }
+  Client& client_;
+  Bytes room_;
+  bmi::Address peer_;
+  std::uint64_t tag_ = 0;
+};
+
+// A connection that is one client cannot become another one by an authentication that fails.
+TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
+  Client other(world_, {.client = ClientId(150)});
+  ASSERT_EQ(small_write(other), Errc::kOk);
+  RawConnection raw(client_);
+  const wire::HelloRequest hello;
+  const auto welcome = raw.ask<wire::HelloReply>(hello, ClientId());
+  ASSERT_TRUE(welcome);
+  const auto authenticate_as = [&](ClientId client, const std::optional<SessionTicket>& ticket) {
+    wire::AuthenticateRequest request;
+    request.client = client;
+    request.incarnation = 1;
+    request.ticket = ticket;
+    request.server_nonce = welcome->server_nonce;
+    request.proof = wire::auth_proof(World::client_key(), request, hello.client_nonce);
+    return raw.ask<wire::AuthenticateReply>(request, ClientId()).code();
+  };
+  EXPECT_EQ(authenticate_as(ClientId(100), client_.identity().ticket), Errc::kOk);
+  EXPECT_TRUE(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(100)));
+  EXPECT_EQ(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)).code(), Errc::kUnauthenticated);
+  EXPECT_EQ(authenticate_as(ClientId(150), std::nullopt), Errc::kUnauthenticated);  // no ticket
+  EXPECT_EQ(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)).code(), Errc::kUnauthenticated);
+}
+
 TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {
   EXPECT_EQ(small_write(client_), Errc::kOk);
   EXPECT_EQ(fence(ClientId(100), 1), Errc::kOk);
