@@ -74,6 +74,19 @@ class DataTest : public ::testing::TestWithParam<bool> {
     for (std::uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(states[slot].size, model_.size(slot)) << "slot " << slot;
   }
 
+  /// Storage operations that take their time, so that those of several slots and messages overtake each other.
+  void slow_down_storage() {
+    for (std::size_t target = 0; target < 2; ++target) {
+      for (std::uint64_t nth = 1; nth < 400; nth += 1 + random_.below(3)) {
+        trove::BytestreamFault late;
+        late.nth = nth;
+        late.what = trove::BytestreamFault::What::kDelay;
+        late.delay = std::chrono::microseconds(random_.below(1000));
+        world_.storage(target).add(late);
+      }
+    }
+  }
+
   World world_{options()};
   Client client_{world_};
   Client server_{world_, {.kind = wire::PeerKind::kServer}};
@@ -86,6 +99,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(DataTest, RandomOperationsAgreeWithTheModel) {
   const int steps = GetParam() ? 80 : 160;
+  if (!GetParam()) slow_down_storage();
   for (int i = 0; i < steps; ++i) {
     SCOPED_TRACE(i);
     const auto drawn = draw(random_);

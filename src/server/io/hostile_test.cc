@@ -117,6 +117,45 @@ TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
+// One slot's disk fails while nothing comes for the other slot: the answer does not wait for it.
+TEST_F(HostileTest, AFailureOfOneSlotEndsTheOthers) {
+  world_.storage(0).add({.op = trove::BytestreamOp::kWrite, .status = Errc::kIoError});
+  Sending first_only;
+  first_only.messages = 1;
+  const wire::WriteRequest request = write_request(slot_set(kFile, 2, 1 << 16), some_);
+  const std::uint64_t first_slot = 65536;
+  const MonoTime before = world_.clock().now();
+  const auto reply = world_.run(client_.write(request, {pattern(1, first_slot), pattern(2, 100'000 - first_slot)},
+                                              client_.capability(kFile), first_only));
+  EXPECT_EQ(reply.code(), Errc::kIoError);
+  EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(2));
+}
+
+TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
+  constexpr std::uint64_t kMuch = 4 << 20;  // more than the network takes before the client has got some
+  const auto what = *datatype::Description::contiguous(0, kMuch);
+  wire::WriteRequest write_first = write_request(where_, what);
+  write_first.unit_bytes = kMuch;
+  ASSERT_TRUE(world_.run(client_.write(write_first, {pattern(1, kMuch)}, client_.capability(kFile))));
+  const auto read_and_forget = [](job::Task<Result<ReadOutcome>> task) -> job::Task<void> {
+    std::ignore = co_await std::move(task);
+  };
+  wire::ReadRequest request = read_request(where_, what);
+  request.unit_bytes = kMuch;
+  request.path = wire::DataPath::kCached;
+  client_.set_deadline(std::chrono::seconds(90));
+  world_.spawn(read_and_forget(client_.read(request, client_.capability(kFile))));
+  world_.pass(std::chrono::microseconds(45));  // the request is there, and its answer is on the way
+  world_.fabric().partition(1, client_.node(), true);
+  world_.pass(std::chrono::milliseconds(10));
+  EXPECT_EQ(world_.io().counters().bytes(flow::Lane::kCached, flow::Direction::kRead), kMuch);
+  const MonoTime before = world_.clock().now();
+  world_.restart();
+  EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(5));
+  world_.fabric().partition(1, client_.node(), false);
+  world_.pass(std::chrono::seconds(100));
+}
+
 TEST_F(HostileTest, AClientThatSendsNoFurtherIsGivenUp) {
   Sending some;
   some.messages = 2;
