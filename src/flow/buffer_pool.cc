@@ -24,7 +24,8 @@ std::optional<BufferPool::Lease> BufferPool::try_acquire(ClientId owner, std::ui
   SPATE_CHECK(size >= kMinUnitBytes && size <= kMaxUnitBytes);
   if (short_of_room_ || used_ + size > total_) return std::nullopt;
   const auto found = owners_.find(owner);
-  if (found != owners_.end() && (!found->second.waiting.empty() || over_share(found->second, size))) return std::nullopt;
+  if (found != owners_.end() && (!found->second.waiting.empty() || over_share(found->second, size)))
+    return std::nullopt;
   return grant(owner, size);
 }
 

@@ -26,8 +26,8 @@ struct BufferPoolOptions {
 };
 
 /// Memory comes from Network::mem_alloc (registered where a module registers) at the first use and is kept for reuse.
-/// Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever is free, so that one that
-/// has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
+/// Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever is free, so that one
+/// that has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
 class BufferPool {
  public:
   BufferPool(bmi::Network& network, job::Executor& executor, BufferPoolOptions options, metrics::Registry& metrics);
@@ -62,10 +62,11 @@ class BufferPool {
     MutableByteView memory_;
   };
 
-  /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`: kMinUnitBytes..kMaxUnitBytes.
+  /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`:
+  /// kMinUnitBytes..kMaxUnitBytes.
   std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
-  /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer that
-  /// is not moving: the pool could be full of such.
+  /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer
+  /// that is not moving: the pool could be full of such.
   auto acquire(ClientId owner, std::uint64_t size, job::StopToken stop) { return Awaiter(*this, owner, size, stop); }
 
   std::uint64_t total_bytes() const { return total_; }

@@ -16,8 +16,8 @@ enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 /// What is counted as a path of its own: streams in a request or reply (kInline), and the bulk paths.
 enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2 };
 
-/// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`: bytes
-/// that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
+/// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
+/// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
 class Counters {
  public:
   explicit Counters(metrics::Registry& registry);

@@ -35,8 +35,8 @@ void drop_first(std::vector<Extent>& extents, std::uint64_t bytes) {
   extents.front().size -= bytes;
 }
 
-std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution, std::uint32_t slot,
-                                 std::uint64_t limit) {
+std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution,
+                                 std::uint32_t slot, std::uint64_t limit) {
   if (what.kind() == datatype::Kind::kContiguous) {
     const std::uint64_t bytes = distribution.physical_size(slot, what.offset() + what.total_bytes()) -
                                 distribution.physical_size(slot, what.offset());

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "dist/distribution.h"
 #include "datatype/description.h"
+#include "dist/distribution.h"
 #include "model/extent.h"
 
 namespace spate::flow {
@@ -23,7 +23,7 @@ void drop_first(std::vector<Extent>& extents, std::uint64_t bytes);
 
 /// The length of the slot's stream if that is at most `limit`, else limit + 1, bytes. Walks no further than it must;
 /// of a pathological description no more than one batch (SlotCursor::kMaxStepsPerBatch), and then says limit + 1.
-std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution, std::uint32_t slot,
-                                 std::uint64_t limit);
+std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution,
+                                 std::uint32_t slot, std::uint64_t limit);
 
 }  // namespace spate::flow

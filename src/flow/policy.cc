@@ -6,10 +6,12 @@ namespace {
 
 Result<wire::DataPath> named_cached(const PathFacts& facts) {
   if (facts.direction == Direction::kWrite) {
-    return Error(Errc::kNotSupported, "the cached path sends the page cache, so it is for reads: write with path automatic or buffered");
+    return Error(Errc::kNotSupported,
+                 "the cached path sends the page cache, so it is for reads: write with path automatic or buffered");
   }
   if (!facts.has_descriptor) {
-    return Error(Errc::kNotSupported, "this target's storage has no file to send from: read with path automatic or buffered");
+    return Error(Errc::kNotSupported,
+                 "this target's storage has no file to send from: read with path automatic or buffered");
   }
   return wire::DataPath::kCached;
 }
@@ -29,7 +31,8 @@ Result<wire::DataPath> choose_path(wire::DataPath asked, const PathFacts& facts,
     case wire::DataPath::kBuffered: return asked;
     case wire::DataPath::kCached: return named_cached(facts);
     case wire::DataPath::kDirect:
-      return Error(Errc::kNotSupported, "this server does not offer the direct path: use automatic, buffered or cached");
+      return Error(Errc::kNotSupported,
+                   "this server does not offer the direct path: use automatic, buffered or cached");
     case wire::DataPath::kBypass:
       return Error(Errc::kNotSupported, "this server grants no bypass leases: use automatic, buffered or cached");
     case wire::DataPath::kPeerToPeer:

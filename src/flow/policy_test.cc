@@ -32,10 +32,11 @@ TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
   no_file.has_descriptor = false;
   PathFacts write = large_pieces();
   write.direction = Direction::kWrite;
-  const std::pair<DataPath, PathFacts> refused[] = {
-      {DataPath::kCached, no_file},          {DataPath::kCached, write},
-      {DataPath::kDirect, large_pieces()},   {DataPath::kBypass, large_pieces()},
-      {DataPath::kPeerToPeer, large_pieces()}};
+  const std::pair<DataPath, PathFacts> refused[] = {{DataPath::kCached, no_file},
+                                                    {DataPath::kCached, write},
+                                                    {DataPath::kDirect, large_pieces()},
+                                                    {DataPath::kBypass, large_pieces()},
+                                                    {DataPath::kPeerToPeer, large_pieces()}};
   for (const auto& [path, facts] : refused) {
     const auto chosen = choose_path(path, facts);
     EXPECT_EQ(chosen.code(), Errc::kNotSupported);

@@ -99,8 +99,8 @@ job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
   co_return Result<void>();
 }
 
-job::Task<Result<void>> ReadFlow::send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
-                                              job::StopToken stop) {
+job::Task<Result<void>> ReadFlow::send_cached(std::shared_ptr<const trove::OpenDatafile> file,
+                                              trove::BytestreamStat stat, job::StopToken stop) {
   watch_.begin(stop);
   file_ = std::move(file);
   stat_ = stat;
@@ -138,7 +138,8 @@ job::Task<Result<std::uint64_t>> ReadFlow::gather() {
       continue;
     }
     if (extents_.size() + batch_.size() > kMaxSegments) {
-      co_return Error(Errc::kNotSupported, "the pieces are too small for the cached path: read with path automatic or buffered");
+      co_return Error(Errc::kNotSupported,
+                      "the pieces are too small for the cached path: read with path automatic or buffered");
     }
     ended_ = cut_at_end();
     for (const Extent& extent : batch_) bytes += extent.size;

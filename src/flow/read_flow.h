@@ -23,12 +23,12 @@ class ReadFlow {
   /// Reads into buffers of the pool and sends these; reading goes on while earlier messages leave. Ends when all have
   /// left, or with the first failure.
   job::Task<Result<void>> send_buffered(job::StopToken stop);
-  /// Sends ranges of `file` (the page cache itself), made resident first. Ends when all messages are posted: what is left
-  /// then is the network's business, and drain() awaits it. `stat` is the datafile's: the stream ends at its size.
+  /// Sends ranges of `file` (the page cache itself), made resident first. Ends when all messages are posted: what is
+  /// left then is the network's business, and drain() awaits it. `stat` is the datafile's: the stream ends at its size.
   job::Task<Result<void>> send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
                                       job::StopToken stop);
-  /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no one
-  /// left to tell: the connection is gone and the client knows.
+  /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no
+  /// one left to tell: the connection is gone and the client knows.
   job::Task<void> drain();
 
   /// What was sent of the stream, bytes.

@@ -14,11 +14,11 @@
 namespace spate::flow {
 
 struct SchedulerOptions {
-  std::size_t running = 32;              // operations given to the device at once. Guess
-  std::size_t waiting = 16384;           // beyond it new ones are refused with kBusy
-  std::uint64_t small_bytes = 16 * 1024; // up to this an operation goes before larger ones. Guess
-  unsigned per_round = 4;                // operations of one client in a round. Guess
-  unsigned small_run = 8;                // so many small ones in a row, then a large one if one waits. Guess
+  std::size_t running = 32;               // operations given to the device at once. Guess
+  std::size_t waiting = 16384;            // beyond it new ones are refused with kBusy
+  std::uint64_t small_bytes = 16 * 1024;  // up to this an operation goes before larger ones. Guess
+  unsigned per_round = 4;                 // operations of one client in a round. Guess
+  unsigned small_run = 8;                 // so many small ones in a row, then a large one if one waits. Guess
 };
 
 /// What the scheduler is told of an operation. Control operations (stat, sync, truncate) have bytes 0.
@@ -29,9 +29,9 @@ struct Place {
   std::uint64_t bytes = 0;
 };
 
-/// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the order
-/// of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn. Small
-/// operations have rounds of their own, which go first. Nothing waits (and nothing is allocated) while fewer than
+/// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the
+/// order of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn.
+/// Small operations have rounds of their own, which go first. Nothing waits (and nothing is allocated) while fewer than
 /// `running` are under way. One executor; pinned; outlives its tickets.
 class Scheduler {
  public:
@@ -108,16 +108,16 @@ class Scheduler {
 
    private:
     struct Client {
-      unsigned in_round = 0;         // of its operations this round had or has
-      std::deque<Awaiter*> later;    // for the next rounds
+      unsigned in_round = 0;       // of its operations this round had or has
+      std::deque<Awaiter*> later;  // for the next rounds
     };
     void next_round();
     void join_round(Awaiter& waiter, Client& client);
     const unsigned per_round_;
     std::size_t size_ = 0;
     std::map<Position, Awaiter*> round_;
-    Position swept_;                               // the last one taken
-    std::unordered_map<ClientId, Client> clients_;               // of this round
+    Position swept_;                                // the last one taken
+    std::unordered_map<ClientId, Client> clients_;  // of this round
   };
 
   Queue& queue_of(const Place& place) { return place.bytes <= options_.small_bytes ? small_ : large_; }

@@ -11,16 +11,16 @@ namespace spate::flow {
 
 /// The stream is as long as present_bytes() says: it ends with the last byte that the datafile has; a piece beyond the
 /// datafile's end that stands before one within (only unordered descriptions have such) reads as zeros. A datafile that
-/// gets shorter while it is read ends the stream early or reads as zeros from there on; stat() then shows the new size, so
-/// that a client never takes such zeros for data. Pinned; one executor; one fill() at a time.
+/// gets shorter while it is read ends the stream early or reads as zeros from there on; stat() then shows the new size,
+/// so that a client never takes such zeros for data. Pinned; one executor; one fill() at a time.
 class StorageReader {
  public:
   StorageReader(Device& device, const Share& share);
   StorageReader(const StorageReader&) = delete;
   StorageReader& operator=(const StorageReader&) = delete;
 
-  /// The next bytes of the stream; fewer than out.size() only at its end. kIoError when the store gives fewer bytes than
-  /// the datafile has. After a failure the stream is of no use any more.
+  /// The next bytes of the stream; fewer than out.size() only at its end. kIoError when the store gives fewer bytes
+  /// than the datafile has. After a failure the stream is of no use any more.
   job::Task<Result<std::uint64_t>> fill(MutableByteView out, job::StopToken stop);
   bool ended() const { return ended_ || cursor_.done(); }
   /// As of the last read; asks the store when nothing was read.

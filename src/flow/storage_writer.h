@@ -13,12 +13,13 @@ namespace spate::flow {
 class StorageWriter {
  public:
   /// `fs_time` becomes the datafile's mtime.
-  StorageWriter(Device& device, const Share& share, WallTime fs_time) : device_(device), share_(share), time_(fs_time) {}
+  StorageWriter(Device& device, const Share& share, WallTime fs_time)
+      : device_(device), share_(share), time_(fs_time) {}
   StorageWriter(const StorageWriter&) = delete;
   StorageWriter& operator=(const StorageWriter&) = delete;
 
-  /// Writes the stream's bytes from `at` on, which must have data.size() of them left, and moves `at` past them. After a
-  /// failure part of them may have been written.
+  /// Writes the stream's bytes from `at` on, which must have data.size() of them left, and moves `at` past them. After
+  /// a failure part of them may have been written.
   job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
   bool has_stat() const { return has_stat_; }
   /// As of the last write, once there was one.

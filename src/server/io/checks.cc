@@ -11,7 +11,8 @@ Error refused(Parts& parts, const rpc::Call& call, Errc code, std::string_view w
   parts.refused.add();
   if (const auto more = parts.refused_log.admit()) {
     SPATE_LOG("server", warn, "request refused: {} reason={} op={} client={} peer={} trace={}{}", why, code,
-              wire::op_name(call.header.op), call.peer->client, log::Quoted{call.peer->description}, call.header.trace, *more);
+              wire::op_name(call.header.op), call.peer->client, log::Quoted{call.peer->description}, call.header.trace,
+              *more);
   }
   return Error(code, std::string(why));
 }
@@ -20,12 +21,14 @@ Result<void> check_capability(Parts& parts, const rpc::Call& call, Handle handle
   const Capability& capability = *call.header.capability;
   const auto invalid = [&](std::string_view why) { return refused(parts, call, Errc::kCapabilityInvalid, why); };
   if (capability.handle != handle) return invalid("the capability is for another file");
-  if (!allows(capability.rights, rights)) return invalid("the capability does not give this right: open the file for it");
+  if (!allows(capability.rights, rights))
+    return invalid("the capability does not give this right: open the file for it");
   const bool of_client = call.peer->kind == wire::PeerKind::kClient;
   if (of_client && capability.client != call.peer->client) return invalid("the capability is another client's");
   if (!parts.capabilities.genuine(capability)) return invalid("the capability is not genuine");
   const WallTime now = parts.now();
-  if (capability.expiry <= now) return refused(parts, call, Errc::kCapabilityExpired, "the capability has expired: renew it");
+  if (capability.expiry <= now)
+    return refused(parts, call, Errc::kCapabilityExpired, "the capability has expired: renew it");
   if (capability.expiry.ns - now.ns > parts.options.longest_capability.count()) {
     return invalid("the capability would outlive every fence");
   }
@@ -38,7 +41,8 @@ Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
   if (call.peer->kind == wire::PeerKind::kServer) return nullptr;
   ClientTable::Entry* const entry = parts.clients.find(call.peer->client);
   if (entry == nullptr || call.peer->incarnation != entry->incarnation) {
-    return refused(parts, call, Errc::kUnauthenticated, "a newer connection of this client has taken over: greet again");
+    return refused(parts, call, Errc::kUnauthenticated,
+                   "a newer connection of this client has taken over: greet again");
   }
   if (epoch_of(call) < entry->lowest_epoch) {
     return refused(parts, call, Errc::kSessionFenced, "the session has ended: open a new one");
@@ -69,11 +73,13 @@ Result<Target*> find_target(Parts& parts, TargetId id) {
   for (Target& target : parts.targets) {
     if (target.description.id == id) return &target;
   }
-  return Error(Errc::kStaleMap, "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
+  return Error(Errc::kStaleMap,
+               "this server does not hold target " + std::to_string(id.value) + ": fetch the cluster map");
 }
 
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots) {
-  if (slots.empty() || slots.size() > kMaxSlots) return Error(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
+  if (slots.empty() || slots.size() > kMaxSlots)
+    return Error(Errc::kInvalidArgument, "a request names 1 to 4096 slots");
   std::vector<Target*> targets;
   targets.reserve(slots.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -108,7 +114,8 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
 
 Result<void> check_unit(std::uint32_t unit_bytes) {
   if (unit_bytes >= flow::kMinUnitBytes && unit_bytes <= flow::kMaxUnitBytes) return {};
-  return Error(Errc::kInvalidArgument, "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
+  return Error(Errc::kInvalidArgument,
+               "bulk messages are of 4 KiB to 8 MiB, not of " + std::to_string(unit_bytes) + " bytes");
 }
 
 wire::DatafileState state_of(const trove::BytestreamStat& stat) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request must pass before anything is done for it. All of it is synchronous: nothing changes between two checks.
+// What a request must pass before anything is done for it. All of it is synchronous: nothing changes between two
+// checks.
 #pragma once
 
 #include <span>
@@ -12,9 +13,9 @@ namespace spate::io {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-/// The caller's entry (null: a server) if it is current and has the right: kUnauthenticated for a connection that is older
-/// than the client's newest, kSessionFenced, kCapabilityInvalid, kCapabilityExpired. A server needs no capability; nor does
-/// a client where it is optional, but one that is there is checked all the same.
+/// The caller's entry (null: a server) if it is current and has the right: kUnauthenticated for a connection that is
+/// older than the client's newest, kSessionFenced, kCapabilityInvalid, kCapabilityExpired. A server needs no
+/// capability; nor does a client where it is optional, but one that is there is checked all the same.
 Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need);
 
 /// The same without a look at the capability: for what concerns no file.
@@ -30,8 +31,8 @@ Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry
 Result<Target*> find_target(Parts& parts, TargetId id);
 /// The same for some slots of one file, which must be 1..kMaxSlots, ascending.
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots);
-/// The same, with the distribution; kBusy when too many are in use, and kStaleLayout when the call's capability is of an older layout than another one
-/// has shown.
+/// The same, with the distribution; kBusy when too many are in use, and kStaleLayout when the call's capability is of
+/// an older layout than another one has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 
 /// kInvalidArgument unless bulk messages of this size are to be had.

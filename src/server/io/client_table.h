@@ -16,8 +16,9 @@ namespace spate::io {
 
 class ActiveRequest;
 
-/// One executor; pinned. An entry goes, when there are more than `max`, if it is the longest unused and has nothing under
-/// way: that client must greet again (its requests are refused with kUnauthenticated), which brings its fence back.
+/// One executor; pinned. An entry goes, when there are more than `max`, if it is the longest unused and has nothing
+/// under way: that client must greet again (its requests are refused with kUnauthenticated), which brings its fence
+/// back.
 class ClientTable {
  public:
   ClientTable(job::Executor& executor, std::size_t max) : executor_(executor), max_(max) {}
@@ -27,10 +28,10 @@ class ClientTable {
   struct Entry {
     explicit Entry(job::Executor& executor, ClientId id) : client(id), one_ended(executor) {}
     const ClientId client;
-    std::uint64_t incarnation = 0;   // the newest that has joined
-    std::uint32_t lowest_epoch = 0;  // below it everything is refused
-    ActiveRequest* active = nullptr; // a list
-    job::Event one_ended;            // set when a request ends
+    std::uint64_t incarnation = 0;    // the newest that has joined
+    std::uint32_t lowest_epoch = 0;   // below it everything is refused
+    ActiveRequest* active = nullptr;  // a list
+    job::Event one_ended;             // set when a request ends
     std::size_t pins = 0;
   };
   /// Keeps an entry from being forgotten over awaits.
@@ -64,8 +65,8 @@ class ClientTable {
   std::unordered_map<ClientId, std::list<Entry>::iterator> entries_;
 };
 
-/// One request of a client under way. Pinned. Its token fires when the request's own does, and when the client's session
-/// is fenced or a newer incarnation of the client has come.
+/// One request of a client under way. Pinned. Its token fires when the request's own does, and when the client's
+/// session is fenced or a newer incarnation of the client has come.
 class ActiveRequest {
  public:
   /// `entry` null: of a server, which is not kept account of.
@@ -76,8 +77,8 @@ class ActiveRequest {
 
   job::StopSource& stop() { return stop_; }
   job::StopToken token() { return job::StopToken(stop_); }
-  /// From now on `parent`'s stop counts instead of the one given before: the request is answered, and what is left of it
-  /// lives on.
+  /// From now on `parent`'s stop counts instead of the one given before: the request is answered, and what is left of
+  /// it lives on.
   void move_to(job::StopToken parent);
 
   const std::uint64_t incarnation;

@@ -12,7 +12,8 @@ constexpr std::uint32_t kMaxPage = 4096;
 
 }  // namespace
 
-job::Task<Result<wire::DatafileListReply>> IoService::datafile_list(rpc::Call& call, wire::DatafileListRequest request) {
+job::Task<Result<wire::DatafileListReply>> IoService::datafile_list(rpc::Call& call,
+                                                                    wire::DatafileListRequest request) {
   SPATE_CO_TRY(Target* const target, find_target(*parts_, request.target));
   // A reply of 20 bytes a datafile must fit the room that the caller has.
   const std::uint32_t fits = call.header.reply_room / 32;

@@ -11,8 +11,8 @@
 
 namespace spate::io {
 
-/// First come, first served: who comes after a waiting exclusive one waits behind it. Nothing is allocated. One executor;
-/// pinned; outlives its holds.
+/// First come, first served: who comes after a waiting exclusive one waits behind it. Nothing is allocated. One
+/// executor; pinned; outlives its holds.
 class DatafileLock {
  public:
   explicit DatafileLock(job::Executor& executor) : executor_(executor) {}
@@ -50,7 +50,8 @@ class DatafileLock {
  private:
   class Awaiter {
    public:
-    Awaiter(DatafileLock& lock, bool exclusive, job::StopToken stop) : lock_(lock), exclusive_(exclusive), stop_(stop) {}
+    Awaiter(DatafileLock& lock, bool exclusive, job::StopToken stop)
+        : lock_(lock), exclusive_(exclusive), stop_(stop) {}
     bool await_ready() {
       if (stop_.stopped()) return true;
       granted_ = lock_.first_ == nullptr && lock_.try_take(exclusive_);

@@ -38,7 +38,8 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
 
 job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Call& call,
                                                                         wire::DatafileRemoveRequest request) {
-  if (request.datafiles.size() > kMaxRemovals) co_return Error(Errc::kInvalidArgument, "at most 4096 datafiles a request");
+  if (request.datafiles.size() > kMaxRemovals)
+    co_return Error(Errc::kInvalidArgument, "at most 4096 datafiles a request");
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
   RemoveWork work{*parts_, request.tombstone_until, {}, {}, active};
   for (const wire::DatafileRef& ref : request.datafiles) {

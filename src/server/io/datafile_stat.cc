@@ -16,7 +16,8 @@ job::Task<Result<void>> stat_slot(Target& target, DatafileId id, ActiveRequest& 
 
 }  // namespace
 
-job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& call, wire::DatafileStatRequest request) {
+job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& call,
+                                                                    wire::DatafileStatRequest request) {
   // Whoever may look up a name may stat it, without opening: so no capability is asked for.
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));

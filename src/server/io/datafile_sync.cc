@@ -25,7 +25,8 @@ job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id,
 
 }  // namespace
 
-job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request) {
+job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call,
+                                                                    wire::DatafileSyncRequest request) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));

@@ -16,9 +16,9 @@ namespace spate::io {
 struct Parts;
 
 /// One per process and executor. Life cycle: construct -> rpc::Server::add() (after the meta role's, if the process has
-/// one: its join makes the ticket that this one's checks) -> start() -> rpc::Server::stop() awaited -> stop() awaited ->
-/// destroyed. Keyval, network, metrics and the targets' contexts outlive it and run on the network's executor. The keyval
-/// store may be shared with a meta role: the key spaces are apart.
+/// one: its join makes the ticket that this one's checks) -> start() -> rpc::Server::stop() awaited -> stop() awaited
+/// -> destroyed. Keyval, network, metrics and the targets' contexts outlive it and run on the network's executor. The
+/// keyval store may be shared with a meta role: the key spaces are apart.
 class IoService final : public rpc::Service {
  public:
   IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,
@@ -46,7 +46,8 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
   job::Task<Result<wire::PunchReply>> punch(rpc::Call& call, wire::PunchRequest request);
   job::Task<Result<wire::DatafileStatReply>> datafile_stat(rpc::Call& call, wire::DatafileStatRequest request);
-  job::Task<Result<wire::DatafileTruncateReply>> datafile_truncate(rpc::Call& call, wire::DatafileTruncateRequest request);
+  job::Task<Result<wire::DatafileTruncateReply>> datafile_truncate(rpc::Call& call,
+                                                                   wire::DatafileTruncateRequest request);
   job::Task<Result<wire::DatafileSyncReply>> datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request);
   job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);

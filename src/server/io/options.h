@@ -13,8 +13,8 @@ namespace spate::io {
 struct IoOptions {
   FsId fs;
   Key server_key{};  // what capabilities and tickets are signed with
-  /// Differs after each start of the machine (a hash of /proc/sys/kernel/random/boot_id), so that what only a crash of the
-  /// machine can lose is known to be in doubt. 0: the machine is taken never to crash.
+  /// Differs after each start of the machine (a hash of /proc/sys/kernel/random/boot_id), so that what only a crash of
+  /// the machine can lose is known to be in doubt. 0: the machine is taken never to crash.
   std::uint64_t boot = 0;
 
   /// Of all buffers for bulk data, bytes; at least 16 MiB.
@@ -33,8 +33,8 @@ struct IoOptions {
   // Bounds of the tables; beyond them the least recently used entry that is not in use goes.
   std::size_t max_capabilities = 65536;
   std::size_t max_clients = 65536;
-  std::size_t max_datafiles = 16384;    // known (about 200 bytes each)
-  std::size_t max_descriptors = 1024;   // of these, kept open for sending
+  std::size_t max_datafiles = 16384;   // known (about 200 bytes each)
+  std::size_t max_descriptors = 1024;  // of these, kept open for sending
 };
 
 /// One storage device of this server. `storage` outlives the service.
@@ -45,8 +45,8 @@ struct IoTarget {
   std::uint64_t device = 0;
 };
 
-/// A read whose streams together are at most this long may be answered in the reply, bytes: a ReadRequest's inline_limit
-/// above it is refused.
+/// A read whose streams together are at most this long may be answered in the reply, bytes: a ReadRequest's
+/// inline_limit above it is refused.
 constexpr std::uint32_t kMaxInlineBytes = 256 * 1024;
 
 }  // namespace spate::io

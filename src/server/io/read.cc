@@ -96,7 +96,8 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
   const std::size_t head_bytes = head.size();
   const std::uint64_t total = std::accumulate(work.sizes.begin(), work.sizes.end(), std::uint64_t{0});
   if (head_bytes + total > reply_room) {
-    co_return Error(Errc::kInvalidArgument, "the room posted for the reply does not hold the data that was asked for in it");
+    co_return Error(Errc::kInvalidArgument,
+                    "the room posted for the reply does not hold the data that was asked for in it");
   }
   Bytes out(head_bytes + total);
   const MutableByteView data = MutableByteView(out).subspan(head_bytes);
@@ -182,7 +183,8 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   co_return Result<void>();
 }
 
-/// What is left of an answered read: messages that the network has not taken yet. Their memory and descriptors live here.
+/// What is left of an answered read: messages that the network has not taken yet. Their memory and descriptors live
+/// here.
 job::Task<void> drain(std::unique_ptr<BulkRead> bulk) {
   for (flow::ReadFlow& flow : bulk->flows) co_await flow.drain();
 }

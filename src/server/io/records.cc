@@ -99,7 +99,8 @@ Bytes tombstone_end_first() { return key_of(kTombstoneEnd); }
 Bytes fence_after_all() { return key_of(kFence + 1); }
 
 Result<TombstoneEnd> decode_tombstone_end_key(ByteView key) {
-  if (key.size() != kTombstoneEndBytes || !has_prefix(key, kTombstoneEnd)) return Error(Errc::kCorrupt, "tombstone index");
+  if (key.size() != kTombstoneEndBytes || !has_prefix(key, kTombstoneEnd))
+    return Error(Errc::kCorrupt, "tombstone index");
   key = key.subspan(2);
   TombstoneEnd end;
   end.until.ns = static_cast<std::int64_t>(take(key, 8));

@@ -13,7 +13,8 @@ Result<void> check_ticket(const Parts& parts, const SessionTicket& ticket, Clien
   }
   if (ticket.client != client) return Error(Errc::kUnauthenticated, "the session ticket is another client's");
   const WallTime now = parts.now();
-  if (ticket.expiry <= now) return Error(Errc::kSessionUnknown, "the session ticket has expired: renew it at the meta server");
+  if (ticket.expiry <= now)
+    return Error(Errc::kSessionUnknown, "the session ticket has expired: renew it at the meta server");
   if (ticket.expiry.ns - now.ns > parts.options.longest_capability.count()) {
     return Error(Errc::kUnauthenticated, "the session ticket would outlive every fence");
   }

@@ -15,7 +15,8 @@ job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, ClientId c
   co_return done;
 }
 
-job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id, job::StopToken stop) {
+job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id,
+                                                       job::StopToken stop) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kStat;
   request.id = id;

@@ -6,10 +6,11 @@
 
 namespace spate::io {
 
-/// One operation on one datafile of `target`. What the request's spans name outlives the task. Yields the completion, whose
-/// status is kOk.
+/// One operation on one datafile of `target`. What the request's spans name outlives the task. Yields the completion,
+/// whose status is kOk.
 job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, ClientId client, trove::BytestreamRequest request,
                                                       job::StopToken stop);
-job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id, job::StopToken stop);
+job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id,
+                                                       job::StopToken stop);
 
 }  // namespace spate::io

@@ -32,7 +32,8 @@ job::Task<Result<void>> commit(job::Transaction& transaction, trove::Durability 
 }
 
 /// Puts the tombstones into the transaction.
-job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<const DatafileKey> keys, WallTime until) {
+job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<const DatafileKey> keys,
+                                       WallTime until) {
   for (const DatafileKey& key : keys) {
     const Bytes name = tombstone_key(key);
     SPATE_CO_TRY(const std::optional<Bytes> there, co_await get(transaction, name));

@@ -30,7 +30,8 @@ job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now);
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 /// Never lowers a fence. Durable when it ends.
 job::Task<Result<void>> store_fence(Parts& parts, ClientId client, std::uint32_t lowest_epoch);
-/// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before `before`.
+/// Looks at one batch of fences after parts.fence_looked_at, round and round, and removes those made at or before
+/// `before`.
 job::Task<Result<void>> purge_fences(Parts& parts, WallTime before);
 
 }  // namespace spate::io

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 namespace spate::io::testing {
 namespace {
@@ -195,7 +195,8 @@ TEST_F(SessionTest, AFenceEndsWhatIsUnderWay) {
 }
 
 TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
-  world_.storage(0).add({.op = trove::BytestreamOp::kWrite, .what = trove::BytestreamFault::What::kDelay,
+  world_.storage(0).add({.op = trove::BytestreamOp::kWrite,
+                         .what = trove::BytestreamFault::What::kDelay,
                          .delay = std::chrono::seconds(5)});
   Errc code = Errc::kOk;
   bool ended = false;
@@ -210,8 +211,8 @@ TEST_F(SessionTest, AFenceWaitsForStorageThatIsUnderWay) {
   EXPECT_TRUE(ended);
 }
 
-// A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over before
-// its new connection is welcome.
+// A client whose connection broke in the middle of a write comes again: what is left of the first attempt is over
+// before its new connection is welcome.
 TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   Errc code = Errc::kOk;
   bool ended = false;

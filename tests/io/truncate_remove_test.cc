@@ -2,7 +2,7 @@
 // Truncate generations, order against writes, removal and tombstones, listing, sync.
 #include <gtest/gtest.h>
 
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 namespace spate::io::testing {
 namespace {
@@ -75,8 +75,8 @@ TEST_F(TruncateRemoveTest, ItsGenerationOutlivesTheProcess) {
   EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 1000U);
 }
 
-// Nothing made the cut durable, so a crash of the machine may have undone it: the meta server's repetition must count. An
-// older generation that is late must not.
+// Nothing made the cut durable, so a crash of the machine may have undone it: the meta server's repetition must count.
+// An older generation that is late must not.
 TEST_F(TruncateRemoveTest, AfterACrashOfTheMachineAnUnsyncedTruncateIsRunAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_TRUE(truncate(300, 2));
@@ -116,7 +116,8 @@ TEST_F(TruncateRemoveTest, ATruncateThatFailedIsRunAgain) {
 // A write is being carried out when the truncate comes: the truncate is after it, and a write that comes later is after
 // the truncate.
 TEST_F(TruncateRemoveTest, TruncatesWaitForWritesUnderWayAndLaterWritesForThem) {
-  world_.storage(0).add({.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+  world_.storage(0).add(
+      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
   request.has_inline_data = true;
   std::optional<Result<wire::WriteReply>> early;
@@ -165,18 +166,20 @@ TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
   EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(10)), Errc::kOk);
   EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(30)), Errc::kOk);  // a longer one counts
   EXPECT_EQ(remove({Handle(43)}, std::chrono::minutes(5)), Errc::kOk);   // a shorter one does not
-  world_.pass(std::chrono::minutes(20));  // the background comes by itself
+  world_.pass(std::chrono::minutes(20));                                 // the background comes by itself
   world_.restart();
   EXPECT_EQ(write(0, pattern(1, 10)), Errc::kOk);
   where_ = slot_set(Handle(43), 1, 1 << 20);
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
   request.has_inline_data = true;
-  EXPECT_EQ(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))).code(), Errc::kStaleHandle);
+  EXPECT_EQ(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))).code(),
+            Errc::kStaleHandle);
 }
 
 TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
-  world_.storage(0).add({.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+  world_.storage(0).add(
+      {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
   request.has_inline_data = true;
   std::optional<Result<wire::WriteReply>> under_way;

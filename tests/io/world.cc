@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/io/testing/world.h"
+#include "tests/io/world.h"
 
 #include <algorithm>
 
@@ -44,7 +44,8 @@ World::World(WorldOptions options)
     auto storage = std::make_unique<Storage>();
     storage->store = std::make_shared<trove::MemStore>(options_.capacity_bytes);
     auto streams = std::make_unique<trove::MemBytestreams>(storage->store);
-    storage->streams = std::make_unique<trove::FaultyBytestreams>(std::move(streams), std::vector<trove::BytestreamFault>(), *clock_);
+    storage->streams =
+        std::make_unique<trove::FaultyBytestreams>(std::move(streams), std::vector<trove::BytestreamFault>(), *clock_);
     storage->context = std::make_unique<job::StorageContext>(*storage->streams, *executor_);
     storages_.push_back(std::move(storage));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: an io server and its clients in one process, for tests: over the simulated network in virtual time, or over TCP.
+// World: an io server and its clients in one process, for tests: over the simulated network in virtual time, or over
+// TCP.
 #pragma once
 
 #include <memory>
@@ -30,7 +31,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
 };
 
-/// One thread. Clients (testing/client.h) die before it.
+/// One thread. Clients (tests/io/client.h) die before it.
 class World {
  public:
   explicit World(WorldOptions options = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 #include <algorithm>
 #include <deque>
@@ -12,7 +12,8 @@ namespace {
 /// The bulk messages of one request: receives, or sends.
 class BulkMessages final : public rpc::Bulk {
  public:
-  BulkMessages(job::NetworkContext& context, std::vector<Bytes>& streams, std::uint32_t unit_bytes, bool send, Sending sending)
+  BulkMessages(job::NetworkContext& context, std::vector<Bytes>& streams, std::uint32_t unit_bytes, bool send,
+               Sending sending)
       : context_(context), streams_(streams), unit_bytes_(unit_bytes), send_(send), sending_(sending) {}
 
   void post(bmi::Address peer, bmi::Tag reply_tag) override {

@@ -82,7 +82,8 @@ inline datatype::DescriptionCase draw(Random& random) {
     return datatype::must(datatype::Description::list(pieces), std::move(bytes));
   }
   const std::uint64_t block_bytes = 1 + random.below(random.chance(1, 3) ? 20 : 3000);
-  std::vector<datatype::Level> levels{{1 + random.below(4), random.below(20000)}, {1 + random.below(6), random.below(4000)}};
+  std::vector<datatype::Level> levels{{1 + random.below(4), random.below(20000)},
+                                      {1 + random.below(6), random.below(4000)}};
   datatype::spell_levels(base, block_bytes, levels, bytes);
   return datatype::must(datatype::Description::strided(base, block_bytes, levels), std::move(bytes));
 }

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "datatype/measure.h"
-#include "server/io/testing/client.h"
-#include "server/io/testing/model.h"
+#include "tests/io/client.h"
+#include "tests/io/model.h"
 
 namespace spate::io::testing {
 namespace {

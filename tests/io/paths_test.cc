@@ -2,7 +2,7 @@
 // Which path the bytes take, shown by the counters; and what storage faults do to a stream that has begun.
 #include <gtest/gtest.h>
 
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 namespace spate::io::testing {
 namespace {
@@ -148,7 +148,8 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
 TEST_F(PathsTest, AShortReadIsReadOn) {
   ASSERT_TRUE(write(0, pattern(1, kBytes)));
   for (const std::uint64_t nth : {1U, 3U}) {
-    world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 100});
+    world_.storage(0).add(
+        {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 100});
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
   ASSERT_TRUE(outcome);
@@ -159,7 +160,8 @@ TEST_F(PathsTest, AShortReadIsReadOn) {
 TEST_F(PathsTest, AStoreThatStaysShortIsAnErrorEvenAfterTheFirstMessage) {
   ASSERT_TRUE(write(0, pattern(1, kBytes)));
   for (std::uint64_t nth = 3; nth < 20; ++nth) {
-    world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 0});
+    world_.storage(0).add(
+        {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 0});
   }
   EXPECT_EQ(read(0, kBytes, DataPath::kBuffered).code(), Errc::kIoError);
 }

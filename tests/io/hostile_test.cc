@@ -2,7 +2,7 @@
 // Clients that lie, stop or vanish: errors for them, and everything given back.
 #include <gtest/gtest.h>
 
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 namespace spate::io::testing {
 namespace {
@@ -112,7 +112,8 @@ TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   Sending cut;
   cut.messages = 3;
   cut.cut_bytes = 1;
-  const auto reply = world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), cut));
+  const auto reply =
+      world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), cut));
   EXPECT_EQ(reply.code(), Errc::kProtocol);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
@@ -160,7 +161,8 @@ TEST_F(HostileTest, AClientThatSendsNoFurtherIsGivenUp) {
   Sending some;
   some.messages = 2;
   std::vector<Errc> codes;
-  world_.spawn(keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
+  world_.spawn(
+      keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
   world_.pass(std::chrono::seconds(5));
   EXPECT_GT(world_.io().buffers_used(), 0U);
   world_.pass(std::chrono::seconds(120));
@@ -172,7 +174,8 @@ TEST_F(HostileTest, AClientThatVanishesInAWrite) {
   some.messages = 2;
   client_.set_deadline(std::chrono::seconds(5));
   std::vector<Errc> codes;
-  world_.spawn(keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
+  world_.spawn(
+      keep(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), some), codes));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
   world_.fabric().kill_node(client_.node());
@@ -182,7 +185,8 @@ TEST_F(HostileTest, AClientThatVanishesInAWrite) {
 }
 
 TEST_F(HostileTest, AClientThatVanishesInARead) {
-  ASSERT_TRUE(world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile))));
+  ASSERT_TRUE(
+      world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile))));
   for (const wire::DataPath path : {wire::DataPath::kBuffered, wire::DataPath::kCached}) {
     Client victim(world_, {.client = ClientId(500 + static_cast<std::uint64_t>(path))});
     victim.set_deadline(std::chrono::seconds(5));
@@ -221,9 +225,12 @@ TEST_F(CrowdTest, ManyHugeWritesKeepWithinThePool) {
     clients.push_back(std::make_unique<Client>(world_, ClientOptions{.client = ClientId(600 + i)}));
     for (std::uint64_t file = 0; file < 4; ++file) {
       const Handle handle(1000 + i * 10 + file);
-      wire::WriteRequest request = write_request(slot_set(handle, 2, 1 << 20), *datatype::Description::contiguous(0, kEach));
+      wire::WriteRequest request =
+          write_request(slot_set(handle, 2, 1 << 20), *datatype::Description::contiguous(0, kEach));
       request.unit_bytes = 1 << 20;
-      world_.spawn(keep(clients.back()->write(request, {pattern(1, kEach / 2), pattern(2, kEach / 2)}, clients.back()->capability(handle)), codes));
+      world_.spawn(keep(clients.back()->write(request, {pattern(1, kEach / 2), pattern(2, kEach / 2)},
+                                              clients.back()->capability(handle)),
+                        codes));
     }
   }
   std::uint64_t most = 0;
@@ -244,7 +251,8 @@ TEST_F(CrowdTest, OneSilentClientDoesNotKeepOthersOut) {
   nothing.messages = 0;
   for (std::uint64_t file = 0; file < 40; ++file) {
     const Handle handle(1000 + file);
-    wire::WriteRequest request = write_request(slot_set(handle, 1, 1 << 20), *datatype::Description::contiguous(0, 4 << 20));
+    wire::WriteRequest request =
+        write_request(slot_set(handle, 1, 1 << 20), *datatype::Description::contiguous(0, 4 << 20));
     request.unit_bytes = 1 << 20;
     world_.spawn(keep(client_.write(request, {pattern(1, 4 << 20)}, client_.capability(handle), nothing), silent));
   }

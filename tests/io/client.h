@@ -7,7 +7,7 @@
 
 #include "dist/distribution.h"
 #include "rpc/channel.h"
-#include "server/io/testing/world.h"
+#include "tests/io/world.h"
 
 namespace spate::io::testing {
 
@@ -53,8 +53,8 @@ class Client {
   /// With room posted for bulk data, or in the reply, as the request says.
   job::Task<Result<ReadOutcome>> read(wire::ReadRequest request, Capability capability);
   /// `streams`: each slot's.
-  job::Task<Result<wire::WriteReply>> write(wire::WriteRequest request, std::vector<Bytes> streams, Capability capability,
-                                            Sending sending = {});
+  job::Task<Result<wire::WriteReply>> write(wire::WriteRequest request, std::vector<Bytes> streams,
+                                            Capability capability, Sending sending = {});
 
   World& world() { return world_; }
   rpc::Identity& identity() { return identity_; }
@@ -78,7 +78,8 @@ class Client {
   Duration deadline_ = std::chrono::seconds(100);
 };
 
-/// A file of `slot_count` slots, strip `strip_bytes`, slots dealt over the world's two targets; the request's slots are all.
+/// A file of `slot_count` slots, strip `strip_bytes`, slots dealt over the world's two targets; the request's slots are
+/// all.
 wire::SlotSet slot_set(Handle handle, std::uint32_t slot_count = 3, std::uint64_t strip_bytes = 4096);
 std::unique_ptr<const Distribution> distribution_of(const wire::SlotSet& where);
 wire::ReadRequest read_request(const wire::SlotSet& where, datatype::Description what);

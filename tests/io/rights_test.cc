@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "server/io/testing/client.h"
+#include "tests/io/client.h"
 
 namespace spate::io::testing {
 namespace {
@@ -53,7 +53,8 @@ TEST_F(RightsTest, AnyForgedFieldIsRefused) {
       [](Capability& c) { c.mac[3] ^= std::byte{1}; },
   };
   ASSERT_EQ(write_with(client_.capability(kFile)), Errc::kOk);  // also when the genuine one is known already
-  for (std::size_t i = 0; i < forgeries.size(); ++i) EXPECT_EQ(write_changed(forgeries[i], false), Errc::kCapabilityInvalid) << i;
+  for (std::size_t i = 0; i < forgeries.size(); ++i)
+    EXPECT_EQ(write_changed(forgeries[i], false), Errc::kCapabilityInvalid) << i;
   EXPECT_EQ(world_.metric("spate_server_io_refused_total"), forgeries.size());
 }
 
