@@ -38,14 +38,14 @@ constexpr int kRounds = 20'000;
 constexpr std::uint64_t kStreamBytes = std::uint64_t{1} << 30U;
 constexpr int kRepetitions = 5;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -254,65 +254,71 @@ double bmi_round_trip(bool spin) {
   return seconds / kRounds * 1e6;
 }
 
+Message bulk_message(Address peer, const Segment& segment) {
+  Message message;
+  message.peer = peer;
+  message.tag = Tag(1);
+  message.message_class = MessageClass::kBulk;
+  message.segments = SegmentList(&segment, 1);
+  return message;
+}
+
+/// Waits for a request, then sends its sender `messages` messages, eight in flight.
+void stream_out(Side& server, const Segment& segment, std::uint64_t messages, bool ready) {
+  std::array<UnexpectedMessage, 1> start;
+  while (server.network->test_unexpected(server.context, start) == 0) server.sleep(false);
+  Message message = bulk_message(start[0].peer, segment);
+  message.receiver_ready = ready;
+  std::array<Completion, 8> done{};
+  std::uint64_t posted = 0;
+  std::uint64_t in_flight = 0;
+  while (posted < messages || in_flight > 0) {
+    while (posted < messages && in_flight < 8) {
+      ++posted;
+      if (!server.network->post_send(message, server.context, nullptr).value().done) ++in_flight;
+    }
+    if (in_flight > 0) in_flight -= server.completions(done, false);
+  }
+}
+
+/// Receives as many, with `ahead` receives posted; returns the seconds from the request to the last one.
+double stream_in(Side& client, const Message& receive, std::uint64_t messages, std::uint64_t ahead) {
+  std::uint64_t posted = 0;
+  std::uint64_t finished = 0;
+  const auto post = [&] {
+    ++posted;
+    if (client.network->post_recv(receive, client.context, nullptr).value().done) ++finished;
+  };
+  while (posted < ahead) post();
+  Message start = receive;
+  start.segments = {};
+  start.tag = Tag(2);
+  std::array<Completion, 8> done{};
+  if (!client.network->post_send_unexpected(start, client.context, nullptr).value().done) {
+    finished += client.completions(done, false) - 1;  // the request itself is no received message
+  }
+  const double begin = now();
+  while (finished < messages) {
+    const std::size_t n = client.completions(done, false);
+    finished += n;
+    for (std::size_t i = 0; i < n && posted < messages; ++i) post();
+  }
+  return now() - begin;
+}
+
 /// The server streams to the client, which has posted every receive (`ready`) or eight at a time (rendezvous).
 double bmi_stream(std::uint64_t size, int file, bool ready) {
   Side client;
   Side server;
   const std::string url = server.network->listen("tcp://127.0.0.1:0", server.context).value();
   const std::uint64_t messages = kStreamBytes / size;
-  std::thread thread([&] {
-    std::vector<std::byte> data(size);
-    const Segment segment = file >= 0 ? Segment::of_file(file, 0, size) : Segment::of(MutableByteView(data));
-    std::array<UnexpectedMessage, 1> start;
-    while (server.network->test_unexpected(server.context, start) == 0) server.sleep(false);
-    Message message;
-    message.peer = start[0].peer;
-    message.tag = Tag(1);
-    message.message_class = MessageClass::kBulk;
-    message.receiver_ready = ready;
-    message.segments = SegmentList(&segment, 1);
-    std::array<Completion, 8> done{};
-    std::uint64_t posted = 0;
-    std::uint64_t in_flight = 0;
-    while (posted < messages || in_flight > 0) {
-      while (posted < messages && in_flight < 8) {
-        ++posted;
-        if (!server.network->post_send(message, server.context, nullptr).value().done) ++in_flight;
-      }
-      if (in_flight > 0) in_flight -= server.completions(done, false);
-    }
-  });
+  std::vector<std::byte> data(size);
+  const Segment out = file >= 0 ? Segment::of_file(file, 0, size) : Segment::of(MutableByteView(data));
+  std::thread thread([&] { stream_out(server, out, messages, ready); });
   std::vector<std::byte> room(size);
   const Segment in = Segment::of(MutableByteView(room));
-  Message receive;
-  receive.peer = address_of(client, url);
-  receive.tag = Tag(1);
-  receive.message_class = MessageClass::kBulk;
-  receive.segments = SegmentList(&in, 1);
-  std::uint64_t posted = 0;
-  const auto post = [&] {
-    ++posted;
-    return client.network->post_recv(receive, client.context, nullptr).value().done ? std::uint64_t{1} : std::uint64_t{0};
-  };
-  std::uint64_t finished = 0;
   const std::uint64_t ahead = ready ? messages : std::min<std::uint64_t>(messages, 8);
-  while (posted < ahead) finished += post();
-  std::array<Completion, 8> done{};
-  const auto begin_message = [&] {
-    Message start = receive;
-    start.segments = {};
-    start.tag = Tag(2);
-    const Posted sent = client.network->post_send_unexpected(start, client.context, nullptr).value();
-    if (!sent.done) finished += client.completions(done, false) - 1;
-  };
-  begin_message();
-  const double begin = now();
-  while (finished < messages) {
-    const std::size_t n = client.completions(done, false);
-    finished += n;
-    for (std::size_t i = 0; i < n && posted < messages; ++i) finished += post();
-  }
-  const double seconds = now() - begin;
+  const double seconds = stream_in(client, bulk_message(address_of(client, url), in), messages, ahead);
   thread.join();
   return static_cast<double>(kStreamBytes) / seconds / 1e9;
 }
@@ -349,8 +355,9 @@ void compare(const Case& c, bool json) {
   fmt::print("{:28} {:9.2f} {:9.2f} {:6} {:6.0f} %   {:6.2f} {:6.2f}\n", c.name, median(raw), median(bmi), c.unit,
              ratio * 100, raw_cpu / kRepetitions, bmi_cpu / kRepetitions);
   if (json) {
-    fmt::print("{{\"bench\":\"bmi_tcp\",\"case\":\"{}\",\"unit\":\"{}\",\"raw\":{:.3f},\"bmi\":{:.3f},\"of_raw\":{:.3f}}}\n",
-               c.name, c.unit, median(raw), median(bmi), ratio);
+    fmt::print(
+        "{{\"bench\":\"bmi_tcp\",\"case\":\"{}\",\"unit\":\"{}\",\"raw\":{:.3f},\"bmi\":{:.3f},\"of_raw\":{:.3f}}}\n",
+        c.name, c.unit, median(raw), median(bmi), ratio);
   }
 }
 
@@ -359,15 +366,19 @@ int run(bool json, std::string_view only) {
   const UniqueFd file(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600));
   const std::vector<std::byte> data(kMiB, std::byte{1});
   SPATE_CHECK(::pwrite(file.get(), data.data(), data.size(), 0) == static_cast<ssize_t>(data.size()));
-  std::vector<Case> cases{
-      {"round trip 64 B, sleeping", "us", false, [] { return raw_round_trip(false); }, [] { return bmi_round_trip(false); }},
-      {"round trip 64 B, spinning", "us", false, [] { return raw_round_trip(true); }, [] { return bmi_round_trip(true); }}};
+  std::vector<Case> cases{{"round trip 64 B, sleeping", "us", false, [] { return raw_round_trip(false); },
+                           [] { return bmi_round_trip(false); }},
+                          {"round trip 64 B, spinning", "us", false, [] { return raw_round_trip(true); },
+                           [] { return bmi_round_trip(true); }}};
   for (const std::uint64_t size : {kMiB / 16, kMiB / 4, kMiB}) {
     const int fd = file.get();
     const std::string kib = std::to_string(size / 1024) + " KiB";
-    cases.push_back({kib + ", ready", "GB/s", true, [=] { return raw_stream(size, -1); }, [=] { return bmi_stream(size, -1, true); }});
-    cases.push_back({kib + ", rendezvous", "GB/s", true, [=] { return raw_stream(size, -1); }, [=] { return bmi_stream(size, -1, false); }});
-    cases.push_back({kib + ", sendfile", "GB/s", true, [=] { return raw_stream(size, fd); }, [=] { return bmi_stream(size, fd, true); }});
+    cases.push_back({kib + ", ready", "GB/s", true, [=] { return raw_stream(size, -1); },
+                     [=] { return bmi_stream(size, -1, true); }});
+    cases.push_back({kib + ", rendezvous", "GB/s", true, [=] { return raw_stream(size, -1); },
+                     [=] { return bmi_stream(size, -1, false); }});
+    cases.push_back({kib + ", sendfile", "GB/s", true, [=] { return raw_stream(size, fd); },
+                     [=] { return bmi_stream(size, fd, true); }});
   }
   fmt::print("{:28} {:>9} {:>9} {:6} {:>8}   {:>13}\n", "", "raw", "bmi", "", "of raw", "CPU s raw bmi");
   for (const Case& c : cases) {

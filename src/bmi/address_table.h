@@ -17,7 +17,7 @@ struct Route {
   PeerId peer;
 };
 
-/// A peer of the caller's: a server with its URLs in order of preference, or a process that connected to us (one route).
+/// A peer of the caller's: a server with its URLs in order of preference, or a process that connected (one route).
 struct AddressEntry {
   std::vector<Route> routes;
   std::uint32_t current = 0;  // the route in use

@@ -42,14 +42,15 @@ Context::Context(ContextId id, std::span<Module* const> modules, bool first) : i
 }
 
 void Context::signal() {
-  if (!waiting_ || signalled_ || !event_) return;
+  count();
+  if (!waiting() || signalled_ || !event_) return;
   signalled_ = true;
   const std::uint64_t one = 1;
   SPATE_CHECK(::write(event_.get(), &one, sizeof one) == sizeof one);
 }
 
 void Context::awake() {
-  waiting_ = false;
+  waiting_.store(false, std::memory_order_relaxed);
   if (!signalled_) return;
   signalled_ = false;
   std::uint64_t count = 0;
@@ -58,8 +59,39 @@ void Context::awake() {
 
 bool Context::prepare_to_wait() {
   if (completions_.front() != nullptr || !messages_.empty()) return false;
-  waiting_ = true;
+  waiting_.store(true, std::memory_order_relaxed);
   return true;
+}
+
+ContextTable::~ContextTable() {
+  for (std::atomic<Chunk*>& slot : chunks_) {
+    const std::unique_ptr<Chunk> chunk(slot.load());
+    for (std::size_t i = 0; chunk != nullptr && i < kChunk; ++i) std::unique_ptr<Context>((*chunk)[i].load()).reset();
+  }
+}
+
+Context& ContextTable::open(std::span<Module* const> modules) {
+  const std::lock_guard lock(mutex_);
+  SPATE_CHECK(opened_ < kChunk * chunks_.size());
+  std::atomic<Chunk*>& chunk = chunks_[opened_ / kChunk];
+  if (chunk.load() == nullptr) chunk.store(std::make_unique<Chunk>().release(), std::memory_order_release);
+  const std::uint32_t index = opened_++;
+  auto context = std::make_unique<Context>(ContextId(index + 1), modules, index == 0);
+  Context* raw = context.release();
+  (*chunk.load())[index % kChunk].store(raw, std::memory_order_release);
+  return *raw;
+}
+
+std::unique_ptr<Context> ContextTable::close(ContextId id) {
+  const std::uint32_t index = id.value - 1;
+  return std::unique_ptr<Context>((*chunks_[index / kChunk].load())[index % kChunk].exchange(nullptr));
+}
+
+Context* ContextTable::find(ContextId id) const {
+  const std::uint32_t index = id.value - 1;  // of no id: beyond the table
+  if (index >= kChunk * chunks_.size()) return nullptr;
+  const Chunk* chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
+  return chunk == nullptr ? nullptr : (*chunk)[index % kChunk].load(std::memory_order_acquire);
 }
 
 }  // namespace spate::bmi

@@ -2,8 +2,12 @@
 // Context: one completion space of the core, with the descriptor that its tester sleeps on.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 
@@ -21,7 +25,8 @@ struct QueuedMessage {
   std::uint64_t charge = 0;
 };
 
-/// Pinned. Not thread-safe: the core's lock guards it, except wait_descriptor().
+/// Pinned. The core's lock guards it, except where a function says otherwise. The tester: the one thread at a time that
+/// tests this context.
 class Context {
  public:
   /// The modules outlive the context. `first`: of its instance.
@@ -36,14 +41,26 @@ class Context {
   CompletionQueue& completions() { return completions_; }
   std::deque<QueuedMessage>& messages() { return messages_; }
 
-  /// Something was queued: wakes the tester if it sleeps, or is about to.
+  /// How many are queued. Without the lock: what is just being queued may be missed; the tester sees it when it tests
+  /// again, or is told by prepare_to_wait().
+  std::size_t completions_queued() const { return completions_queued_.load(std::memory_order_relaxed); }
+  std::size_t messages_queued() const { return messages_queued_.load(std::memory_order_relaxed); }
+  /// After each change of completions() or messages(), before the lock is given back.
+  void count() {
+    completions_queued_.store(completions_.size(), std::memory_order_relaxed);
+    messages_queued_.store(messages_.size(), std::memory_order_relaxed);
+  }
+
+  /// Something was queued: counts, and wakes the tester if it sleeps or is about to.
   void signal();
-  /// The tester is here.
+  /// The tester has announced to sleep. Without the lock, for the tester.
+  bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
+  /// The tester is here again.
   void awake();
   /// The tester will sleep: false when something is queued.
   bool prepare_to_wait();
 
-  /// True once after each test_context: that test made progress for the test_unexpected that follows it.
+  /// True once after each test_context: that test made progress for the test_unexpected that follows it. The tester's.
   bool take_progressed() { return std::exchange(progressed_, false); }
   void set_progressed() { progressed_ = true; }
 
@@ -52,11 +69,36 @@ class Context {
   UniqueFd event_;
   UniqueFd poll_;  // over both, unless the module's own descriptor serves
   int wait_ = -1;
-  bool waiting_ = false;
+  std::atomic<bool> waiting_{false};  // set and cleared by the tester only
   bool signalled_ = false;
   bool progressed_ = false;
+  std::atomic<std::size_t> completions_queued_{0};
+  std::atomic<std::size_t> messages_queued_{0};
   CompletionQueue completions_;
   std::deque<QueuedMessage> messages_;
+};
+
+/// The contexts of an instance. Ids are never reused. Thread-safe; find() takes no lock.
+class ContextTable {
+ public:
+  ContextTable() = default;
+  ContextTable(const ContextTable&) = delete;
+  ContextTable& operator=(const ContextTable&) = delete;
+  ~ContextTable();
+
+  Context& open(std::span<Module* const> modules);
+  /// Nobody finds it any more; whoever uses it still is a bug.
+  std::unique_ptr<Context> close(ContextId id);
+  /// Null when there is none of that id, or it was closed.
+  Context* find(ContextId id) const;
+
+ private:
+  static constexpr std::size_t kChunk = 256;
+  using Chunk = std::array<std::atomic<Context*>, kChunk>;
+
+  std::mutex mutex_;
+  std::uint32_t opened_ = 0;                        // guarded by mutex_
+  std::array<std::atomic<Chunk*>, 4096> chunks_{};  // made when first needed; a million contexts in all
 };
 
 }  // namespace spate::bmi

@@ -97,9 +97,10 @@ class Core final : public Network {
   std::vector<Route> routes_of(Address address) const;
   Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
-  Context* find_open_context(ContextId id) const;
   void progress();
-  Context& awake(ContextId id, std::size_t wanted);
+  Context& awake(ContextId id);
+  /// Some of the context's unexpected messages, into out from `taken` on.
+  void take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken);
 
   const NetworkOptions options_;
   std::deque<Loaded> modules_;
@@ -108,9 +109,9 @@ class Core final : public Network {
 
   std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_
   mutable std::mutex mutex_;
-  mutable AddressTable addresses_;                  // guarded by mutex_
-  OpTable ops_;                                     // guarded by mutex_
-  std::vector<std::unique_ptr<Context>> contexts_;  // guarded by mutex_; index = id - 1; null: closed
+  mutable AddressTable addresses_;  // guarded by mutex_
+  OpTable ops_;                     // guarded by mutex_
+  ContextTable contexts_;           // the contexts themselves are guarded by mutex_
   MemoryService memory_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core's contexts: opening, testing, sleeping. See bmi/core.h.
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -7,29 +8,20 @@
 
 namespace spate::bmi {
 
-ContextId Core::open_context() {
-  const std::lock_guard lock(mutex_);
-  const ContextId id(static_cast<std::uint32_t>(contexts_.size() + 1));
-  contexts_.push_back(std::make_unique<Context>(id, started_, contexts_.empty()));
-  return id;
-}
+ContextId Core::open_context() { return contexts_.open(started_).id(); }
 
 void Core::close_context(ContextId id) {
   std::unique_ptr<Context> closed;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);  // whoever has found it, under the lock, is done with it
     SPATE_CHECK(find_context(id).completions().size() == 0);
-    closed = std::move(contexts_[id.value - 1]);
+    closed = contexts_.close(id);
   }
   for (const QueuedMessage& queued : closed->messages()) queued.module->consumed(queued.peer, queued.charge);
 }
 
-Context* Core::find_open_context(ContextId id) const {
-  return id && id.value <= contexts_.size() ? contexts_[id.value - 1].get() : nullptr;
-}
-
 Context& Core::find_context(ContextId id) const {
-  Context* found = find_open_context(id);
+  Context* found = contexts_.find(id);
   SPATE_CHECK(found != nullptr);
   return *found;
 }
@@ -48,23 +40,22 @@ void Core::progress() {
   }
 }
 
-Context& Core::awake(ContextId id, std::size_t wanted) {
-  Context* context = nullptr;
-  {
+Context& Core::awake(ContextId id) {
+  Context& context = find_context(id);
+  if (context.waiting()) {
     const std::lock_guard lock(mutex_);
-    context = &find_context(id);
-    context->awake();
-    // Enough is there already: no need to ask the network first.
-    if (wanted > 0 && context->completions().size() >= wanted) return *context;
+    context.awake();
   }
-  progress();
-  return *context;
+  return context;
 }
 
 std::size_t Core::test_context(ContextId id, std::span<Completion> out) {
-  Context& context = awake(id, out.size());
-  const std::lock_guard lock(mutex_);
+  Context& context = awake(id);
+  // When enough is there already the network need not be asked.
+  if (out.empty() || context.completions_queued() < out.size()) progress();
   context.set_progressed();
+  if (context.completions_queued() == 0) return 0;
+  const std::lock_guard lock(mutex_);
   std::size_t taken = 0;
   while (taken < out.size()) {
     Op* op = context.completions().front();
@@ -73,6 +64,7 @@ std::size_t Core::test_context(ContextId id, std::span<Completion> out) {
     out[taken++] = op->completion();
     ops_.release(*op);
   }
+  context.count();
   return taken;
 }
 
@@ -83,7 +75,9 @@ std::optional<Completion> Core::test(ContextId id, OpId wanted) {
 }
 
 std::size_t Core::test_some(ContextId id, std::span<const OpId> wanted, std::span<Completion> out) {
-  Context& context = awake(id, 0);
+  Context& context = awake(id);
+  progress();
+  if (context.completions_queued() == 0) return 0;
   const std::lock_guard lock(mutex_);
   std::size_t taken = 0;
   for (const OpId op_id : wanted) {
@@ -94,38 +88,42 @@ std::size_t Core::test_some(ContextId id, std::span<const OpId> wanted, std::spa
     out[taken++] = op->completion();
     ops_.release(*op);
   }
+  context.count();
   return taken;
 }
 
 std::size_t Core::test_unexpected(ContextId id, std::span<UnexpectedMessage> out) {
-  Context* context = nullptr;
-  bool fresh = false;
-  {
-    const std::lock_guard lock(mutex_);
-    context = &find_context(id);
-    context->awake();
-    fresh = context->take_progressed() || context->messages().size() >= out.size();
-  }
+  Context& context = awake(id);
+  const bool fresh = context.take_progressed() || (!out.empty() && context.messages_queued() >= out.size());
   if (!fresh) progress();
   std::size_t taken = 0;
-  while (taken < out.size()) {
-    QueuedMessage queued;
-    {
-      const std::lock_guard lock(mutex_);
-      if (context->messages().empty()) break;
-      queued = std::move(context->messages().front());
-      context->messages().pop_front();
-    }
-    out[taken++] = std::move(queued.message);
-    queued.module->consumed(queued.peer, queued.charge);
-  }
+  while (taken < out.size() && context.messages_queued() > 0) take_messages(context, out, taken);
   return taken;
 }
 
-int Core::wait_descriptor(ContextId id) const {
-  const std::lock_guard lock(mutex_);
-  return find_context(id).wait_descriptor();
+void Core::take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken) {
+  struct Taken {
+    Module* module = nullptr;
+    PeerId peer;
+    std::uint64_t charge = 0;
+  };
+  std::array<Taken, 4> batch;
+  std::size_t n = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    std::deque<QueuedMessage>& messages = context.messages();
+    for (; n < batch.size() && taken < out.size() && !messages.empty(); ++n) {
+      QueuedMessage& queued = messages.front();
+      batch[n] = {queued.module, queued.peer, queued.charge};
+      out[taken++] = std::move(queued.message);
+      messages.pop_front();
+    }
+    context.count();
+  }
+  for (std::size_t i = 0; i < n; ++i) batch[i].module->consumed(batch[i].peer, batch[i].charge);
 }
+
+int Core::wait_descriptor(ContextId id) const { return find_context(id).wait_descriptor(); }
 
 bool Core::prepare_to_wait(ContextId id) {
   for (Module* module : started_) {

@@ -73,8 +73,8 @@ class FakeModule final : public Module {
 
   Sink* sink = nullptr;
   bool fail_start = false;
-  bool at_once = false;         // posts complete immediately
-  Errc refuse = Errc::kOk;      // posts fail
+  bool at_once = false;     // posts complete immediately
+  Errc refuse = Errc::kOk;  // posts fail
   int descriptor = -1;
   std::uint32_t connections = 0;
   int progressed = 0;

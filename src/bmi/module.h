@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device API: what a network module implements below the Network core (BMI sec. 2.3). See docs/adding-bmi-module.md.
+// The device API: what a network module implements below the Network core (BMI sec. 2.3).
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ class Sink {
 };
 
 /// The low bits of an OpId are its slot: small and unique among the operations in flight, so that a module may keep its
-/// own state of an operation in an array (bmi/slot_table.h) instead of a hash table. Compare the whole id to see whether
-/// an operation is still the same.
+/// own state of an operation in an array (bmi/slot_table.h) instead of a hash table. Compare the whole id to see
+/// whether an operation is still the same.
 inline constexpr unsigned kOpSlotBits = 24;
 inline constexpr std::uint32_t op_slot(OpId op) {
   return static_cast<std::uint32_t>(op.value & ((std::uint64_t{1} << kOpSlotBits) - 1));
@@ -146,8 +146,8 @@ class Module {
   /// Readable when progress() may find something, deadlines (connect timeouts) included; constant after start();
   /// -1 in virtual time.
   virtual int wait_descriptor() const = 0;
-  /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed: whoever sleeps need pass through one epoll
-  /// set less. False: not supported.
+  /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed: whoever sleeps need pass through one
+  /// epoll set less. False: not supported.
   virtual bool also_wait_for(int /*fd*/) { return false; }
   /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
   virtual bool prepare_to_wait() = 0;

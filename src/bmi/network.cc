@@ -176,7 +176,7 @@ Result<void> Core::prepare(OpKind kind, Address peer, ContextId context, Prepare
   const std::lock_guard lock(mutex_);
   AddressEntry* entry = addresses_.find(peer);
   if (entry == nullptr) return Error(Errc::kConnectionLost, "the peer is gone");
-  SPATE_CHECK(find_open_context(context) != nullptr);
+  SPATE_CHECK(contexts_.find(context) != nullptr);
   Op* op = ops_.allocate();
   if (op == nullptr) return Error(Errc::kNoMemory, "too many network operations in flight");
   if (!entry->context) entry->context = context;
@@ -252,7 +252,7 @@ void Core::finish(Op& op, Errc status, std::uint64_t actual_size) {
   op.done = true;
   op.status = status;
   op.actual_size = status == Errc::kOk ? actual_size : 0;
-  Context* context = find_open_context(op.context);
+  Context* context = contexts_.find(op.context);
   SPATE_CHECK(context != nullptr);  // closing a context with operations in flight is the caller's bug
   context->completions().push(op);
   context->signal();
@@ -320,7 +320,7 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
   {
     const std::lock_guard lock(core_.mutex_);
     const AddressEntry* entry = core_.addresses_.find(address);
-    Context* context = entry == nullptr ? nullptr : core_.find_open_context(entry->context);
+    Context* context = entry == nullptr ? nullptr : core_.contexts_.find(entry->context);
     if (context != nullptr) {
       context->messages().push_back(
           QueuedMessage{UnexpectedMessage{address, tag, std::move(payload)}, &module_, peer, charge});

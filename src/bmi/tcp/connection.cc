@@ -66,6 +66,7 @@ ReadStatus Connection::read(ReceiveScratch& scratch) {
       return errno == EAGAIN || errno == EWOULDBLOCK ? ReadStatus::kDrained : ReadStatus::kLost;
     }
     const auto got = static_cast<std::uint64_t>(n);
+    bytes_read_ += got;
     const std::uint64_t placed = std::min(got, direct);
     if (placed > 0) {
       if (incoming_.op != nullptr) incoming_.op->cursor.advance(placed);
@@ -74,7 +75,9 @@ ReadStatus Connection::read(ReceiveScratch& scratch) {
     }
     if (!parse(scratch.data(), got - placed)) return ReadStatus::kProtocol;
     if (closed || closed_for_input_) return ReadStatus::kDrained;
-    if (got < pieces.bytes && !peer_closed) return ReadStatus::kDrained;
+    // A short read means an empty socket, and the next event tells when there is more. In the middle of a large payload
+    // more comes at once as a rule: asking again is cheaper than the way through epoll.
+    if (got < pieces.bytes && !peer_closed && incoming_.left < kDirectBytes) return ReadStatus::kDrained;
     total += got;
   }
   return ReadStatus::kMore;

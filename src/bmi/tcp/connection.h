@@ -79,6 +79,7 @@ class Connection : public Pollable {
 
   /// Reads until the socket is drained or a fair share was read.
   ReadStatus read(ReceiveScratch& scratch);
+  std::uint64_t bytes_read() const { return bytes_read_; }
   /// Called by the handler for a frame with a payload (which may be of 0 bytes).
   void expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived);
   Incoming& incoming() { return incoming_; }
@@ -93,14 +94,14 @@ class Connection : public Pollable {
 
   // Set by the module and the peer.
   Peer* peer = nullptr;
-  std::string remote;                      // for people
-  unsigned channel = 0;                    // 0: control
-  bool connecting = false;                 // connect(2) has not ended
-  bool write_blocked = false;              // the socket was full: wait for an event before writing
-  bool peer_closed = false;                // the event said so: read to the end
-  bool closed = false;                     // taken down; freed at the next turn
-  MonoTime deadline = MonoTime::never();   // handshake, or a cancelled send: dropped when it passes
-  std::uint64_t grace_position = 0;        // the cancelled send's frame, while `deadline` runs for one
+  std::string remote;                     // for people
+  unsigned channel = 0;                   // 0: control
+  bool connecting = false;                // connect(2) has not ended
+  bool write_blocked = false;             // the socket was full: wait for an event before writing
+  bool peer_closed = false;               // the event said so: read to the end
+  bool closed = false;                    // taken down; freed at the next turn
+  MonoTime deadline = MonoTime::never();  // handshake, or a cancelled send: dropped when it passes
+  std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
 
  private:
   bool parse(const std::byte* data, std::uint64_t size);
@@ -115,6 +116,7 @@ class Connection : public Pollable {
   bool closed_for_input_ = false;
   SendQueue queue_;
   Incoming incoming_;
+  std::uint64_t bytes_read_ = 0;
   std::uint64_t last_payload_ = 0;  // guides how much is read ahead
   std::size_t header_fill_ = 0;
   std::array<std::byte, kMaxHeader> header_{};

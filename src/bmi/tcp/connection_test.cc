@@ -36,7 +36,8 @@ class ConnectionTest : public testing::Test, public FrameHandler {
       op_ = std::make_unique<TcpOp>();
       room_.assign(header->length, std::byte{0});
       const std::size_t half = room_.size() / 3;
-      op_->segments.assign(std::array{Segment::of(MutableByteView(room_).first(half)), Segment::of(MutableByteView(room_).subspan(half))});
+      op_->segments.assign(std::array{Segment::of(MutableByteView(room_).first(half)),
+                                      Segment::of(MutableByteView(room_).subspan(half))});
       op_->cursor = SegmentCursor(op_->segments.view());
       connection.expect(*header, op_.get(), nullptr);
     } else {
@@ -94,14 +95,16 @@ TEST_F(ConnectionTest, FramesCutAtEveryPlaceArriveWhole) {
     payloads_.clear();
     ASSERT_EQ(::write(far_.get(), stream_.data(), cut), static_cast<ssize_t>(cut));
     ASSERT_EQ(read(), ReadStatus::kDrained);
-    ASSERT_EQ(::write(far_.get(), stream_.data() + cut, stream_.size() - cut), static_cast<ssize_t>(stream_.size() - cut));
+    ASSERT_EQ(::write(far_.get(), stream_.data() + cut, stream_.size() - cut),
+              static_cast<ssize_t>(stream_.size() - cut));
     ASSERT_EQ(read(), ReadStatus::kDrained);
     ASSERT_EQ(payloads_, expected_) << cut;
   }
 }
 
 TEST_F(ConnectionTest, RandomSizesInRandomPieces) {
-  for (int i = 0; i < 400; ++i) append(random_.below(100), random_.chance(1, 4) ? random_.below(100'000) : random_.below(300));
+  for (int i = 0; i < 400; ++i)
+    append(random_.below(100), random_.chance(1, 4) ? random_.below(100'000) : random_.below(300));
   for (std::size_t at = 0; at < stream_.size();) {
     const std::size_t want = std::min<std::size_t>(stream_.size() - at, 1 + random_.below(150'000));
     const ssize_t n = ::write(far_.get(), stream_.data() + at, want);
@@ -124,7 +127,8 @@ TEST_F(ConnectionTest, TheRestOfACancelledReceiveGoesNowhere) {
   connection_->drain_incoming();
   op_.reset();
   const Bytes before = room_;
-  ASSERT_EQ(::write(far_.get(), stream_.data() + first, stream_.size() - first), static_cast<ssize_t>(stream_.size() - first));
+  ASSERT_EQ(::write(far_.get(), stream_.data() + first, stream_.size() - first),
+            static_cast<ssize_t>(stream_.size() - first));
   Bytes kept;
   kept.swap(room_);  // the receive's memory: must stay as it is
   ASSERT_EQ(read(), ReadStatus::kDrained);

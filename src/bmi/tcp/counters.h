@@ -11,7 +11,7 @@ struct TcpCounters {
   std::uint64_t protocol_errors = 0;   // peers and strangers dropped for what they sent
   std::uint64_t dropped_messages = 0;  // payloads that came for a receive that was gone
   std::uint64_t connections_lost = 0;
-  std::uint64_t refused = 0;           // handshakes that failed or came too late
+  std::uint64_t refused = 0;  // handshakes that failed or came too late
 };
 
 }  // namespace spate::bmi::tcp

@@ -100,8 +100,7 @@ Result<Endpoint> parse_url(std::string_view url) {
   std::string_view host = rest.substr(0, colon);
   const bool bracketed = host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  constexpr std::string_view kNameCharacters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+  constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
   const std::string_view allowed = bracketed ? "0123456789abcdefABCDEF:." : kNameCharacters;
   if (host.empty() || (host != "*" && host.find_first_not_of(allowed) != std::string_view::npos)) return bad();
   const std::string_view port_text = rest.substr(colon + 1);
@@ -164,7 +163,8 @@ std::string advertised_url(const Endpoint& endpoint, int socket) {
 Result<UniqueFd> begin_connect(const SocketAddress& address) {
   UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return errno_error(errno, "socket");
-  if (::connect(socket.get(), address.get(), address.size) == 0 || errno == EINPROGRESS || errno == EINTR) return socket;
+  if (::connect(socket.get(), address.get(), address.size) == 0 || errno == EINPROGRESS || errno == EINTR)
+    return socket;
   return errno_error(errno, "connect to " + address.text());
 }
 

@@ -27,8 +27,8 @@ TEST(Url, NamesWaitForTheResolver) {
 
 TEST(Url, WhatIsNoneIsRefused) {
   for (const char* url : {"", "tcp://", "tcp://host", "tcp://:7400", "tcp://host:", "tcp://host:65536", "tcp://host:-1",
-                          "tcp://host:7x", "tcp://ho st:7", "tcp://[::1:7", "tcp://[zz]:7", "udp://host:7", "tcp://a/b:7",
-                          "tcp://[]:7", "tcp://user@host:7"}) {
+                          "tcp://host:7x", "tcp://ho st:7", "tcp://[::1:7", "tcp://[zz]:7", "udp://host:7",
+                          "tcp://a/b:7", "tcp://[]:7", "tcp://user@host:7"}) {
     EXPECT_EQ(parse_url(url).code(), Errc::kBadAddress) << url;
   }
   EXPECT_EQ(parse_url("tcp://" + std::string(1000, 'a') + ":1").code(), Errc::kBadAddress);

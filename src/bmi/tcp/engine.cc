@@ -210,19 +210,25 @@ void Engine::remember_gone(Peer& peer) {
   peers_.erase(found);
 }
 
+bool Engine::take_outbox() {
+  if (delivering_.exchange(true)) return false;  // that thread looks again when it has finished
+  std::swap(outbox_, delivering_box_);
+  outbox_waiting_.store(false);
+  return true;
+}
+
+void Engine::deliver_taken() {
+  delivering_box_.deliver_to(*sink_);
+  delivering_.store(false);
+}
+
 void Engine::deliver_outbox() {
   while (outbox_waiting_.load()) {
-    if (delivering_.exchange(true)) return;  // that thread looks again when it has finished
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        std::swap(outbox_, delivering_box_);
-        outbox_waiting_.store(false);
-      }
-      if (delivering_box_.empty()) break;
-      delivering_box_.deliver_to(*sink_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!take_outbox()) return;
     }
-    delivering_.store(false);
+    deliver_taken();
   }
 }
 

@@ -53,7 +53,10 @@ class Engine final : public TcpModule, private PeerHost {
   bool also_wait_for(int fd) override;
   /// Nothing is ever left over for a later progress(): sockets that were not read to their end are watched again, and
   /// what is to be delivered is delivered by the thread that found it.
-  bool prepare_to_wait() override { return true; }
+  bool prepare_to_wait() override {
+    slept_.store(true, std::memory_order_relaxed);
+    return true;
+  }
   TcpCounters counters() const override;
 
  private:
@@ -83,7 +86,8 @@ class Engine final : public TcpModule, private PeerHost {
    private:
     Engine& engine_;
   };
-  static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  // Not EPOLLOUT, except while a socket is full: an entry that read_hot() has dealt with must count as not ready.
+  static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
   struct Loss {
     PeerId peer;  // it may be gone for good by the time that it is taken down
     Errc status = Errc::kConnectionLost;
@@ -111,13 +115,17 @@ class Engine final : public TcpModule, private PeerHost {
   void lose_later(const Peer& peer, Errc status) { lost_.push_back(Loss{peer.id, status}); }
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
+  bool take_outbox();  // under the lock; true: this thread has to deliver it
+  void deliver_taken();
   void deliver_outbox();
 
   // engine_events.cc
   bool poll();
+  bool read_hot();
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
-  void read(Connection& connection);
+  /// True when anything was there.
+  bool read(Connection& connection);
   void connection_failed(Connection& connection, bool protocol);
   bool expire();
   void set_deadline(Connection& connection, Duration from_now);
@@ -125,6 +133,7 @@ class Engine final : public TcpModule, private PeerHost {
   void arm_timer();
   void watch(int fd, std::uint32_t events, Pollable& pollable);
   void watch_again(Connection& connection);
+  void block(Connection& connection);
 
   // engine_connect.cc
   Connection* add_connection(UniqueFd socket, FrameHandler& handler, bool bulk);
@@ -157,6 +166,7 @@ class Engine final : public TcpModule, private PeerHost {
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
+  std::atomic<bool> slept_{false};           // somebody went to sleep since the last poll()
   std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
   std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
   Outbox delivering_box_;                    // of the thread that set delivering_
@@ -172,10 +182,12 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<std::unique_ptr<Connection>> graveyard_;  // closed; an event of this turn may still point at them
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
-  std::vector<Loss> lost_;          // to be taken down when nothing of them is on the stack any more
+  std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
   std::set<std::pair<MonoTime, Connection*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
   std::unique_ptr<Resolver> resolver_;  // made at the first name
+  Connection* hot_ = nullptr;           // the control connection that was read last
+  int hot_hits_ = 0;                    // how often it was the right guess lately
   Outbox outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;

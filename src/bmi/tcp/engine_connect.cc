@@ -41,6 +41,7 @@ void Engine::close_connection(Connection* connection) {
   connection->close();
   clear_deadline(*connection);
   half_open_.erase(connection);
+  if (hot_ == connection) hot_ = nullptr;
   const auto found = connections_.find(connection);
   graveyard_.push_back(std::move(found->second));
   connections_.erase(found);
@@ -194,6 +195,7 @@ bool Engine::begin_channel(Peer& peer, unsigned channel) {
   connection->channel = channel;
   connection->remote = peer.url;
   connection->connecting = true;
+  watch_again(*connection);
   peer.channels[channel].opening = connection;
   set_deadline(*connection, std::chrono::milliseconds(network_->connect_timeout_ms));
   return true;
@@ -214,6 +216,7 @@ void Engine::connect_ended(Connection& connection) {
     return connection_failed(connection, false);
   }
   connection.connecting = false;
+  watch_again(connection);
   if (!say_hello(connection)) connection_failed(connection, false);
 }
 

@@ -1,22 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/frame.h"
 
+#include <bit>
+#include <cstring>
+
 namespace spate::bmi::tcp {
 namespace {
 
 constexpr std::uint8_t kMagic = 0xB5;
 constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
 
-// Compiles to one store or load on a little-endian machine.
 template <typename T>
 void put(std::byte* out, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(out, &value, sizeof value);
+  } else {
+    for (std::size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
+  }
 }
 
 template <typename T>
 T get(const std::byte* in) {
   T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&value, in, sizeof value);
+  } else {
+    for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
+  }
   return value;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of an open tcp connection: a header of 32 bytes, then for some types a payload. See docs/wire-tcp.md, "Frames".
+// Frames of an open tcp connection: a header of 32 bytes, then for some types a payload. docs/wire-tcp.md, "Frames".
 #pragma once
 
 #include <array>

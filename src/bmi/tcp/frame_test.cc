@@ -62,9 +62,9 @@ TEST(Frame, WhatIsNoHeaderIsRefused) {
   EXPECT_FALSE(with(0, 0xB4));  // magic
   EXPECT_FALSE(with(1, 0));     // type
   EXPECT_FALSE(with(1, 11));
-  EXPECT_FALSE(with(2, 2));     // class
-  EXPECT_FALSE(with(3, 2));     // flags
-  EXPECT_FALSE(with(23, 0x41)); // length of 2^62 and more
+  EXPECT_FALSE(with(2, 2));      // class
+  EXPECT_FALSE(with(3, 2));      // flags
+  EXPECT_FALSE(with(23, 0x41));  // length of 2^62 and more
   EXPECT_TRUE(with(23, 0x3F));
 }
 
@@ -113,7 +113,10 @@ TEST(Handshake, FieldsOutOfRangeAreRefused) {
   EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = 0; }));
   EXPECT_TRUE(refused([](Hello& h) { h.bulk_connections = kMaxBulkConnections + 1; }));
   EXPECT_TRUE(refused([](Hello& h) { h.channel = 2; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.version_min = 5; h.version_max = 4; }));
+  EXPECT_TRUE(refused([](Hello& h) {
+    h.version_min = 5;
+    h.version_max = 4;
+  }));
   EXPECT_TRUE(refused([](Hello& h) { h.limits.window = std::uint64_t{1} << 41U; }));
   std::array<std::byte, kHelloSize> bytes = encode(Hello{});
   bytes[3] = std::byte{'x'};

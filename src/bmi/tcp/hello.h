@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first bytes of each connection: Hello from the connector, Welcome from the acceptor. docs/wire-tcp.md, "Handshake".
+// The first bytes of each connection: Hello from the connector, Welcome from the acceptor.
+// See docs/wire-tcp.md, "Handshake".
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,8 @@ class Hostile : public ModuleTest {
 
 TEST_F(Hostile, GarbageOnThePort) {
   RawPeer stranger = connect();
-  EXPECT_TRUE(stranger.write(as_bytes("GET / HTTP/1.1\r\nHost: spate\r\nUser-Agent: something that is no peer\r\n\r\n")));
+  EXPECT_TRUE(
+      stranger.write(as_bytes("GET / HTTP/1.1\r\nHost: spate\r\nUser-Agent: something that is no peer\r\n\r\n")));
   EXPECT_TRUE(drive([&] { return stranger.ended(); }));
   EXPECT_EQ(module_->counters().protocol_errors, 1U);
   expect_works();
@@ -67,8 +68,6 @@ TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
   bulk_unexpected.message_class = MessageClass::kBulk;
   FrameHeader unknown_clear = frame(FrameType::kClear, 1);
   unknown_clear.id = 12345;
-  FrameHeader endless_credit = frame(FrameType::kCredit);
-  endless_credit.credit = UINT32_MAX;
   const std::vector<FrameHeader> frames{
       frame(FrameType::kUnexpected, 1, network_->options().max_unexpected_bytes + 1),
       frame(FrameType::kEager, 1, std::uint64_t{1} << 61U),
@@ -130,7 +129,8 @@ TEST_F(Hostile, TheWindowIsNotFilledAnewByAReconnect) {
   settle();
   const Bytes back = second.read();
   std::uint64_t credit = 0;
-  for (std::size_t at = 0; at + kHeaderSize <= back.size(); at += kHeaderSize) credit += decode_frame(back.data() + at)->credit;
+  for (std::size_t at = 0; at + kHeaderSize <= back.size(); at += kHeaderSize)
+    credit += decode_frame(back.data() + at)->credit;
   EXPECT_GT(credit, 0U);
 }
 

@@ -114,7 +114,8 @@ class ModuleTest : public testing::Test {
     if (posted->done) done_[posted->op] = posted->completion;
     return posted->op;
   }
-  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl, bool ready = false) {
+  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl,
+            bool ready = false) {
     const std::array segments{Segment::of(data)};
     Message m = message(peer, tag, segments, c);
     m.receiver_ready = ready;

@@ -55,15 +55,15 @@ struct TcpOp : Node {
   bool receive = false;
   bool unexpected = false;
   bool receiver_ready = false;
-  bool in_post = false;         // its post has not returned yet: reports through `done_in_post`
+  bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool without_sendfile = false;  // its file cannot: read and sent instead
-  bool past_end = false;          // its file segment ended early: zeros up to the promised length
-  std::uint64_t size = 0;       // posted, bytes
-  std::uint64_t arriving = 0;   // receives in kAwaitData or kFilling: bytes of the message
-  std::uint64_t charged = 0;    // sends: what the frame cost of the peer's credit
-  std::uint64_t remote_id = 0;  // kData: the receiver's operation
-  std::uint64_t position = 0;   // in the send queue, kSending
+  bool without_sendfile = false;     // its file cannot: read and sent instead
+  bool past_end = false;             // its file segment ended early: zeros up to the promised length
+  std::uint64_t size = 0;            // posted, bytes
+  std::uint64_t arriving = 0;        // receives in kAwaitData or kFilling: bytes of the message
+  std::uint64_t charged = 0;         // sends: what the frame cost of the peer's credit
+  std::uint64_t remote_id = 0;       // kData: the receiver's operation
+  std::uint64_t position = 0;        // in the send queue, kSending
   Connection* connection = nullptr;  // kSending, kFilling
   SegmentStore segments;
   SegmentCursor cursor;

@@ -245,8 +245,9 @@ void Peer::reset(Errc status) {
 }
 
 void Peer::flush_all() {
-  for (Channel& channel : channels) {
-    if (channel.connection != nullptr && !channel.connection->queue().empty()) host_.flush(*channel.connection);
+  for (unsigned i = 0; i <= bulk_count; ++i) {
+    Connection* connection = channels[i].connection;
+    if (connection != nullptr && !connection->queue().empty()) host_.flush(*connection);
   }
 }
 

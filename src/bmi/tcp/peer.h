@@ -48,15 +48,15 @@ struct Channel {
 /// Credit and matching of one message class. "Ours" are the messages that this side sends.
 struct ClassState {
   explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
-  std::uint64_t send_credit = 0;     // what we may still send of charged messages, bytes
-  std::uint64_t peer_charge = 0;     // what the peer sent of them and has not been given back, bytes
-  std::uint64_t to_return = 0;       // of peer_charge: consumed, to be given back with a next frame
-  std::uint32_t announced = 0;       // ours, not yet cleared
-  std::uint32_t announcements = 0;   // the peer's, not yet cleared
-  std::uint32_t withdrawn = 0;       // ours: withdrawn, but the peer may have cleared them
-  MatchTable posted;                 // receives
-  MatchTable arrived;                // messages without one
-  NodeList sends_waiting;            // ours, for room to announce
+  std::uint64_t send_credit = 0;    // what we may still send of charged messages, bytes
+  std::uint64_t peer_charge = 0;    // what the peer sent of them and has not been given back, bytes
+  std::uint64_t to_return = 0;      // of peer_charge: consumed, to be given back with a next frame
+  std::uint32_t announced = 0;      // ours, not yet cleared
+  std::uint32_t announcements = 0;  // the peer's, not yet cleared
+  std::uint32_t withdrawn = 0;      // ours: withdrawn, but the peer may have cleared them
+  MatchTable posted;                // receives
+  MatchTable arrived;               // messages without one
+  NodeList sends_waiting;           // ours, for room to announce
 };
 
 /// Where a peer stands.
@@ -108,7 +108,7 @@ class Peer final : public FrameHandler, public SendObserver {
   bool outbound = false;
   Standing state = Standing::kIdle;
   std::string url;
-  Endpoint remote;           // outbound
+  Endpoint remote;                 // outbound
   std::size_t address_in_use = 0;  // of remote.addresses
   bool attempted = false;          // to connect, ever
   LinkId link_id{};

@@ -84,7 +84,8 @@ bool Peer::on_message(Connection& connection, const FrameHeader& header) {
   ClassState& c = state_of(header.message_class);
   const bool charged = header.type != FrameType::kReady;
   if (header.type == FrameType::kUnexpected) {
-    if (header.message_class != MessageClass::kControl || header.length > host_.local_limits().max_unexpected) return false;
+    if (header.message_class != MessageClass::kControl || header.length > host_.local_limits().max_unexpected)
+      return false;
   }
   if (charged && !charge_peer(c, cost_of(header.length))) return false;
   if (header.type != FrameType::kUnexpected) {
@@ -243,8 +244,8 @@ bool Peer::on_data(Connection& connection, const FrameHeader& header) {
     connection.expect(header, nullptr, nullptr);
     return true;
   }
-  const bool fits = op->state == OpState::kAwaitData && op->message_class == header.message_class &&
-                    op->arriving == header.length;
+  const bool fits =
+      op->state == OpState::kAwaitData && op->message_class == header.message_class && op->arriving == header.length;
   if (fits) receive_into(connection, header, *op);
   return fits;
 }

@@ -26,9 +26,7 @@ struct Resolver::Shared {
   }
 };
 
-Resolver::Resolver() : Pollable(Kind::kResolver), shared_(std::make_shared<Shared>()) {
-  SPATE_CHECK(shared_->event);
-}
+Resolver::Resolver() : Pollable(Kind::kResolver), shared_(std::make_shared<Shared>()) { SPATE_CHECK(shared_->event); }
 
 int Resolver::descriptor() const { return shared_->event.get(); }
 

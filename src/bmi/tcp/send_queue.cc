@@ -168,8 +168,8 @@ SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scr
 SendQueue::Written SendQueue::write_by_reading(int socket, TcpOp& op, SendScratch& scratch) {
   const SegmentCursor& cursor = op.cursor;
   const std::uint64_t want = std::min<std::uint64_t>(cursor.left_in_segment(), scratch.size());
-  const ssize_t got = ::pread(cursor.segment().fd, scratch.data(), want,
-                              static_cast<off_t>(cursor.segment().offset + cursor.offset()));
+  const ssize_t got =
+      ::pread(cursor.segment().fd, scratch.data(), want, static_cast<off_t>(cursor.segment().offset + cursor.offset()));
   if (got == 0) {
     op.past_end = true;
     return write_zeros(socket, op);

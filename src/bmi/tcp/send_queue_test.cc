@@ -81,7 +81,8 @@ TEST_F(SendQueueTest, FramesLeaveInOrderWithTheirPayload) {
 TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
   Bytes data(3 * 1024 * 1024);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 4096);
-  queue_.push(header(1), &op(1, {Segment::of(ByteView(data).first(1'000'000)), Segment::of(ByteView(data).subspan(1'000'000))}));
+  queue_.push(header(1),
+              &op(1, {Segment::of(ByteView(data).first(1'000'000)), Segment::of(ByteView(data).subspan(1'000'000))}));
   queue_.push(header(2), &op(2, {Segment::of(as_bytes("end"))}));
   Bytes got;
   int blocked = 0;
@@ -100,8 +101,8 @@ TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
 
 TEST_F(SendQueueTest, FilesAndMemoryMix) {
   const UniqueFd fd = file("0123456789");
-  queue_.push(header(1), &op(1, {Segment::of(as_bytes("<")), Segment::of_file(fd.get(), 2, 5), Segment::of(as_bytes(">")),
-                                 Segment::of_file(fd.get(), 0, 1)}));
+  queue_.push(header(1), &op(1, {Segment::of(as_bytes("<")), Segment::of_file(fd.get(), 2, 5),
+                                 Segment::of(as_bytes(">")), Segment::of_file(fd.get(), 0, 1)}));
   queue_.push(header(2), nullptr);
   EXPECT_EQ(flush(), FlushStatus::kEmpty);
   const Bytes got = take();

@@ -19,7 +19,7 @@ struct TcpOptions {
   /// Accepted connections that have not said hello; one more, and the oldest is dropped.
   std::uint32_t half_open_limit = 256;
   /// Bytes that may wait unsent in the kernel for a bulk connection; 0: as the kernel likes.
-  std::uint32_t notsent_lowat_bytes = 512 * 1024;
+  std::uint32_t notsent_lowat_bytes = 1024 * 1024;
   /// How long a cancelled send that has begun may take to leave before its connection is dropped.
   std::uint32_t cancel_grace_ms = 500;
   /// Inbound peers that left and are remembered, so that they have the same address when they come back.
