@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate mkdir`, `spate rm`, `spate mv`, `spate ln`.
+#include <sys/stat.h>
+
+#include <fmt/core.h>
+
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> paths;
+  bool parents = false;
+  bool recursive = false;
+  bool force = false;
+  bool symbolic = false;
+  bool no_clobber = false;
+  bool exchange = false;
+};
+
+std::uint32_t mode_without_umask(std::uint32_t mode) {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mode & ~mask;
+}
+
+Result<void> make_directory(assembly::ClientProcess& process, const std::string& path, bool parents) {
+  wire::NewAttributes attributes;
+  attributes.mode = mode_without_umask(0777);
+  auto made = process.run([&](client::Client& c) { return c.mkdir(client::path_from_root(path), attributes); });
+  if (made) return {};
+  if (!parents) return made.error();
+  if (made.code() == Errc::kExists) {
+    SPATE_TRY(auto there, process.run([&](client::Client& c) { return c.stat(client::path_from_root(path)); }));
+    if (there.attributes.type == FileType::kDirectory) return {};
+    return Errc::kExists;
+  }
+  if (made.code() != Errc::kNotFound || path == "/") return made.error();
+  SPATE_TRY(std::ignore, make_directory(process, split_path(path).first, true));
+  return make_directory(process, path, true);
+}
+
+int run_mkdir(Context& context, const Options& options) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+    auto made = make_directory(**process, remote_path(name), options.parents);
+    if (!made) code = context.fail(made.error(), name);
+  }
+  return code;
+}
+
+/// Removes what lies below, `width` names at a time.
+job::Task<void> unlink_one(client::Client& client, wire::NamePath where, Result<void>& first) {
+  auto removed = co_await client.unlink(std::move(where));
+  if (!removed && removed.code() != Errc::kNotFound && first) first = std::move(removed);
+}
+
+job::Task<Result<void>> unlink_all(client::Client& client, Handle directory, std::vector<std::string> names) {
+  constexpr std::size_t kAtOnce = 32;
+  Result<void> first;
+  for (std::size_t begin = 0; begin < names.size() && first; begin += kAtOnce) {
+    job::Gate gate(client.cluster().executor());
+    for (std::size_t i = begin; i < std::min(begin + kAtOnce, names.size()); ++i) {
+      wire::NamePath where;
+      where.start = directory;
+      where.path = names[i];
+      job::spawn(gate, unlink_one(client, std::move(where), first));
+    }
+    co_await gate.close();
+  }
+  co_return first;
+}
+
+job::Task<Result<void>> remove_directory(client::Client& client, Handle parent, std::string name) {
+  wire::NamePath where;
+  where.start = parent;
+  where.path = std::move(name);
+  auto removed = co_await client.rmdir(std::move(where));
+  co_return removed;
+}
+
+Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const std::string& name, Handle directory) {
+  SPATE_TRY(const auto entries, list_directory(process, directory));
+  std::vector<std::string> files;
+  for (const Listed& entry : entries) {
+    if (entry.attributes.type == FileType::kDirectory) {
+      SPATE_TRY(std::ignore, remove_tree(process, directory, entry.name, entry.attributes.handle));
+    } else {
+      files.push_back(entry.name);
+    }
+  }
+  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return unlink_all(c, directory, files); }));
+  return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
+}
+
+Result<void> remove_one(assembly::ClientProcess& process, const std::string& path, const Options& options) {
+  auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path, false)); });
+  if (!object) {
+    if (options.force && object.code() == Errc::kNotFound) return {};
+    return object.error();
+  }
+  if (object->attributes.type != FileType::kDirectory) {
+    return process.run([&](client::Client& c) { return c.unlink(client::path_from_root(path, false)); });
+  }
+  if (!options.recursive) return Error(Errc::kIsDirectory, "use -r to remove it with everything below");
+  const auto [folder, name] = split_path(path);
+  if (name.empty()) return Error(Errc::kBusy, "the root cannot be removed");
+  SPATE_TRY(auto parent, process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
+  return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
+}
+
+int run_rm(Context& context, const Options& options) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": rm removes inside the file system only (spate:/...)");
+    auto removed = remove_one(**process, remote_path(name), options);
+    if (!removed) code = context.fail(removed.error(), name);
+  }
+  return code;
+}
+
+/// The last path, or, when it is a directory, the name of `source` in it.
+std::string destination(assembly::ClientProcess& process, const std::string& source, const std::string& target) {
+  auto there = process.run([&](client::Client& c) { return c.stat(client::path_from_root(target)); });
+  if (there && there->attributes.type == FileType::kDirectory) return join_path(target, split_path(source).second);
+  return target;
+}
+
+int run_mv(Context& context, const Options& options) {
+  if (options.paths.size() < 2) return context.usage("mv takes a source and a destination");
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": mv moves inside the file system only (spate:/...); use cp and rm");
+  }
+  if (options.exchange && options.no_clobber) return context.usage("--exchange and -n exclude each other");
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  const std::string target = remote_path(options.paths.back());
+  int code = kExitOk;
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
+    const std::string source = remote_path(options.paths[i]);
+    const std::string to = options.exchange ? target : destination(**process, source, target);
+    std::uint8_t flags = 0;
+    if (options.no_clobber) flags = wire::kRenameNoReplace;
+    if (options.exchange) flags = wire::kRenameExchange;
+    auto moved = (*process)->run([&](client::Client& c) {
+      return c.rename(client::path_from_root(source, false), client::path_from_root(to, false), flags);
+    });
+    if (!moved) code = context.fail(moved.error(), options.paths[i]);
+  }
+  return code;
+}
+
+int run_ln(Context& context, const Options& options) {
+  if (options.paths.size() != 2) return context.usage("ln takes a target and a name");
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  const std::string& name = options.paths[1];
+  if (!is_remote(name)) return context.usage(name + ": the new name begins with spate:");
+  const std::string& existing = options.paths[0];
+  Result<Attributes> made = Errc::kInvalidArgument;
+  if (options.symbolic) {
+    const std::string target = is_remote(existing) ? remote_path(existing) : existing;
+    const std::string where = destination(**process, target, remote_path(name));
+    made = (*process)->run([&](client::Client& c) { return c.symlink(client::path_from_root(where, false), target); });
+  } else {
+    if (!is_remote(existing)) return context.usage(existing + ": hard links stay inside the file system (spate:/...)");
+    const std::string where = destination(**process, remote_path(existing), remote_path(name));
+    made = (*process)->run([&](client::Client& c) {
+      return c.link(client::path_from_root(remote_path(existing), false), client::path_from_root(where, false));
+    });
+  }
+  return made ? kExitOk : context.fail(made.error(), name);
+}
+
+Command make(std::string name, std::string summary, const std::shared_ptr<Options>& options, int (*run)(Context&, const Options&)) {
+  Command command;
+  command.name = std::move(name);
+  command.group = "Change";
+  command.summary = std::move(summary);
+  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.run = [options, run](Context& context) { return run(context, *options); };
+  return command;
+}
+
+}  // namespace
+
+Command make_mkdir() {
+  auto options = std::make_shared<Options>();
+  Command command = make("mkdir", "make directories", options, run_mkdir);
+  command.options = {{"-p,--parents", "also those above; an existing one is no error", &options->parents}};
+  return command;
+}
+
+Command make_rm() {
+  auto options = std::make_shared<Options>();
+  Command command = make("rm", "remove files and trees", options, run_rm);
+  command.options = {{"-r,--recursive", "directories with everything below", &options->recursive},
+                     {"-f,--force", "what is not there is no error", &options->force}};
+  return command;
+}
+
+Command make_mv() {
+  auto options = std::make_shared<Options>();
+  Command command = make("mv", "rename, or move into a directory", options, run_mv);
+  command.options = {{"-n,--no-clobber", "never over something that exists", &options->no_clobber},
+                     {"-x,--exchange", "swap the two, in one step", &options->exchange}};
+  return command;
+}
+
+Command make_ln() {
+  auto options = std::make_shared<Options>();
+  Command command = make("ln", "make a hard link, or with -s a symbolic one", options, run_ln);
+  command.options = {{"-s,--symbolic", "a symbolic link", &options->symbolic}};
+  return command;
+}
+
+}  // namespace spate::tools

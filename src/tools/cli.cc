@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line, by CLI11: the only file that includes it.
+#include <CLI/CLI.hpp>
+
+#include "tools/command.h"
+
+namespace spate::tools {
+namespace {
+
+void add(CLI::App& app, const Argument& argument) {
+  CLI::Option* option = nullptr;
+  std::visit(
+      [&](auto* target) {
+        if constexpr (std::is_same_v<decltype(target), bool*>) {
+          option = app.add_flag(argument.name, *target, argument.help);
+        } else {
+          option = app.add_option(argument.name, *target, argument.help);
+        }
+      },
+      argument.target);
+  if (argument.required) option->required();
+}
+
+void add_globals(CLI::App& app, Context& context) {
+  app.add_option("--fs", context.fs, "the file system: its spate.toml or the folder of it (else SPATE_FS, else the last `spate up`)");
+  app.add_flag("--json", context.json, "print JSON");
+  app.add_flag("-q,--quiet", context.quiet, "print errors only");
+  app.add_option("--set", context.overrides, "KEY=VALUE: overrides spate.toml (see `spate config explain`)")->allow_extra_args(false);
+}
+
+void add_commands(CLI::App& app, const std::vector<Command>& commands, Context& context, const Command*& chosen) {
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->group(command.group);
+    if (!command.details.empty()) sub->footer(command.details);
+    for (const Argument& argument : command.positionals) add(*sub, argument);
+    for (const Argument& argument : command.options) add(*sub, argument);
+    add_globals(*sub, context);  // also after the subcommand's name
+    sub->callback([&chosen, &command] { chosen = &command; });
+  }
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  Context context;
+  const std::vector<Command> commands = all_commands();
+  const Command* chosen = nullptr;
+  try {
+    CLI::App app("Spate: a striped, parallel file system in user space. Paths inside it are written spate:/...", "spate");
+    app.require_subcommand(1);
+    app.set_version_flag("--version", "spate " SPATE_VERSION);
+    app.get_formatter()->column_width(28);
+    add_globals(app, context);
+    add_commands(app, commands, context, chosen);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    }
+  } catch (const std::exception& error) {
+    return context.fail(error.what());
+  }
+  return chosen == nullptr ? kExitUsage : chosen->run(context);
+}
+
+}  // namespace spate::tools

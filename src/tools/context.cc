@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/context.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "tools/command.h"
+
+namespace spate::tools {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+/// A folder stands for the spate.toml in it.
+std::string as_config_file(const std::string& path) {
+  struct stat st {};
+  if (::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) return path + "/spate.toml";
+  return path;
+}
+
+std::vector<std::string> whole_environment() {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
+  return all;
+}
+
+}  // namespace
+
+std::string current_file() {
+  std::string state = environment("XDG_STATE_HOME");
+  if (state.empty()) state = environment("HOME") + "/.local/state";
+  return state + "/spate/current";
+}
+
+Result<std::string> Context::config_file() const {
+  if (!fs.empty()) return as_config_file(fs);
+  const std::string from_environment = environment("SPATE_FS");
+  if (!from_environment.empty()) return as_config_file(from_environment);
+  std::ifstream in(current_file());
+  std::string path;
+  if (std::getline(in, path) && !path.empty()) return path;
+  return Error(Errc::kNotFound,
+               "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
+}
+
+Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
+  if (process_ != nullptr) return process_.get();
+  assembly::ClientSettings settings;
+  SPATE_TRY(settings.config_file, config_file());
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(whole_environment()));
+  for (const std::string& argument : overrides) {
+    SPATE_TRY(auto one, config::override_from_argument(argument));
+    settings.overrides.push_back(std::move(one));
+  }
+  settings.program = "spate";
+  settings.credential = assembly::own_credential();
+  settings.server_key = with_server_key;
+  settings.keeper = false;  // a command is always inside a call
+  SPATE_TRY(process_, assembly::ClientProcess::open(settings));
+  return process_.get();
+}
+
+int Context::fail(const Error& error, std::string_view what) {
+  if (what.empty()) return fail(error.message());
+  return fail(std::string(what) + ": " + error.message());
+}
+
+int Context::fail(std::string_view message) {
+  std::fprintf(stderr, "spate: %.*s\n", static_cast<int>(message.size()), message.data());
+  return kExitFailed;
+}
+
+int Context::usage(std::string_view message) {
+  fail(message);
+  std::fprintf(stderr, "Try `spate --help`.\n");
+  return kExitUsage;
+}
+
+bool Context::stdout_is_terminal() const { return ::isatty(STDOUT_FILENO) == 1; }
+bool Context::stderr_is_terminal() const { return ::isatty(STDERR_FILENO) == 1; }
+
+bool is_remote(std::string_view path) { return path.starts_with("spate:"); }
+
+std::string remote_path(std::string_view path) {
+  path.remove_prefix(std::string_view("spate:").size());
+  if (path.empty()) return "/";
+  return std::string(path);
+}
+
+std::pair<std::string, std::string> split_path(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {".", std::string(path)};
+  std::string_view folder = path.substr(0, slash);
+  while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
+  return {folder.empty() ? "/" : std::string(folder), std::string(path.substr(slash + 1))};
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.empty() && !path.ends_with('/')) path += '/';
+  return path.append(name);
+}
+
+void print(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      if (errno != EPIPE) std::perror("spate: standard output");
+      std::_Exit(kExitFailed);
+    }
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace spate::tools

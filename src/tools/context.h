@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Context: what every subcommand shares: the global options, the file system it works on, and how it speaks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assembly/client_process.h"
+
+namespace spate::tools {
+
+/// One per run of the command. The file system is opened at its first use.
+class Context {
+ public:
+  // Global options.
+  std::string fs;                      // --fs: a spate.toml or the folder that holds one
+  bool json = false;                   // --json
+  bool quiet = false;                  // -q
+  std::vector<std::string> overrides;  // --set KEY=VALUE
+
+  /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last.
+  Result<std::string> config_file() const;
+  /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
+  Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
+
+  /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a").
+  int fail(const Error& error, std::string_view what = {});
+  int fail(std::string_view message);
+  /// kExitUsage, with a hint at --help.
+  int usage(std::string_view message);
+
+  bool stdout_is_terminal() const;
+  bool stderr_is_terminal() const;
+
+ private:
+  std::unique_ptr<assembly::ClientProcess> process_;
+};
+
+/// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state.
+std::string current_file();
+
+/// "spate:/a/b" names something in the file system; anything else is a local path.
+bool is_remote(std::string_view path);
+/// "/a/b" of "spate:/a/b"; "spate:" alone is the root. `path` must be remote.
+std::string remote_path(std::string_view path);
+/// The parts of a path, as dirname and basename do ("/a/b/" -> "/a", "b").
+std::pair<std::string, std::string> split_path(std::string_view path);
+std::string join_path(std::string_view folder, std::string_view name);
+
+/// Prints to standard output; exits with a message when that fails (a full disk is not success).
+void print(std::string_view text);
+
+}  // namespace spate::tools

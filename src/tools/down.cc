@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate down`, `spate status`, `spate ping`.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "config/load.h"
+#include "tools/deployment.h"
+#include "tools/probe.h"
+#include "tools/up_down.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr Duration kStopGrace = std::chrono::seconds(10);
+
+struct Options {
+  std::string folder;
+  std::uint64_t count = 5;
+  std::uint64_t timeout_ms = 3000;
+};
+
+/// The folder given, or that of the file system in use.
+Result<std::string> folder_of(Context& context, const Options& options) {
+  std::error_code ignored;
+  if (!options.folder.empty()) return std::filesystem::absolute(options.folder, ignored).lexically_normal().string();
+  SPATE_TRY(const std::string file, context.config_file());
+  return std::filesystem::path(file).parent_path().string();
+}
+
+int run_down(Context& context, const Options& options) {
+  auto folder = folder_of(context, options);
+  if (!folder) return context.fail(folder.error());
+  auto loaded = config::load_file(config_path(*folder), {});
+  if (!loaded) return context.fail(loaded.error());
+  int code = kExitOk;
+  std::size_t stopped = 0;
+  for (const ServerProcessState& state : look_at_servers(*folder, loaded->config)) {
+    if (state.pid == 0) continue;
+    auto done = stop_server(*folder, state.server, state.pid, kStopGrace);
+    if (!done) {
+      code = context.fail(done.error());
+    } else {
+      ++stopped;
+    }
+  }
+  if (!context.quiet) {
+    print(stopped == 0 ? "Nothing was running.\n"
+                       : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n", stopped, *folder, *folder));
+  }
+  return code;
+}
+
+std::string roles_text(const Roles& roles) {
+  if (roles.meta && roles.io) return "meta,io";
+  return roles.meta ? "meta" : "io";
+}
+
+int run_status(Context& context, const Options&) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  nlohmann::json list = nlohmann::json::array();
+  std::string text;
+  int code = kExitOk;
+  for (const config::ServerConfig& server : (*process)->config().servers) {
+    const bool there = answers(server.urls);
+    nlohmann::json row = {{"server", server.id.value}, {"roles", roles_text(server.roles)}, {"url", server.urls.front()}};
+    Result<PingResult> pinged = Error(Errc::kUnreachable, "nobody answers");
+    if (there) pinged = ping(**process, server.id, 1, std::chrono::seconds(3));
+    row["up"] = pinged.has_value();
+    if (pinged) {
+      row["pid"] = pinged->reply.pid;
+      row["uptime_ms"] = pinged->reply.uptime_ms;
+      row["software"] = pinged->reply.software;
+      text += fmt::format("server {:<3} {:<8} {:<28} up   pid {:<8} since {}\n", server.id.value, roles_text(server.roles), server.urls.front(),
+                          pinged->reply.pid, format_duration(std::chrono::milliseconds(pinged->reply.uptime_ms)));
+    } else {
+      row["error"] = pinged.error().message();
+      text += fmt::format("server {:<3} {:<8} {:<28} DOWN {}\n", server.id.value, roles_text(server.roles), server.urls.front(),
+                          pinged.error().message());
+      code = kExitFailed;
+    }
+    list.push_back(std::move(row));
+  }
+  print(context.json ? list.dump(2) + "\n" : text);
+  if (code != kExitOk && !context.json) context.fail("not all servers are up: `spate up` starts those of this machine");
+  return code;
+}
+
+double microseconds(Duration d) { return static_cast<double>(d.count()) / 1000.0; }
+
+int run_ping(Context& context, const Options& options) {
+  if (options.count < 1 || options.count > 1'000'000) return context.usage("--count takes 1 to 1000000");
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  nlohmann::json list = nlohmann::json::array();
+  int code = kExitOk;
+  for (const config::ServerConfig& server : (*process)->config().servers) {
+    auto pinged = ping(**process, server.id, options.count, std::chrono::milliseconds(options.timeout_ms));
+    if (!pinged) {
+      code = context.fail(pinged.error(), fmt::format("server {}", server.id.value));
+      list.push_back({{"server", server.id.value}, {"error", pinged.error().message()}});
+      continue;
+    }
+    auto& times = pinged->round_trips;
+    std::sort(times.begin(), times.end());
+    const double p50 = microseconds(times[times.size() / 2]);
+    list.push_back({{"server", server.id.value}, {"url", pinged->url}, {"round_trip_us_min", microseconds(times.front())},
+                    {"round_trip_us_p50", p50}, {"round_trip_us_max", microseconds(times.back())}, {"bytes_per_second", pinged->bytes_per_second}});
+    if (!context.json) {
+      print(fmt::format("server {:<3} {:<28} round trip {:.1f} us (min {:.1f}, max {:.1f}, {} times), {}/s in 8 KiB messages\n", server.id.value,
+                        pinged->url, p50, microseconds(times.front()), microseconds(times.back()), times.size(),
+                        format_size(static_cast<std::uint64_t>(pinged->bytes_per_second))));
+    }
+  }
+  if (context.json) print(list.dump(2) + "\n");
+  return code;
+}
+
+}  // namespace
+
+Command make_down() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "down";
+  command.group = "Start and stop";
+  command.summary = "stop the servers that `spate up` started (the data stays)";
+  command.options = {{"--dir", "the folder given to `spate up`", &options->folder}};
+  command.run = [options](Context& context) { return run_down(context, *options); };
+  return command;
+}
+
+Command make_status() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "status";
+  command.group = "Start and stop";
+  command.summary = "show each server: up or down, since when";
+  command.run = [options](Context& context) { return run_status(context, *options); };
+  return command;
+}
+
+Command make_ping() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "ping";
+  command.group = "Start and stop";
+  command.summary = "round trip and bandwidth to each server";
+  command.options = {{"-c,--count", "round trips to each server (5)", &options->count},
+                     {"--timeout", "ms to wait for a server (3000)", &options->timeout_ms}};
+  command.run = [options](Context& context) { return run_ping(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// main() of the spate command.
+#include <csignal>
+
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write, told as such
+  return spate::tools::run_command_line(argc, argv);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands on names: ls, stat, mkdir, rm, mv, ln, df, setstripe, getstripe; and how attributes are shown.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "model/attributes.h"
+#include "model/layout.h"
+#include "tools/command.h"
+
+namespace spate::tools {
+
+Command make_ls();
+Command make_tree();
+Command make_du();
+Command make_stat();
+Command make_mkdir();
+Command make_rm();
+Command make_mv();
+Command make_ln();
+Command make_df();
+Command make_setstripe();
+Command make_getstripe();
+
+/// "-rw-r--r--"
+std::string mode_text(FileType type, std::uint32_t mode);
+std::string_view type_name(FileType type);
+/// "2026-11-21 03:46", local time.
+std::string time_text(WallTime time);
+std::string user_name(std::uint32_t uid);
+std::string group_name(std::uint32_t gid);
+/// Bytes of a name that a terminal must not see are shown as \xNN.
+std::string printable(std::string_view name);
+nlohmann::json to_json(const Attributes& attributes);
+nlohmann::json to_json(const Layout& layout);
+
+/// One entry of a directory, with its attributes.
+struct Listed {
+  std::string name;
+  Attributes attributes;
+  Layout layout;  // regular files whose size was being asked
+};
+/// All entries of a directory, ordered by name.
+Result<std::vector<Listed>> list_directory(assembly::ClientProcess& process, Handle directory);
+
+}  // namespace spate::tools

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/probe.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/unique_fd.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr int kConnectMs = 50;
+constexpr std::size_t kLargePayload = 8 * 1024;
+
+bool connects(const std::string& host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return false;
+  bool ok = false;
+  for (const addrinfo* a = found; a != nullptr && !ok; a = a->ai_next) {
+    const UniqueFd fd(::socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) continue;
+    if (::connect(fd.get(), a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS) continue;
+    pollfd wait{fd.get(), POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    ok = ::poll(&wait, 1, kConnectMs) == 1 && ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+  }
+  ::freeaddrinfo(found);
+  return ok;
+}
+
+job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server, std::uint64_t count, Duration deadline) {
+  const auto found = client.cluster().channels().find(server);
+  if (found == client.cluster().channels().end()) co_return Error(Errc::kNotFound, "no such server in spate.toml");
+  rpc::Channel& channel = *found->second;
+  auto session = co_await client.connect();
+  // An io server is greeted with the session's ticket; the meta server may be the one that is down.
+  if (!session) co_return std::move(session).error();
+  job::Executor& executor = client.cluster().executor();
+  rpc::CallOptions options;
+  options.deadline = executor.now() + deadline;
+  PingResult result;
+  for (std::uint64_t i = 0; i < count + 1; ++i) {
+    const wire::PingRequest request;
+    const MonoTime begin = executor.now();
+    auto reply = co_await channel.call<wire::PingReply>(request, options);
+    if (!reply) co_return std::move(reply).error();
+    if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one connects
+    result.reply = *std::move(reply);
+  }
+  wire::PingRequest large;
+  large.payload.resize(kLargePayload);
+  const MonoTime begin = executor.now();
+  constexpr int kRounds = 64;
+  for (int i = 0; i < kRounds; ++i) {
+    auto reply = co_await channel.call<wire::PingReply>(large, options);
+    if (!reply) co_return std::move(reply).error();
+  }
+  const double seconds = std::chrono::duration<double>(executor.now() - begin).count();
+  result.bytes_per_second = 2.0 * kRounds * kLargePayload / seconds;
+  result.url = channel.peer_info().url;
+  co_return result;
+}
+
+}  // namespace
+
+bool answers(const std::vector<std::string>& urls) {
+  for (const std::string& url : urls) {
+    if (!url.starts_with("tcp://")) continue;
+    const std::size_t colon = url.rfind(':');
+    std::string host = url.substr(6, colon - 6);
+    if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    if (connects(host, url.substr(colon + 1))) return true;
+  }
+  return false;
+}
+
+Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, std::uint64_t count, Duration deadline) {
+  return process.run([&](client::Client& client) { return ping_task(client, server, count, deadline); });
+}
+
+}  // namespace spate::tools

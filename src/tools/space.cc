@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate df`, `spate setstripe`, `spate getstripe`.
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> paths;
+  std::string strip;
+  std::string count;
+  std::string first;
+};
+
+int run_df(Context& context, const Options&) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  auto use = (*process)->run([](client::Client& c) { return c.statfs(); });
+  if (!use) return context.fail(use.error());
+  if (context.json) {
+    nlohmann::json targets = nlohmann::json::array();
+    for (const auto& server : use->servers) {
+      for (const auto& t : server.targets) {
+        targets.push_back({{"server", server.server.value}, {"target", t.target.value}, {"total", t.total_bytes},
+                           {"free", t.free_bytes}, {"store", t.store}});
+      }
+    }
+    const nlohmann::json all = {{"total", use->total_bytes}, {"free", use->free_bytes}, {"objects", use->objects}, {"targets", targets}};
+    print(all.dump(2) + "\n");
+    return kExitOk;
+  }
+  const auto row = [](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
+    const double percent = total == 0 ? 0.0 : 100.0 * static_cast<double>(total - free) / static_cast<double>(total);
+    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, format_size(total), format_size(total - free), format_size(free), percent, more));
+  };
+  print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} {}\n", "", "size", "used", "free", "used", "store"));
+  row("file system", use->total_bytes, use->free_bytes, fmt::format("{} objects", use->objects));
+  for (const auto& server : use->servers) {
+    for (const auto& t : server.targets) {
+      row(fmt::format("  server {} target {}", server.server.value, t.target.value), t.total_bytes, t.free_bytes, t.store);
+    }
+  }
+  return kExitOk;
+}
+
+Result<void> set_attribute(assembly::ClientProcess& process, const std::string& path, const char* name, const std::string& value) {
+  wire::SetxattrRequest request;
+  request.where = client::path_from_root(path);
+  request.name = name;
+  request.value = to_bytes(as_bytes(value));
+  return process.run([&](client::Client& c) { return c.setxattr(request); });
+}
+
+Result<void> set_stripe(assembly::ClientProcess& process, const std::string& path, const Options& options) {
+  wire::LayoutHints hints;
+  if (!options.strip.empty()) {
+    SPATE_TRY(hints.strip_bytes, parse_size(options.strip));
+  }
+  SPATE_TRY(const std::uint64_t count, parse_size(options.count.empty() ? "0" : options.count));
+  SPATE_TRY(const std::uint64_t first, parse_size(options.first.empty() ? "0" : options.first));
+  auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
+  if (object && object->attributes.type == FileType::kDirectory) {
+    if (hints.strip_bytes) {
+      SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.strip_bytes", std::to_string(*hints.strip_bytes)));
+    }
+    if (!options.count.empty()) {
+      SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.strip_count", std::to_string(count)));
+    }
+    if (!options.first.empty()) {
+      SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.first_target", std::to_string(first)));
+    }
+    return {};
+  }
+  if (object) return Error(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
+  if (object.code() != Errc::kNotFound) return object.error();
+  if (!options.count.empty()) hints.slot_count = static_cast<std::uint32_t>(count);
+  if (!options.first.empty()) hints.first_target = TargetId(static_cast<std::uint32_t>(first));
+  client::NewObject made;
+  made.attributes.mode = 0644;
+  made.layout = hints;
+  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return c.create(client::path_from_root(path), wire::kOpenExclusive, made); }));
+  return {};
+}
+
+int run_setstripe(Context& context, const Options& options) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  if (options.strip.empty() && options.count.empty() && options.first.empty()) return context.usage("setstripe takes -S, -c or -i");
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+    auto set = set_stripe(**process, remote_path(name), options);
+    if (!set) return context.fail(set.error(), name);
+  }
+  return kExitOk;
+}
+
+std::string directory_setting(assembly::ClientProcess& process, const std::string& path, const char* name) {
+  auto value = process.run([&](client::Client& c) { return c.getxattr(client::path_from_root(path), name); });
+  return value ? std::string(as_text(*value)) : "default";
+}
+
+int run_getstripe(Context& context, const Options& options) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+    const std::string path = remote_path(name);
+    auto object = (*process)->run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
+    if (!object) return context.fail(object.error(), name);
+    if (object->layout) {
+      list.push_back(to_json(*object->layout));
+      list.back()["path"] = name;
+      std::string targets;
+      for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
+      if (!context.json) print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name), format_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
+      continue;
+    }
+    const std::string strip = directory_setting(**process, path, "user.spate.strip_bytes");
+    const std::string count = directory_setting(**process, path, "user.spate.strip_count");
+    const std::string first = directory_setting(**process, path, "user.spate.first_target");
+    list.push_back({{"path", name}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
+    if (!context.json) print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name), strip, count, first));
+  }
+  if (context.json) print(list.dump(2) + "\n");
+  return kExitOk;
+}
+
+}  // namespace
+
+Command make_df() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "df";
+  command.group = "Look";
+  command.summary = "how full the file system and each target is";
+  command.run = [options](Context& context) { return run_df(context, *options); };
+  return command;
+}
+
+Command make_setstripe() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "setstripe";
+  command.group = "Change";
+  command.summary = "set the layout of a directory's new files, or make a new file with it";
+  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.options = {{"-S,--strip", "bytes in one strip: 4K to 4G", &options->strip},
+                     {"-c,--count", "targets a file is spread over; 0 = all", &options->count},
+                     {"-i,--first", "the first target's id (see `spate df --json`)", &options->first}};
+  command.run = [options](Context& context) { return run_setstripe(context, *options); };
+  return command;
+}
+
+Command make_getstripe() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "getstripe";
+  command.group = "Look";
+  command.summary = "show how a file is laid out, or what a directory's new files get";
+  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.run = [options](Context& context) { return run_getstripe(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools
