@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Read: small streams in the reply, large ones as bulk messages, each slot a stream of its own.
+#include <cstring>
 #include <deque>
 #include <numeric>
 
@@ -87,6 +88,18 @@ job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, Mu
   co_return Result<void>();
 }
 
+/// Streams that ended early leave gaps: the next ones move up. Returns the bytes that there are.
+std::uint64_t close_gaps(const InlineRead& work, MutableByteView data) {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  for (std::size_t i = 0; i < work.done.size(); ++i) {
+    if (from != to) std::memmove(data.data() + to, data.data() + from, work.done[i].bytes);
+    from += work.sizes[i];
+    to += work.done[i].bytes;
+  }
+  return to;
+}
+
 /// The encoded reply: its head has a fixed size, so the data is read behind it straight away.
 job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32_t reply_room) {
   const std::size_t slot_count = work.slots.list.size();
@@ -112,14 +125,7 @@ job::Task<Result<Bytes>> read_inline(Parts& parts, InlineRead& work, std::uint32
     }
     SPATE_CO_TRY(std::ignore, co_await run_all(parts.executor, std::move(tasks), work.active.stop()));
   }
-  // Streams that ended early leave gaps: the next ones move up.
-  std::uint64_t from = 0;
-  std::uint64_t to = 0;
-  for (std::size_t i = 0; i < slot_count; ++i) {
-    if (from != to) std::memmove(data.data() + to, data.data() + from, work.done[i].bytes);
-    from += work.sizes[i];
-    to += work.done[i].bytes;
-  }
+  const std::uint64_t to = close_gaps(work, data);
   head.clear();
   wire::encode_body(reply_of(work.done), head);
   SPATE_CHECK(head.size() == head_bytes);
