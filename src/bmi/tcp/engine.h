@@ -188,6 +188,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::unique_ptr<Resolver> resolver_;  // made at the first name
   Connection* hot_ = nullptr;           // the control connection that was read last
   int hot_hits_ = 0;                    // how often it was the right guess lately
+  int hot_turns_ = 0;          // polls in a row that looked at nothing else
   Outbox outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;

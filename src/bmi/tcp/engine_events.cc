@@ -45,7 +45,13 @@ bool Engine::also_wait_for(int fd) {
 
 bool Engine::poll() {
   graveyard_.clear();
-  if (slept_.exchange(false, std::memory_order_relaxed) && read_hot()) return true;
+  constexpr int kHotTurns = 4;  // in a row; then the others are looked at
+  const bool slept = slept_.exchange(false, std::memory_order_relaxed);
+  if (slept && hot_turns_ < kHotTurns && read_hot()) {
+    ++hot_turns_;
+    return true;
+  }
+  hot_turns_ = 0;
   std::array<epoll_event, 64> events;  // filled by the kernel up to n
   const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   // Bulk data after everything else: it takes long, and control messages shall not wait for it.
