@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// StandInMeta: the few answers of a meta server that the client library's data path needs, from memory, for tests.
+#pragma once
+
+#include <map>
+
+#include "rpc/service.h"
+#include "wire/meta_messages.h"
+
+namespace spate::client::testing {
+
+/// One session; files by path. Signs genuine capabilities and tickets.
+class StandInMeta final : public rpc::Service {
+ public:
+  StandInMeta(FsId fs, Key server_key, std::vector<TargetId> targets, std::uint64_t strip_bytes, Clock& clock)
+      : fs_(fs), key_(server_key), targets_(std::move(targets)), strip_bytes_(strip_bytes), clock_(clock) {
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::keep_alive);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::end);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::create);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::open);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::getattr);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::close);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::sync);
+  }
+
+  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest&, wire::AuthenticateReply& reply) override {
+    reply.client = ClientId(7);
+    reply.epoch = 1;
+    reply.ticket = ticket();
+    reply.answer_slots = 8;
+    reply.lease_ms = 60'000;
+    co_return Result<void>();
+  }
+
+  std::optional<wire::DataSummary> closed_with;
+  int closes = 0;
+  /// The next capability given out has expired already.
+  bool expired_next = false;
+
+ private:
+  SessionTicket ticket() const {
+    SessionTicket t;
+    t.client = ClientId(7);
+    t.epoch = 1;
+    t.expiry = WallTime{clock_.wall().ns + 3'600'000'000'000};
+    t.mac = sign(key_, fs_, t);
+    return t;
+  }
+  wire::OpenReply opened(Handle handle, bool created) {
+    wire::OpenReply reply;
+    reply.object.attributes.handle = handle;
+    reply.object.attributes.size_known = false;
+    reply.object.layout.emplace();
+    reply.object.layout->strip_bytes = strip_bytes_;
+    for (const TargetId target : targets_) reply.object.layout->slots.push_back(Slot{{target}});
+    reply.created = created;
+    reply.capability.handle = handle;
+    reply.capability.rights = Rights::kReadWrite;
+    reply.capability.client = ClientId(7);
+    reply.capability.session_epoch = 1;
+    const std::int64_t life = std::exchange(expired_next, false) ? -1'000'000'000 : 600'000'000'000;
+    reply.capability.expiry = WallTime{clock_.wall().ns + life};
+    reply.capability.mac = sign(key_, fs_, reply.capability);
+    return reply;
+  }
+  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call&, wire::KeepAliveRequest) {
+    wire::KeepAliveReply reply;
+    reply.ticket = ticket();
+    co_return reply;
+  }
+  job::Task<Result<wire::EndSessionReply>> end(rpc::Call&, wire::EndSessionRequest) { co_return wire::EndSessionReply(); }
+  job::Task<Result<wire::CreateReply>> create(rpc::Call&, wire::CreateRequest request) {
+    const auto [it, fresh] = files_.try_emplace(request.where.path, Handle(100 + files_.size()));
+    co_return opened(it->second, fresh);
+  }
+  job::Task<Result<wire::OpenReply>> open(rpc::Call&, wire::OpenRequest request) {
+    if (request.renew) co_return opened(request.where.start, false);
+    const auto it = files_.find(request.where.path);
+    if (it == files_.end()) co_return Error(Errc::kNotFound, request.where.path);
+    co_return opened(it->second, false);
+  }
+  job::Task<Result<wire::GetattrReply>> getattr(rpc::Call&, wire::GetattrRequest request) {
+    co_return opened(request.handle, false).object;
+  }
+  job::Task<Result<wire::CloseReply>> close(rpc::Call&, wire::CloseRequest request) {
+    ++closes;
+    closed_with = request.data;
+    co_return opened(request.handle, false).object;
+  }
+  job::Task<Result<wire::MetaSyncReply>> sync(rpc::Call&, wire::MetaSyncRequest) { co_return wire::MetaSyncReply(); }
+
+  FsId fs_;
+  Key key_;
+  std::vector<TargetId> targets_;
+  std::uint64_t strip_bytes_;
+  Clock& clock_;
+  std::map<std::string, Handle> files_;
+};
+
+}  // namespace spate::client::testing
