@@ -174,7 +174,8 @@ TEST(SlotCursor, BatchesOfAnySizeAreTheNaiveStreamOnBothSides) {
       std::vector<SlotByte> got;
       while (!cursor.done() && got.size() <= expected.size()) {
         const std::size_t before = got.size();
-        ASSERT_EQ(append_batch(cursor, random, expected, got), got.size() - before);
+        const std::uint64_t appended = append_batch(cursor, random, expected, got);
+        ASSERT_EQ(appended, got.size() - before);
         ASSERT_EQ(cursor.slot_offset(), got.size());
       }
       ASSERT_EQ(got, expected);
