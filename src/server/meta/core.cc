@@ -2,6 +2,7 @@
 #include "server/meta/core.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "log/log.h"
 
@@ -39,11 +40,6 @@ bool is_answer(Errc code) {
   }
 }
 
-Result<Bytes> as_result(AnswerRecord answer) {
-  if (answer.status != Errc::kOk) return Error(answer.status, std::move(answer.context));
-  return std::move(answer.body);
-}
-
 bool has_slot(const rpc::Call& call) { return call.header.id.slot != wire::RequestId::kNoSlot; }
 
 }  // namespace
@@ -59,6 +55,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       objects_(store),
       gate_(store.executor()),
       unsynced_(store.executor()),
+      sync_ended_(store.executor()),
       conflicts_(metrics, "spate_server_meta_conflicts_total"),
       resent_(metrics, "spate_server_meta_resent_total") {}
 
@@ -81,8 +78,22 @@ job::Task<Result<void>> MetaCore::stop() {
 }
 
 job::Task<Result<void>> MetaCore::sync() {
-  const auto done = co_await store_.sync();
-  if (done.status != Errc::kOk) co_return Error(done.status, "sync of the meta store");
+  const std::uint64_t needed = syncs_begun_ + 1;  // one that is under way may not cover what was just committed
+  while (syncs_ended_ < needed) {
+    if (syncing_) {
+      std::ignore = co_await sync_ended_.wait();
+      continue;
+    }
+    syncing_ = true;
+    ++syncs_begun_;
+    const auto done = co_await store_.sync();
+    syncing_ = false;
+    syncs_ended_ = syncs_begun_;
+    last_sync_ = done.status;
+    sync_ended_.set();
+    sync_ended_.reset();
+  }
+  if (last_sync_ != Errc::kOk) co_return Error(last_sync_, "sync of the meta store");
   co_return {};
 }
 
@@ -123,8 +134,7 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
     if (has_slot(call)) {
       SPATE_CO_TRY(auto known, co_await parts_.answers->find(operation.store(), call));
       if (known) {
-        resent_.add();
-        auto answered = co_await acknowledge(operation, as_result(*std::move(known)));
+        auto answered = co_await answer_again(operation, *std::move(known));
         co_return answered;
       }
     }
@@ -132,9 +142,11 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
     if (result.code() != Errc::kConflict) {
       if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
       if (!result) operation.begin();  // whatever it has put is dropped
-      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result);
+      if (operation.answer_) result = *std::exchange(operation.answer_, std::nullopt);
+      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.truncates_);
       const auto done = co_await operation.store().commit(trove::Durability::kProcess);
       if (done.status == Errc::kOk) {
+        if (has_slot(call)) parts_.answers->confirm(call);
         auto answered = co_await acknowledge(operation, std::move(result));
         co_return answered;
       }
@@ -147,6 +159,12 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
 job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   operation.store_.reset();
   const job::StopToken stop = operation.call().stop;
+  if (operation.wait_) {
+    operation.locks_.release();
+    auto wait = std::move(operation.wait_);
+    auto waited = co_await wait();
+    co_return waited;
+  }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
@@ -166,18 +184,58 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   co_return slept;
 }
 
-job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
+void MetaCore::committed(Operation& operation) {
   operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
   for (auto& action : operation.committed_) action();
   objects_.add(operation.objects_made_);
   unsynced_.set();
+}
+
+job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
+  committed(operation);
   if (options_.sync == Duration(0)) {
     SPATE_CO_TRY(std::ignore, co_await sync());
   }
   if (operation.finish_ && result) {
     SPATE_CO_TRY(std::ignore, co_await operation.finish_());
   }
+  if (operation.truncates_) {
+    SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(operation.truncates_, operation.call().stop));
+  }
   co_return result;
+}
+
+job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerRecord answer) {
+  resent_.add();
+  if (options_.sync == Duration(0)) {
+    SPATE_CO_TRY(std::ignore, co_await sync());
+  }
+  if (answer.truncates) {
+    SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(answer.truncates, operation.call().stop));
+  }
+  if (answer.status != Errc::kOk) co_return Error(answer.status, std::move(answer.context));
+  co_return std::move(answer.body);
+}
+
+job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability durability, job::StopToken stop) {
+  rpc::Call call;
+  call.stop = stop;
+  call.peer = std::make_shared<rpc::Peer>();
+  Operation operation(*this, call, Operation::Kind::kChange);
+  for (;;) {
+    operation.begin();
+    auto result = co_await errand(operation);
+    if (result.code() != Errc::kConflict) {
+      if (!result) co_return result;
+      const auto done = co_await operation.store().commit(durability);
+      if (done.status == Errc::kOk) {
+        committed(operation);
+        co_return Result<void>();
+      }
+      if (done.status != Errc::kConflict) co_return Error(done.status, "commit of the meta store");
+    }
+    SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
+  }
 }
 
 job::Task<Result<Bytes>> MetaCore::read(rpc::Call& call, ByteView request, Body body) {

@@ -37,7 +37,9 @@ class MetaCore {
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
   /// Runs an operation that only reads, on one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);
-  /// Everything committed before is durable when it ends.
+  /// Runs an errand as one transaction, again on conflict. kCancelled, kTimeout: stopped before it was committed.
+  job::Task<Result<void>> run_errand(Errand errand, trove::Durability durability, job::StopToken stop);
+  /// Everything committed before is durable when it ends. Those who ask at the same time share one sync of the store.
   job::Task<Result<void>> sync();
 
   const MetaOptions& options() const { return options_; }
@@ -63,6 +65,8 @@ class MetaCore {
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
   job::Task<Result<void>> before_next_run(Operation& operation);
   job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);
+  job::Task<Result<Bytes>> answer_again(Operation& operation, AnswerRecord answer);
+  void committed(Operation& operation);
   job::Task<void> sync_now_and_then();
 
   MetaOptions options_;
@@ -78,6 +82,11 @@ class MetaCore {
   job::Gate gate_;
   job::StopSource stopping_;
   job::Event unsynced_;
+  bool syncing_ = false;
+  std::uint64_t syncs_begun_ = 0;
+  std::uint64_t syncs_ended_ = 0;
+  Errc last_sync_ = Errc::kOk;
+  job::Event sync_ended_;
   metrics::Counter conflicts_;
   metrics::Counter resent_;
 };

@@ -38,6 +38,10 @@ StoreKey& StoreKey::append_u64(std::uint64_t v) {
   return *this;
 }
 
+StoreKey& StoreKey::append_u32(std::uint32_t v) {
+  return append_u16(static_cast<std::uint16_t>(v >> 16U)).append_u16(static_cast<std::uint16_t>(v & 0xFFFFU));
+}
+
 StoreKey& StoreKey::append_u16(std::uint16_t v) {
   SPATE_CHECK(size_ + 2 <= kMaxBytes);
   append_byte(static_cast<std::uint8_t>(v >> 8U));
@@ -69,13 +73,15 @@ StoreKey answer_key(ClientId client, std::uint16_t slot) {
   return StoreKey(KeyKind::kAnswer).append_u64(client.value).append_u16(slot);
 }
 
-StoreKey open_key(Handle handle, ClientId client) {
-  return StoreKey(KeyKind::kOpen).append_u64(handle.value).append_u64(client.value);
+StoreKey open_key(Handle handle, ClientId client, std::uint32_t epoch) {
+  return StoreKey(KeyKind::kOpen).append_u64(handle.value).append_u64(client.value).append_u32(epoch);
 }
 
 StoreKey removal_key(Handle handle) { return StoreKey(KeyKind::kRemoval).append_u64(handle.value); }
 
 StoreKey truncate_key(Handle handle) { return StoreKey(KeyKind::kTruncate).append_u64(handle.value); }
+
+StoreKey unsettled_key(Handle handle) { return StoreKey(KeyKind::kUnsettled).append_u64(handle.value); }
 
 StoreKey global_key(std::string_view name) { return StoreKey(KeyKind::kGlobal).append(name); }
 
@@ -96,6 +102,10 @@ trove::KeyRange answers_of(ClientId client) {
 
 trove::KeyRange opens_of(Handle handle) { return prefix_range(StoreKey(KeyKind::kOpen).append_u64(handle.value)); }
 
+trove::KeyRange opens_of(Handle handle, ClientId client) {
+  return prefix_range(StoreKey(KeyKind::kOpen).append_u64(handle.value).append_u64(client.value));
+}
+
 std::optional<EntryKeyParts> parse_entry_key(ByteView key) {
   if (!is_kind(key, KeyKind::kEntry, 1 + 8 + 8 + 1)) return std::nullopt;
   return EntryKeyParts{read_u64(key.subspan(9)), as_text(key.subspan(17))};
@@ -107,8 +117,11 @@ std::optional<std::string_view> parse_xattr_key(ByteView key) {
 }
 
 std::optional<OpenKeyParts> parse_open_key(ByteView key) {
-  if (!is_kind(key, KeyKind::kOpen, 1 + 8 + 8) || key.size() != 1 + 8 + 8) return std::nullopt;
-  return OpenKeyParts{Handle(read_u64(key.subspan(1))), ClientId(read_u64(key.subspan(9)))};
+  constexpr std::size_t kBytes = 1 + 8 + 8 + 4;
+  if (!is_kind(key, KeyKind::kOpen, kBytes) || key.size() != kBytes) return std::nullopt;
+  std::uint32_t epoch = 0;
+  for (const std::byte b : key.last(4)) epoch = epoch << 8U | static_cast<std::uint32_t>(b);
+  return OpenKeyParts{Handle(read_u64(key.subspan(1))), ClientId(read_u64(key.subspan(9))), epoch};
 }
 
 std::optional<std::uint64_t> parse_id_key(ByteView key) {

@@ -15,15 +15,16 @@ namespace spate::meta {
 
 /// First byte of a key: the kind of its record. Stored; never renumbered.
 enum class KeyKind : char {
-  kInode = 'i',     // handle
-  kEntry = 'd',     // directory's handle, hash of the name, name
-  kXattr = 'x',     // handle, name
-  kSession = 's',   // client
-  kAnswer = 'a',    // client, slot (u16)
-  kOpen = 'o',      // handle, client
-  kRemoval = 'r',   // handle
-  kTruncate = 't',  // handle
-  kGlobal = 'g',    // name
+  kInode = 'i',      // handle
+  kEntry = 'd',      // directory's handle, hash of the name, name
+  kXattr = 'x',      // handle, name
+  kSession = 's',    // client
+  kAnswer = 'a',     // client, slot (u16)
+  kOpen = 'o',       // handle, client, epoch (u32)
+  kRemoval = 'r',    // handle
+  kTruncate = 't',   // handle
+  kUnsettled = 'u',  // handle
+  kGlobal = 'g',     // name
 };
 
 /// A key, built in place without allocating. A value.
@@ -33,6 +34,7 @@ class StoreKey {
 
   explicit StoreKey(KeyKind kind) { append_byte(static_cast<std::uint8_t>(kind)); }
   StoreKey& append_u64(std::uint64_t v);
+  StoreKey& append_u32(std::uint32_t v);
   StoreKey& append_u16(std::uint16_t v);
   /// At most kMaxNameBytes bytes (checked: callers have refused longer names).
   StoreKey& append(std::string_view text);
@@ -53,9 +55,10 @@ StoreKey entry_key(Handle directory, std::uint64_t hash, std::string_view name);
 StoreKey xattr_key(Handle handle, std::string_view name);
 StoreKey session_key(ClientId client);
 StoreKey answer_key(ClientId client, std::uint16_t slot);
-StoreKey open_key(Handle handle, ClientId client);
+StoreKey open_key(Handle handle, ClientId client, std::uint32_t epoch);
 StoreKey removal_key(Handle handle);
 StoreKey truncate_key(Handle handle);
+StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
 
 /// Everything of a kind.
@@ -65,6 +68,7 @@ trove::KeyRange entries_after(Handle directory, std::uint64_t after);
 trove::KeyRange xattrs_of(Handle handle);
 trove::KeyRange answers_of(ClientId client);
 trove::KeyRange opens_of(Handle handle);
+trove::KeyRange opens_of(Handle handle, ClientId client);
 
 /// A key taken apart; nothing when it is not one of that kind.
 struct EntryKeyParts {
@@ -76,6 +80,7 @@ std::optional<std::string_view> parse_xattr_key(ByteView key);
 struct OpenKeyParts {
   Handle handle;
   ClientId client;
+  std::uint32_t epoch = 0;
 };
 std::optional<OpenKeyParts> parse_open_key(ByteView key);
 /// The number after the kind: handle or client.

@@ -36,8 +36,10 @@ TEST(MetaKeys, EntriesAfterACookieLeaveOutEqualHashes) {
 TEST(MetaKeys, RangesOfTheLargestHandleHoldItsKeysOnly) {
   const Handle last(UINT64_MAX);
   EXPECT_TRUE(within(xattr_key(last, "user.a"), xattrs_of(last)));
-  EXPECT_TRUE(within(open_key(last, ClientId(UINT64_MAX)), opens_of(last)));
-  EXPECT_FALSE(within(open_key(Handle(UINT64_MAX - 1), ClientId(1)), opens_of(last)));
+  EXPECT_TRUE(within(open_key(last, ClientId(UINT64_MAX), UINT32_MAX), opens_of(last)));
+  EXPECT_FALSE(within(open_key(Handle(UINT64_MAX - 1), ClientId(1), 1), opens_of(last)));
+  EXPECT_TRUE(within(open_key(last, ClientId(7), UINT32_MAX), opens_of(last, ClientId(7))));
+  EXPECT_FALSE(within(open_key(last, ClientId(8), 1), opens_of(last, ClientId(7))));
   EXPECT_FALSE(within(inode_key(last), xattrs_of(last)));
 }
 
@@ -47,13 +49,14 @@ TEST(MetaKeys, AreTakenApartAgain) {
   ASSERT_TRUE(parts);
   EXPECT_EQ(parts->hash, 77U);
   EXPECT_EQ(parts->name, "name");
-  const Bytes open = open_key(Handle(5), ClientId(6)).bytes();
+  const Bytes open = open_key(Handle(5), ClientId(6), 0x01020304).bytes();
   const auto opened = parse_open_key(open);
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->handle, Handle(5));
   EXPECT_EQ(opened->client, ClientId(6));
+  EXPECT_EQ(opened->epoch, 0x01020304U);
   EXPECT_FALSE(parse_entry_key(open));
-  EXPECT_FALSE(parse_open_key(ByteView(open).first(16)));
+  EXPECT_FALSE(parse_open_key(ByteView(open).first(20)));
   EXPECT_FALSE(parse_xattr_key(ByteView(xattr_key(Handle(5), "u").bytes()).first(9)));
 }
 
@@ -72,7 +75,9 @@ InodeRecord some_file() {
   inode.attributes.mtime = WallTime{-5};
   inode.layout = Layout{};
   inode.layout->slots = {Slot{{TargetId(256)}}, Slot{{TargetId(512), TargetId(513)}}};
-  inode.writers_open = true;
+  inode.write_opens = 2;
+  inode.single_writer = true;
+  inode.write_generation = 3;
   inode.truncate_generation = 9;
   return inode;
 }
@@ -119,16 +124,22 @@ TEST(MetaRecords, ComeBackAsTheyWere) {
   session.client = ClientId(4);
   session.credential = {1, 2, {3, 4}};
   session.description = "host:1:program";
+  session.epoch = 3;
+  session.released_epoch = 2;
+  session.state = SessionState::kExpired;
+  session.ended = WallTime{9};
   expect_round_trip(session);
   expect_round_trip(OpenRecord{1, 2});
   expect_round_trip(RemovalRecord{*some_file().layout, WallTime{8}});
   expect_round_trip(TruncateIntent{100, 2, WallTime{8}, *some_file().layout});
+  expect_round_trip(UnsettledRecord{WallTime{8}});
   AnswerRecord answer;
   answer.sequence = 5;
   answer.op = wire::Op::kMkdir;
   answer.body = to_bytes(as_bytes("body"));
+  answer.truncates = Handle(7);
   expect_round_trip(answer);
-  expect_round_trip(AnswerRecord{6, wire::Op::kMkdir, Errc::kExists, "why", {}});
+  expect_round_trip(AnswerRecord{6, wire::Op::kMkdir, Errc::kExists, "why", {}, {}});
 }
 
 std::string hex(ByteView bytes) {
@@ -175,17 +186,21 @@ TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
             "0200000000000000"
             "0800000000000000" +
                 layout);
-  EXPECT_EQ(hex(encoded(AnswerRecord{5, wire::Op::kMkdir, Errc::kExists, "w", {}})),
+  EXPECT_EQ(hex(encoded(AnswerRecord{5, wire::Op::kMkdir, Errc::kExists, "w", {}, Handle(2)})),
             "01"
             "0500000000000000"
             "1800"
             "1500"
             "01000000"
             "77"
-            "00000000");
+            "00000000"
+            "0200000000000000");
   InodeRecord inode = some_directory();
   Attributes& a = inode.attributes;
   a = {Handle(1), FileType::kDirectory, 0777, 2, 3, 4, 5, 6, 7, 8, {9}, {10}, {11}, {12}, 13, true, 14};
+  inode.write_opens = 16;
+  inode.truncating = true;
+  inode.write_generation = 17;
   inode.truncate_generation = 15;
   const auto u64 = [](int v) {
     return hex(ByteView{std::array<std::byte, 1>{static_cast<std::byte>(v)}}) + "00000000000000";
@@ -194,7 +209,7 @@ TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
   EXPECT_EQ(hex(encoded(inode)), "01" + u64(1) + "02" + "ff010000" + u32(2) + u32(3) + u32(4) + u32(5) + u64(6) +
                                      u64(7) + u64(8) + u64(9) + u64(10) + u64(11) + u64(12) + u64(13) + "01" + u64(14) +
                                      "00" + u32(0) + u64(1) + u64(3) + "01" + "0000010000000000" + "00" + "01" +
-                                     "00010000" + "00" + u64(15) + u32(2) + u32(0));
+                                     "00010000" + u32(16) + "000100" + u64(17) + u64(15) + u32(2) + u32(0));
 }
 
 TEST(MetaRecords, WhatCannotBeIsCorrupt) {

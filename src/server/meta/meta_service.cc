@@ -22,6 +22,9 @@ void MetaService::fill_table() {
   read<wire::MetaSyncRequest, &meta_sync>();
   change<wire::SetattrRequest, &setattr>();
   change<wire::CreateRequest, &create>();
+  change<wire::OpenRequest, &open>();
+  change<wire::CloseRequest, &close>();
+  change<wire::TruncateRequest, &truncate>();
   change<wire::MkdirRequest, &mkdir>();
   change<wire::SymlinkRequest, &symlink>();
   change<wire::LinkRequest, &link>();
@@ -30,6 +33,8 @@ void MetaService::fill_table() {
   change<wire::RenameRequest, &rename>();
   change<wire::SetxattrRequest, &setxattr>();
   change<wire::RemovexattrRequest, &removexattr>();
+  serve(rpc::Access::kAuthenticated, this, &MetaService::keep_alive);
+  serve(rpc::Access::kAuthenticated, this, &MetaService::end_session);
 }
 
 }  // namespace spate::meta

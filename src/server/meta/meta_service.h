@@ -8,6 +8,7 @@
 namespace spate::meta {
 
 /// Life: construct -> start() awaited -> added to a rpc::Server -> the server stopped -> stop() awaited -> destroyed.
+/// `parts` may also be attached to core() later, before start(): they need the core themselves (role.h).
 class MetaService final : public rpc::Service {
  public:
   MetaService(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
@@ -36,6 +37,12 @@ class MetaService final : public rpc::Service {
     });
   }
   void fill_table();
+  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) {
+    return core_.parts().sessions->keep_alive(call, request);
+  }
+  job::Task<Result<wire::EndSessionReply>> end_session(rpc::Call& call, wire::EndSessionRequest request) {
+    return core_.parts().sessions->end(call, request);
+  }
 
   MetaCore core_;
 };

@@ -11,6 +11,9 @@ Operation::Operation(MetaCore& core, rpc::Call& call, Kind kind)
 void Operation::begin() {
   committed_.clear();
   finish_ = {};
+  wait_ = {};
+  answer_.reset();
+  truncates_ = Handle();
   wanted_locks_.clear();
   objects_made_ = 0;
   store_.reset();

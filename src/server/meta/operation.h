@@ -18,6 +18,17 @@ namespace spate::meta {
 
 class MetaCore;
 
+/// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record.
+template <typename Record>
+job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, StoreKey key, trove::ReadMode mode) {
+  auto read = co_await store.get(key, mode);
+  if (read.status != Errc::kOk) co_return read.status;
+  if (!read.value) co_return std::optional<Record>();
+  auto record = decode_record<Record>(*read.value);
+  if (!record) co_return std::move(record).error();
+  co_return std::optional<Record>(*std::move(record));
+}
+
 /// What an operation's function works on. It may be run several times for one request, each time on a fresh transaction
 /// (MetaCore::change): it keeps nothing between two runs but the locks. kConflict from anything here is passed on, and
 /// makes the operation run again.
@@ -39,10 +50,11 @@ class Operation {
   WallTime now() const { return now_; }
   job::Transaction& store() { return *store_; }
 
-  /// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record. Reads are checked in a
-  /// change unless `mode` says otherwise.
+  /// read_record() of this run's transaction. Reads are checked in a change unless `mode` says otherwise.
   template <typename Record>
-  job::Task<Result<std::optional<Record>>> get(StoreKey key, trove::ReadMode mode);
+  job::Task<Result<std::optional<Record>>> get(StoreKey key, trove::ReadMode mode) {
+    return read_record<Record>(store(), key, kind_ == Kind::kRead ? trove::ReadMode::kSnapshot : mode);
+  }
   template <typename Record>
   job::Task<Result<std::optional<Record>>> get(StoreKey key) {
     return get<Record>(key, trove::ReadMode::kChecked);
@@ -76,6 +88,17 @@ class Operation {
   void count_object(int difference) { objects_made_ += difference; }
   /// Called once, after this run's transaction has been committed.
   void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
+  /// The change stands, but it is answered with this error.
+  void answer_with(Error error) { answer_ = std::move(error); }
+  /// This run's transaction holds a truncate intent for the file: the answer waits until it has been carried out, also
+  /// that of a resend.
+  void answer_after_truncate(Handle handle) { truncates_ = handle; }
+  /// This run cannot go on before `wait` has ended: locks and transaction are let go, `wait` is awaited, and the
+  /// operation runs again, or fails with the error that came out. Yields the kConflict to be passed on.
+  Errc run_again_after(UniqueFunction<job::Task<Result<void>>()> wait) {
+    wait_ = std::move(wait);
+    return Errc::kConflict;
+  }
   /// Awaited after the commit and before the reply; its error becomes the reply, though the change stands.
   void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_ = std::move(finish); }
 
@@ -94,19 +117,15 @@ class Operation {
   int objects_made_ = 0;
   std::vector<UniqueFunction<void()>> committed_;
   UniqueFunction<job::Task<Result<void>>()> finish_;
+  UniqueFunction<job::Task<Result<void>>()> wait_;
+  std::optional<Error> answer_;
+  Handle truncates_;
   Bytes scratch_;
 };
 
-template <typename Record>
-job::Task<Result<std::optional<Record>>> Operation::get(StoreKey key, trove::ReadMode mode) {
-  if (kind_ == Kind::kRead) mode = trove::ReadMode::kSnapshot;
-  auto read = co_await store_->get(key, mode);
-  if (read.status != Errc::kOk) co_return read.status;
-  if (!read.value) co_return std::optional<Record>();
-  auto record = decode_record<Record>(*read.value);
-  if (!record) co_return std::move(record).error();
-  co_return std::optional<Record>(*std::move(record));
-}
+/// A change that nobody asked for: of a session that has ended, of a truncation to be finished. Called for each run;
+/// the operation's call is nobody's.
+using Errand = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
 
 /// An operation's function with its messages encoded.
 using Body = job::Task<Result<Bytes>> (*)(Operation& operation, ByteView request);

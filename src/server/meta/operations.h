@@ -14,6 +14,9 @@ Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupReques
 Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request);
 Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrRequest& request);
 Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request);
+Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request);
+Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request);
+Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::TruncateRequest& request);
 Outcome<wire::MkdirReply> mkdir(Operation& operation, const wire::MkdirRequest& request);
 Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkRequest& request);
 Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request);

@@ -22,7 +22,7 @@ struct MetaOptions {
   Duration session_lease = std::chrono::seconds(30);
   /// How long a capability is good for; clients renew it before. >= session_lease.
   Duration capability_life = std::chrono::hours(1);
-  std::uint16_t answer_slots = 64;   // requests that one client may have under way, 1..0xFFFE
+  std::uint16_t answer_slots = 256;  // requests that one client may have under way, 1..0xFFFE
   std::uint8_t name_hash_bits = 63;  // of a new store; fewer only in tests (NameHash)
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "job/semaphore.h"
 #include "job/storage.h"
@@ -15,8 +16,22 @@ namespace spate::meta {
 
 class Operation;
 
+/// A file whose datafiles are to be removed.
+struct DeadFile {
+  Handle handle;
+  Layout layout;
+};
+
+/// What became of a request to remove the datafiles of several files.
+struct RemoveOutcome {
+  std::vector<bool> removed;           // file by file: all of its datafiles are gone
+  std::vector<TargetId> out_of_reach;  // targets that did not answer, or failed
+  Result<void> failure;                // of the first of them
+};
+
 /// Requests to the io servers that hold a file's datafiles. Each waits until every server concerned has answered, or
-/// fails with the first error when one cannot (kTimeout, kUnreachable) before the token stops it.
+/// fails with the first error when one cannot (kTimeout, kUnreachable), within a deadline of its own or when the token
+/// stops it. The error names the server.
 class IoServers {
  public:
   virtual ~IoServers() = default;
@@ -24,9 +39,9 @@ class IoServers {
   virtual job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) = 0;
   /// Repeatable: the same generation has its effect once.
   virtual job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) = 0;
-  /// Removes the datafiles and leaves tombstones until the time given. Repeatable.
-  virtual job::Task<Result<void>> remove(Handle handle, Layout layout, WallTime tombstone_until,
-                                         job::StopToken stop) = 0;
+  /// Removes the datafiles of all these files and leaves tombstones until the time given. Repeatable.
+  virtual job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until,
+                                          job::StopToken stop) = 0;
   /// Every io server refuses this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
 };
@@ -41,8 +56,11 @@ class Answers {
   /// What this request was answered before; nothing when it is new. kForgottenRequest for an older sequence than the
   /// slot's last.
   virtual job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) = 0;
-  /// Puts the answer (an encoded reply or an error) in the transaction.
-  virtual void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer) = 0;
+  /// Puts the answer (an encoded reply or an error) in the transaction. `truncates`: AnswerRecord's.
+  virtual void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer,
+                        Handle truncates) = 0;
+  /// The transaction of the last remember() was committed. Without it the store is asked what holds.
+  virtual void confirm(const rpc::Call& call) = 0;
 };
 
 /// Who has which file open. All of it in the operation's own transaction.
@@ -55,9 +73,16 @@ class Opens {
   virtual job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t open_flags,
                                             bool fresh) = 0;
   /// What OpenRequest does to an object that exists: checks permissions, adds the open, truncates if asked, puts the
-  /// inode.
+  /// inode. Waits first for a truncation that is under way.
   virtual job::Task<Result<wire::OpenReply>> open_existing(Operation& operation, InodeRecord inode,
                                                            std::uint8_t open_flags) = 0;
+  /// OpenRequest::renew: a new capability for what the calling session has open already; what it has not is opened as
+  /// open_existing() does.
+  virtual job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode,
+                                                   std::uint8_t open_flags) = 0;
+  /// Ends one open of the calling session: erases or puts its record, not the inode. kBadDescriptor when it has none
+  /// with these rights.
+  virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
 };
 
 class Sessions {
@@ -68,6 +93,9 @@ class Sessions {
                                        wire::AuthenticateReply& reply) = 0;
   /// The call's session is alive (and lives on): kSessionUnknown, kSessionFenced otherwise. Cheap.
   virtual Result<void> admit(const rpc::Call& call) = 0;
+  virtual job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) = 0;
+  /// What the session held is given back in the background.
+  virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
 };
 
@@ -80,6 +108,17 @@ class Removals {
   virtual std::uint64_t pending() const = 0;
 };
 
+/// Brings inodes and datafiles to agree, in the background: finishes truncations, and asks for size and mtime of files
+/// that nobody writes any more.
+class Settler {
+ public:
+  virtual ~Settler() = default;
+  /// A truncate intent or an unsettled record of this file was committed.
+  virtual void added(Handle handle) = 0;
+  /// Waits until nothing is to be done for this file. When stopped first: the reason, and what stands in the way.
+  virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
+};
+
 /// Not owned; all of them outlive the operations.
 struct MetaParts {
   IoServers* io = nullptr;
@@ -87,6 +126,7 @@ struct MetaParts {
   Answers* answers = nullptr;
   Opens* opens = nullptr;
   Removals* removals = nullptr;
+  Settler* settler = nullptr;
 };
 
 }  // namespace spate::meta

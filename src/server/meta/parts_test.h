@@ -15,7 +15,9 @@ class FakeIo final : public IoServers {
     co_return data;
   }
   job::Task<Result<wire::DataSummary>> truncate(Handle, TruncateIntent, job::StopToken) override { co_return data; }
-  job::Task<Result<void>> remove(Handle, Layout, WallTime, job::StopToken) override { co_return {}; }
+  job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime, job::StopToken) override {
+    co_return RemoveOutcome{std::vector<bool>(files.size(), true), {}, {}};
+  }
   job::Task<Result<void>> fence(ClientId, std::uint32_t, job::StopToken) override { co_return {}; }
   wire::DataSummary data;
   int stats = 0;
@@ -28,6 +30,12 @@ class FakeSessions final : public Sessions {
   }
   Result<void> admit(const rpc::Call& call) override {
     return call.header.client == fenced ? Result<void>(Errc::kSessionFenced) : Result<void>();
+  }
+  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call&, wire::KeepAliveRequest) override {
+    co_return wire::KeepAliveReply();
+  }
+  job::Task<Result<wire::EndSessionReply>> end(rpc::Call&, wire::EndSessionRequest) override {
+    co_return wire::EndSessionReply();
   }
   std::uint64_t count() const override { return 3; }
   ClientId fenced;
@@ -45,7 +53,7 @@ class FakeAnswers final : public Answers {
     if (call.header.id.sequence > record.sequence) co_return std::optional<AnswerRecord>();
     co_return std::optional<AnswerRecord>(std::move(record));
   }
-  void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer) override {
+  void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer, Handle) override {
     AnswerRecord record;
     record.sequence = call.header.id.sequence;
     record.op = call.header.op;
@@ -54,18 +62,19 @@ class FakeAnswers final : public Answers {
     if (!answer) record.context = answer.error().context();
     store.put(answer_key(call.header.client, call.header.id.slot), encoded(record));
   }
+  void confirm(const rpc::Call&) override {}
 };
 
 class FakeOpens final : public Opens {
  public:
   job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t flags, bool) override {
     const bool writes = (flags & wire::kOpenWrite) != 0;
-    inode.writers_open = inode.writers_open || writes;
-    inode.attributes.size_known = !inode.writers_open;
+    if (writes) ++inode.write_opens;
+    inode.attributes.size_known = inode.write_opens == 0;
     OpenRecord record;
     record.readers = writes ? 0 : 1;
     record.writers = writes ? 1 : 0;
-    operation.put(open_key(inode.handle(), operation.call().header.client), record);
+    operation.put(open_key(inode.handle(), operation.call().header.client, 1), record);
     Capability capability;
     capability.handle = inode.handle();
     capability.rights = static_cast<Rights>(flags & 3U);
@@ -79,6 +88,13 @@ class FakeOpens final : public Opens {
     reply.object.attributes = inode.attributes;
     co_return reply;
   }
+  job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode, std::uint8_t flags) override {
+    return open_existing(operation, std::move(inode), flags);
+  }
+  job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights) override {
+    operation.erase(open_key(handle, operation.call().header.client, 1));
+    co_return {};
+  }
 };
 
 class FakeRemovals final : public Removals {
@@ -88,13 +104,20 @@ class FakeRemovals final : public Removals {
   std::vector<Handle> handles;
 };
 
+class FakeSettler final : public Settler {
+ public:
+  void added(Handle) override {}
+  job::Task<Result<void>> settled(Handle, job::StopToken) override { co_return {}; }
+};
+
 struct FakeParts {
   FakeIo io;
   FakeSessions sessions;
   FakeAnswers answers;
   FakeOpens opens;
   FakeRemovals removals;
-  MetaParts parts() { return {&io, &sessions, &answers, &opens, &removals}; }
+  FakeSettler settler;
+  MetaParts parts() { return {&io, &sessions, &answers, &opens, &removals, &settler}; }
 };
 
 }  // namespace spate::meta

@@ -53,7 +53,8 @@ struct Format<InodeRecord> {
     attributes(a, r.attributes);
     a(r.layout, r.target, r.parent, r.entries_version);
     a(r.hints.strip_bytes, r.hints.strip_count, r.hints.first_target);
-    a(r.writers_open, r.truncate_generation, r.xattr_count, r.xattr_bytes);
+    a(r.write_opens, r.single_writer, r.truncating, r.keep_mtime, r.write_generation, r.truncate_generation);
+    a(r.xattr_count, r.xattr_bytes);
   }
   static bool valid(const InodeRecord& r) {
     return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
@@ -78,10 +79,11 @@ struct Format<SessionRecord> {
   static constexpr std::string_view kName = "session";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
-    a(r.client, r.epoch, r.incarnation, r.state, r.credential, r.description, r.opened);
+    a(r.client, r.epoch, r.released_epoch, r.state, r.credential, r.description, r.opened, r.ended);
   }
   static bool valid(const SessionRecord& r) {
-    return r.client && (r.state == SessionState::kOpen || r.state == SessionState::kEnding);
+    return r.client && r.state >= SessionState::kOpen && r.state <= SessionState::kExpired &&
+           r.released_epoch <= r.epoch;
   }
 };
 
@@ -119,12 +121,23 @@ struct Format<TruncateIntent> {
 };
 
 template <>
+struct Format<UnsettledRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "unsettled";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.since);
+  }
+  static bool valid(const UnsettledRecord&) { return true; }
+};
+
+template <>
 struct Format<AnswerRecord> {
   static constexpr std::uint8_t kVersion = 1;
   static constexpr std::string_view kName = "answer";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
-    a(r.sequence, r.op, r.status, r.context, r.body);
+    a(r.sequence, r.op, r.status, r.context, r.body, r.truncates);
   }
   static bool valid(const AnswerRecord& r) { return r.status == Errc::kOk || r.body.empty(); }
 };
@@ -149,6 +162,7 @@ void encode_record(const SessionRecord& record, Bytes& out) { write_record(recor
 void encode_record(const OpenRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const RemovalRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const TruncateIntent& record, Bytes& out) { write_record(record, out); }
+void encode_record(const UnsettledRecord& record, Bytes& out) { write_record(record, out); }
 void encode_record(const AnswerRecord& record, Bytes& out) { write_record(record, out); }
 
 template <typename Record>
@@ -176,6 +190,7 @@ template Result<SessionRecord> decode_record(ByteView);
 template Result<OpenRecord> decode_record(ByteView);
 template Result<RemovalRecord> decode_record(ByteView);
 template Result<TruncateIntent> decode_record(ByteView);
+template Result<UnsettledRecord> decode_record(ByteView);
 template Result<AnswerRecord> decode_record(ByteView);
 
 }  // namespace spate::meta

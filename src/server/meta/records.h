@@ -45,10 +45,14 @@ struct InodeRecord {
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
-  Handle parent;                          // of a directory; the root is its own
-  std::uint64_t entries_version = 0;      // of a directory: grows with every entry added, removed or replaced
-  DirectoryHints hints;                   // of a directory
-  bool writers_open = false;              // some session has it open for writing: size and mtime are in the datafiles
+  Handle parent;                      // of a directory; the root is its own
+  std::uint64_t entries_version = 0;  // of a directory: grows with every entry added, removed or replaced
+  DirectoryHints hints;               // of a directory
+  std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
+  bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
+  bool truncating = false;        // a truncate intent is there
+  bool keep_mtime = false;        // the last close set mtime, but change_sum is still to be asked of the datafiles
+  std::uint64_t write_generation = 0;     // grows whenever write_opens leaves 0
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
@@ -69,21 +73,24 @@ struct EntryRecord {
 
 enum class SessionState : std::uint8_t {
   kOpen = 1,
-  kEnding = 2,  // it has ended; what it held is being fenced and given back
+  kEnding = 2,   // it has ended for good: what it held is given back, then this record goes
+  kExpired = 3,  // its lease ran out; it may come back under the epoch that stands here
 };
 
 struct SessionRecord {
   ClientId client;
   std::uint32_t epoch = 1;
-  std::uint64_t incarnation = 0;
+  std::uint32_t released_epoch = 1;  // what epochs below this one held has been fenced and given back
   SessionState state = SessionState::kOpen;
   Credential credential;
   std::string description;
   WallTime opened;
+  WallTime ended;  // kExpired: when
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 
-/// How often one session has one file open.
+/// How often one epoch of a session has one file open with the right to read, and to write; an open for both counts
+/// in both.
 struct OpenRecord {
   std::uint32_t readers = 0;
   std::uint32_t writers = 0;
@@ -106,6 +113,12 @@ struct TruncateIntent {
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };
 
+/// A file that nobody writes any more, whose size and mtime are still to be asked of the datafiles.
+struct UnsettledRecord {
+  WallTime since;
+  friend bool operator==(const UnsettledRecord&, const UnsettledRecord&) = default;
+};
+
 /// What a client's request was answered, kept until the next request of the same slot.
 struct AnswerRecord {
   std::uint64_t sequence = 0;
@@ -113,6 +126,7 @@ struct AnswerRecord {
   Errc status = Errc::kOk;
   std::string context;  // of an error
   Bytes body;           // encoded reply of a success
+  Handle truncates;     // the answer waits until the truncation of this file has been done; 0: it does not wait
   friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
 };
 
@@ -125,6 +139,7 @@ void encode_record(const SessionRecord& record, Bytes& out);
 void encode_record(const OpenRecord& record, Bytes& out);
 void encode_record(const RemovalRecord& record, Bytes& out);
 void encode_record(const TruncateIntent& record, Bytes& out);
+void encode_record(const UnsettledRecord& record, Bytes& out);
 void encode_record(const AnswerRecord& record, Bytes& out);
 
 /// kFormatTooNew for a version that this build does not know, kCorrupt for anything out of range; nothing else.

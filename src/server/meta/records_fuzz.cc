@@ -32,6 +32,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 6: return check<RemovalRecord>(input);
     case 7: return check<TruncateIntent>(input);
     case 8: return check<AnswerRecord>(input);
+    case 9: return check<UnsettledRecord>(input);
     default: return;
   }
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// close: one open ends; with the last one for writing, size and mtime go into the inode.
+#include "server/meta/access.h"
+#include "server/meta/core.h"
+#include "server/meta/objects.h"
+#include "server/meta/operations.h"
+#include "server/meta/reply.h"
+#include "server/meta/sizes.h"
+
+namespace spate::meta {
+namespace {
+
+bool sets_anything(const wire::CloseRequest& request) { return request.atime || request.mtime || request.mode; }
+
+Result<void> check_form(const wire::CloseRequest& request) {
+  const auto rights = static_cast<unsigned>(request.rights);
+  if (rights == 0 || rights > static_cast<unsigned>(Rights::kReadWrite)) {
+    return Error(Errc::kInvalidArgument, "a close says with which rights the file was opened");
+  }
+  if (request.mode && *request.mode > 07777) return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  return {};
+}
+
+/// The only writing session knows the datafiles best; of anyone else's knowledge it is not sure what it lacks.
+bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>& data) {
+  return data && inode.single_writer && !inode.truncating && data->size <= kMaxFileBytes;
+}
+
+void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  const bool usable = is_usable(inode, request.data);
+  if (!end_writes(inode, 1)) return;
+  if (usable) {
+    store_summary(inode, *request.data);
+  } else {
+    leave_unsettled(operation, inode);
+  }
+}
+
+/// Times given explicitly win over what the datafiles say of the writes before.
+void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  Attributes& a = inode.attributes;
+  const Credential& who = operation.who();
+  a.atime = request.atime.value_or(a.atime);
+  if (request.mtime) {
+    a.mtime = *request.mtime;
+    if (!a.size_known && inode.write_opens == 0) inode.keep_mtime = true;
+    if (!a.size_known && inode.write_opens > 0 && request.data) a.change_sum = request.data->change_sum;
+  }
+  if (request.mode) {
+    a.mode = *request.mode;
+    if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
+  }
+  touch(inode, operation.now());
+}
+
+}  // namespace
+
+Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_form(request));
+  const bool writes = allows(request.rights, Rights::kWrite);
+  if (writes) {
+    SPATE_CO_TRY(std::ignore, operation.lock({request.handle}));  // many close one file at once
+  }
+  SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
+  SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
+  if (writes) end_writing(operation, inode, request);
+  if (sets_anything(request)) {
+    if (owns(operation.who(), inode.attributes)) {
+      set_attributes(operation, inode, request);
+    } else {
+      operation.answer_with(Errc::kNotPermitted);  // the file is closed all the same: nobody closes twice
+    }
+  }
+  if (writes || sets_anything(request) || inode.attributes.link_count == 0) {
+    SPATE_CO_TRY(std::ignore, co_await put_or_remove(operation, inode));
+  }
+  co_return object_reply(inode);
+}
+
+}  // namespace spate::meta

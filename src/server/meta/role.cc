@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/role.h"
+
+namespace spate::meta {
+
+MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics,
+                   IoServers& io)
+    : service_(std::move(options), store, random, metrics, MetaParts{}),
+      answers_(store, service_.core().options().answer_slots),
+      opens_(service_.core()),
+      sessions_(service_.core(), answers_, opens_),
+      settler_(service_.core()),
+      removals_(service_.core()) {
+  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_});
+}
+
+job::Task<Result<void>> MetaRole::start() {
+  SPATE_CO_TRY(std::ignore, co_await service_.start());
+  SPATE_CO_TRY(std::ignore, co_await opens_.start());
+  SPATE_CO_TRY(std::ignore, co_await sessions_.start());
+  SPATE_CO_TRY(std::ignore, co_await removals_.start());
+  settler_.start();
+  co_return {};
+}
+
+job::Task<Result<void>> MetaRole::stop() {
+  co_await sessions_.stop();  // first: it gives work to the others
+  co_await settler_.stop();
+  co_await removals_.stop();
+  auto stopped = co_await service_.stop();
+  co_return stopped;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// MetaRole: the whole meta server: name space, sessions, opens, background work.
+#pragma once
+
+#include "server/meta/answers.h"
+#include "server/meta/meta_service.h"
+#include "server/meta/opens.h"
+#include "server/meta/removal.h"
+#include "server/meta/sessions.h"
+#include "server/meta/settler.h"
+
+namespace spate::meta {
+
+/// Life: construct -> start() awaited -> service() added to a rpc::Server -> the server stopped -> stop() awaited ->
+/// destroyed. Store, random numbers, metrics and io servers outlive it.
+class MetaRole {
+ public:
+  MetaRole(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics, IoServers& io);
+  MetaRole(const MetaRole&) = delete;
+  MetaRole& operator=(const MetaRole&) = delete;
+
+  /// Reads what an earlier process has left in the store and goes on with it. On failure nothing runs; stop() all the
+  /// same.
+  job::Task<Result<void>> start();
+  /// Ends all background work; what is not done is in the store.
+  job::Task<Result<void>> stop();
+
+  MetaService& service() { return service_; }
+  MetaCore& core() { return service_.core(); }
+  const FileSettler& settler() const { return settler_; }
+  const AnswerTable& answers() const { return answers_; }
+
+ private:
+  MetaService service_;
+  AnswerTable answers_;
+  OpenTable opens_;
+  SessionTable sessions_;
+  FileSettler settler_;
+  RemovalQueue removals_;
+};
+
+}  // namespace spate::meta

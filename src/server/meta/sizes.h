@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes: how size and mtime of files get from the datafiles into inodes (docs/consistency.md, "Size and times").
+#pragma once
+
+#include "server/meta/operation.h"
+#include "wire/meta_messages.h"
+
+namespace spate::meta {
+
+/// What all datafiles say together becomes the inode's. mtime changes only if the datafiles have changed since it was
+/// determined or set, unless the last close has set it (keep_mtime).
+void store_summary(InodeRecord& inode, const wire::DataSummary& data);
+
+/// `opens` opens for writing end. True when nobody writes the file any more: then
+/// store_summary() or leave_unsettled() follows.
+bool end_writes(InodeRecord& inode, std::uint32_t opens);
+
+/// Nobody writes the file any more, and the settler is to ask the datafiles.
+void leave_unsettled(Operation& operation, InodeRecord& inode);
+
+/// An open of the inode has ended (its record is erased already): puts the inode, or removes it when it has neither
+/// name nor open left.
+job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode);
+
+/// Cuts or extends the file to `size`: changes `inode` (the caller puts it) and puts the intent that the settler
+/// carries out, if there is anything to do at the datafiles. `alone`: no session but the caller's has it open for
+/// writing.
+void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone);
+
+/// If a truncation of the file is under way: kConflict, to be passed on; the operation runs again when it is done.
+Result<void> after_truncations(Operation& operation, const InodeRecord& inode);
+
+/// A change of the data by someone who is not root takes set-uid and set-gid from a program.
+void drop_lent_rights(const Credential& who, Attributes& attributes);
+
+}  // namespace spate::meta
