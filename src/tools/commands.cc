@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command.h"
+#include "tools/copy.h"
 #include "tools/name_space.h"
 #include "tools/up_down.h"
 
@@ -10,6 +11,7 @@ std::vector<Command> all_commands() {
   for (auto make : {make_up, make_down, make_status, make_ping}) commands.push_back(make());
   for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
+  for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
   return commands;
 }
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/server_process.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "assembly/registry.h"
+#include "assembly/storage/registry.h"
+#include "config/key_file.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::assembly {
+namespace {
+
+constexpr std::uint64_t kMemoryTargetBytes = 4ULL << 30U;
+
+/// Differs after each start of the machine; 0 where the kernel does not tell.
+std::uint64_t boot_id() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(in, text);
+  return text.empty() ? 0 : hash64(as_bytes(text)) | 1U;
+}
+
+std::uint64_t device_of(const std::string& folder) {
+  struct stat st {};
+  return ::stat(folder.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_dev) : 0;
+}
+
+std::string keyval_folder(const config::ServerConfig& server) {
+  return server.keyval.empty() ? server.storage.front() + ".keyval" : server.keyval;
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(config::FileSystemConfig config, ServerId server)
+    : config_(std::move(config)), self_(*config_.find_server(server)), executor_(clock_) {}
+
+Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings& settings) {
+  SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
+  SPATE_TRY(std::ignore, log::set_levels(loaded.config.log.level));
+  if (loaded.config.find_server(settings.server) == nullptr) {
+    return Error(Errc::kNotFound, "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
+  }
+  std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings.server));
+  SPATE_TRY(std::ignore, process->read_keys());
+  SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
+  process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
+  SPATE_TRY(std::ignore, process->listen());  // before the stores: a second spated ends here
+  SPATE_TRY(std::ignore, process->open_stores());
+  SPATE_TRY(std::ignore, process->make_services());
+  return process;
+}
+
+ServerProcess::~ServerProcess() = default;
+
+Result<void> ServerProcess::read_keys() {
+  if (config_.fs.auth != config::Auth::kKey) {
+    SPATE_TRY(server_key_, config::read_key_file(config_.fs.server_key_file));
+    return {};
+  }
+  SPATE_TRY(client_key_, config::read_key_file(config_.fs.client_key_file));
+  SPATE_TRY(server_key_, config::read_key_file(config_.fs.server_key_file));
+  return {};
+}
+
+Result<void> ServerProcess::listen() {
+  for (const std::string& url : self_.urls) {
+    SPATE_TRY(const std::string bound, network_->listen(url, context_->id()));
+    SPATE_LOG("assembly", info, "listening server={} url={}", self_.id, log::Quoted{bound});
+  }
+  return {};
+}
+
+Result<void> ServerProcess::open_stores() {
+  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_)));
+  records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
+  for (std::size_t i = 0; i < self_.storage.size(); ++i) {
+    auto target = std::make_unique<Target>();
+    target->id = target_id(self_.id, i);
+    TargetSettings settings;
+    settings.kind = self_.trove;
+    settings.folder = self_.storage[i];
+    settings.fs = config_.fs.id;
+    settings.target = target->id;
+    settings.memory_bytes = kMemoryTargetBytes;
+    SPATE_TRY(target->store, open_target(settings));
+    target->context = std::make_unique<job::StorageContext>(*target->store, executor_);
+    target->device = device_of(self_.storage[i]);
+    SPATE_LOG("assembly", info, "target open target={} store={} folder={}", target->id, target->store->describe(), log::Quoted{self_.storage[i]});
+    targets_.push_back(std::move(target));
+  }
+  return {};
+}
+
+Result<void> ServerProcess::make_services() {
+  rpc::ServerOptions options;
+  options.fs = config_.fs.id;
+  options.server = self_.id;
+  options.incarnation = Incarnation(random_.next() | 1U);
+  options.key_required = config_.fs.auth == config::Auth::kKey;
+  options.client_key = client_key_;
+  options.server_key = server_key_;
+  if (self_.roles.meta) options.roles.emplace_back("meta");
+  if (self_.roles.io) options.roles.emplace_back("io");
+  options.software = "spate " SPATE_VERSION;
+  server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
+  if (self_.roles.meta) {  // first: its join makes the ticket that the io role checks
+    meta::MetaOptions meta;
+    meta.fs = config_.fs.id;
+    meta.server = self_.id;
+    meta.server_key = server_key_;
+    meta.map = config::cluster_map(config_);
+    meta.strip_bytes = config_.defaults.strip_bytes;
+    meta.strip_count = config_.defaults.strip_count;
+    meta.sync = config_.meta.sync;
+    meta.session_lease = config_.meta.session_lease;
+    meta::IoServersOptions io_servers;
+    io_servers.map = meta.map;
+    io_servers.server_key = server_key_;
+    io_servers.description = "meta server " + std::to_string(self_.id.value);
+    io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
+    meta_ = std::make_unique<meta::MetaRole>(meta, *records_, random_, metrics_, *io_servers_);
+    server_->add(meta_->service());
+  }
+  if (self_.roles.io) {
+    io::IoOptions io;
+    io.fs = config_.fs.id;
+    io.server_key = server_key_;
+    io.boot = boot_id();
+    std::vector<io::IoTarget> targets;
+    for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
+    io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);
+    server_->add(*io_);
+  }
+  return {};
+}
+
+job::Task<Result<void>> ServerProcess::start() {
+  if (meta_ != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await meta_->start());
+  }
+  if (io_ != nullptr) io_->start();
+  server_->start();
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> ServerProcess::stop() {
+  co_await server_->stop();
+  if (io_ != nullptr) co_await io_->stop();
+  if (meta_ != nullptr) {
+    SPATE_CO_TRY(std::ignore, co_await meta_->stop());
+  }
+  co_return Result<void>();
+}
+
+Result<void> ServerProcess::run() {
+  auto started = executor_.run(start());
+  if (!started) return started;
+  SPATE_LOG("assembly", info, "serving server={} fs={:016x}", self_.id, config_.fs.id.value);
+  executor_.run();
+  SPATE_LOG("assembly", info, "stopping server={}", self_.id);
+  return executor_.run(stop());
+}
+
+}  // namespace spate::assembly

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServerProcess: one spated: stores, services and network of one server of a spate.toml.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "bmi/network.h"
+#include "config/load.h"
+#include "job/network.h"
+#include "job/storage.h"
+#include "metrics/metrics.h"
+#include "rpc/server.h"
+#include "server/io/io_service.h"
+#include "server/meta/io_servers.h"
+#include "server/meta/role.h"
+
+namespace spate::assembly {
+
+struct ServerSettings {
+  std::string config_file;
+  std::vector<config::Override> overrides;
+  ServerId server;
+};
+
+/// Life cycle: open() (stores are opened, nobody is served yet) -> run() until request_exit() -> destroyed. One thread;
+/// only request_exit() may come from another one or from a signal handler.
+class ServerProcess {
+ public:
+  /// The error says what is in the way: a port in use, a store of another file system or a newer format, a folder without
+  /// permission.
+  static Result<std::unique_ptr<ServerProcess>> open(const ServerSettings& settings);
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  /// Serves. Ends in order: requests under way have ended, what was committed is durable.
+  Result<void> run();
+  void request_exit() { executor_.request_exit(); }
+
+ private:
+  struct Target {
+    TargetId id;
+    std::unique_ptr<trove::Bytestreams> store;
+    std::unique_ptr<job::StorageContext> context;
+    std::uint64_t device = 0;
+  };
+
+  ServerProcess(config::FileSystemConfig config, ServerId server);
+  Result<void> read_keys();
+  Result<void> open_stores();
+  Result<void> listen();
+  Result<void> make_services();
+  job::Task<Result<void>> start();
+  job::Task<Result<void>> stop();
+
+  const config::FileSystemConfig config_;
+  const config::ServerConfig& self_;
+  SystemClock clock_;
+  SystemRandom random_;
+  metrics::Registry metrics_;
+  Key client_key_{};
+  Key server_key_{};
+  job::Executor executor_;
+  std::unique_ptr<bmi::Network> network_;
+  std::unique_ptr<job::NetworkContext> context_;
+  std::unique_ptr<trove::Keyval> keyval_;
+  std::unique_ptr<job::KeyvalContext> records_;
+  std::vector<std::unique_ptr<Target>> targets_;
+  std::unique_ptr<meta::IoServers> io_servers_;
+  std::unique_ptr<meta::MetaRole> meta_;
+  std::unique_ptr<io::IoService> io_;
+  std::unique_ptr<rpc::Server> server_;
+};
+
+}  // namespace spate::assembly

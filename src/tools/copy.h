@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copying data between local files and the file system: `spate cp`, `cat`, `put`, `get`.
+#pragma once
+
+#include "tools/command.h"
+
+namespace spate::tools {
+
+Command make_cp();
+Command make_cat();
+Command make_put();
+Command make_get();
+
+/// What a copy has moved so far; printed as a progress line on a terminal.
+struct Progress {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Copies everything from a local descriptor to an open file, in pieces of 4 MiB. Yields the bytes.
+job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress);
+/// The other way; skips holes by seeking when `sparse`.
+job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress);
+
+}  // namespace spate::tools

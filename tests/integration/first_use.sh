@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A newcomer's first session: start, copy a tree in and out bit for bit, look, restart, stop.
+set -euo pipefail
+dir=$(mktemp -d)
+export HOME=$dir XDG_STATE_HOME=$dir/state
+port=$((20000 + $$ % 20000))
+spate=$SPATE_BIN/spate
+trap '"$spate" down -q --dir "$dir/fs" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
+
+"$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
+"$spate" status > "$dir/status"
+test "$(grep -c ' up ' "$dir/status")" = 4
+
+mkdir -p "$dir/tree/a/b"
+head -c 3000000 /dev/urandom > "$dir/tree/a/big"
+head -c 100 /dev/urandom > "$dir/tree/a/b/small"
+: > "$dir/tree/empty"
+ln -s a/big "$dir/tree/link"
+ln "$dir/tree/a/big" "$dir/tree/second"
+chmod 640 "$dir/tree/a/b/small"
+touch -d '2020-02-02 02:02:02' "$dir/tree/a/b/small"
+"$spate" cp -q -r "$dir/tree" spate:/tree
+"$spate" cp -q -r spate:/tree "$dir/back"
+diff -r "$dir/tree" "$dir/back"
+test "$(stat -c '%a %Y' "$dir/back/a/b/small")" = "$(stat -c '%a %Y' "$dir/tree/a/b/small")"
+test "$(readlink "$dir/back/link")" = a/big
+"$spate" stat --json spate:/tree/second | grep -q '"links": 2'
+"$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"
+
+# What was acknowledged is there after all servers were killed.
+for pid in "$dir"/fs/run/*.pid; do kill -9 "$(cut -d' ' -f1 "$pid")"; done
+"$spate" up -q --dir "$dir/fs"
+"$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"
+
+"$spate" mv spate:/tree/empty spate:/tree/a/moved
+"$spate" ls spate:/tree/a | grep -qx moved
+"$spate" rm -r spate:/tree
+test -z "$("$spate" ls spate:/)"
+if "$spate" cat spate:/tree/a/big 2> "$dir/error"; then exit 1; fi
+grep -q 'no such file' "$dir/error"
+"$spate" down -q --dir "$dir/fs"
