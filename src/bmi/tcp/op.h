@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpOp: the module's state of one operation; and the lists that operations and arrived messages stand in.
+// TcpOp: the module's state of one operation.
 #pragma once
 
 #include <cstdint>
 
 #include "bmi/module.h"
-#include "bmi/tcp/segments.h"
+#include "bmi/node_list.h"
+#include "bmi/segments.h"
 
 namespace spate::bmi::tcp {
 
 class Connection;
 class Peer;
-
-/// Something in a NodeList: an operation, or a message that arrived before its receive.
-struct Node {
-  Node* previous = nullptr;
-  Node* next = nullptr;
-  std::uint64_t tag = 0;
-};
-
-/// Doubly linked, not owning. O(1).
-class NodeList {
- public:
-  bool empty() const { return head_ == nullptr; }
-  Node* front() const { return head_; }
-  Node* back() const { return tail_; }
-  void push_back(Node& node);
-  void push_front(Node& node);
-  void remove(Node& node);
-  /// Null when empty.
-  Node* pop_front();
-
- private:
-  Node* head_ = nullptr;
-  Node* tail_ = nullptr;
-};
 
 enum class OpState : std::uint8_t {
   kWaitChannel,  // for the connection: in Channel::waiting

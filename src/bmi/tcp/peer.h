@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "bmi/match_table.h"
 #include "bmi/module.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/counters.h"
 #include "bmi/tcp/endpoint.h"
 #include "bmi/tcp/hello.h"
-#include "bmi/tcp/match.h"
 #include "bmi/tcp/op.h"
 
 namespace spate::bmi::tcp {

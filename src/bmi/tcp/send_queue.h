@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
+#include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
 #include "bmi/tcp/op.h"
-#include "bmi/tcp/ring.h"
 
 namespace spate::bmi::tcp {
 

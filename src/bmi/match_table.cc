@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/tcp/match.h"
+#include "bmi/match_table.h"
 
 #include "base/check.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 namespace {
 
 constexpr std::size_t kSmall = 16;    // slots of a new table
@@ -77,4 +77,4 @@ Node* MatchTable::take_any() {
   return node;
 }
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

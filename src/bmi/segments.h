@@ -12,7 +12,7 @@
 
 #include "bmi/network.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 
 /// Pieces of memory for one sendmsg or recvmsg.
 struct Pieces {
@@ -78,4 +78,4 @@ class SegmentCursor {
   std::uint64_t at_ = 0;
 };
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

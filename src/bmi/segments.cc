@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/tcp/segments.h"
+#include "bmi/segments.h"
 
 #include <cstring>
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 
 void SegmentStore::assign(SegmentList list) {
   count_ = list.size();
@@ -56,4 +56,4 @@ void SegmentCursor::copy_in(const std::byte* from, std::uint64_t bytes) {
   }
 }
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

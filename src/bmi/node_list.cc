@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/tcp/op.h"
+#include "bmi/node_list.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 
 void NodeList::push_back(Node& node) {
   node.previous = tail_;
@@ -28,4 +28,4 @@ Node* NodeList::pop_front() {
   return node;
 }
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/tcp/match.h"
+#include "bmi/match_table.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 namespace {
 
 TEST(MatchTable, KeepsTheOrderOfEqualTags) {
@@ -64,4 +64,4 @@ TEST(MatchTable, AgreesWithAMapOfQueues) {
 }
 
 }  // namespace
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "bmi/tcp/op.h"
+#include "bmi/node_list.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 
 /// Open addressing with one slot a tag in use; O(1) per call. Holds no memory while empty, since most peers have one or
 /// two tags in use at a time and there are many peers.
@@ -44,4 +44,4 @@ class MatchTable {
   std::vector<Slot> slots_;  // a power of two, at most 2/3 full
 };
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace spate::bmi::tcp {
+namespace spate::bmi {
 
 template <typename T>
 class Ring {
@@ -48,4 +48,4 @@ class Ring {
   std::uint64_t end_ = 0;
 };
 
-}  // namespace spate::bmi::tcp
+}  // namespace spate::bmi
