@@ -4,6 +4,18 @@
 #include <array>
 
 namespace spate::job {
+namespace {
+
+/// An idle store need not be asked; but one whose descriptor may be readable still, since it woke us for the last
+/// operation, is asked once more, or the executor would never sleep again.
+template <typename Store>
+bool prepare_store(Store& store, std::size_t in_flight, bool& armed) {
+  if (in_flight == 0 && !armed) return true;
+  armed = in_flight > 0;
+  return store.prepare_to_wait();
+}
+
+}  // namespace
 
 StorageContext::StorageContext(trove::Bytestreams& store, Executor& executor) : store_(store), executor_(executor) {
   executor_.add_source(*this);
@@ -33,6 +45,8 @@ std::size_t StorageContext::poll() {
   return n;
 }
 
+bool StorageContext::prepare_to_wait() { return prepare_store(store_, in_flight_, armed_); }
+
 KeyvalContext::KeyvalContext(trove::Keyval& store, Executor& executor) : store_(store), executor_(executor) {
   executor_.add_source(*this);
 }
@@ -54,5 +68,7 @@ std::size_t KeyvalContext::poll() {
   in_flight_ -= n;
   return n;
 }
+
+bool KeyvalContext::prepare_to_wait() { return prepare_store(store_, in_flight_, armed_); }
 
 }  // namespace spate::job

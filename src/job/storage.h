@@ -42,12 +42,13 @@ class StorageContext final : public Source {
 
   std::size_t poll() override;
   int wait_descriptor() const override { return store_.wait_descriptor(); }
-  bool prepare_to_wait() override { return in_flight_ == 0 || store_.prepare_to_wait(); }
+  bool prepare_to_wait() override;
 
  private:
   trove::Bytestreams& store_;
   Executor& executor_;
   std::size_t in_flight_ = 0;
+  bool armed_ = false;  // the store has been asked to make its descriptor readable
 };
 
 class KeyvalContext;
@@ -90,7 +91,7 @@ class KeyvalContext final : public Source {
 
   std::size_t poll() override;
   int wait_descriptor() const override { return store_.wait_descriptor(); }
-  bool prepare_to_wait() override { return in_flight_ == 0 || store_.prepare_to_wait(); }
+  bool prepare_to_wait() override;
 
   /// What a posted keyval operation's user pointer points to.
   struct Waiter {
@@ -103,6 +104,7 @@ class KeyvalContext final : public Source {
   trove::Keyval& store_;
   Executor& executor_;
   std::size_t in_flight_ = 0;
+  bool armed_ = false;  // the store has been asked to make its descriptor readable
 };
 
 /// `post` posts the operation: bool(void* user, KeyvalCompletion& done).
