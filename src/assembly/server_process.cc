@@ -7,9 +7,11 @@
 
 #include "assembly/registry.h"
 #include "assembly/storage/registry.h"
+#include "base/codec.h"
 #include "config/key_file.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "log/output.h"
 
 namespace spate::assembly {
 namespace {
@@ -24,9 +26,25 @@ std::uint64_t boot_id() {
   return text.empty() ? 0 : hash64(as_bytes(text)) | 1U;
 }
 
-std::uint64_t device_of(const std::string& folder) {
+/// Names the device that a target lies on: the same for all servers of this host, another one on every other host, so that
+/// `df` counts each device once. The boot id tells hosts apart (cloned machines share /etc/machine-id); where the kernel
+/// does not tell it, and for what is only kept in memory, a target is a device of its own.
+std::uint64_t device_of(const config::ServerConfig& server, std::size_t place) {
+  const std::uint64_t host = boot_id();
   struct stat st {};
-  return ::stat(folder.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_dev) : 0;
+  const bool shared = host != 0 && server.trove != config::TroveKind::kMemory && ::stat(server.storage[place].c_str(), &st) == 0;
+  Bytes name;
+  Encoder out(name);
+  out.flag(shared);
+  out.u64(shared ? host : target_id(server.id, place).value);
+  out.u64(shared ? static_cast<std::uint64_t>(st.st_dev) : 0);
+  return hash64(name);
+}
+
+Result<void> set_up_log(const config::LogConfig& config) {
+  SPATE_TRY(std::ignore, log::set_levels(config.level));
+  log::set_format(config.format == config::LogFormat::kJson ? log::Format::kJson : log::Format::kText);
+  return config.file.empty() ? Result<void>() : log::open_file(config.file);
 }
 
 std::string keyval_folder(const config::ServerConfig& server) {
@@ -40,7 +58,7 @@ ServerProcess::ServerProcess(config::FileSystemConfig config, ServerId server)
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings& settings) {
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
-  SPATE_TRY(std::ignore, log::set_levels(loaded.config.log.level));
+  SPATE_TRY(std::ignore, set_up_log(loaded.config.log));
   if (loaded.config.find_server(settings.server) == nullptr) {
     return Error(Errc::kNotFound, "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
   }
@@ -88,7 +106,7 @@ Result<void> ServerProcess::open_stores() {
     settings.memory_bytes = kMemoryTargetBytes;
     SPATE_TRY(target->store, open_target(settings));
     target->context = std::make_unique<job::StorageContext>(*target->store, executor_);
-    target->device = device_of(self_.storage[i]);
+    target->device = device_of(self_, i);
     SPATE_LOG("assembly", info, "target open target={} store={} folder={}", target->id, target->store->describe(), log::Quoted{self_.storage[i]});
     targets_.push_back(std::move(target));
   }
@@ -156,10 +174,11 @@ job::Task<Result<void>> ServerProcess::stop() {
   co_return Result<void>();
 }
 
-Result<void> ServerProcess::run() {
+Result<void> ServerProcess::run(const std::function<void()>& serving) {
   auto started = executor_.run(start());
   if (!started) return started;
   SPATE_LOG("assembly", info, "serving server={} fs={:016x}", self_.id, config_.fs.id.value);
+  if (serving) serving();
   executor_.run();
   SPATE_LOG("assembly", info, "stopping server={}", self_.id);
   return executor_.run(stop());

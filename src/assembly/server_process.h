@@ -2,6 +2,7 @@
 // ServerProcess: one spated: stores, services and network of one server of a spate.toml.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,8 +37,9 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  /// Serves. Ends in order: requests under way have ended, what was committed is durable.
-  Result<void> run();
+  /// Serves; `serving` is called once when requests are being answered. Ends in order: requests under way have ended,
+  /// what was committed is durable.
+  Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
 
  private:

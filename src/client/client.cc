@@ -22,8 +22,7 @@ Rights rights_of(std::uint8_t open_flags) {
 
 job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
   const wire::IoStatfsRequest request;
-  rpc::CallOptions options;
-  options.deadline = limits.deadline;
+  const rpc::CallOptions options = limits.call_options();
   auto reply = co_await channel.call<wire::IoStatfsReply>(request, options);
   if (!reply) co_return std::move(reply).error();
   out.targets = std::move(reply->targets);
@@ -31,8 +30,8 @@ job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, Space
 }
 
 void add_up(SpaceUse& use) {
+  std::set<std::uint64_t> devices;
   for (const SpaceUse::Server& server : use.servers) {
-    std::set<std::uint64_t> devices;  // device numbers are those of one host
     for (const wire::TargetSpace& target : server.targets) {
       if (!devices.insert(target.device).second) continue;
       use.total_bytes += target.total_bytes;

@@ -37,7 +37,9 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
   return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
 }
 
-Limits Cluster::limits(job::StopToken stop) const { return {network_.executor().now() + options_.deadline, stop}; }
+Limits Cluster::limits(job::StopToken stop) {
+  return {network_.executor().now() + options_.deadline, stop, TraceId(random_.next())};
+}
 
 WallTime Cluster::fs_time() const {
   return WallTime{network_.executor().clock().wall().ns + identity_.fs_clock_offset_ns};
@@ -69,9 +71,7 @@ job::Task<Result<void>> Cluster::ensure_session(Limits limits) {
 
 job::Task<Result<void>> Cluster::renew_session(Limits limits) {
   meta_->greet_again();
-  rpc::CallOptions options;
-  options.deadline = limits.deadline;
-  options.stop = limits.stop;
+  rpc::CallOptions options = limits.call_options();
   const wire::KeepAliveRequest request;
   auto alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
   if (!alive && session_ended(alive.code())) {  // the meta server has forgotten it: begin a new one
@@ -110,9 +110,7 @@ job::Task<void> Cluster::keep_alive() {
 job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room) {
   auto open = co_await ensure_session(limits);
   if (!open) co_return std::move(open).error();
-  rpc::CallOptions options;
-  options.deadline = limits.deadline;
-  options.stop = limits.stop;
+  rpc::CallOptions options = limits.call_options();
   options.reply_room = reply_room;
   auto reply = co_await meta_->call(op, body, options);
   if (reply || !session_ended(reply.code())) co_return reply;
@@ -127,9 +125,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   if (!open) co_return std::move(open).error();
   auto slot = co_await slots_.acquire(limits.stop);
   if (!slot) co_return std::move(slot).error();
-  rpc::CallOptions options;
-  options.deadline = limits.deadline;
-  options.stop = limits.stop;
+  rpc::CallOptions options = limits.call_options();
   options.id = slot->id();
   auto reply = co_await meta_->call(op, body, options);
   if (reply || !session_ended(reply.code())) co_return reply;

@@ -19,6 +19,16 @@ namespace spate::client {
 struct Limits {
   MonoTime deadline;
   job::StopToken stop;
+  TraceId trace;  // of the operation, carried by each of its requests
+
+  /// For a request that is part of the operation.
+  rpc::CallOptions call_options() const {
+    rpc::CallOptions options;
+    options.deadline = deadline;
+    options.stop = stop;
+    options.trace = trace;
+    return options;
+  }
 };
 
 /// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed. The session is opened by the
@@ -61,7 +71,8 @@ class Cluster {
   /// After kSessionFenced or kSessionUnknown: greets the meta server again, which gives a new epoch.
   job::Task<Result<void>> renew_session(Limits limits);
 
-  Limits limits(job::StopToken stop = {}) const;
+  /// For a new operation: the deadline of the options, a trace id of its own.
+  Limits limits(job::StopToken stop = {});
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
   const Options& options() const { return options_; }

@@ -27,9 +27,7 @@ struct Transfer {
 };
 
 rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
-  rpc::CallOptions options;
-  options.deadline = transfer.limits.deadline;
-  options.stop = transfer.limits.stop;
+  rpc::CallOptions options = transfer.limits.call_options();
   if (transfer.target.capability.handle) options.capability = &transfer.target.capability;  // asking needs none
   options.reply_room = kReplyOverhead + static_cast<std::uint32_t>(share.slots.size()) * kBytesPerSlotInReply;
   return options;

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spated, the server daemon.
 #include <getopt.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "assembly/server_process.h"
-#include "log/output.h"
+#include "daemon/log_rotation.h"
+#include "daemon/service_manager.h"
 
 namespace {
+
+constexpr const char* kUsage =
+    "usage: spated --config FILE --server ID [--set SECTION.KEY=VALUE ...]\n"
+    "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP opens the log file anew.\n"
+    "`spate up` starts all servers of a file system on this machine.\n"
+    "\n"
+    "  -c, --config FILE   the file system's spate.toml\n"
+    "  -s, --server ID     which of its servers\n"
+    "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the environment\n"
+    "  -h, --help          this text\n"
+    "  -V, --version\n"
+    "\n"
+    "Ends with 0 after an orderly stop, 1 when it cannot serve, 2 when the command line is wrong.\n";
 
 // Written before the handlers are installed; request_exit() is an atomic store and a write to an eventfd.
 std::atomic<spate::assembly::ServerProcess*> running{nullptr};
@@ -20,9 +36,8 @@ void on_signal(int) {
   if (auto* process = running.load()) process->request_exit();
 }
 
-int usage() {
-  std::fprintf(stderr, "usage: spated --config FILE --server ID\n"
-                       "Serves one server of a spate.toml, in the foreground. `spate up` starts all of them.\n");
+int usage_error(const std::string& what) {
+  std::fprintf(stderr, "spated: %s\n%s", what.c_str(), kUsage);
   return 2;
 }
 
@@ -31,31 +46,57 @@ int fail(const spate::Error& error) {
   return 1;
 }
 
-}  // namespace
+/// 0 for what is no server's number.
+spate::ServerId parse_server(const char* text) {
+  std::uint32_t id = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, id);
+  return spate::ServerId(error == std::errc() && stop == end ? id : 0);
+}
 
-int main(int argc, char** argv) {
-  spate::assembly::ServerSettings settings;
-  const option options[] = {{"config", required_argument, nullptr, 'c'},
-                            {"server", required_argument, nullptr, 's'},
-                            {"help", no_argument, nullptr, 'h'},
-                            {nullptr, 0, nullptr, 0}};
-  for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:h", options, nullptr)) != -1;) {
-    if (c == 'c') {
-      settings.config_file = optarg;
-    } else if (c == 's') {
-      settings.server = spate::ServerId(static_cast<std::uint32_t>(std::strtoul(optarg, nullptr, 10)));
-    } else {
-      return usage();
-    }
-  }
-  if (settings.config_file.empty() || !settings.server) return usage();
+int serve(const spate::assembly::ServerSettings& settings) {
+  const spate::daemon::LogRotation rotation;
   std::signal(SIGPIPE, SIG_IGN);
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  const auto ended = (*process)->run();
+  const auto ended = (*process)->run([] { spate::daemon::notify_service_manager("READY=1"); });
+  spate::daemon::notify_service_manager("STOPPING=1");
   running = nullptr;
   return ended ? 0 : fail(ended.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  auto overrides = spate::config::overrides_from_environment(environment);
+  if (!overrides) return fail(overrides.error());
+  spate::assembly::ServerSettings settings;
+  settings.overrides = *std::move(overrides);
+  const option options[] = {{"config", required_argument, nullptr, 'c'}, {"server", required_argument, nullptr, 's'},
+                            {"set", required_argument, nullptr, 'o'},    {"help", no_argument, nullptr, 'h'},
+                            {"version", no_argument, nullptr, 'V'},      {nullptr, 0, nullptr, 0}};
+  for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
+    if (c == 'c') {
+      settings.config_file = optarg;
+    } else if (c == 's') {
+      settings.server = parse_server(optarg);
+      if (!settings.server) return usage_error("no server number: " + std::string(optarg));
+    } else if (c == 'o') {
+      auto one = spate::config::override_from_argument(optarg);
+      if (!one) return fail(one.error());
+      settings.overrides.push_back(*std::move(one));
+    } else if (c == 'h' || c == 'V') {
+      return std::fputs(c == 'h' ? kUsage : "spated " SPATE_VERSION "\n", stdout) < 0 ? 1 : 0;
+    } else {
+      return usage_error("see above");
+    }
+  }
+  if (optind < argc) return usage_error("unexpected argument: " + std::string(argv[optind]));
+  if (settings.config_file.empty() || !settings.server) return usage_error("--config and --server are needed");
+  return serve(settings);
 }

@@ -51,13 +51,15 @@ bmi::Tag Channel::next_tag() {
 job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOptions options) {
   job::Executor& executor = network_.executor();
   job::DeadlineScope scope(executor, options.deadline, options.stop);
+  if (!options.trace) options.trace = TraceId(random_.next());
   auto resolved = resolve();
   if (!resolved) co_return std::move(resolved).error();
   Duration backoff = options_.first_backoff;
   int greetings_left = kMaxGreetingsPerCall;
   Error last(Errc::kTimeout, name());
   while (!scope.token().stopped()) {
-    auto greeted = co_await ensure_greeted(scope.token());
+    Result<void> greeted;
+    if (options.greet) greeted = co_await ensure_greeted(scope.token());
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (greeted) {
       reply = co_await attempt(op, body, options, scope.token());
@@ -110,6 +112,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   Bytes body;
   wire::encode_body(hello, body);
   CallOptions options;
+  options.trace = TraceId(random_.next());
   auto raw = co_await attempt(wire::Op::kHello, body, options, stop);
   if (!raw) co_return std::move(raw).error();
   auto welcome = wire::decode_body<wire::HelloReply>(raw->body);
@@ -162,7 +165,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   header.client = greeting ? ClientId() : identity_.client;
   header.session_epoch = identity_.epoch;
   header.map_version = map_version_;
-  header.trace = TraceId(random_.next());
+  header.trace = options.trace;
   header.priority = options.priority;
   header.reply_room = options.reply_room;
   header.id = options.id;

@@ -24,6 +24,9 @@ struct CallOptions {
   wire::Priority priority = wire::Priority::kNormal;
   std::uint32_t reply_room = 16 * 1024;     // bytes, header included
   job::StopToken stop;
+  bool greet = true;  // false: as a stranger, for what a server tells anyone (ping)
+  /// Of the operation that this request is part of: the same in the logs of every server it reaches. 0: a new one.
+  TraceId trace;
   /// Called before each attempt with the tag of the reply: posts what belongs to the request (receives or sends of bulk
   /// data), on the peer given. Null: nothing. Not owned.
   class Bulk* bulk = nullptr;

@@ -90,6 +90,8 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
     call.stop = scope.token();
     call.peer = peer_of(message.peer);
     auto result = co_await execute(call, bytes.last(reader.decoder().remaining()));
+    SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
+              result.code(), call.header.trace);
     co_await reply(call, std::move(result));
   } else {
     drop_peer(message.peer, "a request without a valid header");

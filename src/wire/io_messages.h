@@ -216,7 +216,7 @@ struct TargetSpace {
   std::uint64_t free_bytes = 0;
   std::uint64_t total_files = 0;
   std::uint64_t free_files = 0;
-  std::uint64_t device = 0;  // equal for targets that share a device: df counts it once
+  std::uint64_t device = 0;  // equal for targets of any servers that share a device: df counts it once
   std::string store;         // "uring", "pool", ...
   template <typename A>
   void fields(A& a) {

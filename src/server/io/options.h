@@ -41,7 +41,7 @@ struct IoOptions {
 struct IoTarget {
   TargetId id;
   job::StorageContext& storage;
-  /// Equal for targets on the same device (st_dev of the folder), so that df counts its space once.
+  /// Equal for targets on the same device (of this host: no device of another host has the same), so that df counts its space once.
   std::uint64_t device = 0;
 };
 

@@ -156,7 +156,8 @@ job::Task<Result<void>> ChannelIoServers::truncate_share(Handle handle, const Tr
   request.sizes = share.sizes;
   request.truncate_generation = intent.generation;
   request.fs_time = intent.when;
-  const rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
+  rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
+  options.trace = intent.trace;
   auto reply = co_await share.channel->call<wire::DatafileTruncateReply>(request, options);
   if (!reply) co_return named(std::move(reply).error(), *share.channel);
   if (reply->datafiles.size() != share.slots.size()) co_return Error(Errc::kProtocol, share.channel->name());

@@ -83,6 +83,8 @@ class Opens {
   /// Ends one open of the calling session: erases or puts its record, not the inode. kBadDescriptor when it has none
   /// with these rights.
   virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
+  /// An open record that belonged to nothing was erased: one fewer to look at when the client's session ends.
+  virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };
 
 class Sessions {
@@ -106,6 +108,10 @@ class Removals {
   /// A removal record was committed.
   virtual void added(Handle handle) = 0;
   virtual std::uint64_t pending() const = 0;
+  /// Tries this one now, also at targets that were out of reach a moment ago.
+  virtual void hurry(Handle /*handle*/) {}
+  /// A removal record was erased by someone else.
+  virtual void dropped() {}
 };
 
 /// Brings inodes and datafiles to agree, in the background: finishes truncations, and asks for size and mtime of files
@@ -113,8 +119,8 @@ class Removals {
 class Settler {
  public:
   virtual ~Settler() = default;
-  /// A truncate intent or an unsettled record of this file was committed.
-  virtual void added(Handle handle) = 0;
+  /// A truncate intent or an unsettled record of this file was committed, by the request of this trace (0: none).
+  virtual void added(Handle handle, TraceId trace) = 0;
   /// Waits until nothing is to be done for this file. When stopped first: the reason, and what stands in the way.
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
 };

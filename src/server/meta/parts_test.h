@@ -106,7 +106,7 @@ class FakeRemovals final : public Removals {
 
 class FakeSettler final : public Settler {
  public:
-  void added(Handle) override {}
+  void added(Handle, TraceId) override {}
   job::Task<Result<void>> settled(Handle, job::StopToken) override { co_return {}; }
 };
 

@@ -110,6 +110,7 @@ struct TruncateIntent {
   std::uint64_t generation = 0;
   WallTime when;
   Layout layout;
+  TraceId trace{};  // not stored: of the request that asked for it, while this process remembers it
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };
 

@@ -36,19 +36,21 @@ job::Task<void> FileSettler::stop() {
   co_await gate_.close();
 }
 
-void FileSettler::added(Handle handle) {
+void FileSettler::added(Handle handle, TraceId trace) {
   const auto found = works_.find(handle);
   if (found != works_.end()) {
     found->second->again = true;
+    found->second->trace = trace;
   } else if (works_.size() < kMaxFiles) {
-    begin(handle);
+    begin(handle, trace);
   } else {
     left_over_ = true;
   }
 }
 
-std::shared_ptr<FileSettler::Work> FileSettler::begin(Handle handle) {
+std::shared_ptr<FileSettler::Work> FileSettler::begin(Handle handle, TraceId trace) {
   auto work = std::make_shared<Work>(core_.executor());
+  work->trace = trace;
   works_.emplace(handle, work);
   if (!job::spawn(gate_, work_on(handle, work))) {
     works_.erase(handle);
@@ -63,7 +65,7 @@ job::Task<Result<void>> FileSettler::settled(Handle handle, job::StopToken stop)
   std::shared_ptr<Work> work = found == works_.end() ? nullptr : found->second;
   if (work == nullptr) {  // done, or not begun for want of room
     if (works_.size() >= 2 * kMaxFiles) co_return Error(Errc::kBusy, "too many truncations wait for io servers");
-    work = begin(handle);
+    work = begin(handle, TraceId());
   }
   const auto waited = co_await work->ended.wait(stop);
   if (waited || work->ended.is_set()) co_return work->outcome;
@@ -74,7 +76,7 @@ job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) 
   Duration backoff = kFirstBackoff;
   for (;;) {
     work->again = false;
-    const auto done = co_await step(handle);
+    const auto done = co_await step(handle, work->trace);
     if (done && !*done && !work->again) break;
     if (stopping_.stopped()) {
       work->outcome = Errc::kCancelled;
@@ -114,7 +116,7 @@ job::Task<Result<void>> FileSettler::find_work_of(KeyKind kind) {
     if (read.status != Errc::kOk) co_return read.status;
     for (const trove::KeyValue& entry : read.entries) {
       const auto handle = parse_id_key(entry.key);
-      if (handle) added(Handle(*handle));
+      if (handle) added(Handle(*handle), TraceId());
     }
     more = read.more && !left_over_;  // without room: when there is some again
     if (!read.more) break;
@@ -136,11 +138,12 @@ job::Task<Result<FileSettler::ToDo>> FileSettler::look(Handle handle) {
 }
 
 /// True: something was done, and there may be more.
-job::Task<Result<bool>> FileSettler::step(Handle handle) {
+job::Task<Result<bool>> FileSettler::step(Handle handle, TraceId trace) {
   SPATE_CO_TRY(ToDo todo, co_await look(handle));
   if (!todo.intent && !todo.unsettled) co_return false;
   const bool wants_size = todo.inode && !todo.inode->attributes.size_known && todo.inode->write_opens == 0;
   if (todo.inode && todo.intent) {
+    todo.intent->trace = trace;
     SPATE_CO_TRY(std::ignore, co_await finish_truncation(handle, *std::move(todo.intent)));
   } else if (wants_size) {
     SPATE_CO_TRY(std::ignore, co_await settle(*std::move(todo.inode)));

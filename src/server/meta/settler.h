@@ -24,7 +24,7 @@ class FileSettler final : public Settler {
   void start();
   job::Task<void> stop();
 
-  void added(Handle handle) override;
+  void added(Handle handle, TraceId trace) override;
   /// kBusy: too many files wait already. kCancelled: this server stops.
   job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
   /// Files being worked on.
@@ -38,17 +38,18 @@ class FileSettler final : public Settler {
     job::Event ended;
     Result<void> outcome;
     bool again = false;    // something was added since it looked
+    TraceId trace;         // of the request that added last
     std::string obstacle;  // why it is not done yet
   };
   struct ToDo;
 
-  std::shared_ptr<Work> begin(Handle handle);
+  std::shared_ptr<Work> begin(Handle handle, TraceId trace);
   job::Task<void> work_on(Handle handle, std::shared_ptr<Work> work);
   void look_for_work();
   job::Task<void> find_work();
   job::Task<Result<void>> find_work_of(KeyKind kind);
   job::Task<Result<ToDo>> look(Handle handle);
-  job::Task<Result<bool>> step(Handle handle);
+  job::Task<Result<bool>> step(Handle handle, TraceId trace);
   job::Task<Result<void>> finish_truncation(Handle handle, TruncateIntent intent);
   job::Task<Result<void>> settle(InodeRecord inode);
   job::Task<Result<void>> store_truncation(Operation& operation, Handle handle, std::uint64_t generation,

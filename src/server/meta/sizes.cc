@@ -37,9 +37,10 @@ bool end_writes(InodeRecord& inode, std::uint32_t opens) {
 
 void leave_unsettled(Operation& operation, InodeRecord& inode) {
   const Handle handle = inode.handle();
+  const TraceId trace = operation.call().header.trace;
   inode.attributes.size_known = false;
   operation.put(unsettled_key(handle), UnsettledRecord{operation.now()});
-  operation.when_committed([settler = operation.core().parts().settler, handle] { settler->added(handle); });
+  operation.when_committed([settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
 }
 
 job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode) {
@@ -57,6 +58,7 @@ job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode) 
 void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone) {
   Attributes& a = inode.attributes;
   const Handle handle = inode.handle();
+  const TraceId trace = operation.call().header.trace;
   touch(inode, operation.now());
   drop_lent_rights(operation.who(), a);
   if (inode.write_opens == 0) {
@@ -72,7 +74,7 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   inode.truncating = true;
   ++inode.truncate_generation;
   operation.put(truncate_key(handle), TruncateIntent{size, inode.truncate_generation, operation.now(), *inode.layout});
-  operation.when_committed([settler = operation.core().parts().settler, handle] { settler->added(handle); });
+  operation.when_committed([settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
   operation.answer_after_truncate(handle);
 }
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts beside it: a temporary folder, a port range of its own, an end without leftovers.
+set -euo pipefail
+dir=$(mktemp -d)
+export HOME=$dir XDG_STATE_HOME=$dir/state XDG_DATA_HOME=$dir/data
+unset SPATE_FS
+spate=$SPATE_BIN/spate
+spated=$SPATE_BIN/spated
+
+end() {
+  for fs in "$dir"/*/spate.toml; do
+    [ -e "$fs" ] && "$spate" down -q --dir "$(dirname "$fs")" > /dev/null 2>&1 || true
+  done
+  rm -rf "$dir"
+}
+trap end EXIT
+
+# Ports P .. P+COUNT-1 that nobody listens on now.
+free_ports() {
+  local count=$1 port i
+  for _ in $(seq 50); do
+    port=$((20000 + RANDOM % 11000))
+    for ((i = 0; i < count; ++i)); do
+      if (exec 3<> "/dev/tcp/127.0.0.1/$((port + i))") 2> /dev/null; then continue 2; fi
+    done
+    echo "$port"
+    return
+  done
+  echo 'no free ports' >&2
+  return 1
+}
+
+fail() {
+  echo "$0: $*" >&2
+  exit 1
+}
+
+# wait_for COMMAND...: until it succeeds, at most 10 seconds.
+wait_for() {
+  for _ in $(seq 100); do
+    if "$@" > /dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  fail "waited in vain for: $*"
+}
