@@ -4,112 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <set>
-
 #include "job/deadline.h"
 #include "server/meta/fs_test.h"
 #include "server/meta/role.h"
+#include "server/meta/table_io_test.h"
 #include "trove/kvfault/fault_keyval.h"
 
 namespace spate::meta {
-
-/// Io servers as one table of files. Calls fail, are held or are half done on order.
-class TableIoServers final : public IoServers {
- public:
-  explicit TableIoServers(job::Executor& executor) : released_(executor) { released_.set(); }
-
-  struct File {
-    wire::DataSummary data;
-    std::uint64_t generation = 0;  // of the last truncation
-    bool removed = false;
-    WallTime tombstone_until;
-  };
-
-  // What clients do.
-
-  /// A write up to `end`; false when the client's epoch is fenced or the file is gone.
-  bool write(Handle handle, ClientId client, std::uint32_t epoch, std::uint64_t end, WallTime now) {
-    File& file = files[handle];
-    if (file.removed || epoch < fences[client]) return false;
-    file.data.size = std::max(file.data.size, end);
-    file.data.allocated_bytes = file.data.size;
-    file.data.mtime = now;
-    ++file.data.change_sum;
-    return true;
-  }
-
-  // What the meta server asks.
-
-  job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout, job::StopToken stop) override {
-    const wire::DataSummary now = files[handle].data;  // what comes back late is what was then
-    SPATE_CO_TRY(std::ignore, co_await begin("stat " + std::to_string(handle.value), stop));
-    co_return now;
-  }
-  job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) override {
-    SPATE_CO_TRY(std::ignore, co_await begin("truncate " + std::to_string(handle.value), stop));
-    File& file = files[handle];
-    if (!file.removed && file.generation < intent.generation) {
-      file.generation = intent.generation;
-      file.data.size = file.data.allocated_bytes = intent.size;
-      file.data.mtime = intent.when;
-      ++file.data.change_sum;
-    }
-    co_return file.data;
-  }
-  job::Task<RemoveOutcome> remove(std::vector<DeadFile> dead, WallTime until, job::StopToken stop) override {
-    RemoveOutcome outcome;
-    outcome.removed.assign(dead.size(), true);
-    outcome.failure = co_await begin("remove " + std::to_string(dead.size()), stop);
-    largest_removal = std::max(largest_removal, dead.size());
-    for (std::size_t i = 0; i < dead.size(); ++i) {
-      for (const Slot& slot : dead[i].layout.slots) {
-        if (outcome.failure && !down.contains(slot.targets.front())) continue;
-        outcome.removed[i] = false;
-        outcome.out_of_reach.push_back(slot.targets.front());
-        if (outcome.failure) outcome.failure = Errc::kUnreachable;
-      }
-      if (!outcome.removed[i]) continue;
-      File& file = files[dead[i].handle];
-      file = File();
-      file.removed = true;
-      file.tombstone_until = until;
-    }
-    co_return outcome;
-  }
-  job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override {
-    SPATE_CO_TRY(std::ignore, co_await begin("fence " + std::to_string(client.value), stop));
-    fences[client] = std::max(fences[client], lowest_epoch);
-    co_return {};
-  }
-
-  /// Calls wait from now on, until release() or their stop.
-  void hold() { released_.reset(); }
-  void release() { released_.set(); }
-  /// How many calls began with this word.
-  std::size_t calls(std::string_view word) const {
-    std::size_t n = 0;
-    for (const std::string& call : log) n += call.starts_with(word) ? 1U : 0U;
-    return n;
-  }
-
-  std::map<Handle, File> files;
-  std::map<ClientId, std::uint32_t> fences;
-  std::set<TargetId> down;                           // for removals
-  std::function<Errc(std::string_view call)> fail;   // kOk lets it through
-  std::vector<std::string> log;
-  std::size_t largest_removal = 0;
-
- private:
-  job::Task<Result<void>> begin(std::string call, job::StopToken stop) {
-    log.push_back(call);
-    SPATE_CO_TRY(std::ignore, co_await released_.wait(stop));
-    const Errc failure = fail ? fail(call) : Errc::kOk;
-    if (failure != Errc::kOk) co_return Error(failure, "server 3 (tcp://io3:7400)");
-    co_return {};
-  }
-  job::Event released_;
-};
 
 /// What a client knows of itself.
 struct TestClient {
@@ -121,7 +22,7 @@ struct TestClient {
 };
 
 class RoleTest : public ::testing::Test {
- protected:
+ public:
   explicit RoleTest(std::uint64_t seed = 1, bool overlap = false)
       : random(seed),
         executor(clock, {overlap ? &random : nullptr, Duration(0)}),
@@ -315,6 +216,8 @@ class RoleTest : public ::testing::Test {
   Result<wire::ObjectReply> truncate(TestClient& client, std::string path, std::uint64_t size) {
     return asked<wire::ObjectReply>(client, truncate_request(std::move(path), size));
   }
+  /// What has been done so far survives a crash of the machine.
+  Result<wire::Empty> sync(TestClient& client) { return asked<wire::Empty>(client, wire::MetaSyncRequest(), no_id()); }
   Result<Attributes> stat(TestClient& client, std::string path) {
     wire::LookupRequest request;
     request.where = at(std::move(path));

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a store that answers later and out of order, so that operations overlap.
+// For tests: a store that answers later and out of order, so that operations overlap; and that can lose what it has not
+// synced.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "trove/keyval.h"
@@ -20,7 +26,10 @@ class TestStore final : public trove::Keyval {
   std::unique_ptr<trove::Transaction> begin() override { return std::make_unique<Slow>(*this, inner_->begin()); }
   bool post_sync(void* user, trove::KeyvalCompletion& done) override {
     ++syncs;
+    const Errc refused = on_sync ? on_sync() : Errc::kOk;
     inner_->post_sync(user, done);
+    done.status = refused == Errc::kOk ? done.status : refused;
+    if (done.status == Errc::kOk) keep_all();
     return finish(done);
   }
   std::size_t test(std::span<trove::KeyvalCompletion> out) override {
@@ -37,8 +46,24 @@ class TestStore final : public trove::Keyval {
   bool prepare_to_wait() override { return waiting_.empty(); }
   std::string describe() const override { return "test"; }
 
+  /// The machine goes down: of the commits since the last sync only the first `kept` survive. Nothing may be under way.
+  void crash_machine(std::size_t kept = 0) {
+    unsynced_.resize(std::min(kept, unsynced_.size()));
+    keep_all();
+    inner_ = trove::make_memory_keyval();
+    const auto transaction = inner_->begin();
+    for (const auto& [key, value] : synced_) transaction->put(key, value);
+    trove::KeyvalCompletion done;
+    SPATE_CHECK(transaction->post_commit(trove::Durability::kMachine, nullptr, done) && done.status == Errc::kOk);
+  }
+  std::size_t unsynced() const { return unsynced_.size(); }
+
   /// Called before each commit; kOk lets it through, anything else is its outcome.
   std::function<Errc()> on_commit;
+  /// Called after a commit; anything but kOk is its outcome, though it has taken effect.
+  std::function<Errc()> after_commit;
+  /// Called before each sync; anything but kOk is its outcome.
+  std::function<Errc()> on_sync;
   std::size_t commits = 0;
   std::size_t gets = 0;
   std::size_t ranges = 0;
@@ -46,6 +71,7 @@ class TestStore final : public trove::Keyval {
   std::size_t syncs = 0;
 
  private:
+  using Writes = std::vector<std::pair<Bytes, std::optional<Bytes>>>;  // nothing: erased
   class Slow final : public trove::Transaction {
    public:
     Slow(TestStore& owner, std::unique_ptr<trove::Transaction> inner) : owner_(owner), inner_(std::move(inner)) {}
@@ -67,13 +93,18 @@ class TestStore final : public trove::Keyval {
     void put(ByteView key, ByteView value) override {
       ++owner_.puts;
       inner_->put(key, value);
+      writes_.emplace_back(to_bytes(key), to_bytes(value));
     }
-    void erase(ByteView key) override { inner_->erase(key); }
+    void erase(ByteView key) override {
+      inner_->erase(key);
+      writes_.emplace_back(to_bytes(key), std::nullopt);
+    }
     bool post_commit(trove::Durability durability, void* user, trove::KeyvalCompletion& done) override {
       ++owner_.commits;
       const Errc refused = owner_.on_commit ? owner_.on_commit() : Errc::kOk;
       if (refused == Errc::kOk) {
         inner_->post_commit(durability, user, done);
+        if (done.status == Errc::kOk) owner_.committed(std::move(writes_), durability, done);
       } else {
         done.user = user;
         done.status = refused;
@@ -84,7 +115,27 @@ class TestStore final : public trove::Keyval {
    private:
     TestStore& owner_;
     std::unique_ptr<trove::Transaction> inner_;
+    Writes writes_;
   };
+
+  void committed(Writes writes, trove::Durability durability, trove::KeyvalCompletion& done) {
+    unsynced_.push_back(std::move(writes));
+    if (durability == trove::Durability::kMachine) keep_all();
+    const Errc lost = after_commit ? after_commit() : Errc::kOk;
+    if (lost != Errc::kOk) done.status = lost;
+  }
+  void keep_all() {
+    for (Writes& commit : unsynced_) {
+      for (auto& [key, value] : commit) {
+        if (value) {
+          synced_.insert_or_assign(std::move(key), *std::move(value));
+        } else {
+          synced_.erase(key);
+        }
+      }
+    }
+    unsynced_.clear();
+  }
 
   bool finish(trove::KeyvalCompletion& done) {
     if (random_ == nullptr) return true;
@@ -95,6 +146,8 @@ class TestStore final : public trove::Keyval {
   std::unique_ptr<trove::Keyval> inner_;
   Random* random_;
   std::deque<trove::KeyvalCompletion> waiting_;
+  std::map<Bytes, Bytes> synced_;
+  std::vector<Writes> unsynced_;
 };
 
 }  // namespace spate::meta
