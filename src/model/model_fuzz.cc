@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fuzzer: layouts and cluster maps from any bytes: what decodes encodes to the same bytes again. The first byte chooses.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "model/cluster_map.h"
+#include "model/layout.h"
+
+namespace spate {
+namespace {
+
+void check_same(const Bytes& again, ByteView input) { SPATE_CHECK(std::ranges::equal(again, input)); }
+
+void check_layout(ByteView input) {
+  Decoder in(input);
+  const Layout layout = decode_layout(in);
+  if (!in.finish("layout")) return;
+  SPATE_CHECK(!layout.slots.empty() && layout.slots.size() <= kMaxSlots);
+  Bytes again;
+  Encoder out(again);
+  encode(out, layout);
+  check_same(again, input);
+}
+
+void check_map(ByteView input) {
+  Decoder in(input);
+  const ClusterMap map = decode_cluster_map(in);
+  if (!in.finish("cluster map")) return;
+  Bytes again;
+  Encoder out(again);
+  encode(out, map);
+  check_same(again, input);
+  for (const ServerEntry& server : map.servers) {
+    SPATE_CHECK(map.find_server(server.id) == &server);
+    for (const TargetId target : server.targets) SPATE_CHECK(map.server_of_target(target) == &server);
+  }
+  SPATE_CHECK(map.servers.empty() || map.server_of_shard(0) == nullptr || map.server_of_shard(0)->roles.meta);
+  (void)map.targets_in_turn();
+}
+
+}  // namespace
+}  // namespace spate
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const spate::ByteView input(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  data[0] == 0 ? spate::check_layout(input) : spate::check_map(input);
+  return 0;
+}

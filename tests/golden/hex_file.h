@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Golden files as text: two hex digits a byte, "00x24" for 24 zeros, from # on a comment.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace spate::golden {
+
+std::string to_hex(std::string_view comment, ByteView bytes);
+/// kCorrupt, with the place, for anything else.
+Result<Bytes> from_hex(std::string_view text);
+
+Result<std::string> read_text(const std::string& path);
+
+}  // namespace spate::golden

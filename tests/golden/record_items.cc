@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "server/io/records.h"
+#include "server/meta/keys.h"
+#include "server/meta/records.h"
+#include "tests/golden/catalog.h"
+#include "tests/golden/samples.h"
+
+namespace spate::golden {
+namespace {
+
+constexpr Handle kFile{0x0002000000000007};
+constexpr WallTime kTime{1'700'000'000'000'000'111};
+
+template <typename Record>
+Item meta_record(const std::string& name, const Record& value) {
+  Item item{"meta/" + name, name + " of a meta server's store, record version 1: docs/disk-meta.md", meta::encoded(value), {}};
+  item.read = [value](ByteView bytes) -> std::string {
+    const auto record = meta::decode_record<Record>(bytes);
+    if (!record) return record.error().message();
+    return *record == value ? "" : "is read as another value";
+  };
+  return item;
+}
+
+/// Keys are never read as a whole: they are made again, and found by comparing.
+Item key(const std::string& name, Bytes bytes) {
+  Item item{name, name + ", a key: docs/disk-meta.md, docs/disk-io.md", bytes, {}};
+  item.read = [bytes](ByteView given) -> std::string {
+    return std::equal(given.begin(), given.end(), bytes.begin(), bytes.end()) ? "" : "is not the key that is looked for";
+  };
+  return item;
+}
+
+template <typename Record>
+Item io_record(const std::string& name, const Record& value, Result<Record> (*decode)(ByteView)) {
+  Item item{"io/" + name, name + " of an io server's store, record version 1: docs/disk-io.md", io::encode(value), {}};
+  item.read = [value, decode](ByteView bytes) -> std::string {
+    const auto record = decode(bytes);
+    if (!record) return record.error().message();
+    return *record == value ? "" : "is read as another value";
+  };
+  return item;
+}
+
+meta::InodeRecord inode(FileType type) {
+  meta::InodeRecord r;
+  r.attributes = sample_attributes();
+  r.attributes.type = type;
+  if (r.is_regular()) r.layout = sample_layout();
+  if (r.is_symlink()) r.target = "../elsewhere";
+  if (r.is_directory()) {
+    r.parent = Handle(0x0002000000000003);
+    r.entries_version = 41;
+    r.hints = {65536, 4, TargetId(513)};
+  }
+  r.write_opens = 2;
+  r.single_writer = true;
+  r.keep_mtime = true;
+  r.write_generation = 42;
+  r.truncate_generation = 43;
+  r.xattr_count = 2;
+  r.xattr_bytes = 44;
+  return r;
+}
+
+meta::SessionRecord session() {
+  meta::SessionRecord r;
+  r.client = ClientId(0x0102030405060708);
+  r.epoch = 6;
+  r.released_epoch = 5;
+  r.state = meta::SessionState::kExpired;
+  r.credential = sample_credential();
+  r.description = "node7:4711:cp";
+  r.opened = kTime;
+  r.ended = WallTime{kTime.ns + 1};
+  return r;
+}
+
+std::vector<Item> meta_items() {
+  meta::AnswerRecord answer{0x1718, wire::Op::kCreate, Errc::kOk, "", to_bytes(as_bytes("a reply")), kFile};
+  meta::AnswerRecord refusal{0x1719, wire::Op::kRename, Errc::kExists, "b is there", {}, {}};
+  meta::InodeRecord truncating = inode(FileType::kRegular);
+  truncating.truncating = true;
+  truncating.single_writer = truncating.keep_mtime = false;
+  return {
+      meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
+      meta_record("counter", meta::CounterRecord{0x123456}),
+      meta_record("inode", inode(FileType::kRegular)),
+      meta_record("inode.truncating", truncating),
+      meta_record("inode.directory", inode(FileType::kDirectory)),
+      meta_record("inode.symlink", inode(FileType::kSymlink)),
+      meta_record("entry", meta::EntryRecord{kFile, FileType::kSymlink}),
+      meta_record("session", session()),
+      meta_record("open", meta::OpenRecord{3, 4}),
+      meta_record("removal", meta::RemovalRecord{sample_layout(), kTime}),
+      meta_record("truncate_intent", meta::TruncateIntent{0x123456789A, 43, kTime, sample_layout()}),
+      meta_record("unsettled", meta::UnsettledRecord{kTime}),
+      meta_record("answer", answer),
+      meta_record("answer.refusal", refusal),
+  };
+}
+
+std::vector<Item> meta_keys() {
+  const ClientId client(0x0102030405060708);
+  const meta::NameHash hash{0x5EED5EED5EED5EED, 63};
+  return {
+      key("meta/key.inode", meta::inode_key(kFile).bytes()),
+      key("meta/key.entry", meta::entry_key(kRootHandle, hash("notes.txt"), "notes.txt").bytes()),
+      key("meta/key.xattr", meta::xattr_key(kFile, "user.colour").bytes()),
+      key("meta/key.session", meta::session_key(client).bytes()),
+      key("meta/key.answer", meta::answer_key(client, 0x0304).bytes()),
+      key("meta/key.open", meta::open_key(kFile, client, 0x05060708).bytes()),
+      key("meta/key.removal", meta::removal_key(kFile).bytes()),
+      key("meta/key.truncate", meta::truncate_key(kFile).bytes()),
+      key("meta/key.unsettled", meta::unsettled_key(kFile).bytes()),
+      key("meta/key.global", meta::global_key("superblock").bytes()),
+  };
+}
+
+std::vector<Item> io_items() {
+  const io::DatafileKey datafile{TargetId(513), {kFile, 3}};
+  return {
+      io_record("truncate", io::TruncateRecord{43, 0x8899AABBCCDDEEFF}, io::decode_truncate),
+      io_record("tombstone", io::TombstoneRecord{kTime}, io::decode_tombstone),
+      io_record("fence", io::FenceRecord{6, kTime}, io::decode_fence),
+      key("io/key.truncate", io::truncate_key(datafile)),
+      key("io/key.tombstone", io::tombstone_key(datafile)),
+      key("io/key.tombstone_end", io::tombstone_end_key(kTime, datafile)),
+      key("io/key.fence", io::fence_key(ClientId(0x0102030405060708))),
+  };
+}
+
+}  // namespace
+
+std::vector<Item> record_items() {
+  std::vector<Item> items = meta_items();
+  for (auto part : {meta_keys(), io_items()}) items.insert(items.end(), part.begin(), part.end());
+  return items;
+}
+
+}  // namespace spate::golden

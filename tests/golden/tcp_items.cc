@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "bmi/tcp/frame.h"
+#include "bmi/tcp/hello.h"
+#include "tests/golden/catalog.h"
+
+namespace spate::golden {
+namespace {
+
+using namespace bmi::tcp;  // NOLINT(google-build-using-namespace)
+
+/// `decode` takes the pointer that the module's decoders take; they read as many bytes as `value` has.
+template <typename T, typename Decode>
+Item item_of(const std::string& name, const T& value, Decode decode) {
+  const auto bytes = encode(value);
+  Item item;
+  item.name = "tcp/" + name;
+  item.comment = name + " of the tcp module, version 1: docs/wire-tcp.md";
+  item.bytes = to_bytes(ByteView(bytes));
+  item.read = [value, decode, size = item.bytes.size()](ByteView given) -> std::string {
+    if (given.size() != size) return "is of another size";
+    const auto read = decode(given.data());
+    if (!read) return "is refused";
+    return *read == value ? "" : "is read as another value";
+  };
+  return item;
+}
+
+std::string_view name_of(FrameType type) {
+  switch (type) {
+    case FrameType::kEager: return "eager";
+    case FrameType::kUnexpected: return "unexpected";
+    case FrameType::kReady: return "ready";
+    case FrameType::kAnnounce: return "announce";
+    case FrameType::kClear: return "clear";
+    case FrameType::kData: return "data";
+    case FrameType::kWithdraw: return "withdraw";
+    case FrameType::kNoData: return "no_data";
+    case FrameType::kCredit: return "credit";
+    case FrameType::kOpenBulk: return "open_bulk";
+  }
+  return {};
+}
+
+Hello hello() {
+  Hello h;
+  h.version_min = 1;
+  h.version_max = 3;
+  h.channel = 2;
+  h.bulk_connections = 4;
+  for (std::size_t i = 0; i < h.link.size(); ++i) h.link[i] = static_cast<std::byte>(0x30 + i);
+  h.token = 0x4142434445464748;
+  h.limits = {0x100000, 0x40000, 8192};
+  return h;
+}
+
+}  // namespace
+
+std::vector<Item> tcp_items() {
+  std::vector<Item> items;
+  items.push_back(item_of("hello", hello(), decode_hello));
+  items.push_back(item_of("welcome", Welcome{Errc::kOk, 1, 0x4142434445464748, {0x100000, 0x40000, 8192}}, decode_welcome));
+  items.push_back(item_of("welcome.refused", Welcome{Errc::kVersionMismatch, 1, 0, {}}, decode_welcome));
+  for (unsigned type = 0; type < 256; ++type) {
+    FrameHeader header;
+    header.type = static_cast<FrameType>(type);
+    if (!decode_frame(encode(header).data())) continue;  // no type of this version
+    header.message_class = type % 2 == 0 ? bmi::MessageClass::kControl : bmi::MessageClass::kBulk;
+    header.flags = header.type == FrameType::kClear ? kFlagTooBig : 0;
+    header.credit = 0x01020304;
+    header.tag = 0x1112131415161718;
+    header.length = 0x2122232425262728;
+    header.id = 0x3132333435363738;
+    items.push_back(item_of(fmt::format("frame.{}", name_of(header.type)), header, decode_frame));
+  }
+  return items;
+}
+
+}  // namespace spate::golden
