@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/client_process.h"
+
+namespace spate::cluster {
+
+client::Options small_client_options(ClusterMap map, Key client_key, std::string description) {
+  client::Options options;
+  options.map = std::move(map);
+  options.client_key = client_key;
+  options.description = std::move(description);
+  options.deadline = std::chrono::seconds(8);
+  options.attempt_timeout = std::chrono::milliseconds(1500);
+  options.unit_bytes = 8192;
+  options.inline_read_bytes = 4096;
+  options.inline_write_bytes = 4096;
+  options.max_transfer_bytes = 64 * 1024;
+  return options;
+}
+
+ClientProcess::ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options)
+    : Process(ether, node, seed), gate_(executor_), work_(executor_), client_(std::move(options), *context_, random_) {}
+
+void ClientProcess::die() {
+  alive_ = false;
+  quit();
+}
+
+void ClientProcess::quit() {
+  if (stopping_) return;
+  stopping_ = true;
+  job::spawn(gate_, stop());
+}
+
+job::Task<void> ClientProcess::stop() {
+  co_await work_.close();
+  co_await client_.stop();
+  ended_ = true;
+}
+
+}  // namespace spate::cluster

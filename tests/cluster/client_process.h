@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClientProcess: a simulated process that uses the file system through the client library.
+#pragma once
+
+#include "client/client.h"
+#include "tests/cluster/process.h"
+
+namespace spate::cluster {
+
+/// The library's limits in the simulation: small, so that few bytes go every way there is.
+client::Options small_client_options(ClusterMap map, Key client_key, std::string description);
+
+/// What works with the client runs behind gate(); it looks at alive() after each await and ends when that is false.
+class ClientProcess final : public Process {
+ public:
+  ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options);
+
+  void die() override;
+  /// Ends in order: the session is ended, too. What runs behind the gate must end by itself.
+  void quit();
+  bool ended() const override { return ended_ && gate_.count() == 0; }
+
+  client::Client& client() { return client_; }
+  job::Gate& gate() { return work_; }
+
+ private:
+  job::Task<void> stop();
+
+  job::Gate gate_;
+  job::Gate work_;
+  client::Client client_;
+  bool stopping_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace spate::cluster

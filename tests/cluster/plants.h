@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plants: bugs on purpose, each a decorator around a part of a server, so that the simulation can show that it finds them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "job/gate.h"
+#include "rpc/service.h"
+#include "server/meta/parts.h"
+#include "trove/bytestream.h"
+#include "trove/keyval.h"
+
+namespace spate::cluster {
+
+enum class Plant : std::uint8_t {
+  kNone,
+  kSkippedFsync,     // an io server says "durable" and has synced nothing
+  kForgottenAnswer,  // the meta server does not write down what it answered: a resend is run again
+  kStaleResend,      // a write that was sent again is carried out a second time, later
+  kLostFence,        // a dead writer's session is given back without the io servers being told
+  kRenameLoop,       // a rename looks at the next ancestors only
+};
+
+std::string_view name(Plant plant);
+std::optional<Plant> plant_by_name(std::string_view text);
+
+/// Each is null when the plant concerns something else. What is wrapped outlives the wrapper.
+std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
+std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
+std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner);
+std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
+                                                  job::Gate& gate);
+
+}  // namespace spate::cluster

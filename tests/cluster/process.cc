@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/process.h"
+
+#include "bmi/sim/place.h"
+
+namespace spate::cluster {
+namespace {
+
+job::ExecutorOptions shuffled(Random& random) {
+  job::ExecutorOptions options;
+  options.shuffle = &random;
+  return options;
+}
+
+bmi::NetworkOptions network_options() {
+  bmi::NetworkOptions options;
+  options.connect_timeout_ms = 300;
+  return options;
+}
+
+}  // namespace
+
+Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed)
+    : ether_(ether), node_(node), random_(seed), executor_(ether.clock, shuffled(random_)) {
+  std::vector<std::unique_ptr<bmi::Module>> modules;
+  for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(ether_.fabric.attach(node, path));
+  network_ = bmi::make_network(std::move(modules), network_options());
+  context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
+}
+
+std::vector<std::string> urls_of(std::uint32_t node) {
+  return {bmi::sim::url_of({node, 0}), bmi::sim::url_of({node, 1})};
+}
+
+}  // namespace spate::cluster

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/server_machine.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::size_t kSmallBuffers = 16ULL << 20U;
+
+}  // namespace
+
+ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, const ServerEntry& entry,
+                             std::uint64_t seed)
+    : Process(ether, entry.id.value, seed),
+      settings_(settings),
+      entry_(entry),
+      incarnation_(random_.next() | 1U),
+      gate_(executor_),
+      started_(executor_) {
+  for (const std::string& url : entry.urls) SPATE_CHECK(network_->listen(url, context_->id()).has_value());
+  open_stores(disks);
+  rpc::ServerOptions options;
+  options.fs = settings.map.fs;
+  options.server = entry.id;
+  options.incarnation = incarnation_;
+  options.client_key = settings.client_key;
+  options.server_key = settings.server_key;
+  server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
+  if (entry.roles.meta) make_meta();
+  if (entry.roles.io) make_io(disks.boot);
+  job::spawn(gate_, start());
+}
+
+ServerProcess::~ServerProcess() = default;
+
+void ServerProcess::open_stores(ServerDisks& disks) {
+  keyval_ = std::make_unique<trove::SimKeyval>(disks.records, ether_.clock, random_);
+  planted_keyval_ = plant_in_keyval(settings_.plant, *keyval_);
+  trove::Keyval* store = keyval_.get();
+  if (planted_keyval_ != nullptr) store = planted_keyval_.get();
+  records_ = std::make_unique<job::KeyvalContext>(*store, executor_);
+  for (auto& disk : disks.targets) {
+    Target target;
+    target.mortal = std::make_unique<MortalBytestreams>(std::make_unique<trove::SimBytestreams>(*disk));
+    target.planted = plant_in_bytestreams(settings_.plant, *target.mortal);
+    trove::Bytestreams* streams = target.mortal.get();
+    if (target.planted != nullptr) streams = target.planted.get();
+    target.context = std::make_unique<job::StorageContext>(*streams, executor_);
+    targets_.push_back(std::move(target));
+  }
+}
+
+void ServerProcess::make_meta() {
+  meta::MetaOptions options;
+  options.fs = settings_.map.fs;
+  options.server = entry_.id;
+  options.server_key = settings_.server_key;
+  options.map = settings_.map;
+  options.strip_bytes = settings_.strip_bytes;
+  options.sync = settings_.meta_sync;
+  options.session_lease = settings_.session_lease;
+  meta::IoServersOptions io_servers;
+  io_servers.map = settings_.map;
+  io_servers.server_key = settings_.server_key;
+  io_servers.description = "meta server";
+  io_servers_ = std::make_unique<meta::ChannelIoServers>(std::move(io_servers), *context_, random_);
+  planted_io_servers_ = plant_in_io_servers(settings_.plant, *io_servers_);
+  meta::IoServers* io = io_servers_.get();
+  if (planted_io_servers_ != nullptr) io = planted_io_servers_.get();
+  meta_ = std::make_unique<meta::MetaRole>(std::move(options), *records_, random_, metrics_, *io);
+  wrapped_.push_back(watched(settings_.watch, entry_.id, meta_->service()));
+  server_->add(*wrapped_.back());
+}
+
+void ServerProcess::make_io(std::uint64_t boot) {
+  io::IoOptions options;
+  options.fs = settings_.map.fs;
+  options.server_key = settings_.server_key;
+  options.boot = boot;
+  options.buffer_bytes = kSmallBuffers;
+  options.stall_timeout = std::chrono::seconds(2);
+  std::vector<io::IoTarget> targets;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    targets.push_back({entry_.targets[i], *targets_[i].context, entry_.id.value});
+  }
+  io_ = std::make_unique<io::IoService>(options, std::move(targets), *records_, *context_, metrics_);
+  rpc::Service* service = io_.get();
+  if (auto planted = plant_in_io_service(settings_.plant, *service, executor_, gate_)) {
+    wrapped_.push_back(std::move(planted));
+    service = wrapped_.back().get();
+  }
+  wrapped_.push_back(watched(settings_.watch, entry_.id, *service));
+  server_->add(*wrapped_.back());
+}
+
+job::Task<void> ServerProcess::start() {
+  if (meta_ != nullptr) {
+    const auto started = co_await meta_->start();
+    if (!started) failed_ = true;
+  }
+  if (!failed_ && alive_) {
+    if (io_ != nullptr) io_->start();
+    server_->start();
+    serving_ = true;
+  }
+  started_.set();
+}
+
+void ServerProcess::die() {
+  if (!alive_) return;
+  alive_ = false;
+  serving_ = false;
+  keyval_->kill();
+  for (Target& target : targets_) target.mortal->die();
+  job::spawn(gate_, stop());
+}
+
+job::Task<void> ServerProcess::stop() {
+  std::ignore = co_await started_.wait();
+  co_await server_->stop();
+  if (io_ != nullptr) co_await io_->stop();
+  if (meta_ != nullptr) std::ignore = co_await meta_->stop();
+  ended_ = true;
+}
+
+}  // namespace spate::cluster

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServerMachine: a host with disks, and the server process that runs on it now and then.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "job/event.h"
+#include "job/storage.h"
+#include "metrics/metrics.h"
+#include "rpc/server.h"
+#include "server/io/io_service.h"
+#include "server/meta/io_servers.h"
+#include "server/meta/role.h"
+#include "tests/cluster/mortal_bytestreams.h"
+#include "tests/cluster/plants.h"
+#include "tests/cluster/process.h"
+#include "tests/cluster/watch.h"
+#include "trove/kvsim/sim_keyval.h"
+#include "trove/sim/sim_bytestreams.h"
+
+namespace spate::cluster {
+
+/// What all servers of a file system are told.
+struct ServerSettings {
+  ClusterMap map;
+  Key client_key{};
+  Key server_key{};
+  std::uint64_t strip_bytes = 4096;
+  Duration meta_sync = std::chrono::milliseconds(100);
+  Duration session_lease = std::chrono::seconds(3);
+  Plant plant = Plant::kNone;
+  RequestWatch* watch = nullptr;  // told of every request; outlives the servers
+};
+
+/// What survives a process: the machine's disks.
+struct ServerDisks {
+  std::vector<std::unique_ptr<trove::SimDisk>> targets;  // of an io server
+  trove::SimKeyvalDisk records;
+  std::uint64_t boot = 1;
+};
+
+/// One run of `spated`, assembled from the roles as assembly/server_process.cc does it.
+class ServerProcess final : public Process {
+ public:
+  ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, const ServerEntry& entry,
+                std::uint64_t seed);
+  ~ServerProcess() override;
+
+  void die() override;
+  bool ended() const override { return ended_ && gate_.count() == 0; }
+  MonoTime next_event_time() const override { return keyval_->next_event_time(); }
+  void run_until(MonoTime when) override { keyval_->run_until(when); }
+  /// It has read its stores and answers. False for good when it could not: the operator starts it again.
+  bool serving() const { return serving_; }
+  bool failed() const { return failed_; }
+  meta::MetaRole* meta() { return meta_.get(); }
+  io::IoService* io() { return io_.get(); }
+  Incarnation incarnation() const { return incarnation_; }
+
+ private:
+  struct Target {
+    std::unique_ptr<MortalBytestreams> mortal;
+    std::unique_ptr<trove::Bytestreams> planted;  // null without a plant
+    std::unique_ptr<job::StorageContext> context;
+  };
+  void open_stores(ServerDisks& disks);
+  void make_meta();
+  void make_io(std::uint64_t boot);
+  job::Task<void> start();
+  job::Task<void> stop();
+
+  const ServerSettings& settings_;
+  const ServerEntry& entry_;
+  const Incarnation incarnation_;
+  metrics::Registry metrics_;
+  job::Gate gate_;
+  job::Event started_;
+  std::unique_ptr<trove::SimKeyval> keyval_;
+  std::unique_ptr<trove::Keyval> planted_keyval_;
+  std::unique_ptr<job::KeyvalContext> records_;
+  std::vector<Target> targets_;
+  std::unique_ptr<meta::ChannelIoServers> io_servers_;
+  std::unique_ptr<meta::IoServers> planted_io_servers_;
+  std::unique_ptr<meta::MetaRole> meta_;
+  std::unique_ptr<io::IoService> io_;
+  std::vector<std::unique_ptr<rpc::Service>> wrapped_;
+  std::unique_ptr<rpc::Server> server_;
+  bool serving_ = false;
+  bool failed_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace spate::cluster

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/world.h"
+
+#include <algorithm>
+
+namespace spate::cluster {
+namespace {
+
+Key key_of(std::uint8_t byte) {
+  Key key;
+  key.fill(static_cast<std::byte>(byte));
+  return key;
+}
+
+}  // namespace
+
+World::World(const WorldOptions& options)
+    : random_(options.seed), fabric_(clock_, random_, options.fabric) {
+  settings_.map = make_map(options);
+  settings_.client_key = key_of(9);
+  settings_.server_key = key_of(7);
+  settings_.meta_sync = options.meta_sync;
+  settings_.plant = options.plant;
+  settings_.watch = &watch_;
+  fabric_.set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
+    return read_file(node, fd, offset, out);
+  });
+  for (const ServerEntry& entry : settings_.map.servers) make_machine(entry, options);
+  for (const ServerEntry& entry : settings_.map.servers) start_server(entry.id);
+}
+
+World::~World() {
+  for (const ServerId id : servers()) {
+    if (server(id) != nullptr) kill_server(id, bmi::sim::Death::kProcess);
+  }
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (!processes_[i]->alive()) continue;
+    fabric_.kill_node(processes_[i]->node());
+    processes_[i]->die();
+  }
+  const MonoTime limit = now() + std::chrono::hours(1);
+  while (!processes_.empty()) {
+    const bool more = turn(limit);
+    SPATE_CHECK(more || processes_.empty());  // a process hangs
+  }
+}
+
+ClusterMap World::make_map(const WorldOptions& options) const {
+  ClusterMap map;
+  map.fs = FsId(0xF5);
+  map.servers.push_back({kMetaServer, urls_of(kMetaServer.value), {true, false}, {}});
+  for (std::uint32_t i = 0; i < options.io_servers; ++i) {
+    const ServerId id(2 + i);
+    ServerEntry entry{id, urls_of(id.value), {false, true}, {target_id(id, 0)}};
+    if (i < options.doubled) entry.targets.push_back(target_id(id, 1));
+    map.servers.push_back(std::move(entry));
+  }
+  return map;
+}
+
+void World::make_machine(const ServerEntry& entry, const WorldOptions& options) {
+  Machine& machine = machines_[entry.id];
+  machine.disks = std::make_unique<ServerDisks>();
+  trove::SimDiskModel model;
+  model.capacity_bytes = options.disk_bytes;
+  model.jitter = std::chrono::microseconds(50);
+  for (std::size_t i = 0; i < entry.targets.size(); ++i) {
+    const std::uint32_t number = entry.id.value * 8 + static_cast<std::uint32_t>(i);
+    machine.disks->targets.push_back(std::make_unique<trove::SimDisk>(clock_, random_, number, model));
+  }
+}
+
+std::vector<ServerId> World::servers() const {
+  std::vector<ServerId> ids;
+  for (const auto& [id, machine] : machines_) ids.push_back(id);
+  return ids;
+}
+
+ServerProcess* World::server(ServerId id) { return machines_.at(id).running; }
+
+void World::start_server(ServerId id) {
+  Machine& machine = machines_.at(id);
+  SPATE_CHECK(machine.running == nullptr);
+  auto process = std::make_unique<ServerProcess>(ether(), *machine.disks, settings_, *settings_.map.find_server(id),
+                                                 random_.next());
+  machine.running = process.get();
+  processes_.push_back(std::move(process));
+}
+
+void World::kill_server(ServerId id, bmi::sim::Death death) {
+  Machine& machine = machines_.at(id);
+  fabric_.kill_node(id.value, death);
+  machine.running->die();
+  machine.running = nullptr;
+  if (death == bmi::sim::Death::kProcess) return;
+  ++machine.disks->boot;
+  for (auto& disk : machine.disks->targets) disk->crash();
+  machine.disks->records.crash_machine(random_);
+}
+
+ClientProcess& World::start_client() {
+  const std::uint32_t node = next_client_node_++;
+  auto options = small_client_options(settings_.map, settings_.client_key, "client " + std::to_string(node));
+  auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options));
+  ClientProcess& client = *process;
+  processes_.push_back(std::move(process));
+  return client;
+}
+
+void World::kill_client(ClientProcess& client, bmi::sim::Death death) {
+  fabric_.kill_node(client.node(), death);
+  client.die();
+}
+
+bool World::step_all() {
+  bool did = false;
+  for (std::size_t i = 0; i < processes_.size(); ++i) did |= processes_[i]->executor().step();
+  return did;
+}
+
+void World::bury_the_ended() {
+  std::erase_if(processes_, [](const auto& process) { return process->ended(); });
+}
+
+MonoTime World::next_event_time() {
+  MonoTime next = fabric_.next_event_time();
+  for (const auto& process : processes_) {
+    next = std::min({next, process->executor().next_timer(), process->next_event_time()});
+  }
+  for (const auto& [id, machine] : machines_) {
+    for (const auto& disk : machine.disks->targets) next = std::min(next, disk->next_event_time());
+  }
+  return next;
+}
+
+void World::advance_to(MonoTime when) {
+  fabric_.run_until(when);
+  for (const auto& [id, machine] : machines_) {
+    for (const auto& disk : machine.disks->targets) disk->run_until(when);
+  }
+  for (const auto& process : processes_) process->run_until(when);
+}
+
+bool World::turn(MonoTime limit) {
+  if (step_all()) return true;
+  bury_the_ended();
+  const MonoTime next = next_event_time();
+  if (next > limit) {
+    if (limit > now()) clock_.set(limit);
+    return false;
+  }
+  if (fabric_.next_event_time() <= next) {
+    SPATE_CHECK(fabric_.deliver_next());
+  } else {
+    advance_to(next);
+  }
+  return true;
+}
+
+void World::run_for(Duration span) {
+  const MonoTime limit = now() + span;
+  while (turn(limit)) {
+  }
+}
+
+Result<std::size_t> World::read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
+  const auto machine = machines_.find(ServerId(node));
+  SPATE_CHECK(machine != machines_.end());
+  for (const auto& disk : machine->second.disks->targets) {
+    if (disk->owns(fd)) return disk->read_file(fd, offset, out);
+  }
+  return Errc::kBadDescriptor;
+}
+
+}  // namespace spate::cluster

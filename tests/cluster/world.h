@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// World: a whole cluster in one process and in virtual time. Servers and clients come, die and come back here.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/cluster/client_process.h"
+#include "tests/cluster/server_machine.h"
+
+namespace spate::cluster {
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t io_servers = 3;
+  /// The first `doubled` io servers have two storage devices.
+  std::uint32_t doubled = 1;
+  Duration meta_sync = std::chrono::milliseconds(100);
+  std::uint64_t disk_bytes = 1ULL << 30U;
+  bmi::sim::FabricOptions fabric;
+  Plant plant = Plant::kNone;
+};
+
+inline constexpr ServerId kMetaServer{1};
+
+/// One thread. The same options and the same calls give the same run, to the byte.
+class World {
+ public:
+  explicit World(const WorldOptions& options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  // Time.
+  MonoTime now() const { return clock_.now(); }
+  /// Does what is to be done at this instant, or goes to the next one, but not beyond `limit`. False: the clock stands
+  /// at `limit` and there is nothing more to be done.
+  bool turn(MonoTime limit);
+  void run_for(Duration span);
+
+  // Servers. All of them run from the beginning.
+  std::vector<ServerId> servers() const;
+  void kill_server(ServerId id, bmi::sim::Death death);
+  void start_server(ServerId id);
+  /// Null while it is down.
+  ServerProcess* server(ServerId id);
+  ServerDisks& disks(ServerId id) { return *machines_.at(id).disks; }
+  const ServerSettings& settings() const { return settings_; }
+
+  // Clients.
+  /// On a node of its own that no process has been on.
+  ClientProcess& start_client();
+  void kill_client(ClientProcess& client, bmi::sim::Death death);
+
+  bmi::sim::Fabric& fabric() { return fabric_; }
+  RequestWatch& watch() { return watch_; }
+  Ether ether() { return {clock_, fabric_}; }
+  /// For what the world itself draws.
+  Random& random() { return random_; }
+
+ private:
+  struct Machine {
+    std::unique_ptr<ServerDisks> disks;
+    ServerProcess* running = nullptr;
+  };
+  ClusterMap make_map(const WorldOptions& options) const;
+  void make_machine(const ServerEntry& entry, const WorldOptions& options);
+  bool step_all();
+  void bury_the_ended();
+  MonoTime next_event_time();
+  void advance_to(MonoTime when);
+  Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
+
+  ManualClock clock_;
+  SeededRandom random_;
+  bmi::sim::Fabric fabric_;
+  RequestWatch watch_;
+  ServerSettings settings_;
+  std::map<ServerId, Machine> machines_;
+  std::vector<std::unique_ptr<Process>> processes_;  // in the order of their start
+  std::uint32_t next_client_node_ = 100;
+};
+
+}  // namespace spate::cluster
