@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "log/log.h"
 #include "tools/command.h"
 
 namespace spate::tools {
@@ -32,6 +33,15 @@ std::vector<std::string> whole_environment() {
   return all;
 }
 
+/// [log] is about servers. The command says itself what went wrong; what it got over is told to those who ask for it.
+std::string log_level(const std::vector<config::Override>& overrides) {
+  std::string level = "error";
+  for (const config::Override& one : overrides) {
+    if (one.key == "log.level") level = one.value;
+  }
+  return level;
+}
+
 }  // namespace
 
 std::string current_file() {
@@ -51,15 +61,21 @@ Result<std::string> Context::config_file() const {
                "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
 }
 
+Result<std::vector<config::Override>> Context::config_overrides() const {
+  SPATE_TRY(auto values, config::overrides_from_environment(whole_environment()));
+  for (const std::string& argument : overrides) {
+    SPATE_TRY(auto one, config::override_from_argument(argument));
+    values.push_back(std::move(one));
+  }
+  return values;
+}
+
 Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   if (process_ != nullptr) return process_.get();
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, config_file());
-  SPATE_TRY(settings.overrides, config::overrides_from_environment(whole_environment()));
-  for (const std::string& argument : overrides) {
-    SPATE_TRY(auto one, config::override_from_argument(argument));
-    settings.overrides.push_back(std::move(one));
-  }
+  SPATE_TRY(settings.overrides, config_overrides());
+  SPATE_TRY(std::ignore, log::set_levels(log_level(settings.overrides)));
   settings.program = "spate";
   settings.credential = assembly::own_credential();
   settings.server_key = with_server_key;

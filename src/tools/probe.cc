@@ -36,18 +36,16 @@ bool connects(const std::string& host, const std::string& port) {
   return ok;
 }
 
-job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server, std::uint64_t count, Duration deadline) {
+job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server, PingOptions how) {
   const auto found = client.cluster().channels().find(server);
   if (found == client.cluster().channels().end()) co_return Error(Errc::kNotFound, "no such server in spate.toml");
   rpc::Channel& channel = *found->second;
-  auto session = co_await client.connect();
-  // An io server is greeted with the session's ticket; the meta server may be the one that is down.
-  if (!session) co_return std::move(session).error();
   job::Executor& executor = client.cluster().executor();
   rpc::CallOptions options;
-  options.deadline = executor.now() + deadline;
+  options.deadline = executor.now() + how.deadline;
+  options.greet = false;  // without a session: the meta server may be the one that is down
   PingResult result;
-  for (std::uint64_t i = 0; i < count + 1; ++i) {
+  for (std::uint64_t i = 0; i < how.count + 1; ++i) {
     const wire::PingRequest request;
     const MonoTime begin = executor.now();
     auto reply = co_await channel.call<wire::PingReply>(request, options);
@@ -55,6 +53,8 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
     if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one connects
     result.reply = *std::move(reply);
   }
+  result.url = channel.peer_info().url;
+  if (!how.bandwidth) co_return result;
   wire::PingRequest large;
   large.payload.resize(kLargePayload);
   const MonoTime begin = executor.now();
@@ -65,8 +65,22 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
   }
   const double seconds = std::chrono::duration<double>(executor.now() - begin).count();
   result.bytes_per_second = 2.0 * kRounds * kLargePayload / seconds;
-  result.url = channel.peer_info().url;
   co_return result;
+}
+
+job::Task<void> ping_into(client::Client& client, ServerId server, PingOptions how, Result<PingResult>& out) {
+  out = co_await ping_task(client, server, how);
+}
+
+job::Task<std::map<ServerId, Result<PingResult>>> ping_all_task(client::Client& client, std::vector<ServerId> servers, PingOptions how) {
+  std::map<ServerId, Result<PingResult>> results;
+  job::Gate gate(client.cluster().executor());
+  for (const ServerId server : servers) {
+    auto& result = results.emplace(server, Errc::kUnknown).first->second;
+    job::spawn(gate, ping_into(client, server, how, result));
+  }
+  co_await gate.close();
+  co_return results;
 }
 
 }  // namespace
@@ -82,8 +96,12 @@ bool answers(const std::vector<std::string>& urls) {
   return false;
 }
 
-Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, std::uint64_t count, Duration deadline) {
-  return process.run([&](client::Client& client) { return ping_task(client, server, count, deadline); });
+Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how) {
+  return process.run([&](client::Client& client) { return ping_task(client, server, how); });
+}
+
+std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how) {
+  return process.run([&](client::Client& client) { return ping_all_task(client, servers, how); });
 }
 
 }  // namespace spate::tools

@@ -2,6 +2,7 @@
 // Probe: is somebody there? Without a session, for `up`, `status` and `ping`.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,15 @@ struct PingResult {
   std::string url;
 };
 
-/// Asks one server `count` times.
-Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, std::uint64_t count, Duration deadline);
+struct PingOptions {
+  std::uint64_t count = 1;  // round trips
+  Duration deadline = std::chrono::seconds(3);
+  bool bandwidth = false;
+};
+
+/// Asks one server. No session is opened, so that any server answers whatever becomes of the others.
+Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
+/// Asks several at once; one result for each.
+std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how);
 
 }  // namespace spate::tools

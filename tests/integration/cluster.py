@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file system of real processes for the tests of this folder.
+
+    with Cluster(io=3) as fs:
+        fs.up()
+        fs.spate("put", "spate:/a", input=b"hello")
+
+Leaving the block stops the servers and checks that nothing was left behind: no process, no listening port.
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.environ["SPATE_BIN"]
+SPATE = os.path.join(BIN, "spate")
+SPATED = os.path.join(BIN, "spated")
+
+
+def skip(why):
+    print("skipped: " + why)
+    sys.exit(77)
+
+
+def check(condition, what):
+    """assert that is on whatever the interpreter's flags are."""
+    if not condition:
+        raise AssertionError(what)
+
+
+def wait_until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, "waited %d s in vain: %s" % (seconds, what))
+        time.sleep(0.005)
+
+
+def free_ports(count):
+    """The first of `count` ports in a row that nobody listens on, outside the range of outgoing connections."""
+    start = 10000 + (os.getpid() * 37) % 18000
+    for first in range(start, start + 2000, count):
+        held = []
+        try:
+            for port in range(first, first + count):
+                held.append(socket.socket())
+                held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                held[-1].bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for one in held:
+                one.close()
+    raise AssertionError("no free ports")
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+class Cluster:
+    def __init__(self, io=3, env=None, folder=None):
+        # In memory where there is such a place: killed processes lose nothing there either, and nothing waits for a disk.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.root = folder or tempfile.mkdtemp(prefix="spate-test-", dir=memory)
+        self.dir = os.path.join(self.root, "fs")
+        self.io = io
+        self.port = free_ports(io + 1)
+        self.env = dict(os.environ, HOME=self.root, XDG_STATE_HOME=os.path.join(self.root, "state"), **(env or {}))
+        self.env.pop("SPATE_FS", None)
+        self.seen = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if error is not None:
+            print("server logs:\n" + self.logs(), file=sys.stderr)
+        stopped = self.run("down", "-q", "--dir", self.dir) if os.path.exists(self.dir + "/spate.toml") else None
+        left = [pid for pid in self.seen if alive(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.root, ignore_errors=True)
+        if error is None:
+            check(stopped is None or stopped.returncode == 0, "down failed: %s" % (stopped and stopped.stderr))
+            check(not left, "processes left behind: %s" % left)
+            check(not os.path.exists(self.root), self.root + " cannot be removed")
+        return False
+
+    # The command.
+    def run(self, *args, input=None, env=None, timeout=60, stdin=None):
+        """Runs `spate ARGS`; never raises. stdout and stderr are bytes and text."""
+        done = subprocess.run([SPATE, *args], input=input, stdin=stdin, env=dict(self.env, **(env or {})), timeout=timeout,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done.stderr = done.stderr.decode(errors="replace")
+        return done
+
+    def spate(self, *args, **more):
+        """Runs `spate ARGS`, which must succeed without a word on standard error. Its output, bytes."""
+        done = self.run(*args, **more)
+        check(done.returncode == 0 and done.stderr == "", "spate %s: exit %d, said: %s" % (" ".join(args), done.returncode, done.stderr))
+        return done.stdout
+
+    def fails(self, *args, **more):
+        """Runs `spate ARGS`, which must fail with a message. The message."""
+        done = self.run(*args, **more)
+        check(done.returncode not in (0, None) and done.returncode > 0, "spate %s succeeded or crashed: exit %d %s" % (" ".join(args), done.returncode, done.stderr))
+        check(done.stderr.startswith("spate: "), "spate %s: no message but %r" % (" ".join(args), done.stderr))
+        return done.stderr
+
+    def start(self, *args, **more):
+        """`spate ARGS` in the background."""
+        return subprocess.Popen([SPATE, *args], env=self.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+
+    def up(self, *args):
+        out = self.spate("up", "-q", "--dir", self.dir, "--io", str(self.io), "--port", str(self.port), *args)
+        self.seen.update(self.pids().values())
+        return out
+
+    def fsck(self):
+        """`spate fsck` finds nothing wrong. Does nothing while the command has no fsck."""
+        if b"\n  fsck " in self.spate("--help"):
+            done = self.run("fsck")
+            check(done.returncode == 0, "fsck is not clean: exit %d\n%s%s" % (done.returncode, done.stdout.decode(), done.stderr))
+
+    # The servers. Server 1 is the meta server, 2.. are io servers.
+    def pids(self):
+        found = {}
+        for server in range(1, self.io + 2):
+            try:
+                with open("%s/run/server-%d.pid" % (self.dir, server)) as f:
+                    found[server] = int(f.read().split()[0])
+            except (OSError, ValueError, IndexError):
+                pass
+        return found
+
+    def kill(self, *servers, sig=signal.SIGKILL):
+        pids = self.pids()
+        for server in servers:
+            os.kill(pids[server], sig)
+        if sig == signal.SIGKILL:
+            wait_until(lambda: not any(alive(pids[s]) for s in servers), "killed servers end")
+
+    def url(self, server):
+        return "tcp://127.0.0.1:%d" % (self.port + server - 1)
+
+    def log(self, server):
+        try:
+            with open("%s/log/server-%d.log" % (self.dir, server), errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def logs(self):
+        return "".join("--- server %d\n%s" % (s, self.log(s)) for s in range(1, self.io + 2))
+
+    def target(self, server):
+        return "%s/server-%d/target-0" % (self.dir, server)
+
+    def datafiles(self, server):
+        """Paths of the datafiles that a server holds."""
+        return [os.path.join(at, name) for at, _, names in os.walk(self.target(server) + "/d") for name in names]
+
+
+def make_tree(root, files, large=0):
+    """`files` small files of various sizes in folders, and `large` of 5 MiB; content random."""
+    for i in range(files):
+        folder = "%s/%d/%d" % (root, i % 7, i % 31)
+        os.makedirs(folder, exist_ok=True)
+        with open("%s/f%d" % (folder, i), "wb") as f:
+            f.write(os.urandom((i * 977) % 20000))
+    for i in range(large):
+        with open("%s/large%d" % (root, i), "wb") as f:
+            f.write(os.urandom(5 << 20) + bytes([i]))
+
+
+def same_tree(a, b):
+    done = subprocess.run(["diff", "-r", "--no-dereference", a, b], stdout=subprocess.PIPE)
+    check(done.returncode == 0, "trees differ:\n" + done.stdout.decode(errors="replace")[:2000])

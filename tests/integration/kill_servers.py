@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that die, hang or are restarted while `spate cp -r` is at work."""
+import signal
+import time
+
+from cluster import Cluster, check, make_tree, same_tree, wait_until
+
+META, IO = 1, 3
+copies = 0
+
+
+def copy_in(fs, *options):
+    """Starts a copy of the tree and holds it in the middle. Returns it and where it goes."""
+    global copies
+    copies += 1
+    target = "spate:/copy%d" % copies
+    before = len(fs.datafiles(2))
+    cp = fs.start("cp", "-r", fs.root + "/tree", target, *options)
+    wait_until(lambda: len(fs.datafiles(2)) >= before + 15 or cp.poll() is not None, "the copy begins")
+    cp.send_signal(signal.SIGSTOP)
+    check(cp.poll() is None, "the copy has ended too early to be disturbed")
+    return cp, target
+
+
+def succeeds(fs, cp, target):
+    out, said = cp.communicate(timeout=60)
+    check(cp.returncode == 0 and said == b"", "cp: exit %s, said: %s" % (cp.returncode, said.decode()))
+    back = "%s/back%d" % (fs.root, copies)
+    fs.spate("cp", "-r", target, back)
+    same_tree(fs.root + "/tree", back)
+
+
+def fails(fs, cp, server):
+    """The copy ends after its deadline with a message that names the server."""
+    begin = time.monotonic()
+    out, said = cp.communicate(timeout=60)
+    said = said.decode()
+    check(cp.returncode == 1, "cp: exit %s, said: %s" % (cp.returncode, said))
+    check("server %d (%s)" % (server, fs.url(server)) in said, "cp does not name server %d: %s" % (server, said))
+    check(len(said.strip().splitlines()) == 1, "more than one message: " + said)
+    return time.monotonic() - begin
+
+
+def killed_and_restarted(fs):
+    for victims in ([IO], [META], [1, 2, 3, 4]):
+        cp, target = copy_in(fs)
+        fs.kill(*victims)
+        cp.send_signal(signal.SIGCONT)
+        time.sleep(0.3)  # it meets the dead ones before they are back
+        fs.up()
+        succeeds(fs, cp, target)
+
+
+def stopped_in_order_and_restarted(fs):
+    cp, target = copy_in(fs)
+    cp.send_signal(signal.SIGCONT)
+    fs.spate("down", "-q")
+    check(cp.poll() is None, "the copy did not wait for the servers")
+    fs.up()
+    succeeds(fs, cp, target)
+
+
+def killed_and_not_restarted(fs):
+    for victim in (IO, META):
+        cp, target = copy_in(fs, "--set", "client.deadline=1500ms")
+        acknowledged = {"spate:/acknowledged-%d-%d" % (victim, i): b"%d" % i * (100 + 70000 * i) for i in range(5)}
+        for name, data in acknowledged.items():
+            fs.spate("put", name, input=data)
+        fs.kill(victim)
+        cp.send_signal(signal.SIGCONT)
+        took = fails(fs, cp, victim)
+        check(took >= 1.4, "it gave up after %.1f s, before its deadline" % took)
+        status = fs.run("status")
+        check(status.returncode == 1 and status.stdout.decode().count(" up ") == fs.io, "status: " + status.stdout.decode() + status.stderr)
+        fs.up()
+        for name, data in acknowledged.items():
+            check(fs.spate("cat", name) == data, name + " was acknowledged and is not there")
+        fs.fsck()
+        fs.spate("rm", "-r", target)
+
+
+def hung(fs):
+    for victim in (IO, META):
+        cp, target = copy_in(fs, "--set", "client.deadline=1500ms")
+        fs.kill(victim, sig=signal.SIGSTOP)
+        cp.send_signal(signal.SIGCONT)
+        fails(fs, cp, victim)
+        fs.kill(victim, sig=signal.SIGCONT)
+        fs.spate("rm", "-r", target)
+
+
+with Cluster(io=3) as fs:
+    make_tree(fs.root + "/tree", 250, large=2)
+    fs.up()
+    killed_and_restarted(fs)
+    stopped_in_order_and_restarted(fs)
+    killed_and_not_restarted(fs)
+    hung(fs)
+    fs.spate("cp", "-r", "spate:/copy1", fs.root + "/again")
+    same_tree(fs.root + "/tree", fs.root + "/again")
+    fs.fsck()
