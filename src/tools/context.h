@@ -22,6 +22,8 @@ class Context {
 
   /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last.
   Result<std::string> config_file() const;
+  /// Values given outside of the file: by the environment, then by --set.
+  Result<std::vector<config::Override>> config_overrides() const;
   /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 
