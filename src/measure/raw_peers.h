@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// RawPeers: child processes at the other end of plain TCP sockets on loopback: the least that a file server can be.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace spate::measure {
+
+/// What is asked of a raw peer; goes over the socket as it lies in memory (one machine, one program).
+struct RawRequest {
+  enum class Op : std::uint32_t {
+    kSend = 1,     // `size` bytes of the file from `offset`, by sendfile
+    kReceive = 2,  // `size` bytes follow: received whole, written at `offset` by pwrite; answered by one RawRequest
+    kAnswer = 3,   // `offset` bytes follow and are dropped; answered by `size` bytes of memory
+    kRead = 4,     // `offset` bytes follow; their first 8 are the place in the file to pread `size` bytes from, which are sent
+  };
+  Op op = Op::kAnswer;
+  std::uint32_t unused = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;  // at most RawPeers::kMaxBytes
+};
+
+struct RawPeersOptions {
+  std::size_t peers = 4;
+  std::string folder;            // where each peer has its file; empty: no files
+  std::uint64_t file_bytes = 0;  // each file is filled up to here first
+  int cpu = -1;                  // to pin the peers to; -1: nowhere
+};
+
+/// Forks: make it before other threads are. One connection a peer; the peers end when it is closed. The files are
+/// unlinked at once and go with the processes, however these end.
+class RawPeers {
+ public:
+  static constexpr std::uint64_t kMaxBytes = 8ULL << 20U;  // of one request
+
+  static Result<RawPeers> start(const RawPeersOptions& options);
+  RawPeers(RawPeers&& other) noexcept = default;
+  RawPeers(const RawPeers&) = delete;
+  RawPeers& operator=(RawPeers&& other) = delete;
+  RawPeers& operator=(const RawPeers&) = delete;
+  /// Waits for the children.
+  ~RawPeers();
+
+  std::size_t size() const { return peers_.size(); }
+  /// This side's socket, blocking, without Nagle's delay.
+  int socket(std::size_t peer) const { return peers_[peer].socket.get(); }
+  /// Processor time of all peers so far, seconds.
+  double cpu_seconds() const;
+  /// Pins all of them; see measure/cpu.h.
+  Result<void> pin(int cpu) const;
+
+ private:
+  struct Peer {
+    UniqueFd socket;
+    pid_t pid = 0;
+  };
+  RawPeers() = default;
+  Result<void> add(const RawPeersOptions& options);
+
+  std::vector<Peer> peers_;
+};
+
+}  // namespace spate::measure

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Summary: what is told of several runs of one measurement.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace spate::measure {
+
+/// The middle of some values and how far they spread. All zero without values.
+struct Summary {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+  std::size_t runs = 0;
+
+  static Summary of(std::vector<double> values);
+  /// (high - low) / median, as a share; 0 when the median is.
+  double spread() const { return median == 0 ? 0 : (high - low) / median; }
+};
+
+/// The value below which `share` (0..1) of the values lie (nearest rank); 0 without values.
+double percentile(std::vector<double> values, double share);
+
+}  // namespace spate::measure
