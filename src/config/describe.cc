@@ -95,19 +95,33 @@ std::string explain_markdown() {
   return out;
 }
 
-std::string show(const LoadedConfig& loaded) {
-  std::string out;
+std::vector<Setting> settings(const LoadedConfig& loaded) {
+  std::vector<Setting> all;
   each_section(loaded.config, [&](const Section& section, std::size_t server) {
-    out += (out.empty() ? "" : "\n") + header(section);
     for (const Key& key : keys()) {
       if (key.section != section.name) continue;
-      const std::string name =
+      std::string name =
           section.repeated ? "servers[" + std::to_string(server) + "]." + std::string(key.name) : key.full_name();
       const auto origin = loaded.origins.find(name);
-      out += assignment(key, key.get(loaded.config, server)) + "  # " +
-             (origin == loaded.origins.end() ? "default" : origin->second) + "\n";
+      all.push_back({std::move(name), toml_text(key, key.get(loaded.config, server)),
+                     origin == loaded.origins.end() ? "default" : origin->second});
     }
   });
+  return all;
+}
+
+std::string show(const LoadedConfig& loaded) {
+  std::string out;
+  std::string section_now;
+  for (const Setting& setting : settings(loaded)) {
+    const std::size_t dot = setting.name.find('.');
+    const std::string section = setting.name.substr(0, dot);  // "servers[0]"
+    if (section != section_now) {
+      out += (out.empty() ? "" : "\n") + header(*find_section(section.substr(0, section.find('['))));
+      section_now = section;
+    }
+    out += setting.name.substr(dot + 1) + " = " + setting.value + "  # " + setting.origin + "\n";
+  }
   return out;
 }
 

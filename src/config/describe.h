@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "config/filesystem_config.h"
@@ -17,6 +18,15 @@ Result<std::string> explain(std::string_view name);
 
 /// The same for all keys as the Markdown of docs/config.md.
 std::string explain_markdown();
+
+/// One key in use.
+struct Setting {
+  std::string name;    // "meta.sync", "servers[0].urls"
+  std::string value;   // as it stands in a file: with quotes
+  std::string origin;  // "file:line", "environment SPATE_META_SYNC", "command line" or "default"
+};
+/// Every key in use, in the order of the file.
+std::vector<Setting> settings(const LoadedConfig& loaded);
 
 /// Each key in use, as it would stand in a file, with its origin as a comment.
 std::string show(const LoadedConfig& loaded);

@@ -56,4 +56,26 @@ void HistogramData::add(const HistogramData& other) {
   max = std::max(max, other.max);
 }
 
+namespace {
+
+std::uint64_t count_in(const HistogramData& data, std::uint16_t index) {
+  const auto at = std::lower_bound(data.buckets.begin(), data.buckets.end(), index,
+                                   [](const HistogramData::Bucket& b, std::uint16_t i) { return b.index < i; });
+  return at != data.buckets.end() && at->index == index ? at->count : 0;
+}
+
+}  // namespace
+
+bool HistogramData::includes(const HistogramData& earlier) const {
+  return std::all_of(earlier.buckets.begin(), earlier.buckets.end(),
+                     [this](const Bucket& b) { return count_in(*this, b.index) >= b.count; });
+}
+
+void HistogramData::subtract(const HistogramData& earlier) {
+  for (Bucket& b : buckets) b.count -= count_in(earlier, b.index);
+  std::erase_if(buckets, [](const Bucket& b) { return b.count == 0; });
+  sum -= earlier.sum;
+  if (buckets.empty()) max = 0;
+}
+
 }  // namespace spate::metrics

@@ -52,6 +52,9 @@ struct HistogramData {
   /// 0 without values.
   std::uint64_t percentile(double fraction) const;
   void add(const HistogramData& other);
+  /// True when every bucket of `earlier` is here with at least its count; only then subtract() makes sense.
+  bool includes(const HistogramData& earlier) const;
+  void subtract(const HistogramData& earlier);
   friend bool operator==(const HistogramData&, const HistogramData&) = default;
 };
 

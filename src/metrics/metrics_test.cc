@@ -156,6 +156,27 @@ TEST(Snapshot, MergeAddsOverServers) {
   EXPECT_EQ(wait.buckets.size(), 3U);
 }
 
+TEST(Snapshot, SinceLeavesWhatCameBetween) {
+  const Snapshot before = sample_snapshot(2, 100);
+  Snapshot now = before;
+  ASSERT_TRUE(now.merge(sample_snapshot(5, 2000)).has_value());
+  const Snapshot between = now.since(before);
+  EXPECT_EQ(between.find("spate_test_reads_total", {{"path", "a\"b\\c\n"}})->value, 5);
+  const HistogramData& wait = between.find("spate_test_wait_ns")->histogram;
+  EXPECT_EQ(wait.count(), 2U);
+  EXPECT_EQ(wait.sum, 2003U);
+  EXPECT_EQ(wait.max, 2000U);
+  EXPECT_EQ(between.find("spate_test_open_files")->value, -2);  // a gauge is what it is
+  EXPECT_TRUE(now.since(now).find("spate_test_wait_ns")->histogram.buckets.empty());
+}
+
+TEST(Snapshot, SinceARestartEverythingCounts) {
+  const Snapshot after = sample_snapshot(2, 100);
+  const Snapshot since = after.since(sample_snapshot(5, 2000));
+  EXPECT_EQ(since.find("spate_test_reads_total", {{"path", "a\"b\\c\n"}})->value, 2);
+  EXPECT_EQ(since.find("spate_test_wait_ns")->histogram, after.find("spate_test_wait_ns")->histogram);
+}
+
 TEST(Snapshot, MergeRefusesAnotherKind) {
   Snapshot a;
   Sample counter;

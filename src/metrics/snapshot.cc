@@ -127,6 +127,17 @@ Result<void> Snapshot::merge(const Snapshot& other) {
   return {};
 }
 
+Snapshot Snapshot::since(const Snapshot& before) const {
+  Snapshot difference = *this;
+  for (Sample& sample : difference.samples_) {
+    const Sample* const old = before.find(sample.name, sample.labels);
+    if (old == nullptr || old->kind != sample.kind) continue;
+    if (sample.kind == Kind::kCounter && sample.value >= old->value) sample.value -= old->value;
+    if (sample.kind == Kind::kHistogram && sample.histogram.includes(old->histogram)) sample.histogram.subtract(old->histogram);
+  }
+  return difference;
+}
+
 void Snapshot::encode(Bytes& out) const {
   Encoder encoder(out);
   encoder.u16(kVersion);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command.h"
+#include "tools/config.h"
 #include "tools/copy.h"
 #include "tools/name_space.h"
+#include "tools/stats.h"
+#include "tools/sum.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
-  for (auto make : {make_up, make_down, make_status, make_ping}) commands.push_back(make());
-  for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_getstripe}) commands.push_back(make());
+  for (auto make : {make_up, make_down, make_status, make_ping, make_config}) commands.push_back(make());
+  for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
   return commands;

@@ -12,7 +12,6 @@
 #include <fmt/core.h>
 
 #include "base/unique_fd.h"
-#include "base/units.h"
 #include "job/semaphore.h"
 #include "tools/copy.h"
 #include "tools/name_space.h"
@@ -224,7 +223,7 @@ job::Task<void> show_progress(Job& job, job::StopToken stop) {
     auto slept = co_await executor.sleep(std::chrono::milliseconds(200), stop);
     const double seconds = std::chrono::duration<double>(executor.now() - begin).count();
     const auto rate = static_cast<std::uint64_t>(static_cast<double>(job.progress.bytes) / std::max(seconds, 0.001));
-    fmt::print(stderr, "\r\033[K{} files, {}, {}/s", job.progress.files, format_size(job.progress.bytes), format_size(rate));
+    fmt::print(stderr, "\r\033[K{} files, {}, {}/s", job.progress.files, human_size(job.progress.bytes), human_size(rate));
     if (!slept) break;
   }
   fmt::print(stderr, "\n");

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -26,7 +25,7 @@ Result<std::string> link_target(assembly::ClientProcess& process, const std::str
 }
 
 std::string size_text(const Options& options, std::uint64_t size) {
-  return options.human ? format_size(size) : std::to_string(size);
+  return options.human ? human_size(size) : std::to_string(size);
 }
 
 std::string line(const Options& options, const Listed& entry, const std::string& target) {
@@ -38,9 +37,16 @@ std::string line(const Options& options, const Listed& entry, const std::string&
                      group_name(a.gid), size_text(options, a.size), time_text(a.mtime), name);
 }
 
-/// One directory (or one other object) printed; sub-directories are appended to `below`.
+/// What listing has found.
+struct Listing {
+  nlohmann::json rows = nlohmann::json::array();  // of all directories
+  std::string text;                               // of this one
+  std::vector<std::string> below;                 // sub-directories of this one
+};
+
+/// One directory (or one other object).
 Result<void> list_one(Context& context, assembly::ClientProcess& process, const Options& options, const std::string& path,
-                      std::vector<std::string>& below) {
+                      Listing& out) {
   SPATE_TRY(auto object, process.run([&](client::Client& c) { return c.stat(client::path_from_root(path, !options.details)); }));
   std::vector<Listed> entries;
   const bool directory = object.attributes.type == FileType::kDirectory;
@@ -49,8 +55,6 @@ Result<void> list_one(Context& context, assembly::ClientProcess& process, const 
   } else {
     entries.push_back({path, object.attributes, {}});
   }
-  nlohmann::json list = nlohmann::json::array();
-  std::string text;
   for (const Listed& entry : entries) {
     const std::string full = directory ? join_path(path, entry.name) : path;
     std::string target;
@@ -58,15 +62,15 @@ Result<void> list_one(Context& context, assembly::ClientProcess& process, const 
       SPATE_TRY(target, link_target(process, full));
     }
     if (context.json) {
-      list.push_back(to_json(entry.attributes));
-      list.back()["name"] = printable(entry.name);
-      if (!target.empty()) list.back()["target"] = printable(target);
+      nlohmann::json& row = out.rows.emplace_back(to_json(entry.attributes));
+      row["name"] = printable(entry.name);
+      row["path"] = "spate:" + printable(full);
+      if (!target.empty()) row["target"] = printable(target);
     } else {
-      text += line(options, entry, target);
+      out.text += line(options, entry, target);
     }
-    if (entry.attributes.type == FileType::kDirectory && directory) below.push_back(full);
+    if (entry.attributes.type == FileType::kDirectory && directory) out.below.push_back(full);
   }
-  print(context.json ? list.dump(2) + "\n" : text);
   return {};
 }
 
@@ -77,20 +81,34 @@ int run_ls(Context& context, const Options& options) {
   if (paths.empty()) paths.emplace_back("spate:/");
   const bool headings = paths.size() > 1 || options.recursive;
   int code = kExitOk;
+  Listing listing;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (i == 0 || !options.recursive || is_remote(paths[i])) {
-      if (!is_remote(paths[i])) return context.usage(paths[i] + ": paths in the file system begin with spate:");
-    }
+    if (!is_remote(paths[i])) return context.usage(paths[i] + ": paths in the file system begin with spate:");
     const std::string path = remote_path(paths[i]);
-    if (headings && !context.json) print(fmt::format("{}spate:{}:\n", i == 0 ? "" : "\n", printable(path)));
-    std::vector<std::string> below;
-    auto listed = list_one(context, **process, options, path, below);
+    listing.text = headings && !context.json ? fmt::format("{}spate:{}:\n", i == 0 ? "" : "\n", printable(path)) : "";
+    listing.below.clear();
+    auto listed = list_one(context, **process, options, path, listing);
+    print(listing.text);
     if (!listed) code = context.fail(listed.error(), "spate:" + path);
     if (options.recursive) {
-      for (const std::string& sub : below) paths.push_back("spate:" + sub);
+      for (const std::string& sub : listing.below) paths.push_back("spate:" + sub);
     }
   }
+  if (context.json) print_json(listing.rows);
   return code;
+}
+
+/// The same as nested values.
+Result<nlohmann::json> nested(assembly::ClientProcess& process, Handle directory) {
+  nlohmann::json list = nlohmann::json::array();
+  SPATE_TRY(const auto entries, list_directory(process, directory));
+  for (const Listed& entry : entries) {
+    nlohmann::json& row = list.emplace_back();
+    row = {{"name", printable(entry.name)}, {"type", type_name(entry.attributes.type)}};
+    if (entry.attributes.type != FileType::kDirectory) continue;
+    SPATE_TRY(row["entries"], nested(process, entry.attributes.handle));
+  }
+  return list;
 }
 
 /// Depth first; `prefix` draws the branches.
@@ -113,9 +131,16 @@ int run_tree(Context& context, const Options& options) {
   if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
   auto root = (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name))); });
   if (!root) return context.fail(root.error(), name);
+  const bool directory = root->attributes.type == FileType::kDirectory;
+  if (context.json) {
+    auto below = directory ? nested(**process, root->attributes.handle) : nlohmann::json::array();
+    if (!below) return context.fail(below.error(), name);
+    print_json({{"path", printable(name)}, {"type", type_name(root->attributes.type)}, {"entries", *below}});
+    return kExitOk;
+  }
   print(printable(name) + "\n");
   std::uint64_t count = 0;
-  if (root->attributes.type == FileType::kDirectory) {
+  if (directory) {
     auto drawn = draw(**process, root->attributes.handle, "", count);
     if (!drawn) return context.fail(drawn.error(), name);
   }
@@ -148,7 +173,7 @@ Result<Usage> measure(assembly::ClientProcess& process, Handle directory, const 
     usage.size += below.size;
     usage.objects += below.objects;
   }
-  if (tell) print(fmt::format("{:>10} {:>10} spate:{}\n", format_size(usage.allocated), format_size(usage.size), printable(path)));
+  if (tell) print(fmt::format("{:>10} {:>10} spate:{}\n", human_size(usage.allocated), human_size(usage.size), printable(path)));
   return usage;
 }
 
@@ -175,10 +200,10 @@ int run_du(Context& context, const Options& options) {
     if (context.json) {
       list.push_back({{"path", name}, {"allocated", usage.allocated}, {"size", usage.size}, {"objects", usage.objects}});
     } else if (!tell || object->attributes.type != FileType::kDirectory) {
-      print(fmt::format("{:>10} {:>10} {}\n", format_size(usage.allocated), format_size(usage.size), printable(name)));
+      print(fmt::format("{:>10} {:>10} {}\n", human_size(usage.allocated), human_size(usage.size), printable(name)));
     }
   }
-  if (context.json) print(list.dump(2) + "\n");
+  if (context.json) print_json(list);
   return kExitOk;
 }
 
@@ -205,14 +230,14 @@ int run_stat(Context& context, const Options& options) {
     std::string text = fmt::format("  path: {}{}\n  type: {}   handle: {}   links: {}\n", printable(name),
                                    object->target.empty() ? "" : " -> " + printable(object->target), type_name(a.type), a.handle.value, a.link_count);
     text += fmt::format("  size: {} bytes, {} allocated\n  mode: {:04o} ({})   owner: {} ({})   group: {} ({})\n", a.size,
-                        format_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid, user_name(a.uid), a.gid, group_name(a.gid));
+                        human_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid, user_name(a.uid), a.gid, group_name(a.gid));
     text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", time_text(a.mtime), time_text(a.ctime), time_text(a.atime), time_text(a.btime));
     if (object->layout) {
-      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,", format_size(object->layout->strip_bytes), object->layout->slots.size());
+      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,", human_size(object->layout->strip_bytes), object->layout->slots.size());
     }
     print(text);
   }
-  if (context.json) print(list.dump(2) + "\n");
+  if (context.json) print_json(list);
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include "model/attributes.h"
 #include "model/layout.h"
 #include "tools/command.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 
@@ -29,8 +30,8 @@ std::string_view type_name(FileType type);
 std::string time_text(WallTime time);
 std::string user_name(std::uint32_t uid);
 std::string group_name(std::uint32_t gid);
-/// Bytes of a name that a terminal must not see are shown as \xNN.
-std::string printable(std::string_view name);
+/// Prints a value to standard output, indented. Text in it that is not UTF-8 is made so.
+void print_json(const nlohmann::json& value);
 nlohmann::json to_json(const Attributes& attributes);
 nlohmann::json to_json(const Layout& layout);
 

@@ -30,12 +30,12 @@ int run_df(Context& context, const Options&) {
       }
     }
     const nlohmann::json all = {{"total", use->total_bytes}, {"free", use->free_bytes}, {"objects", use->objects}, {"targets", targets}};
-    print(all.dump(2) + "\n");
+    print_json(all);
     return kExitOk;
   }
   const auto row = [](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
     const double percent = total == 0 ? 0.0 : 100.0 * static_cast<double>(total - free) / static_cast<double>(total);
-    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, format_size(total), format_size(total - free), format_size(free), percent, more));
+    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, human_size(total), human_size(total - free), human_size(free), percent, more));
   };
   print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} {}\n", "", "size", "used", "free", "used", "store"));
   row("file system", use->total_bytes, use->free_bytes, fmt::format("{} objects", use->objects));
@@ -117,7 +117,7 @@ int run_getstripe(Context& context, const Options& options) {
       list.back()["path"] = name;
       std::string targets;
       for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
-      if (!context.json) print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name), format_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
+      if (!context.json) print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name), human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
       continue;
     }
     const std::string strip = directory_setting(**process, path, "user.spate.strip_bytes");
@@ -126,7 +126,7 @@ int run_getstripe(Context& context, const Options& options) {
     list.push_back({{"path", name}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
     if (!context.json) print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name), strip, count, first));
   }
-  if (context.json) print(list.dump(2) + "\n");
+  if (context.json) print_json(list);
   return kExitOk;
 }
 

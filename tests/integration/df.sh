@@ -7,6 +7,10 @@ source "$(dirname "$0")/common.sh"
 "$spate" down -q --dir "$dir/fs"
 # A second target for the first io server, on the same device.
 sed -i "s|storage = \[\"$dir/fs/server-2/target-0\"\]|storage = [\"$dir/fs/server-2/target-0\", \"$dir/fs/server-2/target-1\"]|" "$dir/fs/spate.toml"
+"$spated" --config "$dir/fs/spate.toml" --server 2 --format 2> "$dir/err" &  # makes the new target's folder
+wait_for grep -q serving "$dir/err"
+kill -TERM $!
+wait $! || fail 'the new target is not made'
 "$spate" up -q --dir "$dir/fs"
 "$spate" df --json > "$dir/df"
 test "$(grep -c '"target"' "$dir/df")" = 4 || fail 'four targets expected'

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/digest.h"
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include <array>
+
+#include "base/check.h"
+
+namespace spate {
+namespace {
+
+std::string to_hex(const unsigned char* bytes, std::size_t size) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < size; ++i) {
+    text += kDigits[bytes[i] >> 4U];
+    text += kDigits[bytes[i] & 15U];
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<DigestKind> parse_digest_kind(std::string_view name) {
+  if (name == "sha256") return DigestKind::kSha256;
+  if (name == "xxh3") return DigestKind::kXxh3;
+  return Error(Errc::kInvalidArgument, "no checksum \"" + std::string(name) + "\" (there are: sha256, xxh3)");
+}
+
+std::string_view name(DigestKind kind) { return kind == DigestKind::kSha256 ? "sha256" : "xxh3"; }
+
+std::size_t digest_digits(DigestKind kind) { return kind == DigestKind::kSha256 ? 64 : 32; }
+
+/// One of the two libraries' states.
+class Digest::State {
+ public:
+  explicit State(DigestKind kind) {
+    if (kind == DigestKind::kSha256) {
+      sha_.reset(EVP_MD_CTX_new());
+      SPATE_CHECK(sha_ != nullptr && EVP_DigestInit_ex(sha_.get(), EVP_sha256(), nullptr) == 1);
+    } else {
+      xxh_.reset(XXH3_createState());
+      SPATE_CHECK(xxh_ != nullptr && XXH3_128bits_reset(xxh_.get()) == XXH_OK);
+    }
+  }
+  void update(ByteView bytes) {
+    if (sha_ != nullptr) {
+      SPATE_CHECK(EVP_DigestUpdate(sha_.get(), bytes.data(), bytes.size()) == 1);
+    } else {
+      SPATE_CHECK(XXH3_128bits_update(xxh_.get(), bytes.data(), bytes.size()) == XXH_OK);
+    }
+  }
+  std::string hex() {
+    if (sha_ == nullptr) {
+      XXH128_canonical_t canonical;
+      XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(xxh_.get()));
+      return to_hex(canonical.digest, sizeof canonical.digest);
+    }
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned int size = 0;
+    SPATE_CHECK(EVP_DigestFinal_ex(sha_.get(), digest.data(), &size) == 1);
+    return to_hex(digest.data(), size);
+  }
+
+ private:
+  struct FreeSha {
+    void operator()(EVP_MD_CTX* state) const { EVP_MD_CTX_free(state); }
+  };
+  struct FreeXxh {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<EVP_MD_CTX, FreeSha> sha_;
+  std::unique_ptr<XXH3_state_t, FreeXxh> xxh_;
+};
+
+Digest::Digest(DigestKind kind) : state_(std::make_unique<State>(kind)) {}
+Digest::~Digest() = default;
+Digest::Digest(Digest&& other) noexcept = default;
+Digest& Digest::operator=(Digest&& other) noexcept = default;
+
+void Digest::update(ByteView bytes) { state_->update(bytes); }
+
+std::string Digest::hex() { return state_->hex(); }
+
+}  // namespace spate

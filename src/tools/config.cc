@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate config check`, `show` and `explain`.
+#include "tools/config.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "config/describe.h"
+#include "config/key_file.h"
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+struct Options {
+  std::string action;
+  std::string what;
+};
+
+struct Loaded {
+  std::string file;
+  config::LoadedConfig config;
+};
+
+Result<Loaded> load(Context& context, const std::string& file) {
+  Loaded loaded;
+  loaded.file = file;
+  if (file.empty()) {
+    SPATE_TRY(loaded.file, context.config_file());
+  }
+  SPATE_TRY(auto values, context.config_overrides());
+  SPATE_TRY(loaded.config, config::load_file(loaded.file, std::move(values)));
+  return loaded;
+}
+
+/// What only this machine's files tell. A key or folder that is not here may belong to another host: said, not held against.
+std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
+  std::vector<std::string> remarks;
+  if (config.fs.auth != config::Auth::kKey) {
+    remarks.emplace_back("auth = \"none\": whoever reaches a server is let in");
+    return remarks;
+  }
+  const auto client_key = config::read_key_file(config.fs.client_key_file);
+  if (!client_key) {
+    usable = false;
+    remarks.push_back(client_key.error().message());
+  }
+  if (::access(config.fs.server_key_file.c_str(), F_OK) != 0) {
+    remarks.push_back(config.fs.server_key_file + ": not on this machine, so no server can run here");
+  } else if (const auto server_key = config::read_key_file(config.fs.server_key_file); !server_key && ::access(config.fs.server_key_file.c_str(), R_OK) == 0) {
+    usable = false;
+    remarks.push_back(server_key.error().message());
+  }
+  return remarks;
+}
+
+int run_check(Context& context, const std::string& file) {
+  auto loaded = load(context, file);
+  if (!loaded) {
+    if (context.json) print_json({{"ok", false}, {"error", loaded.error().context()}});
+    return context.fail(loaded.error());
+  }
+  bool usable = true;
+  const auto remarks = look_at_keys(loaded->config.config, usable);
+  if (context.json) {
+    print_json({{"ok", usable}, {"file", loaded->file}, {"servers", loaded->config.config.servers.size()}, {"remarks", remarks}});
+  } else {
+    print(fmt::format("{}: {}, {} servers\n", loaded->file, usable ? "ok" : "cannot be used here", loaded->config.config.servers.size()));
+    for (const std::string& remark : remarks) print("  " + remark + "\n");
+  }
+  return usable ? kExitOk : kExitFailed;
+}
+
+bool wanted(const std::string& name, const std::string& what) {
+  return what.empty() || name == what || name.starts_with(what + ".") || name.starts_with(what + "[");
+}
+
+int run_show(Context& context, const std::string& what) {
+  auto loaded = load(context, {});
+  if (!loaded) return context.fail(loaded.error());
+  std::vector<config::Setting> chosen;
+  for (config::Setting& setting : config::settings(loaded->config)) {
+    if (wanted(setting.name, what)) chosen.push_back(std::move(setting));
+  }
+  if (chosen.empty()) {
+    const auto known = config::explain(what);  // its error names the nearest key
+    return context.fail(known ? Error(Errc::kNotFound, what) : known.error());
+  }
+  if (context.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const config::Setting& setting : chosen) rows.push_back({{"key", setting.name}, {"value", setting.value}, {"origin", setting.origin}});
+    print_json(rows);
+  } else if (what.empty()) {
+    print("# " + loaded->file + "\n" + config::show(loaded->config));
+  } else {
+    for (const config::Setting& setting : chosen) print(fmt::format("{} = {}  # {}\n", setting.name, setting.value, setting.origin));
+  }
+  return kExitOk;
+}
+
+int run_explain(Context& context, const std::string& what) {
+  auto text = config::explain(what);
+  if (!text) return context.fail(text.error());
+  print(*text);
+  return kExitOk;
+}
+
+int run_config(Context& context, const Options& options) {
+  if (options.action == "check") return run_check(context, options.what);
+  if (options.action == "show") return run_show(context, options.what);
+  if (options.action == "explain") return run_explain(context, options.what);
+  return context.usage("config takes check, show or explain, not \"" + options.action + "\"");
+}
+
+}  // namespace
+
+Command make_config() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "config";
+  command.group = "Start and stop";
+  command.summary = "check spate.toml, show the values in use, explain its keys";
+  command.details =
+      "config check [FILE]     every mistake of the file, and whether the keys can be read\n"
+      "config show [KEY]       each value in use and where it comes from: file and line, environment, --set, default\n"
+      "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable";
+  command.positionals = {{"ACTION", "check, show or explain", &options->action, true},
+                         {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
+  command.run = [options](Context& context) { return run_config(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools

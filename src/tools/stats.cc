@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate stats`: what the servers have counted and measured.
+#include "tools/stats.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "job/gate.h"
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+/// The largest snapshot that is taken, bytes.
+constexpr std::uint32_t kSnapshotRoom = 2U << 20U;
+constexpr Duration kDeadline = std::chrono::seconds(5);
+
+struct Options {
+  std::vector<std::string> servers;
+  std::uint64_t watch_s = 0;
+  std::uint64_t rounds = 0;
+  bool prometheus = false;
+};
+
+using Snapshots = std::map<ServerId, Result<metrics::Snapshot>>;
+
+job::Task<Result<metrics::Snapshot>> ask(client::Client& client, ServerId server) {
+  const auto found = client.cluster().channels().find(server);
+  if (found == client.cluster().channels().end()) co_return Error(Errc::kNotFound, "there is no such server in spate.toml");
+  SPATE_CO_TRY(std::ignore, co_await client.connect());
+  rpc::CallOptions options;
+  options.deadline = client.cluster().executor().now() + kDeadline;
+  options.reply_room = kSnapshotRoom;
+  const wire::StatsRequest request;
+  auto reply = co_await found->second->call<wire::StatsReply>(request, options);
+  if (!reply) co_return std::move(reply).error();
+  co_return metrics::Snapshot::decode(reply->snapshot);
+}
+
+job::Task<void> ask_into(client::Client& client, ServerId server, Result<metrics::Snapshot>& out) {
+  out = co_await ask(client, server);
+}
+
+job::Task<void> ask_all(client::Client& client, Snapshots& all) {
+  job::Gate gate(client.cluster().executor());
+  for (auto& [server, snapshot] : all) job::spawn(gate, ask_into(client, server, snapshot));
+  co_await gate.close();
+}
+
+/// The session is kept alive meanwhile.
+job::Task<void> wait(client::Client& client, Duration span) { std::ignore = co_await client.cluster().executor().sleep(span); }
+
+Result<std::vector<ServerId>> chosen(const config::FileSystemConfig& config, const std::vector<std::string>& names) {
+  std::vector<ServerId> servers;
+  for (const config::ServerConfig& server : config.servers) {
+    const bool named = std::find(names.begin(), names.end(), std::to_string(server.id.value)) != names.end();
+    if (names.empty() || named) servers.push_back(server.id);
+  }
+  if (!names.empty() && servers.size() != names.size()) {
+    return Error(Errc::kInvalidArgument, "a SERVER is the number of a server in spate.toml; `spate status` lists them");
+  }
+  return servers;
+}
+
+/// What is to be shown of each server: everything, or what came since the last round.
+Snapshots since(const Snapshots& now, const Snapshots& before) {
+  Snapshots difference;
+  for (const auto& [server, snapshot] : now) {
+    const auto old = before.find(server);
+    const bool both = snapshot && old != before.end() && old->second;
+    difference.emplace(server, both ? Result<metrics::Snapshot>(snapshot->since(*old->second)) : snapshot);
+  }
+  return difference;
+}
+
+/// Samples of all servers, told apart by a label.
+std::string prometheus(const Snapshots& all) {
+  metrics::Snapshot joined;
+  for (const auto& [server, snapshot] : all) {
+    if (!snapshot) continue;
+    for (metrics::Sample sample : snapshot->samples()) {
+      sample.labels.insert(sample.labels.begin(), {"server", std::to_string(server.value)});
+      std::ignore = joined.add(std::move(sample));  // servers of one version agree on kinds
+    }
+  }
+  return joined.prometheus();
+}
+
+metrics::Snapshot total_of(const Snapshots& all) {
+  metrics::Snapshot total;
+  for (const auto& [server, snapshot] : all) {
+    if (snapshot) std::ignore = total.merge(*snapshot);
+  }
+  return total;
+}
+
+std::string server_title(const config::ServerConfig& server) {
+  const std::string roles = server.roles.meta ? (server.roles.io ? "meta, io" : "meta") : "io";
+  return fmt::format("server {} ({}) {}\n", server.id.value, roles, server.urls.front());
+}
+
+std::string tables(const config::FileSystemConfig& config, const Snapshots& all, double seconds) {
+  std::string text;
+  for (const auto& [server, snapshot] : all) {
+    if (snapshot) text += server_title(*config.find_server(server)) + stats_table(*snapshot, seconds) + "\n";
+  }
+  if (all.size() > 1) text += fmt::format("all {} servers\n", all.size()) + stats_table(total_of(all), seconds);
+  return text;
+}
+
+nlohmann::json rows(const Snapshots& all) {
+  nlohmann::json servers = nlohmann::json::array();
+  for (const auto& [server, snapshot] : all) {
+    nlohmann::json row = snapshot ? to_json(*snapshot) : nlohmann::json{{"error", snapshot.error().message()}};
+    row["server"] = server.value;
+    servers.push_back(std::move(row));
+  }
+  return {{"servers", servers}, {"total", to_json(total_of(all))}};
+}
+
+void show(Context& context, const Options& options, const config::FileSystemConfig& config, const Snapshots& all, double seconds) {
+  if (options.prometheus) {
+    print(prometheus(all));
+  } else if (context.json) {
+    print_json(rows(all));
+  } else {
+    const bool redraw = seconds > 0 && context.stdout_is_terminal();
+    print((redraw ? "\033[H\033[2J" : "") + tables(config, all, seconds));
+  }
+}
+
+int run_stats(Context& context, const Options& options) {
+  if (options.watch_s > 24 * 3600) return context.usage("--watch takes seconds, at most a day");
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  const config::FileSystemConfig& config = (*process)->config();
+  auto servers = chosen(config, options.servers);
+  if (!servers) return context.usage(servers.error().message());
+  Snapshots before;
+  MonoTime asked_before{};
+  int code = kExitOk;
+  for (std::uint64_t round = 0; options.watch_s > 0 ? options.rounds == 0 || round < options.rounds : round < 1; ++round) {
+    if (round > 0) (*process)->run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
+    Snapshots now;
+    for (const ServerId server : *servers) now.emplace(server, Errc::kUnknown);
+    const MonoTime asked = (*process)->clock().now();
+    (*process)->run([&](client::Client& client) { return ask_all(client, now); });
+    for (const auto& [server, snapshot] : now) {
+      if (!snapshot) code = context.fail(snapshot.error(), fmt::format("server {}", server.value));
+    }
+    const double seconds = round == 0 ? 0 : std::chrono::duration<double>(asked - asked_before).count();
+    show(context, options, config, round == 0 ? now : since(now, before), seconds);
+    before = std::move(now);
+    asked_before = asked;
+  }
+  return code;
+}
+
+}  // namespace
+
+Command make_stats() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "stats";
+  command.group = "Look";
+  command.summary = "what each server has done: counts and latencies of each operation, and their sum";
+  command.details =
+      "Counted since the server was started; with --watch the first table is that, each later one what came since the last.\n"
+      "Percentiles are within 3.2%. Times in JSON and for Prometheus are nanoseconds.";
+  command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
+  command.options = {{"-w,--watch", "SECONDS: again and again, what was done in between, with rates", &options->watch_s},
+                     {"-n,--rounds", "with --watch: end after so many tables", &options->rounds},
+                     {"--prometheus", "in Prometheus' text format, the server as a label", &options->prometheus}};
+  command.run = [options](Context& context) { return run_stats(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools

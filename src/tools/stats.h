@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate stats`; and how a metrics snapshot is shown.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "metrics/snapshot.h"
+#include "tools/command.h"
+
+namespace spate::tools {
+
+Command make_stats();
+
+/// The operations that were asked for, a line each (count, failures, mean, p50, p99, max), then what else was counted.
+/// `seconds`: the time that the snapshot covers, for rates; 0 shows none.
+std::string stats_table(const metrics::Snapshot& snapshot, double seconds);
+nlohmann::json to_json(const metrics::Snapshot& snapshot);
+
+}  // namespace spate::tools

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/sum_list.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::tools {
+namespace {
+
+const std::string kSha(64, 'a');
+const std::string kXxh(32, '0');
+
+TEST(SumList, LinesComeBack) {
+  for (const char* name : {"a", "a b/c", " lead", "*star", "back\\slash", "line\nbreak", "\\n", "r\r", "\xff\xfe"}) {
+    const SumLine line{DigestKind::kXxh3, kXxh, name};
+    std::string text = format_sum(line);
+    ASSERT_EQ(text.back(), '\n');
+    text.pop_back();
+    EXPECT_EQ(text.find('\n'), std::string::npos) << name;
+    const auto back = parse_sum(text);
+    ASSERT_TRUE(back) << name;
+    EXPECT_EQ(back->name, name);
+    EXPECT_EQ(back->hex, kXxh);
+    EXPECT_EQ(back->kind, DigestKind::kXxh3);
+  }
+}
+
+TEST(SumList, ReadsWhatSha256sumWrites) {
+  EXPECT_EQ(format_sum({DigestKind::kSha256, kSha, "a/b"}), kSha + "  a/b\n");
+  const auto binary = parse_sum(std::string(64, 'B') + " *a/b");
+  ASSERT_TRUE(binary);
+  EXPECT_EQ(binary->name, "a/b");
+  EXPECT_EQ(binary->hex, std::string(64, 'b'));
+}
+
+TEST(SumList, RefusesWhatIsNoChecksum) {
+  for (const std::string& bad : {std::string(), kSha, kSha + "  ", kSha + " a", kXxh.substr(1) + "  a",
+                                 kSha + "0  a", "x" + kSha + "  a", "\\" + kSha + "  bad\\escape", "\\" + kSha + "  end\\"}) {
+    EXPECT_FALSE(parse_sum(bad)) << bad;
+  }
+}
+
+TEST(SumList, CountsMalformedLines) {
+  const SumList list = parse_sums("# made today\r\n" + kSha + "  one\r\n\nnonsense\n" + kXxh + "  two");
+  ASSERT_EQ(list.lines.size(), 2U);
+  EXPECT_EQ(list.lines[0].name, "one");
+  EXPECT_EQ(list.lines[1].name, "two");
+  EXPECT_EQ(list.malformed, 1U);
+}
+
+}  // namespace
+}  // namespace spate::tools

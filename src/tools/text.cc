@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/text.h"
+
+#include <fmt/core.h>
+
+#include <iterator>
+#include <string_view>
+
+namespace spate::tools {
+namespace {
+
+/// Three digits.
+std::string rounded(double value, std::string_view unit) {
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, unit);
+}
+
+/// Bytes of the UTF-8 character that `text` begins with; 0 when it is none (RFC 3629: no overlong forms, no surrogates).
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0) return follows(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead < 0xF0) {
+    const bool bad = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0);
+    return !bad && follows(1) && follows(2) ? 3 : 0;
+  }
+  if (lead < 0xF0 || lead > 0xF4) return 0;
+  const bool bad = (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
+  return !bad && follows(1) && follows(2) && follows(3) ? 4 : 0;
+}
+
+}  // namespace
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return rounded(value, kUnits[unit]);
+}
+
+std::string human_time(std::uint64_t ns) {
+  if (ns < 1000) return fmt::format("{} ns", ns);
+  const double value = static_cast<double>(ns);
+  if (value < 999.5e3) return rounded(value / 1e3, "us");
+  if (value < 999.5e6) return rounded(value / 1e6, "ms");
+  return rounded(value / 1e9, "s");
+}
+
+std::string printable(std::string_view name) {
+  std::string text;
+  while (!name.empty()) {
+    const std::size_t size = character_size(name);
+    const auto byte = static_cast<unsigned char>(name[0]);
+    if (size == 0 || byte < 0x20 || byte == 0x7F) {
+      text += fmt::format("\\x{:02x}", byte);
+      name.remove_prefix(1);
+    } else {
+      text += name.substr(0, size);
+      name.remove_prefix(size);
+    }
+  }
+  return text;
+}
+
+}  // namespace spate::tools

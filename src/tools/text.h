@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a person reads: numbers rounded, with a unit (base/units.h writes them exactly), and names of any bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace spate::tools {
+
+/// "0 B", "999 B", "1.5 KiB", "12.3 MiB", "456 GiB": three digits, powers of 1024.
+std::string human_size(std::uint64_t bytes);
+/// "850 ns", "41.3 us", "2.07 ms", "1.50 s", "90.0 s": nanoseconds.
+std::string human_time(std::uint64_t ns);
+
+/// A name as a terminal and JSON may see it: control characters and bytes that are not UTF-8 are shown as \xNN.
+std::string printable(std::string_view name);
+
+}  // namespace spate::tools

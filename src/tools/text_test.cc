@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/text.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::tools {
+namespace {
+
+TEST(Text, SizesHaveThreeDigits) {
+  EXPECT_EQ(human_size(0), "0 B");
+  EXPECT_EQ(human_size(1023), "1023 B");
+  EXPECT_EQ(human_size(1024), "1.00 KiB");
+  EXPECT_EQ(human_size(1536), "1.50 KiB");
+  EXPECT_EQ(human_size(10 * 1024 * 1024 - 1), "10.0 MiB");
+  EXPECT_EQ(human_size(1000ULL * 1024), "0.98 MiB");
+  EXPECT_EQ(human_size(270553174016), "252 GiB");
+  EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
+}
+
+TEST(Text, TimesHaveThreeDigits) {
+  EXPECT_EQ(human_time(0), "0 ns");
+  EXPECT_EQ(human_time(999), "999 ns");
+  EXPECT_EQ(human_time(41'300), "41.3 us");
+  EXPECT_EQ(human_time(2'070'000), "2.07 ms");
+  EXPECT_EQ(human_time(999'600'000), "1.00 s");
+  EXPECT_EQ(human_time(90'000'000'000), "90.0 s");
+}
+
+TEST(Text, NamesAreShownWithoutHarm) {
+  EXPECT_EQ(printable("Grüße €😀"), "Grüße €😀");
+  EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                  // cut short
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");         // overlong
+  EXPECT_EQ(printable("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
+}
+
+}  // namespace
+}  // namespace spate::tools

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# spate config: mistakes with the nearest key, each value with its origin, what a key means.
+source "$(dirname "$0")/common.sh"
+
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
+"$spate" config check | grep -q ': ok, 3 servers' || fail 'a good file is not ok'
+"$spate" config show | grep -q '^strip_bytes = "1 MiB"  # default' || fail 'no default'
+"$spate" config show servers | grep -Eq "^servers\[1\].id = 2  # .*spate.toml:[0-9]+$" || fail 'no file and line'
+test "$(SPATE_META_SYNC=5ms "$spate" config show meta.sync)" = 'meta.sync = "5 ms"  # environment SPATE_META_SYNC' || fail environment
+SPATE_META_SYNC=5ms "$spate" config show meta.sync --set 'meta.sync=7 ms' | grep -q '"7 ms"  # command line' || fail 'command line'
+"$spate" config show --json meta.sync | python3 -c 'import json, sys; assert json.load(sys.stdin)[0]["origin"] == "default"' || fail JSON
+"$spate" config explain meta.sync | grep -q 'SPATE_META_SYNC' || fail explain
+
+told() { # told TEXT COMMAND...: fails with 1 and tells TEXT
+  local text=$1 code=0
+  shift
+  "$@" > /dev/null 2> "$dir/err" || code=$?
+  test "$code" = 1 || fail "$*: exit code $code"
+  grep -qF "$text" "$dir/err" || fail "$*: $(cat "$dir/err")"
+}
+told 'did you mean "sync"' "$spate" config explain meta.snyc
+told 'did you mean "sync"' "$spate" config show meta.snyc
+told 'did you mean' "$spate" --set meta.snyc=1ms ls
+sed 's/^\[fs\]/[fs]\nnmae = "x"/' "$dir/fs/spate.toml" > "$dir/bad.toml"
+told 'did you mean "name"' "$spate" config check "$dir/bad.toml"
+chmod 644 "$dir/fs/keys/client.key"
+code=0
+"$spate" config check > "$dir/told" || code=$?
+test "$code" = 1 || fail 'a key that everybody can read is fine'
+grep -q 'chmod 600' "$dir/told" || fail 'not told what to do'
+chmod 600 "$dir/fs/keys/client.key"
+code=0
+"$spate" config nonsense 2> /dev/null || code=$?
+test "$code" = 2 || fail "exit code $code for an action that is none"
