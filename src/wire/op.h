@@ -37,6 +37,7 @@ namespace spate::wire {
   X(MetaSync, 39, "meta_sync")              \
   X(MetaScan, 40, "meta_scan")              \
   X(MetaRepair, 41, "meta_repair")          \
+  X(MetaJudge, 42, "meta_judge")            \
   X(Read, 60, "read")                       \
   X(Write, 61, "write")                     \
   X(DatafileStat, 62, "datafile_stat")      \
@@ -46,7 +47,8 @@ namespace spate::wire {
   X(DatafileRemove, 66, "datafile_remove")  \
   X(DatafileList, 67, "datafile_list")      \
   X(IoStatfs, 68, "io_statfs")              \
-  X(Fence, 69, "fence")
+  X(Fence, 69, "fence")                     \
+  X(DatafileProbe, 70, "datafile_probe")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

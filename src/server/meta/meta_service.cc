@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/meta_service.h"
 
+#include "server/meta/check.h"
 #include "server/meta/operations.h"
 
 namespace spate::meta {
@@ -33,6 +34,11 @@ void MetaService::fill_table() {
   change<wire::RenameRequest, &rename>();
   change<wire::SetxattrRequest, &setxattr>();
   change<wire::RemovexattrRequest, &removexattr>();
+  read<wire::MetaScanRequest, &meta_scan>(rpc::Access::kServersOnly);
+  read<wire::MetaJudgeRequest, &meta_judge>(rpc::Access::kServersOnly);
+  serve_encoded(wire::Op::kMetaRepair, rpc::Access::kServersOnly, [core = &core_](rpc::Call& call, ByteView body) {
+    return meta_repair(*core, call, body);
+  });
   serve(rpc::Access::kAuthenticated, this, &MetaService::keep_alive);
   serve(rpc::Access::kAuthenticated, this, &MetaService::end_session);
 }

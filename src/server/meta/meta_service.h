@@ -31,8 +31,8 @@ class MetaService final : public rpc::Service {
     });
   }
   template <typename Request, auto Function>
-  void read() {
-    serve_encoded(Request::kOp, rpc::Access::kAuthenticated, [core = &core_](rpc::Call& call, ByteView body) {
+  void read(rpc::Access access = rpc::Access::kAuthenticated) {
+    serve_encoded(Request::kOp, access, [core = &core_](rpc::Call& call, ByteView body) {
       return core->read(call, body, &encoded_body<Request, Function>);
     });
   }

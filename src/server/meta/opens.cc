@@ -43,6 +43,11 @@ void OpenTable::count(ClientId client, Handle handle, int difference) {
   if (files.empty()) held_.erase(client);
 }
 
+void OpenTable::dropped(ClientId client, Handle handle) {
+  const auto held = held_.find(client);
+  if (held != held_.end() && held->second.contains(handle)) count(client, handle, -1);
+}
+
 std::vector<ClientId> OpenTable::holders() const {
   std::vector<ClientId> clients;
   for (const auto& [client, files] : held_) clients.push_back(client);

@@ -24,6 +24,7 @@ class OpenTable final : public Opens {
                                                    std::uint8_t open_flags) override;
   job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode, std::uint8_t open_flags) override;
   job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) override;
+  void dropped(ClientId client, Handle handle) override;
 
   /// Ends all opens of the client's epochs below this one, which have been fenced. Repeatable.
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop);

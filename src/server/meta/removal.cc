@@ -53,6 +53,15 @@ job::Task<Result<void>> RemovalQueue::count() {
 
 void RemovalQueue::added(Handle handle) {
   ++pending_;
+  push(handle);
+}
+
+void RemovalQueue::hurry(Handle handle) {
+  out_of_reach_.clear();
+  push(handle);
+}
+
+void RemovalQueue::push(Handle handle) {
   if (fresh_.size() < kMaxFresh) {
     fresh_.push_back(handle);
   } else {
@@ -117,10 +126,28 @@ job::Task<Result<std::vector<DeadFile>>> RemovalQueue::next_batch() {
     files = co_await next_page();
   }
   if (!files) co_return files;
+  SPATE_CO_TRY(std::ignore, co_await keep_live_ones(*files));
   const std::size_t before = files->size();
   std::erase_if(*files, [this](const DeadFile& file) { return !in_reach(file); });
   left_behind_ = left_behind_ || files->size() < before;
   co_return files;
+}
+
+/// A file has an inode or a removal, never both. Should the store be damaged, the file is what must not be lost.
+job::Task<Result<void>> RemovalQueue::keep_live_ones(std::vector<DeadFile>& files) {
+  if (files.empty()) co_return {};
+  std::vector<Bytes> keys;
+  for (const DeadFile& file : files) keys.push_back(inode_key(file.handle).bytes());
+  job::Transaction transaction = core_.store().begin();
+  const auto read = co_await transaction.get_many(keys, trove::ReadMode::kSnapshot);
+  if (read.status != Errc::kOk) co_return read.status;
+  for (const trove::KeyValue& inode : read.entries) {
+    const Handle handle(parse_id_key(inode.key).value_or(0));
+    SPATE_LOG("server/meta", error, "a file that is there is to be removed, it stays: run spate fsck handle={}",
+              handle.value);
+    std::erase_if(files, [handle](const DeadFile& file) { return file.handle == handle; });
+  }
+  co_return {};
 }
 
 job::Task<Result<std::vector<DeadFile>>> RemovalQueue::load(std::vector<Handle> handles) {

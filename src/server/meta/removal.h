@@ -2,6 +2,7 @@
 // RemovalQueue: has the datafiles of removed files deleted, in the background (docs/consistency.md, "Removal").
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -24,6 +25,8 @@ class RemovalQueue final : public Removals {
 
   void added(Handle handle) override;
   std::uint64_t pending() const override { return pending_; }
+  void hurry(Handle handle) override;
+  void dropped() override { pending_ -= std::min<std::uint64_t>(pending_, 1); }
 
  private:
   struct OutOfReach {
@@ -37,9 +40,11 @@ class RemovalQueue final : public Removals {
   job::Task<Result<std::vector<DeadFile>>> next_batch();
   job::Task<Result<std::vector<DeadFile>>> load(std::vector<Handle> handles);
   job::Task<Result<std::vector<DeadFile>>> next_page();
+  job::Task<Result<void>> keep_live_ones(std::vector<DeadFile>& files);
   job::Task<Result<void>> remove(std::vector<DeadFile> files);
   bool in_reach(const DeadFile& file) const;
   void note(const std::vector<DeadFile>& files, const RemoveOutcome& outcome);
+  void push(Handle handle);
 
   MetaCore& core_;
   std::uint64_t pending_ = 0;

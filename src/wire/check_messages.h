@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests by which `spate fsck` looks at the stores of servers and mends them (docs/wire.md, "Checking"). Only who proves
+// the server key is answered. What each kind of damage means: docs/fsck.md.
+#pragma once
+
+#include "wire/io_messages.h"
+#include "wire/session_messages.h"
+
+namespace spate::wire {
+
+/// X(enumerator, number, name). Numbers are part of the wire format, names of fsck's output: append only.
+#define SPATE_DAMAGES(X)                                     \
+  X(DanglingEntry, 1, "dangling-entry")                      \
+  X(MissingDirectory, 2, "missing-directory")                \
+  X(WrongEntryType, 3, "wrong-entry-type")                   \
+  X(MisfiledEntry, 4, "misfiled-entry")                      \
+  X(WrongDirectoryCounts, 5, "wrong-directory-counts")       \
+  X(UnreadableRecord, 6, "unreadable-record")                \
+  X(WrongLinkCount, 20, "wrong-link-count")                  \
+  X(OrphanInode, 21, "orphan-inode")                         \
+  X(UnfinishedUnlink, 22, "unfinished-unlink")               \
+  X(WrongParent, 23, "wrong-parent")                         \
+  X(SecondName, 24, "second-name")                           \
+  X(DirectoryLoop, 25, "directory-loop")                     \
+  X(WrongXattrCounts, 26, "wrong-xattr-counts")              \
+  X(UnknownTarget, 27, "unknown-target")                     \
+  X(HandleNotGiven, 28, "handle-not-given")                  \
+  X(WrongOpenCount, 40, "wrong-open-count")                  \
+  X(SizeNotAsked, 41, "size-not-asked")                      \
+  X(TruncateWithoutIntent, 42, "truncate-without-intent")    \
+  X(StrayOpen, 43, "stray-open")                             \
+  X(StrayIntent, 44, "stray-intent")                         \
+  X(StrayUnsettled, 45, "stray-unsettled")                   \
+  X(StrayXattr, 46, "stray-xattr")                           \
+  X(StrayAnswer, 47, "stray-answer")                         \
+  X(RemovalOfLiveFile, 48, "removal-of-live-file")           \
+  X(StuckTruncate, 49, "stuck-truncate")                     \
+  X(StuckSize, 50, "stuck-size")                             \
+  X(StuckRemoval, 51, "stuck-removal")                       \
+  X(OrphanDatafile, 60, "orphan-datafile")                   \
+  X(WrongSize, 61, "wrong-size")                             \
+  X(MisplacedDatafile, 62, "misplaced-datafile")             \
+  X(DatafileNotGiven, 63, "datafile-not-given")
+
+enum class Damage : std::uint16_t {
+#define SPATE_DAMAGE_ENUM(id, number, text) k##id = number,
+  SPATE_DAMAGES(SPATE_DAMAGE_ENUM)
+#undef SPATE_DAMAGE_ENUM
+};
+
+/// "dangling-entry"; "unknown" for a number that this build does not know.
+constexpr std::string_view damage_name(Damage damage) {
+  switch (damage) {
+#define SPATE_DAMAGE_NAME(id, number, text) \
+  case Damage::k##id:                       \
+    return text;
+    SPATE_DAMAGES(SPATE_DAMAGE_NAME)
+#undef SPATE_DAMAGE_NAME
+  }
+  return "unknown";
+}
+
+/// Something that is not as docs/disk-meta.md, "What holds", says, with what names it. Which fields are used depends on
+/// the kind; the others are 0 or empty.
+struct Finding {
+  Damage damage = Damage::kDanglingEntry;
+  Handle handle;               // the object: of an entry, what it leads to
+  Handle directory;            // of an entry
+  std::string name;            // of an entry
+  std::uint64_t recorded = 0;  // what the record says ...
+  std::uint64_t actual = 0;    // ... and what there is
+  /// Of the inode when this was found: what was counted elsewhere holds while it is the same.
+  std::uint64_t version = 0;
+  ClientId client;          // of an open, of answers
+  std::uint32_t epoch = 0;  // of an open
+  SlotRef slot;             // of a datafile
+  WallTime since;           // of what should have been done by now
+  Bytes key;                // of a record that cannot be read, or stands in a wrong place
+  template <typename A>
+  void fields(A& a) {
+    a(damage, handle, directory, name, recorded, actual, version, client, epoch, slot, since, key);
+  }
+};
+
+/// Kinds of records to look at, one scan each.
+enum class ScanKind : std::uint8_t {
+  kInodes = 1,
+  kEntries = 2,
+  kXattrs = 3,
+  kOpens = 4,
+  kRemovals = 5,
+  kTruncates = 6,
+  kUnsettled = 7,
+  kAnswers = 8,
+  kSessions = 9,
+};
+
+/// One page of the records of a kind, checked against the records next to them, all in one state of the store. What needs
+/// more than one page (how many names an object has) is left to the caller, who gets the facts.
+struct MetaScanRequest {
+  static constexpr Op kOp = Op::kMetaScan;
+  static constexpr std::string_view kName = "meta scan request";
+  ScanKind what = ScanKind::kInodes;
+  Bytes after;              // where the last page ended (MetaScanReply::next); empty begins
+  std::uint32_t max = 0;    // records looked at, 1..kMaxScanPage; 0 = that
+  /// Facts are told of objects in [low, high] only; inodes below `low` are not looked at.
+  Handle low;
+  Handle high{UINT64_MAX};
+  bool findings = true;     // false: facts only
+  bool names = false;       // entries: facts with names
+  /// What should be done in the background is damage when it is older than this, ns.
+  std::uint64_t grace_ns = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(what, after, max, low, high, findings, names, grace_ns);
+  }
+};
+constexpr std::uint32_t kMaxScanPage = 1000;
+/// Room for the reply to any page, bytes.
+constexpr std::uint32_t kScanReplyRoom = 1U << 20U;
+
+/// An inode of the page.
+struct InodeFact {
+  Handle handle;
+  std::uint64_t version = 0;
+  FileType type = FileType::kRegular;
+  std::uint32_t link_count = 0;
+  /// Of a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile must
+  /// be.
+  std::uint64_t size = 0;
+  std::optional<SlotRef> last_slot;
+  std::uint64_t last_bytes = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, version, type, link_count, size, last_slot, last_bytes);
+  }
+};
+/// An entry of the page.
+struct EntryFact {
+  Handle handle;
+  Handle directory;
+  std::string name;  // if asked for
+  template <typename A>
+  void fields(A& a) {
+    a(handle, directory, name);
+  }
+};
+/// What the page has of one directory's entries.
+struct DirectoryFact {
+  Handle directory;
+  std::uint64_t version = 0;         // of its inode
+  std::uint64_t size = 0;            // as its inode says
+  std::uint32_t link_count = 0;      // as its inode says
+  std::uint32_t entries = 0;         // in the page
+  std::uint32_t subdirectories = 0;  // of these
+  template <typename A>
+  void fields(A& a) {
+    a(directory, version, size, link_count, entries, subdirectories);
+  }
+};
+struct MetaScanReply {
+  static constexpr std::string_view kName = "meta scan reply";
+  std::vector<Finding> findings;
+  std::vector<InodeFact> inodes;           // of kInodes, ascending
+  std::vector<EntryFact> entries;          // of kEntries
+  std::vector<DirectoryFact> directories;  // of kEntries, ascending; one may go on in the next page
+  std::uint32_t records = 0;               // looked at
+  std::uint32_t unfinished = 0;            // of these, what is rightly under way in the background
+  Bytes next;
+  bool end = false;
+  template <typename A>
+  void fields(A& a) {
+    a(findings, inodes, entries, directories, records, unfinished, next, end);
+  }
+};
+
+/// Looks whether the damage is there now and, with `apply`, mends it in the same transaction. Repeatable.
+struct MetaRepairRequest {
+  static constexpr Op kOp = Op::kMetaRepair;
+  static constexpr std::string_view kName = "meta repair request";
+  Finding finding;
+  bool apply = false;
+  template <typename A>
+  void fields(A& a) {
+    a(finding, apply);
+  }
+};
+enum class RepairOutcome : std::uint8_t {
+  kConfirmed = 1,  // the damage is there (without `apply`)
+  kRepaired = 2,
+  kGone = 3,     // it is not there, or not any more
+  kChanged = 4,  // the object has changed since: to be looked at again
+  kLeft = 5,     // it is there and cannot be mended, or not yet: the note says why
+};
+struct MetaRepairReply {
+  static constexpr std::string_view kName = "meta repair reply";
+  RepairOutcome outcome = RepairOutcome::kGone;
+  std::string note;  // what was done, or what is in the way
+  std::string path;  // of the object or entry, when it can be told: "/a/b"
+  template <typename A>
+  void fields(A& a) {
+    a(outcome, note, path);
+  }
+};
+
+/// What the name space says of datafiles that were found on io servers.
+struct DatafileFact {
+  Handle handle;
+  SlotRef slot;
+  std::uint64_t size = 0;  // of the datafile, bytes
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slot, size);
+  }
+};
+struct MetaJudgeRequest {
+  static constexpr Op kOp = Op::kMetaJudge;
+  static constexpr std::string_view kName = "meta judge request";
+  std::vector<DatafileFact> datafiles;  // at most kMaxJudged
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles);
+  }
+};
+constexpr std::size_t kMaxJudged = 1024;
+enum class Verdict : std::uint8_t {
+  kGood = 1,
+  kBeingRemoved = 2,
+  kOrphan = 3,      // the file is gone, for ever: handles are not used twice
+  kMisplaced = 4,   // the file's layout names no such slot on that target
+  kNotGiven = 5,    // a handle that this meta server has never given out
+  kTooLong = 6,     // bytes beyond the file's size, which is known
+  kUnreadable = 7,  // its inode cannot be read
+};
+struct Judgement {
+  Verdict verdict = Verdict::kGood;
+  std::uint64_t version = 0;  // kTooLong: of the inode, and the size that it says
+  std::uint64_t size = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(verdict, version, size);
+  }
+};
+struct MetaJudgeReply {
+  static constexpr std::string_view kName = "meta judge reply";
+  std::vector<Judgement> judgements;  // as in `datafiles`
+  template <typename A>
+  void fields(A& a) {
+    a(judgements);
+  }
+};
+
+/// Which of these datafiles are there, and how long they are.
+struct DatafileProbeRequest {
+  static constexpr Op kOp = Op::kDatafileProbe;
+  static constexpr std::string_view kName = "datafile probe request";
+  std::vector<DatafileRef> datafiles;  // at most kMaxProbed
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles);
+  }
+};
+constexpr std::size_t kMaxProbed = 1024;
+struct DatafilePresence {
+  bool present = false;
+  std::uint64_t size = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(present, size);
+  }
+};
+struct DatafileProbeReply {
+  static constexpr std::string_view kName = "datafile probe reply";
+  std::vector<DatafilePresence> datafiles;  // as asked
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles);
+  }
+};
+
+}  // namespace spate::wire
