@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// The name space's operations on the model, in the words of POSIX, errors in the order in which the servers look.
+#include "tests/cluster/name_ops.h"
+
+#include <algorithm>
+
+#include "wire/meta_messages.h"
+
+namespace spate::cluster {
+namespace {
+
+/// The last component of a path, and the directory that it is looked for in.
+struct Spot {
+  Errc code = Errc::kOk;
+  NodeId directory = kRootNode;
+  NameId name = kDot;  // kDot of an empty path, too
+};
+
+/// A path on its way through a tree; symbolic links are put in its place as they are met.
+class Way {
+ public:
+  Way(const Tree& tree, const Targets& targets, const Path& path)
+      : tree_(tree), targets_(targets), left_(path.parts.rbegin(), path.parts.rend()) {}
+
+  Spot to_last() {
+    if (left_.empty()) return {Errc::kOk, at_, kDot};
+    while (left_.size() > 1) {
+      const NameId name = left_.back();
+      left_.pop_back();
+      const Errc entered = enter(name);
+      if (entered != Errc::kOk) return {entered, 0, kDot};
+    }
+    const NameId name = left_.back();
+    left_.pop_back();
+    return {Errc::kOk, at_, name};
+  }
+  /// After to_last(): goes on with the link's target.
+  Errc follow(const Node& link) {
+    if (++links_ > kMaxSymlinkDepth) return Errc::kSymlinkLoop;
+    const Path& target = targets_.path(link.target);
+    left_.insert(left_.end(), target.parts.rbegin(), target.parts.rend());
+    if (!target.relative) at_ = kRootNode;
+    return Errc::kOk;
+  }
+
+ private:
+  Errc enter(NameId name) {
+    if (name == kDot) return Errc::kOk;
+    if (name == kDotDot) {
+      at_ = tree_.find(at_)->parent;
+      return Errc::kOk;
+    }
+    const NodeId id = tree_.entry(at_, name);
+    if (id == 0) return Errc::kNotFound;
+    const Node& node = *tree_.find(id);
+    if (node.is_directory()) {
+      at_ = id;
+      return Errc::kOk;
+    }
+    return node.type == FileType::kSymlink ? follow(node) : Errc::kNotDirectory;
+  }
+
+  const Tree& tree_;
+  const Targets& targets_;
+  std::vector<NameId> left_;  // last component first
+  NodeId at_ = kRootNode;
+  unsigned links_ = 0;
+};
+
+NodeId node_at(const Tree& tree, const Spot& spot) {
+  if (spot.name == kDot) return spot.directory;
+  if (spot.name == kDotDot) return tree.find(spot.directory)->parent;
+  return tree.entry(spot.directory, spot.name);
+}
+
+/// The object that a path names; 0 with the error in `code`.
+NodeId walk(const Tree& tree, const Targets& targets, const Path& path, bool follow_last, Errc& code) {
+  Way way(tree, targets, path);
+  for (;;) {
+    const Spot spot = way.to_last();
+    code = spot.code;
+    if (code != Errc::kOk) return 0;
+    const NodeId id = node_at(tree, spot);
+    if (id == 0) {
+      code = Errc::kNotFound;
+      return 0;
+    }
+    const Node& node = *tree.find(id);
+    if (node.type != FileType::kSymlink || !follow_last) return id;
+    code = way.follow(node);
+    if (code != Errc::kOk) return 0;
+  }
+}
+
+Facts error(Errc code) {
+  Facts facts;
+  facts.code = code;
+  return facts;
+}
+
+Facts facts_of(const Node& node, const Targets& targets) {
+  Facts facts;
+  facts.object = true;
+  facts.node = node.id;
+  facts.handle = node.handle;
+  facts.type = node.type;
+  facts.mode = node.mode;
+  facts.links = node.links;
+  facts.entries = node.entries;
+  facts.mtime = node.mtime;
+  if (node.type == FileType::kSymlink) facts.target = targets.text(node.target);
+  return facts;
+}
+
+void change_entries(Tree& tree, NodeId directory, int entries, int directories) {
+  Node node = *tree.find(directory);
+  node.entries = static_cast<std::uint32_t>(static_cast<int>(node.entries) + entries);
+  node.links = static_cast<std::uint32_t>(static_cast<int>(node.links) + directories);
+  node.mtime = kUnknownTime;
+  tree.put(node);
+}
+
+void add(Tree& tree, const Spot& spot, const Node& node) {
+  change_entries(tree, spot.directory, 1, node.is_directory() ? 1 : 0);
+  tree.put_entry({spot.directory, spot.name, node.id});
+  tree.put(node);
+}
+
+/// One name of a thing that is no directory is gone.
+void drop(Tree& tree, Node node) {
+  if (--node.links == 0) {
+    tree.erase(node.id);
+  } else {
+    tree.put(node);
+  }
+}
+
+Facts make(Tree& tree, const NameOp& op, const Targets& targets, FileType type) {
+  const Spot spot = Way(tree, targets, op.path).to_last();
+  if (spot.code != Errc::kOk) return error(spot.code);
+  if (spot.name == kDot || spot.name == kDotDot || tree.entry(spot.directory, spot.name) != 0) {
+    return error(Errc::kExists);
+  }
+  Node node;
+  node.id = op.number;
+  node.type = type;
+  node.mode = type == FileType::kSymlink ? 0777 : op.mode.value_or(0);
+  node.links = type == FileType::kDirectory ? 2 : 1;
+  node.parent = type == FileType::kDirectory ? spot.directory : 0;
+  node.target = op.target;
+  add(tree, spot, node);
+  return facts_of(node, targets);
+}
+
+Facts open(const Node& node, const Targets& targets) {
+  if (node.is_directory()) return error(Errc::kIsDirectory);
+  if (node.type == FileType::kSymlink) return error(Errc::kSymlinkLoop);
+  return facts_of(node, targets);
+}
+
+Facts create(Tree& tree, const NameOp& op, const Targets& targets) {
+  Way way(tree, targets, op.path);
+  for (;;) {
+    const Spot spot = way.to_last();
+    if (spot.code != Errc::kOk) return error(spot.code);
+    if (spot.name == kDot || spot.name == kDotDot) return error(op.exclusive ? Errc::kExists : Errc::kIsDirectory);
+    const NodeId there = tree.entry(spot.directory, spot.name);
+    if (there == 0) {
+      Node node;
+      node.id = op.number;
+      node.mode = op.mode.value_or(0);
+      node.links = 1;
+      add(tree, spot, node);
+      return facts_of(node, targets);
+    }
+    if (op.exclusive) return error(Errc::kExists);
+    const Node& node = *tree.find(there);
+    if (node.type != FileType::kSymlink || !op.follow) return open(node, targets);
+    const Errc followed = way.follow(node);
+    if (followed != Errc::kOk) return error(followed);
+  }
+}
+
+Facts link(Tree& tree, const NameOp& op, const Targets& targets) {
+  Errc code = Errc::kOk;
+  const NodeId id = walk(tree, targets, op.path, op.follow, code);
+  if (id == 0) return error(code);
+  const Spot spot = Way(tree, targets, op.other).to_last();
+  if (spot.code != Errc::kOk) return error(spot.code);
+  if (spot.name == kDot || spot.name == kDotDot || tree.entry(spot.directory, spot.name) != 0) {
+    return error(Errc::kExists);
+  }
+  Node node = *tree.find(id);
+  if (node.is_directory()) return error(Errc::kNotPermitted);
+  ++node.links;
+  add(tree, spot, node);
+  return facts_of(node, targets);
+}
+
+Facts unlink(Tree& tree, const NameOp& op, const Targets& targets) {
+  const Spot spot = Way(tree, targets, op.path).to_last();
+  if (spot.code != Errc::kOk) return error(spot.code);
+  if (spot.name == kDot || spot.name == kDotDot) return error(Errc::kIsDirectory);
+  const NodeId id = tree.entry(spot.directory, spot.name);
+  if (id == 0) return error(Errc::kNotFound);
+  const Node node = *tree.find(id);
+  if (node.is_directory()) return error(Errc::kIsDirectory);
+  change_entries(tree, spot.directory, -1, 0);
+  tree.erase_entry(spot.directory, spot.name);
+  drop(tree, node);
+  return {};
+}
+
+Facts rmdir(Tree& tree, const NameOp& op, const Targets& targets) {
+  const Spot spot = Way(tree, targets, op.path).to_last();
+  if (spot.code != Errc::kOk) return error(spot.code);
+  if (op.path.parts.empty()) return error(Errc::kBusy);
+  if (spot.name == kDot) return error(Errc::kInvalidArgument);
+  if (spot.name == kDotDot) return error(Errc::kNotEmpty);
+  const NodeId id = tree.entry(spot.directory, spot.name);
+  if (id == 0) return error(Errc::kNotFound);
+  const Node& node = *tree.find(id);
+  if (!node.is_directory()) return error(Errc::kNotDirectory);
+  if (node.entries != 0) return error(Errc::kNotEmpty);
+  change_entries(tree, spot.directory, -1, -1);
+  tree.erase_entry(spot.directory, spot.name);
+  tree.erase(id);
+  return {};
+}
+
+/// Whether `inner` is `outer` or below it.
+bool holds(const Tree& tree, NodeId outer, NodeId inner) {
+  for (NodeId at = inner; at != kRootNode; at = tree.find(at)->parent) {
+    if (at == outer) return true;
+  }
+  return false;
+}
+
+struct Move {
+  Spot from;
+  Spot to;
+  Node object;
+  std::optional<Node> target;
+  bool exchange = false;
+};
+
+Errc check_move(const Tree& tree, const Move& move, std::uint8_t flags) {
+  const bool apart = move.from.directory != move.to.directory;
+  if (apart && move.object.is_directory() && holds(tree, move.object.id, move.to.directory)) {
+    return Errc::kInvalidArgument;
+  }
+  if (apart && move.exchange && move.target && move.target->is_directory() &&
+      holds(tree, move.target->id, move.from.directory)) {
+    return Errc::kInvalidArgument;
+  }
+  if (move.exchange && !move.target) return Errc::kNotFound;
+  if (move.target && (flags & wire::kRenameNoReplace) != 0) return Errc::kExists;
+  if (!move.target || move.exchange || move.target->id == move.object.id) return Errc::kOk;
+  if (move.target->is_directory() && !move.object.is_directory()) return Errc::kIsDirectory;
+  if (!move.target->is_directory() && move.object.is_directory()) return Errc::kNotDirectory;
+  return move.target->is_directory() && move.target->entries != 0 ? Errc::kNotEmpty : Errc::kOk;
+}
+
+void settle(Tree& tree, NodeId id, NodeId directory) {
+  Node node = *tree.find(id);
+  if (!node.is_directory()) return;
+  node.parent = directory;
+  tree.put(node);
+}
+
+void carry_out(Tree& tree, const Move& move) {
+  const int object = move.object.is_directory() ? 1 : 0;
+  const int target = move.target && move.target->is_directory() ? 1 : 0;
+  change_entries(tree, move.from.directory, move.exchange ? 0 : -1, (move.exchange ? target : 0) - object);
+  change_entries(tree, move.to.directory, move.exchange || move.target ? 0 : 1, object - target);
+  if (move.exchange) {
+    tree.put_entry({move.from.directory, move.from.name, move.target->id});
+    settle(tree, move.target->id, move.from.directory);
+  } else {
+    tree.erase_entry(move.from.directory, move.from.name);
+    if (target != 0) tree.erase(move.target->id);
+    if (move.target && target == 0) drop(tree, *move.target);
+  }
+  tree.put_entry({move.to.directory, move.to.name, move.object.id});
+  settle(tree, move.object.id, move.to.directory);
+}
+
+Facts rename(Tree& tree, const NameOp& op, const Targets& targets) {
+  Move move;
+  move.exchange = (op.flags & wire::kRenameExchange) != 0;
+  move.from = Way(tree, targets, op.path).to_last();
+  if (move.from.code != Errc::kOk) return error(move.from.code);
+  move.to = Way(tree, targets, op.other).to_last();
+  if (move.to.code != Errc::kOk) return error(move.to.code);
+  if (move.from.name == kDot || move.from.name == kDotDot) return error(Errc::kBusy);
+  if (move.to.name == kDot || move.to.name == kDotDot) {
+    return error((op.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kBusy);
+  }
+  const NodeId object = tree.entry(move.from.directory, move.from.name);
+  if (object == 0) return error(Errc::kNotFound);
+  move.object = *tree.find(object);
+  const NodeId target = tree.entry(move.to.directory, move.to.name);
+  if (target != 0) move.target = *tree.find(target);
+  const Errc checked = check_move(tree, move, op.flags);
+  if (checked != Errc::kOk) return error(checked);
+  if (target != object) carry_out(tree, move);
+  return {};
+}
+
+Facts on_object(Tree& tree, const NameOp& op, const Targets& targets) {
+  Errc code = Errc::kOk;
+  const NodeId id = walk(tree, targets, op.path, op.follow, code);
+  if (id == 0) return error(code);
+  Node node = *tree.find(id);
+  const bool set = op.xattr < kXattrNames && node.xattrs[op.xattr] != 0;
+  Facts told;
+  switch (op.kind) {
+    case NameOpKind::kLookup: return facts_of(node, targets);
+    case NameOpKind::kOpen: return open(node, targets);
+    case NameOpKind::kTruncate:
+      if (node.is_directory()) return error(Errc::kIsDirectory);
+      if (node.type != FileType::kRegular) return error(Errc::kInvalidArgument);
+      node.mtime = kUnknownTime;
+      tree.put(node);
+      return {};
+    case NameOpKind::kSetattr:
+      if (op.mode && node.type == FileType::kSymlink) return error(Errc::kNotSupported);
+      node.mode = op.mode.value_or(node.mode);
+      if (node.type != FileType::kRegular) node.mtime = op.mtime.value_or(node.mtime);
+      tree.put(node);
+      return facts_of(node, targets);
+    case NameOpKind::kGetxattr:
+      if (!set) return error(Errc::kNoAttribute);
+      told.xattr = node.xattrs[op.xattr];
+      return told;
+    case NameOpKind::kListxattr:
+      for (std::size_t i = 0; i < kXattrNames; ++i) {
+        if (node.xattrs[i] != 0) told.xattr = static_cast<std::uint16_t>(told.xattr | 1U << i);
+      }
+      return told;
+    case NameOpKind::kSetxattr:
+      if ((op.flags & wire::kXattrCreate) != 0 && set) return error(Errc::kExists);
+      if ((op.flags & wire::kXattrReplace) != 0 && !set) return error(Errc::kNoAttribute);
+      node.xattrs[op.xattr] = op.value;
+      tree.put(node);
+      return {};
+    default:  // kRemovexattr
+      if (!set) return error(Errc::kNoAttribute);
+      node.xattrs[op.xattr] = 0;
+      tree.put(node);
+      return {};
+  }
+}
+
+Facts readdir(const Tree& tree, const NameOp& op) {
+  const Node* node = tree.find_handle(op.handle);
+  if (node == nullptr) return error(Errc::kStaleHandle);
+  if (!node->is_directory()) return error(Errc::kNotDirectory);
+  Facts told;
+  for (const Entry& entry : tree.entries()) {
+    if (entry.directory != node->id) continue;
+    const Node& child = *tree.find(entry.node);
+    told.listing.push_back({entry.name, child.type, child.handle, child.id});
+  }
+  return told;
+}
+
+bool same_listing(Tree& tree, const std::vector<Listed>& predicted, const std::vector<Listed>& told) {
+  if (predicted.size() != told.size()) return false;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    const Listed& a = predicted[i];
+    const Listed& b = told[i];
+    if (a.name != b.name || a.type != b.type) return false;
+    if (a.handle != 0 ? a.handle != b.handle : !tree.bind(a.node, b.handle)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Facts apply(Tree& tree, const NameOp& op, const Targets& targets) {
+  switch (op.kind) {
+    case NameOpKind::kReaddir: return readdir(tree, op);
+    case NameOpKind::kCreate: return create(tree, op, targets);
+    case NameOpKind::kMkdir: return make(tree, op, targets, FileType::kDirectory);
+    case NameOpKind::kSymlink: return make(tree, op, targets, FileType::kSymlink);
+    case NameOpKind::kLink: return link(tree, op, targets);
+    case NameOpKind::kUnlink: return unlink(tree, op, targets);
+    case NameOpKind::kRmdir: return rmdir(tree, op, targets);
+    case NameOpKind::kRename: return rename(tree, op, targets);
+    default: return on_object(tree, op, targets);
+  }
+}
+
+bool agrees(Tree& tree, const Facts& predicted, const Facts& told) {
+  if (predicted.code != told.code) return false;
+  if (told.code != Errc::kOk) return true;
+  if (predicted.xattr != told.xattr || !same_listing(tree, predicted.listing, told.listing)) return false;
+  if (!predicted.object || !told.object) return true;
+  if (predicted.type != told.type || predicted.mode != told.mode || predicted.links != told.links) return false;
+  if (told.type == FileType::kDirectory && predicted.entries != told.entries) return false;
+  if (predicted.mtime != kUnknownTime && predicted.mtime != told.mtime) return false;
+  if (!told.target.empty() && predicted.target != told.target) return false;
+  return predicted.handle != 0 ? predicted.handle == told.handle : tree.bind(predicted.node, told.handle);
+}
+
+}  // namespace spate::cluster

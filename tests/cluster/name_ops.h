@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// NameOp: an operation on the name space, what it does to a Tree, and what its answer says.
+#pragma once
+
+#include "tests/cluster/tree.h"
+
+namespace spate::cluster {
+
+enum class NameOpKind : std::uint8_t {
+  kLookup,
+  kReaddir,  // by handle, all of it at once
+  kOpen,
+  kCreate,
+  kMkdir,
+  kSymlink,
+  kLink,
+  kUnlink,
+  kRmdir,
+  kRename,
+  kSetattr,
+  kTruncate,
+  kGetxattr,
+  kSetxattr,
+  kListxattr,
+  kRemovexattr,
+};
+std::string_view name(NameOpKind kind);
+bool changes(NameOpKind kind);
+
+struct NameOp {
+  NameOpKind kind = NameOpKind::kLookup;
+  Path path;
+  Path other;             // link: the new name; rename: where to; symlink: the target
+  bool follow = true;     // links at the end of `path`
+  bool exclusive = false; // create
+  std::uint8_t flags = 0; // rename, setxattr: as on the wire
+  std::uint16_t xattr = 0;        // which name
+  std::uint16_t value = 0;        // setxattr
+  std::optional<std::uint32_t> mode;   // create, mkdir: always; setattr: if given
+  std::optional<std::int64_t> mtime;   // setattr
+  std::uint64_t handle = 0;       // readdir
+  std::uint16_t target = 0;       // symlink: the number of `other` in Targets
+  NodeId number = 0;              // of this operation, and of what it makes
+};
+std::string to_string(const NameTable& names, const NameOp& op);
+
+struct Listed {
+  NameId name = 0;
+  FileType type = FileType::kRegular;
+  std::uint64_t handle = 0;
+  NodeId node = 0;  // in a prediction
+};
+
+/// What an answer says, or a prediction of it.
+struct Facts {
+  Errc code = Errc::kOk;
+  bool object = false;   // the following are told
+  NodeId node = 0;       // in a prediction
+  std::uint64_t handle = 0;
+  FileType type = FileType::kRegular;
+  std::uint32_t mode = 0;
+  std::uint32_t links = 0;
+  std::uint32_t entries = 0;
+  std::int64_t mtime = kUnknownTime;
+  std::string target;
+  std::uint16_t xattr = 0;           // getxattr: the value; listxattr: a bit for each name
+  std::vector<Listed> listing;       // readdir, by name
+};
+std::string to_string(const NameTable& names, const Facts& facts);
+
+/// The targets of symbolic links: the model works with numbers.
+class Targets {
+ public:
+  explicit Targets(NameTable& names) : names_(names) {}
+  std::uint16_t number(const Path& path);
+  const Path& path(std::uint16_t number) const { return paths_.at(number); }
+  std::string text(std::uint16_t number) const { return to_string(names_, path(number)); }
+
+ private:
+  NameTable& names_;
+  std::vector<Path> paths_;
+};
+
+/// Does it, in one step, as docs/consistency.md has it. A failure changes nothing.
+Facts apply(Tree& tree, const NameOp& op, const Targets& targets);
+
+/// Whether the answer may follow from the prediction. Notes handles that are told for the first time.
+bool agrees(Tree& tree, const Facts& predicted, const Facts& told);
+
+}  // namespace spate::cluster

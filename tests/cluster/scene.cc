@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/scene.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "base/checksum.h"
+
+namespace spate::cluster {
+
+void Journal::note(std::string_view line) {
+  const auto us = world_.now().since_start.count() / 1000;
+  std::string text = fmt::format("{:>6}.{:06} {}", us / 1'000'000, us % 1'000'000, line);
+  digest_ = hash64(as_bytes(text), digest_);
+  if (print_) std::fprintf(stdout, "%s\n", text.c_str());
+  lines_.push_back(std::move(text));
+  if (lines_.size() > kKept) lines_.pop_front();
+}
+
+void Scene::expect_excuse(std::string_view what, Errc code, MonoTime begun) {
+  if (!disturbances.quiet_since(MonoTime{begun.since_start - kGrace})) return;
+  fail(fmt::format("{} failed with {} though nothing was wrong for {} s", what, name(code),
+                   std::chrono::duration_cast<std::chrono::seconds>(kGrace).count()));
+}
+
+bool is_transient(Errc code) {
+  switch (code) {
+    case Errc::kUnknown:
+    case Errc::kCancelled:
+    case Errc::kTimeout:
+    case Errc::kBusy:
+    case Errc::kTryAgain:
+    case Errc::kNoSpace:
+    case Errc::kIoError:
+    case Errc::kLostWrite:
+    case Errc::kUnreachable:
+    case Errc::kConnectionLost:
+    case Errc::kUnauthenticated:
+    case Errc::kSessionUnknown:
+    case Errc::kSessionFenced:
+    case Errc::kCapabilityExpired:
+    case Errc::kForgottenRequest: return true;
+    default: return false;
+  }
+}
+
+}  // namespace spate::cluster

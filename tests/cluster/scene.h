@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scene: what everything that acts in one simulation shares: the world, the models of what is right, the journal.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "tests/cluster/data_model.h"
+#include "tests/cluster/history.h"
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+
+/// What has happened, in words: a digest of all of it, and the last lines for whoever looks into a failure.
+class Journal {
+ public:
+  Journal(const World& world, bool print) : world_(world), print_(print) {}
+  void note(std::string_view line);
+  std::uint64_t digest() const { return digest_; }
+  const std::deque<std::string>& last_lines() const { return lines_; }
+
+ private:
+  static constexpr std::size_t kKept = 60;
+  const World& world_;
+  const bool print_;
+  std::uint64_t digest_ = 0;
+  std::deque<std::string> lines_;
+};
+
+/// When the cluster was last disturbed: only then may a request fail for reasons of the moment.
+class Disturbances {
+ public:
+  void begin() { ++in_force_; }
+  void end(MonoTime now) {
+    --in_force_;
+    last_ = now;
+  }
+  void at(MonoTime now) { last_ = now; }
+  bool quiet_since(MonoTime when) const { return in_force_ == 0 && last_ < when; }
+  bool in_force() const { return in_force_ > 0; }
+
+ private:
+  int in_force_ = 0;
+  MonoTime last_{Duration(-1)};
+};
+
+struct Scene {
+  Scene(const WorldOptions& options, bool print)
+      : world(options), journal(world, print), targets(names), history(names, targets) {}
+
+  World world;
+  Journal journal;
+  NameTable names;
+  Targets targets;
+  History history;
+  DataModel data;
+  Disturbances disturbances;
+  /// An io server has died since the beginning: an fsync may say that a write may be lost.
+  bool io_server_died = false;
+  /// The meta server's machine has crashed: opens may have been forgotten.
+  bool opens_lost = false;
+  std::uint64_t operations_left = 0;
+  std::string failure;  // the first one
+
+  void fail(std::string what) {
+    if (!failure.empty()) return;
+    failure = std::move(what);
+    journal.note("FAILED: " + failure);
+  }
+  /// How long after the last disturbance a request may still fail.
+  static constexpr Duration kGrace = std::chrono::seconds(30);
+  /// Fails the run when a request of this begin had no reason to end so.
+  void expect_excuse(std::string_view what, Errc code, MonoTime begun);
+};
+
+/// Errors of the moment: the request may or may not have had its effect.
+bool is_transient(Errc code);
+
+}  // namespace spate::cluster

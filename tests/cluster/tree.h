@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tree: a name space in memory, small and quick to copy: what the servers' should look like after a sequence of operations.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "model/attributes.h"
+
+namespace spate::cluster {
+
+/// Which of the model's objects: 1 is the root, else the number of the operation that made it.
+using NodeId = std::uint32_t;
+inline constexpr NodeId kRootNode = 1;
+
+/// A name, by its number (NameTable).
+using NameId = std::uint16_t;
+inline constexpr NameId kDot = 0;
+inline constexpr NameId kDotDot = 1;
+
+/// Names as the servers see them: the model works with numbers. Names are never forgotten.
+class NameTable {
+ public:
+  NameTable() : names_{".", ".."} {}
+  NameId id(const std::string& name);
+  const std::string& text(NameId id) const { return names_.at(id); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// From the root (as a symbolic link's target: from the root or from the link's directory).
+struct Path {
+  std::vector<NameId> parts;
+  bool relative = false;
+  friend auto operator<=>(const Path&, const Path&) = default;
+};
+std::string to_string(const NameTable& names, const Path& path);
+
+inline constexpr std::size_t kXattrNames = 3;
+inline constexpr std::int64_t kUnknownTime = INT64_MIN;
+
+struct Node {
+  NodeId id = 0;
+  FileType type = FileType::kRegular;
+  std::uint32_t mode = 0;
+  std::uint32_t links = 0;
+  std::uint32_t entries = 0;           // of a directory
+  NodeId parent = 0;                   // of a directory
+  std::uint64_t handle = 0;            // 0: no answer has told yet
+  std::int64_t mtime = kUnknownTime;   // as somebody set it, while nothing has changed it
+  std::array<std::uint16_t, kXattrNames> xattrs{};  // 0: none
+  std::uint16_t target = 0;            // of a symbolic link: number of its path (Targets)
+  bool is_directory() const { return type == FileType::kDirectory; }
+};
+
+struct Entry {
+  NodeId directory = 0;
+  NameId name = 0;
+  NodeId node = 0;
+  friend auto operator<=>(const Entry&, const Entry&) = default;
+};
+
+/// A value. `hash()` stands for all of it.
+class Tree {
+ public:
+  Tree();
+  const Node* find(NodeId id) const;
+  const Node* find_handle(std::uint64_t handle) const;
+  /// 0: there is none.
+  NodeId entry(NodeId directory, NameId name) const;
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::uint64_t hash() const { return hash_; }
+
+  void put(const Node& node);
+  void erase(NodeId id);
+  /// Replaces what is there.
+  void put_entry(const Entry& entry);
+  void erase_entry(NodeId directory, NameId name);
+  /// The object has this handle: false when it has, or another object has, and that cannot be.
+  bool bind(NodeId id, std::uint64_t handle);
+
+ private:
+  std::vector<Node> nodes_;      // by id
+  std::vector<Entry> entries_;   // in order
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace spate::cluster

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/workload.h"
+
+#include <fmt/format.h>
+
+namespace spate::cluster {
+
+Workload::Workload(Scene& scene, ClientProcess& process, int index, std::uint64_t seed)
+    : scene_(scene), process_(process), index_(index), random_(seed) {}
+
+job::Task<void> Workload::run() {
+  while (!dead() && scene_.operations_left > 0 && scene_.failure.empty()) {
+    --scene_.operations_left;
+    co_await one();
+    if (dead()) break;
+    if (random_.chance(1, 10)) {
+      std::ignore = co_await process_.executor().sleep(Duration(random_.below(3'000'000)));
+    }
+  }
+  finished_ = true;
+}
+
+job::Task<void> Workload::one() {
+  if (!doubts_.empty() && random_.chance(1, 2)) {
+    co_await settle_doubts();
+    if (dead()) co_return;
+  }
+  const std::uint64_t dice = random_.below(100);
+  if (dice < 38) {
+    NameOp op = choose_change();
+    co_await do_name(std::move(op));
+  } else if (dice < 55) {
+    NameOp op = choose_look();
+    co_await do_name(std::move(op));
+  } else {
+    co_await use_a_file();
+  }
+}
+
+job::Task<void> Workload::use_a_file() {
+  const std::uint64_t dice = random_.below(100);
+  if (open_.empty() || dice < 8) {
+    co_await open_by_handle(random_.chance(1, 4));
+  } else if (dice < 13) {
+    const OpenFilePtr open = some_open(Rights::kNone);
+    co_await close(open);
+  } else if (dice < 17) {
+    co_await truncate_by_handle();
+  } else if (dice < 20) {
+    const MonoTime begun = process_.executor().now();
+    auto synced = co_await process_.client().sync();
+    if (dead()) co_return;
+    if (synced) scene_.history.durable(begun);
+    if (!synced) note_failure("sync", synced.code(), begun);
+  } else {
+    co_await batch();
+  }
+}
+
+void Workload::killed() {
+  if (under_way_ != 0) scene_.history.give_up(under_way_);
+  under_way_ = 0;
+}
+
+void Workload::fenced() {
+  fenced_ = true;
+  for (const WriteId id : writing_) scene_.data.over(id);
+  for (const Doubt& doubt : doubts_) {
+    if (!doubt.truncation) scene_.data.over(doubt.id);  // a truncation may go on without the client
+  }
+}
+
+void Workload::note_failure(std::string_view what, Errc code, MonoTime begun) {
+  scene_.journal.note(fmt::format("c{} {} failed: {}", index_, what, name(code)));
+  if (!is_transient(code)) {
+    scene_.fail(fmt::format("client {}: {} failed with {}", index_, what, name(code)));
+    return;
+  }
+  scene_.expect_excuse(what, code, begun);
+}
+
+}  // namespace spate::cluster

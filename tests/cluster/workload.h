@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workload: what one client does, at random, and what it tells the models of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tests/cluster/scene.h"
+
+namespace spate::cluster {
+
+/// One a client process; outlives it. All requests of a client follow one another, but for reads, writes and syncs of
+/// its open files, of which it has several under way at times.
+class Workload {
+ public:
+  Workload(Scene& scene, ClientProcess& process, int index, std::uint64_t seed);
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+
+  /// Works until the scene has no operations left, a failure, or the death of the process.
+  job::Task<void> run();
+  bool finished() const { return finished_; }
+  ClientProcess& process() { return process_; }
+  int index() const { return index_; }
+  ClientId session() { return process_.client().cluster().identity().client; }
+
+  /// The process has been killed: nothing more will be told of what it had under way.
+  void killed();
+  /// Nothing of its session can take effect any more.
+  void fenced();
+  bool is_fenced() const { return fenced_; }
+
+ private:
+  struct OpenFile {
+    std::unique_ptr<client::File> file;
+    std::uint64_t handle = 0;
+    Rights rights = Rights::kNone;
+    std::vector<WriteId> unsynced;  // acknowledged since the last sync
+  };
+  using OpenFilePtr = std::shared_ptr<OpenFile>;  // a batch works on it while another may close it
+  /// A write or truncation that failed and may still be under way somewhere.
+  struct Doubt {
+    WriteId id = 0;
+    std::uint64_t handle = 0;
+    bool truncation = false;
+    bool request_over = false;  // of a truncation: only the intent may be left
+    Layout layout;
+  };
+
+  job::Task<void> one();
+  job::Task<void> change_something();
+  job::Task<void> look_at_something();
+  job::Task<void> use_a_file();
+
+  // Names (workload_names.cc).
+  NameOp choose_change();
+  NameOp choose_look();
+  NameOp choose_rename();
+  Path some_path(bool existing);
+  Path path_of(NodeId node);
+  Path below(Path directory);
+  NodeId some_directory();
+  NodeId some_object(bool regular_only);
+  job::Task<void> do_name(NameOp op);
+  job::Task<Facts> perform(const NameOp& op);
+  job::Task<Facts> perform_attributes(const NameOp& op);
+  job::Task<Facts> open_file(const NameOp& op);
+  job::Task<Facts> stat(const NameOp& op);
+  job::Task<Facts> list(const NameOp& op);
+  void told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun);
+
+  // Data (workload_data.cc).
+  job::Task<void> open_by_handle(bool truncate);
+  job::Task<void> truncate_by_handle();
+  job::Task<void> batch();
+  job::Task<void> data_operation(OpenFilePtr open);
+  job::Task<void> read(OpenFilePtr open);
+  job::Task<void> write(OpenFilePtr open);
+  job::Task<void> punch(OpenFilePtr open);
+  job::Task<void> sync(OpenFilePtr open);
+  job::Task<void> fstat(OpenFilePtr open);
+  job::Task<void> ftruncate(OpenFilePtr open);
+  job::Task<void> close(OpenFilePtr open);
+  job::Task<void> settle_doubts();
+  job::Task<bool> barrier(std::uint64_t handle, const Layout& layout);
+  std::vector<Extent> some_extents();
+  OpenFilePtr some_open(Rights rights);
+  void note_failure(std::string_view what, Errc code, MonoTime begun);
+  bool dead() const { return !process_.alive(); }
+
+  Scene& scene_;
+  ClientProcess& process_;
+  const int index_;
+  SeededRandom random_;
+  NodeId under_way_ = 0;  // the name-space operation
+  ClientId under_way_as_;
+  ClientId given_up_as_;
+  bool given_up_ = false;
+  std::vector<OpenFilePtr> open_;
+  std::vector<Doubt> doubts_;
+  std::vector<WriteId> writing_;  // writes and punches under way
+  std::uint32_t first_epoch_ = 0;
+  bool finished_ = false;
+  bool fenced_ = false;
+};
+
+}  // namespace spate::cluster

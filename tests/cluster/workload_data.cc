@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workload's reads, writes, cuts and syncs, and what the data model is told of them.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "client/transfer.h"
+#include "tests/cluster/workload.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::uint64_t kFileBytes = 48 * 1024;
+constexpr std::size_t kMostOpen = 6;
+
+std::uint64_t total(std::span<const Extent> extents) {
+  std::uint64_t sum = 0;
+  for (const Extent& extent : extents) sum += extent.size;
+  return sum;
+}
+
+std::string to_string(std::span<const Extent> extents) {
+  std::string text = fmt::format("{}+{}", extents.front().offset, extents.front().size);
+  if (extents.size() > 1) text += fmt::format(" x{} every {}", extents.size(), extents[1].offset - extents[0].offset);
+  return text;
+}
+
+datatype::Description describe(std::span<const Extent> extents) {
+  if (extents.size() == 1) return *datatype::Description::contiguous(extents[0].offset, extents[0].size);
+  const std::array<datatype::Level, 1> levels{{{extents.size(), extents[1].offset - extents[0].offset}}};
+  return *datatype::Description::strided(extents[0].offset, extents[0].size, levels);
+}
+
+}  // namespace
+
+/// One piece, or several of the same size at equal distances. Mostly small, and at places where others have been.
+std::vector<Extent> Workload::some_extents() {
+  const bool large = random_.chance(1, 6);
+  const std::uint64_t size = 1 + random_.below(large ? 20'000 : 3000);
+  std::uint64_t offset = random_.below(random_.chance(1, 2) ? kFileBytes - size : 6000);
+  if (random_.chance(1, 2)) offset = offset / 1024 * 1024;
+  if (!random_.chance(1, 4)) return {{offset, size}};
+  std::vector<Extent> extents;
+  const std::uint64_t block = 1 + size / 4;
+  const std::uint64_t stride = block + 1 + random_.below(4096);
+  const std::uint64_t count = 2 + random_.below(5);
+  for (std::uint64_t i = 0; i < count; ++i) extents.push_back({offset + i * stride, block});
+  return extents;
+}
+
+Workload::OpenFilePtr Workload::some_open(Rights rights) {
+  std::vector<OpenFilePtr> fitting;
+  for (const OpenFilePtr& open : open_) {
+    if (allows(open->rights, rights)) fitting.push_back(open);
+  }
+  return fitting.empty() ? nullptr : fitting[random_.below(fitting.size())];
+}
+
+job::Task<void> Workload::open_by_handle(bool truncate) {
+  const Node* node = scene_.history.likely().find(some_object(true));
+  if (open_.size() >= kMostOpen) {
+    const OpenFilePtr oldest = open_.front();
+    co_await close(oldest);
+    co_return;
+  }
+  if (node == nullptr || node->handle == 0) co_return;
+  const std::uint64_t handle = node->handle;
+  const MonoTime begun = process_.executor().now();
+  const bool cuts = truncate && scene_.data.knows(handle);
+  const auto rights = static_cast<Rights>(1 + random_.below(3));
+  client::NamePath where;
+  where.start = Handle(handle);
+  const auto flags = static_cast<std::uint8_t>(static_cast<unsigned>(rights) | (cuts ? wire::kOpenTruncate : 0U));
+  const WriteId cut = cuts ? scene_.data.begin_truncate(handle, 0) : 0;
+  auto opened = co_await process_.client().open(where, flags);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} open {}{}: {}", index_, handle, cuts ? " cut" : "", name(opened.code())));
+  if (!opened) {
+    if (cuts) doubts_.push_back({cut, handle, true, false, {}});
+    if (opened.code() == Errc::kStaleHandle && scene_.history.may_be_gone(handle)) co_return;
+    note_failure("open", opened.code(), begun);
+    co_return;
+  }
+  if (cuts) scene_.data.succeeded(cut);
+  const OpenFilePtr open = std::make_shared<OpenFile>();
+  open->handle = handle;
+  open->rights = rights;
+  open->file = *std::move(opened);
+  scene_.data.know(handle, open->file->layout());
+  open_.push_back(open);
+}
+
+job::Task<void> Workload::truncate_by_handle() {
+  const Node* node = scene_.history.likely().find(some_object(true));
+  if (node == nullptr || node->handle == 0 || !scene_.data.knows(node->handle)) co_return;
+  const std::uint64_t handle = node->handle;
+  const std::uint64_t size = random_.below(kFileBytes);
+  const MonoTime begun = process_.executor().now();
+  client::NamePath where;
+  where.start = Handle(handle);
+  const WriteId cut = scene_.data.begin_truncate(handle, size);
+  auto done = co_await process_.client().truncate(where, size);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} truncate {} to {}: {} (write {})", index_, handle, size, name(done.code()), cut));
+  if (done) {
+    scene_.data.succeeded(cut);
+    co_return;
+  }
+  doubts_.push_back({cut, handle, true, false, {}});
+  if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(handle)) co_return;
+  note_failure("truncate", done.code(), begun);
+}
+
+job::Task<void> Workload::batch() {
+  if (random_.chance(1, 12)) {
+    const OpenFilePtr open = some_open(Rights::kWrite);
+    if (open != nullptr) co_await ftruncate(open);
+    co_return;
+  }
+  const std::uint64_t count = random_.chance(1, 3) ? 2 + random_.below(2) : 1;
+  job::Gate gate(process_.executor());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const OpenFilePtr open = some_open(Rights::kNone);
+    if (open != nullptr) job::spawn(gate, data_operation(open));
+  }
+  co_await gate.close();
+}
+
+job::Task<void> Workload::data_operation(OpenFilePtr open) {
+  const std::uint64_t dice = random_.below(100);
+  const bool reads = allows(open->rights, Rights::kRead);
+  const bool writes = allows(open->rights, Rights::kWrite);
+  if (dice < 42 && writes) {
+    co_await write(open);
+  } else if (dice < 48 && writes) {
+    co_await punch(open);
+  } else if (dice < 58 && writes) {
+    co_await sync(open);
+  } else if (dice < 68) {
+    co_await fstat(open);
+  } else if (reads) {
+    co_await read(open);
+  }
+}
+
+job::Task<void> Workload::read(OpenFilePtr open) {
+  const std::vector<Extent> extents = random_.chance(1, 8) ? std::vector<Extent>{{0, 2 * kFileBytes}} : some_extents();
+  const MonoTime begun = process_.executor().now();
+  Bytes memory(total(extents));
+  const ReadId id = scene_.data.begin_read(open->handle, extents);
+  const datatype::Description what = describe(extents);
+  const std::array<MutableByteView, 1> views{memory};
+  auto got = co_await open->file->read_list(what, views);
+  if (dead() || !got) scene_.data.drop_read(id);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} read {} {}: {} {}", index_, open->handle, to_string(extents), name(got.code()),
+                                  got ? *got : 0));
+  if (!got) {
+    if (got.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
+    note_failure("read", got.code(), begun);
+    co_return;
+  }
+  memory.resize(*got);
+  const std::string wrong = scene_.data.end_read(id, memory);
+  if (!wrong.empty()) scene_.fail(fmt::format("client {}: read of file {}: {}", index_, open->handle, wrong));
+}
+
+job::Task<void> Workload::write(OpenFilePtr open) {
+  const std::vector<Extent> extents = some_extents();
+  const MonoTime begun = process_.executor().now();
+  const WriteId id = scene_.data.begin_write(open->handle, extents);
+  writing_.push_back(id);
+  Bytes memory(total(extents));
+  DataModel::fill(id, extents, memory);
+  const datatype::Description what = describe(extents);
+  const std::array<ByteView, 1> views{memory};
+  auto done = co_await open->file->write_list(what, views);
+  if (dead()) co_return;
+  std::erase(writing_, id);
+  scene_.journal.note(fmt::format("c{} write {} {}: {} (write {})", index_, open->handle, to_string(extents),
+                                  name(done.code()), id));
+  if (done) {
+    scene_.data.succeeded(id);
+    open->unsynced.push_back(id);
+    co_return;
+  }
+  doubts_.push_back({id, open->handle, false, false, open->file->layout()});
+  if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
+  note_failure("write", done.code(), begun);
+}
+
+/// Within the file, and not its last byte: the size stays as it is.
+job::Task<void> Workload::punch(OpenFilePtr open) {
+  const std::uint64_t certain = scene_.data.size_bounds(open->handle).first;
+  std::vector<Extent> extents = some_extents();
+  extents.resize(1);
+  if (certain < extents[0].offset + extents[0].size + 1) co_return;
+  const MonoTime begun = process_.executor().now();
+  const WriteId id = scene_.data.begin_punch(open->handle, extents);
+  writing_.push_back(id);
+  auto done = co_await open->file->punch(extents[0].offset, extents[0].size);
+  if (dead()) co_return;
+  std::erase(writing_, id);
+  scene_.journal.note(fmt::format("c{} punch {} {}: {} (write {})", index_, open->handle, to_string(extents),
+                                  name(done.code()), id));
+  if (done) {
+    scene_.data.succeeded(id);
+    open->unsynced.push_back(id);
+    co_return;
+  }
+  doubts_.push_back({id, open->handle, false, false, open->file->layout()});
+  if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
+  note_failure("punch", done.code(), begun);
+}
+
+job::Task<void> Workload::sync(OpenFilePtr open) {
+  const MonoTime begun = process_.executor().now();
+  const std::vector<WriteId> covered = open->unsynced;
+  auto done = co_await open->file->sync();
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
+  if (done || done.code() == Errc::kLostWrite) {
+    std::erase_if(open->unsynced, [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
+  }
+  if (done) {
+    const std::string wrong = scene_.data.synced(covered);
+    if (!wrong.empty()) scene_.fail(fmt::format("client {}: file {}: {}", index_, open->handle, wrong));
+    scene_.history.durable(begun);
+  } else if (done.code() == Errc::kLostWrite) {
+    if (!scene_.io_server_died) scene_.fail("fsync says that a write may be lost, but no io server has died");
+  } else {
+    note_failure("fsync", done.code(), begun);
+  }
+}
+
+job::Task<void> Workload::fstat(OpenFilePtr open) {
+  const MonoTime begun = process_.executor().now();
+  const ReadId id = scene_.data.begin_read(open->handle, {});
+  auto got = co_await open->file->stat();
+  if (dead() || !got) scene_.data.drop_read(id);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} fstat {}: {} {}", index_, open->handle, name(got.code()), got ? got->size : 0));
+  if (!got) {
+    if (got.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
+    note_failure("fstat", got.code(), begun);
+    co_return;
+  }
+  const std::string wrong = scene_.data.end_stat(id, got->size);
+  if (!wrong.empty()) scene_.fail(fmt::format("client {}: fstat of file {}: {}", index_, open->handle, wrong));
+}
+
+job::Task<void> Workload::ftruncate(OpenFilePtr open) {
+  const std::uint64_t size = random_.below(kFileBytes);
+  const MonoTime begun = process_.executor().now();
+  const WriteId cut = scene_.data.begin_truncate(open->handle, size);
+  auto done = co_await open->file->truncate(size);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} ftruncate {} to {}: {} (write {})", index_, open->handle, size, name(done.code()), cut));
+  if (done) {
+    scene_.data.succeeded(cut);
+    open->unsynced.push_back(cut);
+    co_return;
+  }
+  doubts_.push_back({cut, open->handle, true, false, {}});
+  const bool gone = done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
+  if (gone || (done.code() == Errc::kBadDescriptor && scene_.opens_lost)) co_return;
+  note_failure("ftruncate", done.code(), begun);
+}
+
+job::Task<void> Workload::close(OpenFilePtr open) {
+  const MonoTime begun = process_.executor().now();
+  std::erase(open_, open);
+  auto done = co_await open->file->close();
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} close {}: {}", index_, open->handle, name(done.code())));
+  if (done) co_return;
+  const Errc code = done.code();
+  if (code == Errc::kLostWrite) {
+    if (!scene_.io_server_died) scene_.fail("close says that a write may be lost, but no io server has died");
+    co_return;
+  }
+  const bool gone = code == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
+  if (gone || (code == Errc::kBadDescriptor && scene_.opens_lost)) co_return;
+  note_failure("close", code, begun);
+}
+
+/// All io servers of the file have answered a request of this client that was made after the failed one: what was
+/// left of that has ended.
+job::Task<bool> Workload::barrier(std::uint64_t handle, const Layout& layout) {
+  auto distribution = make_distribution(layout);
+  SPATE_CHECK(distribution.has_value());
+  client::Cluster& cluster = process_.client().cluster();
+  const Capability none;
+  const client::TransferTarget target{cluster, Handle(handle), layout, **distribution, none};
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t i = 0; i < layout.slots.size(); ++i) slots.push_back(i);
+  auto states = co_await client::ask_datafiles(target, slots, false, cluster.limits());
+  co_return states.has_value();
+}
+
+job::Task<void> Workload::settle_doubts() {
+  const Doubt doubt = doubts_[random_.below(doubts_.size())];
+  bool over = false;
+  if (!doubt.truncation) {
+    over = co_await barrier(doubt.handle, doubt.layout);
+  } else if (doubt.request_over) {
+    client::NamePath where;
+    where.start = Handle(doubt.handle);
+    auto opened = co_await process_.client().open(where, wire::kOpenRead);
+    over = opened.has_value();
+    if (over && !dead()) std::ignore = co_await (*opened)->close();
+  }
+  if (dead()) co_return;
+  if (!over) co_return;
+  scene_.journal.note(fmt::format("c{} write {} is over", index_, doubt.id));
+  scene_.data.over(doubt.id);
+  std::erase_if(doubts_, [&doubt](const Doubt& d) { return d.id == doubt.id; });
+}
+
+}  // namespace spate::cluster

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workload's operations on names: chosen so that clients get in each other's way, and told to the model.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "tests/cluster/workload.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::array<const char*, 6> kNames = {"a", "b", "c", "d", "e", "f"};
+constexpr std::array<std::uint32_t, 4> kModes = {0755, 0700, 0640, 0777};
+
+client::NamePath where(const Scene& scene, const Path& path, bool follow) {
+  return client::path_from_root(to_string(scene.names, path), follow);
+}
+
+Facts facts_of(const Attributes& a, std::string target) {
+  Facts facts;
+  facts.object = true;
+  facts.handle = a.handle.value;
+  facts.type = a.type;
+  facts.mode = a.mode;
+  facts.links = a.link_count;
+  facts.entries = a.type == FileType::kDirectory ? static_cast<std::uint32_t>(a.size) : 0;
+  facts.mtime = a.mtime.ns;
+  facts.target = std::move(target);
+  return facts;
+}
+
+Facts failed(Errc code) {
+  Facts facts;
+  facts.code = code;
+  return facts;
+}
+
+Facts facts_of(const Result<Attributes>& result) { return result ? facts_of(*result, {}) : failed(result.code()); }
+
+}  // namespace
+
+NodeId Workload::some_directory() {
+  const Tree& tree = scene_.history.likely();
+  std::vector<NodeId> directories;
+  for (const Node& node : tree.nodes()) {
+    if (node.is_directory()) directories.push_back(node.id);
+  }
+  return directories[random_.below(directories.size())];
+}
+
+NodeId Workload::some_object(bool regular_only) {
+  const Tree& tree = scene_.history.likely();
+  std::vector<NodeId> objects;
+  for (const Node& node : tree.nodes()) {
+    if (node.id != kRootNode && (!regular_only || node.type == FileType::kRegular)) objects.push_back(node.id);
+  }
+  if (objects.empty()) return 0;
+  // Files: mostly the same few, so that there is something in them.
+  const std::size_t among = regular_only && random_.chance(9, 10) ? std::min<std::size_t>(objects.size(), 5) : objects.size();
+  return objects[random_.below(among)];
+}
+
+Path Workload::path_of(NodeId node) {
+  const Tree& tree = scene_.history.likely();
+  Path path;
+  for (NodeId at = node; at != kRootNode;) {
+    const auto& entries = tree.entries();
+    const auto found = std::find_if(entries.begin(), entries.end(), [at](const Entry& e) { return e.node == at; });
+    if (found == entries.end()) break;
+    path.parts.insert(path.parts.begin(), found->name);
+    at = found->directory;
+  }
+  return path;
+}
+
+/// Mostly a client's own names; a shared few, so that clients meet.
+Path Workload::below(Path directory) {
+  const std::string name = kNames[random_.below(kNames.size())];
+  const bool own = random_.chance(3, 5);
+  directory.parts.push_back(scene_.names.id(own ? name + std::to_string(index_ % 3) : name));
+  return directory;
+}
+
+Path Workload::some_path(bool existing) {
+  if (existing && random_.chance(9, 10)) {
+    const NodeId object = some_object(false);
+    if (object != 0) return path_of(object);
+  }
+  Path path = path_of(some_directory());
+  if (random_.chance(1, 40)) path.parts.push_back(kDotDot);
+  if (path.parts.size() > 6) path.parts.resize(3);
+  return below(std::move(path));
+}
+
+NameOp Workload::choose_rename() {
+  NameOp op;
+  op.kind = NameOpKind::kRename;
+  op.path = some_path(true);
+  op.other = some_path(random_.chance(1, 3));
+  op.flags = static_cast<std::uint8_t>(random_.below(3));
+  if (random_.chance(1, 6)) {  // below itself, if it is a directory that has something in it
+    op.path = path_of(some_directory());
+    op.path.parts.resize(std::min<std::size_t>(op.path.parts.size(), 1));
+    for (int tries = 0; tries < 5; ++tries) {
+      op.other = below(path_of(some_directory()));
+      if (op.other.parts.front() == (op.path.parts.empty() ? kDot : op.path.parts.front())) break;
+    }
+    if (op.path.parts.empty()) op.path = some_path(true);
+  }
+  return op;
+}
+
+NameOp Workload::choose_change() {
+  NameOp op;
+  const bool crowded = scene_.history.likely().nodes().size() > 60;
+  const std::uint64_t dice = random_.below(100);
+  op.mode = kModes[random_.below(kModes.size())];
+  op.follow = random_.chance(3, 4);
+  if (dice < 40 && !(crowded && dice < 30)) {
+    op.path = some_path(random_.chance(1, 6));
+    if (dice < 16) {
+      op.kind = NameOpKind::kCreate;
+      op.exclusive = random_.chance(1, 2);
+    } else if (dice < 30) {
+      op.kind = NameOpKind::kMkdir;
+    } else if (dice < 35) {
+      op.kind = NameOpKind::kSymlink;
+      op.mode.reset();
+      op.other = random_.chance(1, 2) ? some_path(true) : Path{{below({}).parts.front()}, true};
+      op.target = scene_.targets.number(op.other);
+    } else {
+      op.kind = NameOpKind::kLink;
+      op.mode.reset();
+      op.other = some_path(false);
+      op.path = some_path(true);
+    }
+    return op;
+  }
+  op.mode.reset();
+  op.path = some_path(true);
+  if (dice < 55 || crowded) {
+    op.kind = random_.chance(3, 5) ? NameOpKind::kUnlink : NameOpKind::kRmdir;
+  } else if (dice < 78) {
+    op = choose_rename();
+  } else if (dice < 88) {
+    op.kind = NameOpKind::kSetattr;
+    op.follow = true;
+    if (random_.chance(1, 2)) op.mode = kModes[random_.below(kModes.size())];
+    if (!op.mode || random_.chance(1, 2)) op.mtime = static_cast<std::int64_t>(random_.below(1'000'000'000));
+  } else {
+    op.follow = true;
+    op.xattr = static_cast<std::uint16_t>(random_.below(kXattrNames));
+    op.kind = random_.chance(2, 3) ? NameOpKind::kSetxattr : NameOpKind::kRemovexattr;
+    if (op.kind == NameOpKind::kSetxattr) {
+      op.value = static_cast<std::uint16_t>(1 + random_.below(1000));
+      op.flags = static_cast<std::uint8_t>(random_.below(3));
+    }
+  }
+  return op;
+}
+
+NameOp Workload::choose_look() {
+  NameOp op;
+  op.path = some_path(true);
+  op.follow = random_.chance(3, 4);
+  const std::uint64_t dice = random_.below(100);
+  if (dice < 55) {
+    op.kind = NameOpKind::kLookup;
+  } else if (dice < 75) {
+    op.kind = NameOpKind::kReaddir;
+    const Node* directory = scene_.history.likely().find(some_directory());
+    op.handle = directory->handle == 0 ? kRootHandle.value : directory->handle;
+  } else {
+    op.follow = true;
+    op.kind = dice < 90 ? NameOpKind::kGetxattr : NameOpKind::kListxattr;
+    op.xattr = dice < 90 ? static_cast<std::uint16_t>(random_.below(kXattrNames)) : std::uint16_t{0};
+  }
+  return op;
+}
+
+job::Task<void> Workload::do_name(NameOp op) {
+  const MonoTime begun = process_.executor().now();
+  op.number = scene_.history.begin(op, index_);
+  scene_.journal.note(fmt::format("c{} begins {}", index_, to_string(scene_.names, op)));
+  under_way_ = op.number;
+  under_way_as_ = session();
+  const Facts facts = co_await perform(op);
+  if (dead()) co_return;
+  under_way_ = 0;
+  told(op.number, op, facts, begun);
+}
+
+void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {
+  scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
+  if (is_transient(facts.code)) {
+    scene_.history.give_up(number);
+    given_up_ = true;
+    given_up_as_ = under_way_as_;
+    scene_.expect_excuse(to_string(scene_.names, op), facts.code, begun);
+    return;
+  }
+  if (!scene_.history.answer(number, facts, process_.executor().now())) {
+    scene_.fail(scene_.history.explain());
+    return;
+  }
+  if (!changes(op.kind)) return;
+  // The request used the slot of the one that was given up: that one is known to the server, or forgotten by it.
+  if (given_up_ && given_up_as_ == session()) scene_.history.settled(index_);
+  given_up_ = false;
+  for (Doubt& doubt : doubts_) doubt.request_over = true;
+}
+
+job::Task<Facts> Workload::perform(const NameOp& op) {
+  client::Client& client = process_.client();
+  const client::NamePath path = where(scene_, op.path, op.follow);
+  const client::NamePath other = where(scene_, op.other, false);
+  Result<void> done;
+  switch (op.kind) {
+    case NameOpKind::kLookup: {
+      auto facts = co_await stat(op);
+      co_return facts;
+    }
+    case NameOpKind::kReaddir: {
+      auto facts = co_await list(op);
+      co_return facts;
+    }
+    case NameOpKind::kOpen:
+    case NameOpKind::kCreate: {
+      auto facts = co_await open_file(op);
+      co_return facts;
+    }
+    case NameOpKind::kUnlink: done = co_await client.unlink(path); break;
+    case NameOpKind::kRmdir: done = co_await client.rmdir(path); break;
+    case NameOpKind::kRename: done = co_await client.rename(path, other, op.flags); break;
+    default: {
+      auto facts = co_await perform_attributes(op);
+      co_return facts;
+    }
+  }
+  co_return failed(done.code());
+}
+
+job::Task<Facts> Workload::perform_attributes(const NameOp& op) {
+  client::Client& client = process_.client();
+  const client::NamePath path = where(scene_, op.path, op.follow);
+  const client::NamePath other = where(scene_, op.other, false);
+  wire::NewAttributes attributes;
+  attributes.mode = op.mode.value_or(0);
+  switch (op.kind) {
+    case NameOpKind::kMkdir: {
+      const auto made = co_await client.mkdir(path, attributes);
+      co_return facts_of(made);
+    }
+    case NameOpKind::kSymlink: {
+      const auto made = co_await client.symlink(path, scene_.targets.text(op.target), attributes);
+      co_return facts_of(made);
+    }
+    case NameOpKind::kLink: {
+      const auto made = co_await client.link(path, other);
+      co_return facts_of(made);
+    }
+    case NameOpKind::kSetattr: {
+      wire::SetattrRequest request;
+      request.where = path;
+      request.mode = op.mode;
+      if (op.mtime) request.mtime = WallTime{*op.mtime};
+      const auto set = co_await client.setattr(request);
+      co_return facts_of(set);
+    }
+    case NameOpKind::kGetxattr: {
+      const auto value = co_await client.getxattr(path, xattr_name(op.xattr));
+      Facts facts = failed(value.code());
+      if (value) facts.xattr = xattr_number(*value);
+      co_return facts;
+    }
+    case NameOpKind::kSetxattr: {
+      wire::SetxattrRequest request;
+      request.where = path;
+      request.name = xattr_name(op.xattr);
+      request.value = xattr_value(op.value);
+      request.flags = op.flags;
+      const auto set = co_await client.setxattr(request);
+      co_return failed(set.code());
+    }
+    case NameOpKind::kListxattr: {
+      const auto names = co_await client.listxattr(path);
+      Facts facts = failed(names.code());
+      for (std::uint16_t i = 0; names && i < kXattrNames; ++i) {
+        const bool there = std::find(names->begin(), names->end(), xattr_name(i)) != names->end();
+        if (there) facts.xattr = static_cast<std::uint16_t>(facts.xattr | 1U << i);
+      }
+      co_return facts;
+    }
+    default: {
+      const auto removed = co_await client.removexattr(path, xattr_name(op.xattr));
+      co_return failed(removed.code());
+    }
+  }
+}
+
+job::Task<Facts> Workload::open_file(const NameOp& op) {
+  const auto rights = static_cast<Rights>(1 + random_.below(3));
+  auto flags = static_cast<std::uint8_t>(rights);
+  client::NamePath path = where(scene_, op.path, op.follow);
+  Result<std::unique_ptr<client::File>> opened = Errc::kUnknown;
+  if (op.kind == NameOpKind::kCreate) {
+    if (op.exclusive) flags |= wire::kOpenExclusive;
+    client::NewObject object;
+    object.attributes.mode = op.mode.value_or(0);
+    opened = co_await process_.client().create(std::move(path), flags, std::move(object));
+  } else {
+    opened = co_await process_.client().open(std::move(path), flags);
+  }
+  if (!opened) co_return failed(opened.code());
+  const Facts facts = facts_of((*opened)->attributes(), {});
+  if (dead()) co_return facts;
+  const OpenFilePtr open = std::make_shared<OpenFile>();
+  open->handle = facts.handle;
+  open->rights = rights;
+  open->file = *std::move(opened);
+  scene_.data.know(open->handle, open->file->layout());
+  open_.push_back(open);
+  co_return facts;
+}
+
+job::Task<Facts> Workload::stat(const NameOp& op) {
+  // Which file it will be is only known when it is answered; usually it is this one.
+  Tree tree = scene_.history.likely();
+  const std::uint64_t guess = apply(tree, op, scene_.targets).handle;
+  const ReadId id = scene_.data.knows(guess) ? scene_.data.begin_read(guess, {}) : 0;
+  auto reply = co_await process_.client().stat(where(scene_, op.path, op.follow));
+  const bool right = !dead() && reply && reply->attributes.handle.value == guess && id != 0;
+  if (id != 0 && !right) scene_.data.drop_read(id);
+  if (dead() || !reply) co_return failed(dead() ? Errc::kCancelled : reply.code());
+  const Attributes& a = reply->attributes;
+  if (right) {
+    const std::string wrong = scene_.data.end_stat(id, a.size);
+    if (!wrong.empty()) scene_.fail(fmt::format("client {}: stat of file {}: {}", index_, guess, wrong));
+  }
+  co_return facts_of(a, std::move(reply->target));
+}
+
+job::Task<Facts> Workload::list(const NameOp& op) {
+  wire::ReaddirRequest request;
+  request.handle = Handle(op.handle);
+  request.attributes = random_.chance(1, 2);
+  const auto reply = co_await process_.client().readdir(request);
+  if (!reply) co_return failed(reply.code());
+  Facts facts;
+  if (!reply->end) scene_.fail("a small directory does not come at once");
+  for (const wire::DirectoryEntry& entry : reply->entries) {
+    facts.listing.push_back({scene_.names.id(entry.name), entry.type, entry.handle.value, 0});
+  }
+  std::sort(facts.listing.begin(), facts.listing.end(), [](const Listed& a, const Listed& b) { return a.name < b.name; });
+  co_return facts;
+}
+
+}  // namespace spate::cluster
