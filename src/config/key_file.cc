@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <string_view>
 #include <tuple>
 
 #include "base/unique_fd.h"
@@ -22,20 +21,6 @@ int hex_digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-Result<spate::Key> parse_key(std::string_view text, const std::string& path) {
-  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  spate::Key key{};
-  bool good = text.size() == kHexDigits;
-  for (std::size_t i = 0; good && i < key.size(); ++i) {
-    const int high = hex_digit(text[2 * i]);
-    const int low = hex_digit(text[2 * i + 1]);
-    good = high >= 0 && low >= 0;
-    if (good) key[i] = static_cast<std::byte>(high * 16 + low);
-  }
-  if (!good) return Error(Errc::kInvalidArgument, path + " is no key file: it must hold 64 hex digits");
-  return key;
 }
 
 Result<void> check_status(int fd, const std::string& path) {
@@ -54,6 +39,30 @@ Result<void> check_status(int fd, const std::string& path) {
 
 }  // namespace
 
+std::string key_file_text(const spate::Key& key) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte b : key) {
+    text += kDigits[std::to_integer<std::size_t>(b >> 4U)];
+    text += kDigits[std::to_integer<std::size_t>(b & std::byte{15})];
+  }
+  return text + '\n';
+}
+
+Result<spate::Key> parse_key_file(std::string_view text, const std::string& path) {
+  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  spate::Key key{};
+  bool good = text.size() == kHexDigits;
+  for (std::size_t i = 0; good && i < key.size(); ++i) {
+    const int high = hex_digit(text[2 * i]);
+    const int low = hex_digit(text[2 * i + 1]);
+    good = high >= 0 && low >= 0;
+    if (good) key[i] = static_cast<std::byte>(high * 16 + low);
+  }
+  if (!good) return Error(Errc::kInvalidArgument, path + " is no key file: it must hold 64 hex digits");
+  return key;
+}
+
 Result<spate::Key> read_key_file(const std::string& path) {
   // O_NONBLOCK: a pipe in its place must not hang the start.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -68,7 +77,7 @@ Result<spate::Key> read_key_file(const std::string& path) {
     if (n == 0) break;
     size += static_cast<std::size_t>(n);
   }
-  return parse_key({text.data(), size}, path);
+  return parse_key_file({text.data(), size}, path);
 }
 
 Result<spate::Key> create_key_file(const std::string& path, Random& random) {
@@ -76,13 +85,7 @@ Result<spate::Key> create_key_file(const std::string& path, Random& random) {
   if (!fd) return errno_error(errno, "create key file " + path);
   spate::Key key{};
   random.fill(key);
-  std::string text;
-  for (const std::byte b : key) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += kDigits[std::to_integer<std::size_t>(b >> 4U)];
-    text += kDigits[std::to_integer<std::size_t>(b & std::byte{15})];
-  }
-  text += '\n';
+  const std::string text = key_file_text(key);
   const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::fsync(fd.get()) != 0) {
     const int error = errno;

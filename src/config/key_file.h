@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/checksum.h"
 #include "base/random.h"
@@ -17,5 +18,9 @@ Result<spate::Key> read_key_file(const std::string& path);
 /// Makes `path` (0600) with a new key, on disk when this returns. kExists when there is a file already: it is left
 /// alone.
 Result<spate::Key> create_key_file(const std::string& path, Random& random);
+
+/// A key file's text, and the key in such a text; `path` is for the error.
+std::string key_file_text(const spate::Key& key);
+Result<spate::Key> parse_key_file(std::string_view text, const std::string& path);
 
 }  // namespace spate::config

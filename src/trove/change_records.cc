@@ -64,10 +64,14 @@ std::string current_boot_id() {
 }
 
 LeftOverRecords ChangeRecords::read(int folder, const std::string& boot_id) {
-  LeftOverRecords found;
   const Result<Bytes> raw = read_file(folder);
-  if (!raw || raw->size() < kHeaderBytes) return found;
-  Decoder decoder(*raw);
+  return raw ? parse(*raw, boot_id) : LeftOverRecords();
+}
+
+LeftOverRecords ChangeRecords::parse(ByteView raw, const std::string& boot_id) {
+  LeftOverRecords found;
+  if (raw.size() < kHeaderBytes) return found;
+  Decoder decoder(raw);
   const ByteView magic = decoder.raw(kMagic.size());
   if (as_text(magic) != kMagic || decoder.u32() != kVersion) return found;
   const ByteView boot = decoder.raw(kBootIdBytes);

@@ -34,6 +34,8 @@ class ChangeRecords {
  public:
   /// Reads what an earlier process left in `folder`; an absent or unreadable file yields nothing.
   static LeftOverRecords read(int folder, const std::string& boot_id);
+  /// The same from the file's bytes; nothing when they are no such file.
+  static LeftOverRecords parse(ByteView raw, const std::string& boot_id);
   /// Makes a fresh, empty file with `slots` records and maps it. The left-over records must have been dealt with.
   static Result<std::unique_ptr<ChangeRecords>> create(int folder, const std::string& boot_id, std::size_t slots);
 

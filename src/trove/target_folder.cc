@@ -23,41 +23,6 @@ Error failed(int error_number, const std::string& path, std::string_view what) {
   return errno_error(error_number, std::string(what) + " " + path);
 }
 
-Bytes encode_identity(const TargetIdentity& identity) {
-  Bytes out;
-  Encoder encoder(out);
-  encoder.raw(as_bytes(kMagic));
-  encoder.u32(kTargetFormatVersion);
-  encoder.u32(identity.target.value);
-  encoder.u64(identity.fs.value);
-  encoder.u32(0);
-  encoder.u32(crc32c(out));
-  SPATE_CHECK(out.size() == kIdentityBytes);
-  return out;
-}
-
-/// Version before checksum: a newer format may be of another length, but keeps the first twelve bytes.
-Result<TargetIdentity> decode_identity(ByteView in, const std::string& path) {
-  Decoder decoder(in);
-  const ByteView magic = decoder.raw(kMagic.size());
-  const std::uint32_t version = decoder.u32();
-  if (!decoder.ok() || as_text(magic) != kMagic)
-    return Error(Errc::kCorrupt, path + ": not an identity file of a target");
-  if (version > kTargetFormatVersion) {
-    return Error(Errc::kFormatTooNew, path + ": format " + std::to_string(version) +
-                                          ", this version of Spate reads up to " +
-                                          std::to_string(kTargetFormatVersion));
-  }
-  TargetIdentity identity;
-  identity.target = TargetId(decoder.u32());
-  identity.fs = FsId(decoder.u64());
-  decoder.u32();
-  const std::uint32_t crc = decoder.u32();
-  SPATE_TRY(std::ignore, decoder.finish(path));
-  if (crc != crc32c(in.first(kIdentityBytes - 4))) return Error(Errc::kCorrupt, path + ": checksum does not match");
-  return identity;
-}
-
 Result<TargetIdentity> read_identity(int fd, const std::string& path) {
   std::array<std::byte, 256> raw;
   const ssize_t n = ::pread(fd, raw.data(), raw.size(), 0);
@@ -128,6 +93,41 @@ Result<void> write_identity(const std::string& path, const TargetIdentity& ident
 }
 
 }  // namespace
+
+Bytes encode_identity(const TargetIdentity& identity) {
+  Bytes out;
+  Encoder encoder(out);
+  encoder.raw(as_bytes(kMagic));
+  encoder.u32(kTargetFormatVersion);
+  encoder.u32(identity.target.value);
+  encoder.u64(identity.fs.value);
+  encoder.u32(0);
+  encoder.u32(crc32c(out));
+  SPATE_CHECK(out.size() == kIdentityBytes);
+  return out;
+}
+
+/// Version before checksum: a newer format may be of another length, but keeps the first twelve bytes.
+Result<TargetIdentity> decode_identity(ByteView in, const std::string& path) {
+  Decoder decoder(in);
+  const ByteView magic = decoder.raw(kMagic.size());
+  const std::uint32_t version = decoder.u32();
+  if (!decoder.ok() || as_text(magic) != kMagic)
+    return Error(Errc::kCorrupt, path + ": not an identity file of a target");
+  if (version > kTargetFormatVersion) {
+    return Error(Errc::kFormatTooNew, path + ": format " + std::to_string(version) +
+                                          ", this version of Spate reads up to " +
+                                          std::to_string(kTargetFormatVersion));
+  }
+  TargetIdentity identity;
+  identity.target = TargetId(decoder.u32());
+  identity.fs = FsId(decoder.u64());
+  decoder.u32();
+  const std::uint32_t crc = decoder.u32();
+  SPATE_TRY(std::ignore, decoder.finish(path));
+  if (crc != crc32c(in.first(kIdentityBytes - 4))) return Error(Errc::kCorrupt, path + ": checksum does not match");
+  return identity;
+}
 
 Result<void> create_target(const std::string& path, const TargetIdentity& identity) {
   if (!identity.fs || !identity.target) return Error(Errc::kInvalidArgument, "format target: ids must not be zero");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "model/ids.h"
@@ -42,5 +43,9 @@ Result<TargetFolder> open_target(const std::string& path, const TargetIdentity& 
 
 /// The identity alone, without opening: for tools. Errors as open_target.
 Result<TargetIdentity> read_target_identity(const std::string& path);
+
+/// The identity file's bytes, and what foreign bytes say; `path` is for the error's context.
+Bytes encode_identity(const TargetIdentity& identity);
+Result<TargetIdentity> decode_identity(ByteView in, const std::string& path);
 
 }  // namespace spate::trove

@@ -2,8 +2,8 @@
 // Opening the store: the format record, and what to say when it does not work.
 #include <rocksdb/db.h>
 
-#include "base/codec.h"
 #include "log/log.h"
+#include "trove/rocksdb/format.h"
 #include "trove/rocksdb/options.h"
 #include "trove/rocksdb/read.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
@@ -12,11 +12,6 @@
 
 namespace spate::trove {
 namespace {
-
-// docs/disk-keyval.md, "Format record".
-constexpr std::string_view kFormatName = "spate keyval";
-constexpr std::uint32_t kFormatVersion = 1;
-constexpr std::size_t kMaxFormatName = 64;
 
 Error open_error(const RocksdbOptions& options, const rocksdb::Status& status) {
   const std::string text = status.ToString();
@@ -40,31 +35,6 @@ Error open_error(const RocksdbOptions& options, const rocksdb::Status& status) {
   return {code == Errc::kNotFound ? Errc::kIoError : code, store + ": could not be opened (" + text + ")"};
 }
 
-Bytes format_record() {
-  Bytes record;
-  Encoder encoder(record);
-  encoder.text(kFormatName);
-  encoder.u32(kFormatVersion);
-  return record;
-}
-
-Result<void> read_format(const RocksdbOptions& options, ByteView record) {
-  const std::string store = "keyval store " + options.folder;
-  Decoder decoder(record);
-  const std::string format_name = decoder.text(kMaxFormatName);
-  const std::uint32_t version = decoder.u32();
-  if (!decoder.ok() || format_name != kFormatName || version == 0) {
-    return Error(Errc::kCorrupt, store + ": its format record is damaged; restore it from a backup");
-  }
-  // Whatever follows in the record of a newer version is not ours to judge.
-  if (version > kFormatVersion) {
-    return Error(Errc::kFormatTooNew, store + ": it has format " + std::to_string(version) +
-                                          ", this spated knows up to " + std::to_string(kFormatVersion) +
-                                          "; use a newer spated");
-  }
-  return decoder.finish(store + ": format record");
-}
-
 Result<void> write_format(const RocksdbOptions& options, rocksdb::DB& db) {
   const std::unique_ptr<rocksdb::Iterator> any(db.NewIterator(rocksdb::ReadOptions()));
   any->SeekToFirst();
@@ -86,7 +56,7 @@ Result<void> check_format(const RocksdbOptions& options, rocksdb::DB& db) {
   const rocksdb::Status status = db.Get(rocksdb::ReadOptions(), rocksdb::Slice(kFormatKey, sizeof kFormatKey), &record);
   if (status.IsNotFound()) return write_format(options, db);
   if (!status.ok()) return open_error(options, status);
-  return read_format(options, as_bytes(record));
+  return check_format_record(as_bytes(record), options.folder);
 }
 
 }  // namespace
