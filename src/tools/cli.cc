@@ -2,6 +2,9 @@
 // The command line, by CLI11: the only file that includes it.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "tools/command.h"
 
 namespace spate::tools {
@@ -40,6 +43,40 @@ void add_commands(CLI::App& app, const std::vector<Command>& commands, Context& 
   }
 }
 
+/// `spate help NAME` is `spate NAME --help`. In the order that the parser takes: reversed.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+bool names_a_command(const std::vector<Command>& commands, const std::string& word) {
+  return std::any_of(commands.begin(), commands.end(), [&](const Command& command) { return command.name == word; });
+}
+
+/// The parser's own message for a mistyped command is about the command that is missing.
+int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc, char** argv) {
+  if (argc < 2) {
+    std::fputs(app.help().c_str(), stderr);
+    return kExitUsage;
+  }
+  const std::string first = argv[1];
+  if (!first.starts_with('-') && !names_a_command(commands, first)) {
+    std::fprintf(stderr, "spate: there is no command \"%s\"; `spate help` lists them\n", first.c_str());
+    return kExitUsage;
+  }
+  return app.exit(error) == 0 ? kExitOk : kExitUsage;
+}
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.\n"
+    "`spate help COMMAND` tells more of each. Without --fs, SPATE_FS names the file system, else it is the one that\n"
+    "`spate up` started last.";
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -51,17 +88,18 @@ int run_command_line(int argc, char** argv) {
     app.require_subcommand(1);
     app.set_version_flag("--version", "spate " SPATE_VERSION);
     app.get_formatter()->column_width(28);
+    app.footer(kFooter);
     add_globals(app, context);
     add_commands(app, commands, context, chosen);
     try {
-      app.parse(argc, argv);
+      app.parse(arguments_of(argc, argv));
     } catch (const CLI::ParseError& error) {
-      return app.exit(error) == 0 ? kExitOk : kExitUsage;
+      return refuse(app, error, commands, argc, argv);
     }
+    return chosen == nullptr ? kExitUsage : chosen->run(context);
   } catch (const std::exception& error) {
     return context.fail(error.what());
   }
-  return chosen == nullptr ? kExitUsage : chosen->run(context);
 }
 
 }  // namespace spate::tools

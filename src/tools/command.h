@@ -19,12 +19,13 @@ struct Argument {
   std::string help;
   std::variant<bool*, std::string*, std::uint64_t*, std::vector<std::string>*> target;
   bool required = false;
+  std::vector<std::string> choices = {};  // for completion, when only these are taken
 };
 
 /// The targets of its arguments live in a state that `run` holds (a shared_ptr captured by it).
 struct Command {
   std::string name;
-  std::string group;    // of the help page: "Start and stop", "Files", ...
+  std::string group;    // of the help page: "Start and stop", "Look", ...; empty: not shown
   std::string summary;  // one line
   std::string details;  // more, for `spate NAME --help`; may be empty
   std::vector<Argument> options;

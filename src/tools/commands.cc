@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command.h"
+#include "tools/complete.h"
 #include "tools/config.h"
 #include "tools/copy.h"
 #include "tools/name_space.h"
@@ -15,6 +16,7 @@ std::vector<Command> all_commands() {
   for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
+  for (auto make : {make_help, make_complete}) commands.push_back(make());
   return commands;
 }
 

@@ -128,7 +128,7 @@ Command make_config() {
       "config check [FILE]     every mistake of the file, and whether the keys can be read\n"
       "config show [KEY]       each value in use and where it comes from: file and line, environment, --set, default\n"
       "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable";
-  command.positionals = {{"ACTION", "check, show or explain", &options->action, true},
+  command.positionals = {{"ACTION", "check, show or explain", &options->action, true, {"check", "show", "explain"}},
                          {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
   command.run = [options](Context& context) { return run_config(context, *options); };
   return command;

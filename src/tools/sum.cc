@@ -274,7 +274,7 @@ Command make_sum() {
       "Names of a directory's files are printed relative to it (with several arguments: after its own name), so that\n"
       "`spate sum spate:/tree` and `spate sum tree` can be compared by diff. The format is that of sha256sum and xxh128sum.";
   command.positionals = {{"PATH", "spate:/... or local; with --check the folder where the list's names begin", &options->paths}};
-  command.options = {{"-a,--algorithm", "sha256 (default), or xxh3: much faster, not against forgery", &options->kind},
+  command.options = {{"-a,--algorithm", "sha256 (default), or xxh3: much faster, not against forgery", &options->kind, false, {"sha256", "xxh3"}},
                      {"-c,--check", "LIST: check the checksums in this file (- = standard input)", &options->check},
                      {"-s,--summarize", "one checksum for each PATH: over kinds, names, link targets and contents", &options->summarize}};
   command.run = [options](Context& context) { return run_sum(context, *options); };

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/complete.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tools/name_space.h"
+
+namespace spate::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> words;
+};
+
+/// Asks the shell to add names of local files.
+constexpr const char* kLocalFiles = "@files";
+constexpr const char* kGlobalOptions[] = {"--fs", "--json", "--quiet", "--set", "--help"};
+
+/// "--check" of "-c,--check".
+std::vector<std::string> spellings(const std::string& name) {
+  std::vector<std::string> all;
+  std::istringstream in(name);
+  for (std::string one; std::getline(in, one, ',');) all.push_back(one);
+  return all;
+}
+
+bool takes_paths(const Command& command) {
+  return std::any_of(command.positionals.begin(), command.positionals.end(),
+                     [](const Argument& a) { return a.help.find("spate:") != std::string::npos || a.name == "DIR"; });
+}
+
+class Completion {
+ public:
+  explicit Completion(std::string word) : word_(std::move(word)) {}
+  void offer(const std::string& candidate) {
+    if (candidate.starts_with(word_)) found_.insert(candidate);
+  }
+  void offer_files() { files_ = true; }
+  const std::string& word() const { return word_; }
+  std::string text() const {
+    std::string text;
+    for (const std::string& one : found_) text += one + "\n";
+    return files_ ? text + kLocalFiles + "\n" : text;
+  }
+
+ private:
+  std::string word_;
+  std::set<std::string> found_;
+  bool files_ = false;
+};
+
+/// Entries of the directory that the word is in. Quiet when it cannot be listed; a name with a line break cannot be offered.
+void offer_remote(Context& context, Completion& completion) {
+  context.overrides.emplace_back("client.deadline=1 s");  // a shell waits for us
+  const std::string& word = completion.word();
+  const std::size_t slash = word.rfind('/');
+  const std::string directory = slash == std::string::npos ? "spate:/" : word.substr(0, slash + 1);
+  auto process = context.file_system();
+  if (!process) return;
+  auto object = (*process)->run([&](client::Client& c) { return c.lookup(client::path_from_root(remote_path(directory))); });
+  if (!object || object->attributes.type != FileType::kDirectory) return;
+  const auto entries = list_directory(**process, object->attributes.handle);
+  if (!entries) return;
+  for (const Listed& entry : *entries) {
+    if (entry.name.find('\n') != std::string::npos) continue;
+    completion.offer(directory + entry.name + (entry.attributes.type == FileType::kDirectory ? "/" : ""));
+  }
+}
+
+/// The values of an option that the word before asks for. True when there is nothing else to be offered.
+bool offer_values(const Command& command, const std::string& before, Completion& completion) {
+  if (before == "--fs" || before == "--set") {
+    if (before == "--fs") completion.offer_files();
+    return true;
+  }
+  for (const Argument& option : command.options) {
+    const auto names = spellings(option.name);
+    if (std::holds_alternative<bool*>(option.target) || std::find(names.begin(), names.end(), before) == names.end()) continue;
+    for (const std::string& choice : option.choices) completion.offer(choice);
+    if (option.choices.empty()) completion.offer_files();
+    return true;
+  }
+  return false;
+}
+
+void offer_arguments(Context& context, const Command& command, const std::vector<std::string>& words, Completion& completion) {
+  if (words.size() > 1 && offer_values(command, words[words.size() - 2], completion)) return;
+  if (completion.word().starts_with('-')) {
+    for (const Argument& option : command.options) completion.offer(spellings(option.name).back());
+    for (const char* option : kGlobalOptions) completion.offer(option);
+    return;
+  }
+  if (!command.positionals.empty()) {
+    for (const std::string& choice : command.positionals.front().choices) completion.offer(choice);
+  }
+  if (!takes_paths(command)) return;
+  if (is_remote(completion.word())) {
+    offer_remote(context, completion);
+  } else {
+    completion.offer("spate:/");
+    completion.offer_files();
+  }
+}
+
+int run_complete(Context& context, const Options& options) {
+  if (options.words.empty()) return kExitOk;
+  const std::vector<Command> commands = all_commands();
+  Completion completion(options.words.back());
+  const auto chosen = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == options.words.front(); });
+  if (options.words.size() == 1) {
+    for (const Command& command : commands) {
+      if (!command.group.empty()) completion.offer(command.name);
+    }
+    for (const char* option : {"--help", "--version"}) completion.offer(option);
+  } else if (chosen != commands.end() && chosen->name == "help") {
+    for (const Command& command : commands) completion.offer(command.name);
+  } else if (chosen != commands.end()) {
+    offer_arguments(context, *chosen, options.words, completion);
+  }
+  print(completion.text());
+  return kExitOk;
+}
+
+}  // namespace
+
+Command make_complete() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "complete";
+  command.summary = "print what may stand at the end of a command line (for shells)";
+  command.positionals = {{"WORD", "the words after `spate`, the last one begun; after --", &options->words}};
+  command.run = [options](Context& context) { return run_complete(context, *options); };
+  return command;
+}
+
+Command make_help() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "help";
+  command.group = "Help";
+  command.summary = "this page, or more of a command";
+  command.positionals = {{"COMMAND", "a command's name", &options->words}};
+  command.run = [options](Context& context) { return context.usage("help takes the name of one command"); };
+  return command;
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Help, exit codes of wrong command lines, completion by bash.
+source "$(dirname "$0")/common.sh"
+
+"$spate" --version | grep -Eqx 'spate [0-9]+\.[0-9]+\.[0-9]+' || fail version
+"$spate" help > "$dir/help"
+grep -q '^Exit codes: 0 done' "$dir/help" || fail 'exit codes are not told'
+commands=$(sed -nE 's/^  ([a-z]+) {2,}.*/\1/p' "$dir/help")
+test "$(wc -w <<< "$commands")" -ge 20 || fail 'too few commands'
+for command in $commands; do
+  [ "$command" = help ] && continue
+  "$spate" help "$command" | grep -q "^Usage: spate $command" || fail "help $command"
+done
+for bad in '' 'nonsense' 'ls --nonsense' 'stat' 'sum'; do
+  code=0
+  # shellcheck disable=SC2086
+  "$spate" $bad > "$dir/out" 2> "$dir/err" || code=$?
+  test "$code" = 2 || fail "spate $bad ends with $code"
+  test -s "$dir/err" || fail "spate $bad says nothing"
+done
+code=0
+"$spate" ls 2> "$dir/err" || code=$?
+test "$code" = 1 || fail 'without a file system'
+grep -q 'spate up' "$dir/err" || fail 'not told what to do'
+
+"$spate" up -q --dir "$dir/fs" --io 1 --port "$(free_ports 2)"
+"$spate" mkdir 'spate:/dir one' spate:/dir2
+: | "$spate" put spate:/dir2/file
+# Names of any bytes are no harm to JSON.
+: | "$spate" put $'spate:/dir2/\xff\xfe'
+"$spate" ls --json spate:/ spate:/dir2 | python3 -c '
+import json, sys
+assert [e["path"] for e in json.load(sys.stdin)] == ["spate:/dir one", "spate:/dir2", "spate:/dir2/file", "spate:/dir2/\\xff\\xfe"]' || fail 'ls --json'
+"$spate" tree --json | python3 -c 'import json, sys; assert [e["name"] for e in json.load(sys.stdin)["entries"]] == ["dir one", "dir2"]' || fail 'tree --json'
+"$spate" rm $'spate:/dir2/\xff\xfe'
+
+source "$SPATE_SOURCE/src/tools/spate.bash"
+compopt() { :; }
+completed() { # completed LINE EXPECTED...: what bash is offered
+  COMP_LINE=$1 COMP_POINT=${#1}
+  shift
+  _spate
+  test "${COMPREPLY[*]}" = "$*" || fail "completion of '$COMP_LINE': ${COMPREPLY[*]}"
+}
+export PATH=$SPATE_BIN:$PATH
+completed 'spate setst' setstripe
+completed 'spate config ex' explain
+completed 'spate sum --alg' --algorithm
+completed 'spate sum -a x' xxh3
+completed 'spate ls spate:/d' '/dir\ one/ /dir2/'
+completed 'spate cp spate:/dir2/' /dir2/file
+completed 'spate cp spa' spate:/
+completed 'spate ls spate:/none/'
