@@ -16,6 +16,7 @@ constexpr std::chrono::seconds kPatience{60};
 constexpr int kWaitMs = 5;
 // Idle waits in a row after which a real network counts as settled. Too few would weaken a test, never fail it.
 constexpr int kSettledWaits = 6;
+constexpr int kMostWakes = 300;
 constexpr std::size_t kBatch = 16;
 constexpr std::uint64_t kIntroductionTag = 0xFFFFFFFFFFFFFF01ULL;
 
@@ -228,11 +229,16 @@ bool Bmi::drive(const std::function<bool()>& until) {
 void Bmi::settle() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const bool virtual_time = world_->traits().virtual_time;
-  for (int idle = 0; idle < kSettledWaits && std::chrono::steady_clock::now() < deadline;) {
+  int idle = 0;
+  // Woken, and nothing completed: a long message moves in many turns. A descriptor that stays readable without anything
+  // to be found must not keep us here.
+  int woken_in_a_row = 0;
+  while (idle < kSettledWaits && woken_in_a_row < kMostWakes && std::chrono::steady_clock::now() < deadline) {
     const bool found = step() > 0;
-    // A real descriptor that stays readable without anything to be found must not keep us here.
-    const bool woken = !found && world_->wait(waiters()) && virtual_time;
-    idle = found || woken ? 0 : idle + 1;
+    const bool woken = !found && world_->wait(waiters());
+    woken_in_a_row = found || !woken || virtual_time ? 0 : woken_in_a_row + 1;
+    if (found || (woken && virtual_time)) idle = 0;
+    if (!found && !woken) ++idle;
   }
 }
 

@@ -5,6 +5,9 @@
 #include "bmi/fault/fault_module.h"
 #include "tests/bmi/sim_world.h"
 #include "tests/bmi/subject.h"
+#ifdef SPATE_HAS_BMI_SHM
+#include "tests/bmi/shm_world.h"
+#endif
 #ifdef SPATE_HAS_BMI_TCP
 #include "tests/bmi/tcp_world.h"
 #endif
@@ -26,6 +29,10 @@ const std::vector<Subject>& subjects() {
 #ifdef SPATE_HAS_BMI_TCP
       {"tcp", [] { return std::make_unique<TcpWorld>(); }},
       {"fault_tcp", [] { return std::make_unique<TcpWorld>(no_fault); }},
+#endif
+#ifdef SPATE_HAS_BMI_SHM
+      {"shm", [] { return std::make_unique<ShmWorld>(); }},
+      {"fault_shm", [] { return std::make_unique<ShmWorld>(no_fault); }},
 #endif
   };
   return all;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Endpoint: shm URLs and the Unix sockets that they name.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace spate::bmi::shm {
+
+/// `shm:///run/spate/3.sock`: a socket in the file system; `shm://spate-3`: one in the abstract name space (of this
+/// network name space), 1 to 96 of a-z A-Z 0-9 . _ -; for listening also `shm://*`: an abstract one that nobody has.
+struct Endpoint {
+  bool abstract = true;
+  std::string name;  // the path, or the name
+};
+
+Result<Endpoint> parse_url(std::string_view url);
+std::string url_of(const Endpoint& endpoint);
+/// "*" is given a name.
+Endpoint named(Endpoint endpoint, Random& random);
+
+/// A socket that listens. A path may be any length; of a socket file that nobody listens at (its server died) the place
+/// is taken over. kExists: somebody listens there. `for_all_users`: whether others than the owner may reach a path.
+Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users);
+
+/// A socket of the kind that links use.
+Result<UniqueFd> make_socket();
+/// One attempt; never blocks. 0, or errno (EAGAIN: the other side is busy accepting; try again).
+int connect_to(int socket, const Endpoint& endpoint);
+
+/// Who is at the other end, as the kernel knows.
+struct Credentials {
+  std::uint32_t uid = 0;
+  std::int32_t pid = 0;
+};
+Result<Credentials> peer_of(int socket);
+
+}  // namespace spate::bmi::shm

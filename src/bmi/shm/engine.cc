@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Posts, the life of peers, and delivery to the core.
+#include "bmi/shm/engine.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace spate::bmi::shm {
+
+std::unique_ptr<ShmModule> make_shm_module(const Clock& clock, ShmOptions options) {
+  return std::make_unique<Engine>(clock, std::move(options));
+}
+
+Engine::Engine(const Clock& clock, ShmOptions options)
+    : clock_(clock),
+      shm_options_(std::move(options)),
+      own_uid_(::geteuid()),
+      arenas_(shm_options_.arena_bytes),
+      complaints_(clock) {
+  SPATE_CHECK(is_valid(shm_options_.geometry) && shm_options_.arena_bytes > 0);
+  SPATE_CHECK(shm_options_.half_open_limit >= 1 && shm_options_.gone_peers_kept >= 1);
+}
+
+Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
+  sink_ = &sink;
+  network_ = &options;
+  // The window always holds one message of the largest size, or such a message could never be sent.
+  limits_.window = std::max(options.buffered_per_peer_bytes, cost_of(options.max_unexpected_bytes));
+  limits_.max_unexpected = options.max_unexpected_bytes;
+  limits_.max_announced = shm_options_.max_announced;
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!epoll_ || !timer_ || !wake_ || !reserve_) return errno_error(errno, "start of the shm module");
+  watch(timer_.get(), EPOLLIN, timer_pollable_);
+  watch(wake_.get(), EPOLLIN | EPOLLET, foreign_pollable_);
+  return {};
+}
+
+Peer* Engine::find_peer(PeerId id) const {
+  const auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+Peer& Engine::add_peer() {
+  const PeerId id(++last_peer_);
+  std::unique_ptr<Peer>& peer = peers_[id];
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  return *peer;
+}
+
+Result<PeerId> Engine::lookup(std::string_view url, Address address) {
+  SPATE_TRY(Endpoint endpoint, parse_url(url));
+  if (endpoint.name == "*") return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+  const std::lock_guard lock(mutex_);
+  Peer& peer = add_peer();
+  peer.outbound = true;
+  peer.address = address;
+  peer.url = std::string(url);
+  peer.remote = std::move(endpoint);
+  random_.fill(peer.link_id);
+  return peer.id;
+}
+
+PeerState Engine::peer_state(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  if (peer == nullptr) return {};
+  PeerState state;
+  state.connected = peer->state == Standing::kUp;
+  if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
+  state.connections = peer->connections;
+  state.same_host = true;
+  if (peer->link != nullptr) state.uid = peer->link->credentials.uid;
+  return state;
+}
+
+void Engine::disconnect(PeerId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  }
+  deliver_outbox();
+}
+
+Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
+Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false); }
+Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }
+
+void Engine::fill(ShmOp& op, const Post& post) {
+  op.id = post.op;
+  op.tag = post.tag.value;
+  op.message_class = post.message_class;
+  op.receiver_ready = post.receiver_ready;
+  op.located = false;
+  op.past_end = false;
+  op.size = post.size;
+  op.arriving = 0;
+  op.charged = 0;
+  op.remote_id = 0;
+  op.segments.assign(post.segments);
+  op.cursor = SegmentCursor(op.segments.view());
+}
+
+Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
+  PostResult result;
+  {
+    const std::lock_guard lock(mutex_);
+    Peer* peer = find_peer(post.peer);
+    if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+    ShmOp& op = ops_.at(op_slot(post.op));
+    SPATE_CHECK(!op.id);
+    fill(op, post);
+    op.receive = receive;
+    op.unexpected = unexpected;
+    op.peer = peer;
+    peer->link_op(op);
+    result.done = receive ? peer->post_recv(op) : peer->post_send(op);
+    if (result.done) {
+      result.actual_size = receive ? op.arriving : op.size;
+      release(op);
+    }
+    settle();
+  }
+  deliver_outbox();
+  return result;
+}
+
+void Engine::release(ShmOp& op) {
+  op.peer->unlink_op(op);
+  op.id = OpId();
+  op.segments.release();
+  op.source.release();
+}
+
+void Engine::completed(ShmOp& op, Errc status, std::uint64_t actual_size) {
+  outbox_.outcomes.push_back(Outcome{op.id, status, actual_size});
+  outbox_waiting_.store(true);
+  release(op);
+}
+
+void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
+  outbox_waiting_.store(true);
+}
+
+ShmOp* Engine::find_op(OpId id) {
+  ShmOp* op = ops_.find(op_slot(id));
+  return op != nullptr && id && op->id == id ? op : nullptr;
+}
+
+void Engine::cancel(PeerId id, OpId op_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    ShmOp* op = find_op(op_id);
+    if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+    settle();
+  }
+  deliver_outbox();
+}
+
+void Engine::consumed(PeerId id, std::uint64_t charge) {
+  const std::lock_guard lock(mutex_);
+  if (Peer* peer = find_peer(id)) peer->consumed(charge);
+}
+
+MutableByteView Engine::mem_alloc(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  return arenas_.allocate(size);
+}
+
+void Engine::mem_free(MutableByteView memory) {
+  const std::lock_guard lock(mutex_);
+  arenas_.free(memory);
+}
+
+ShmCounters Engine::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+void Engine::settle() {
+  while (!lost_.empty()) {
+    const Loss loss = lost_.back();
+    lost_.pop_back();
+    if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
+  }
+}
+
+void Engine::lose_peer(Peer& peer, Errc status) {
+  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
+  if (peer.state == Standing::kUp) ++counters_.connections_lost;
+  if (status == Errc::kProtocol) {
+    ++counters_.protocol_errors;
+    complain(peer.link->remote, "protocol error");
+    status = Errc::kConnectionLost;
+  }
+  close_link(peer.link);
+  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
+  peer.reset(status);
+  if (!peer.outbound) remember_gone(peer);
+}
+
+void Engine::remember_gone(Peer& peer) {
+  gone_.push_back(&peer);
+  if (gone_.size() <= shm_options_.gone_peers_kept) return;
+  Peer* oldest = gone_.front();
+  gone_.erase(gone_.begin());
+  inbound_.erase(oldest->link_id);
+  const auto found = peers_.find(oldest->id);
+  outbox_.forgotten.push_back(std::move(found->second));
+  outbox_waiting_.store(true);
+  peers_.erase(found);
+}
+
+bool Engine::take_outbox() {
+  if (delivering_.exchange(true)) return false;  // that thread looks again when it has finished
+  std::swap(outbox_, delivering_box_);
+  outbox_waiting_.store(false);
+  return true;
+}
+
+void Engine::deliver_taken() {
+  delivering_box_.deliver_to(*sink_);
+  delivering_.store(false);
+}
+
+void Engine::deliver_outbox() {
+  while (outbox_waiting_.load()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!take_outbox()) return;
+    }
+    deliver_taken();
+  }
+}
+
+}  // namespace spate::bmi::shm

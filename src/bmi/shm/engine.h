@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the shm module's state and its parts: posts and delivery (engine.cc), turns and events (engine_events.cc),
+// connecting and accepting (engine_connect.cc).
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/unique_fd.h"
+#include "bmi/shm/arena.h"
+#include "bmi/shm/link.h"
+#include "bmi/shm/outbox.h"
+#include "bmi/shm/peer.h"
+#include "bmi/shm/shm_module.h"
+#include "bmi/slot_table.h"
+#include "log/rate_limit.h"
+
+namespace spate::bmi::shm {
+
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
+/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+///
+/// A link is looked into each turn while it is **polled**; the others ring a bell when they have written something.
+/// Before a thread sleeps, no link is polled any more.
+class Engine final : public ShmModule, private PeerHost {
+ public:
+  Engine(const Clock& clock, ShmOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() override = default;
+
+  std::string_view scheme() const override { return "shm"; }
+  Abilities abilities() const override { return Abilities{.passes_descriptors = true}; }
+  Result<void> start(Sink& sink, const NetworkOptions& options) override;
+  Result<std::string> listen(std::string_view url, ContextId context) override;
+  Result<PeerId> lookup(std::string_view url, Address address) override;
+  PeerState peer_state(PeerId peer) const override;
+  void disconnect(PeerId peer) override;
+  Result<PostResult> post_send(const Post& post) override;
+  Result<PostResult> post_recv(const Post& post) override;
+  Result<PostResult> post_send_unexpected(const Post& post) override;
+  void cancel(PeerId peer, OpId op) override;
+  void consumed(PeerId peer, std::uint64_t charge) override;
+  bool progress() override;
+  int wait_descriptor() const override { return epoll_.get(); }
+  bool also_wait_for(int fd) override;
+  bool prepare_to_wait() override;
+  MutableByteView mem_alloc(std::size_t size) override;
+  void mem_free(MutableByteView memory) override;
+  ShmCounters counters() const override;
+
+ private:
+  struct Listener : Pollable {
+    Listener() : Pollable(Kind::kListener) {}
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    ~Listener();  // removes the socket's file
+    UniqueFd socket;
+    ContextId context;
+    std::string url;
+    std::string path;  // empty: abstract
+    std::uint64_t inode = 0;
+  };
+  struct Loss {
+    PeerId peer;  // it may be gone for good by the time that it is taken down
+    Errc status = Errc::kConnectionLost;
+  };
+
+  // PeerHost.
+  void completed(ShmOp& op, Errc status, std::uint64_t actual_size) override;
+  void deliver(Peer& peer, Tag tag, Buffer payload) override;
+  ShmOp* find_op(OpId id) override;
+  void connect(Peer& peer) override;
+  void keep_turning(Peer& peer) override;
+  bool read_notes(Link& link) override;
+  void begin_grace(Peer& peer, ShmOp& op) override;
+  void lose_later(Peer& peer, Errc status) override { lost_.push_back(Loss{peer.id, status}); }
+  const ArenaPool& arenas() const override { return arenas_; }
+  const NetworkOptions& options() const override { return *network_; }
+  const Limits& local_limits() const override { return limits_; }
+  ShmCounters& counters() override { return counters_; }
+
+  // engine.cc
+  Result<PostResult> post(const Post& post, bool receive, bool unexpected);
+  static void fill(ShmOp& op, const Post& post);
+  Peer* find_peer(PeerId id) const;
+  Peer& add_peer();
+  void release(ShmOp& op);
+  void settle();
+  void lose_peer(Peer& peer, Errc status);
+  void remember_gone(Peer& peer);
+  bool take_outbox();  // under the lock; true: this thread has to deliver it
+  void deliver_taken();
+  void deliver_outbox();
+
+  // engine_events.cc
+  bool poll();
+  bool turn_all();
+  bool turn_bulk();
+  void rest_if_idle(Link& link);
+  void activate(Link& link);
+  void deactivate(Link& link);
+  bool look_at_events();
+  void on_event(Pollable& pollable, std::uint32_t events);
+  void on_socket(Link& link);
+  void on_hangup(Link& link);
+  bool on_note(Link& link, Packet& packet);
+  bool expire();
+  void on_deadline(Link& link);
+  void set_deadline(Link& link, MonoTime when);
+  void clear_deadline(Link& link);
+  void arm_timer();
+  void drain_timer();
+  void watch(int fd, std::uint32_t events, Pollable& pollable);
+  void complain(const std::string& who, std::string_view what);
+
+  // engine_connect.cc
+  Link* add_link(UniqueFd socket, Side side);
+  void close_link(Link* link);
+  void accept_from(Listener& listener);
+  void accepted(UniqueFd socket, Listener& listener);
+  void on_hello(Link& link);
+  bool admit(Link& link, const Packet& packet, Welcome& welcome, Hello& hello);
+  bool welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell);
+  Peer* returning_peer(Link& link, const Hello& hello);
+  void refuse(Link& link, const Welcome& welcome, std::string_view why);
+  void try_connect(Link& link);
+  bool say_hello(Link& link);
+  void on_welcome(Link& link);
+  Result<void> accept_welcome(Link& link, Packet& packet, Limits& limits);
+  void attempt_failed(Peer& peer, std::string why);
+
+  const Clock& clock_;
+  const ShmOptions shm_options_;
+  const std::uint32_t own_uid_;
+  const NetworkOptions* network_ = nullptr;
+  Sink* sink_ = nullptr;
+  Limits limits_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd wake_;     // for a thread that sleeps while another one leaves it something to do
+  UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
+  Pollable timer_pollable_{Pollable::Kind::kTimer};
+  Pollable foreign_pollable_{Pollable::Kind::kForeign};
+
+  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
+  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
+  Outbox delivering_box_;                    // of the thread that set delivering_
+
+  mutable std::mutex mutex_;  // guards everything below
+  SystemRandom random_;
+  ArenaPool arenas_;
+  SlotTable<ShmOp> ops_;
+  std::uint64_t last_peer_ = 0;
+  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
+  std::map<LinkId, Peer*> inbound_;
+  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  std::unordered_map<Link*, std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Link>> graveyard_;  // closed; an event of this turn may still point at them
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::set<Link*> half_open_;  // accepted, no hello yet
+  std::vector<Link*> polled_;
+  std::size_t next_bulk_ = 0;      // of polled_: whose bulk comes first
+  std::uint64_t since_events_ = 0;  // turns, and work done in them, since epoll was asked
+  bool sleeping_ = false;           // somebody may be asleep on the descriptor
+  bool active_ = false;             // something was found since prepare_to_wait() looked last
+  MonoTime spin_until_;
+  std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
+  std::set<std::pair<MonoTime, Link*>> deadlines_;
+  MonoTime armed_for_ = MonoTime::never();
+  Outbox outbox_;
+  ShmCounters counters_;
+  log::RateLimit complaints_;
+};
+
+}  // namespace spate::bmi::shm

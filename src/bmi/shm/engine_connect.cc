@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listening, connecting, and the handshake of both sides.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "bmi/shm/engine.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi::shm {
+namespace {
+
+constexpr std::uint32_t kSocketEvents = EPOLLIN | EPOLLRDHUP;
+constexpr std::uint32_t kBellEvents = EPOLLIN | EPOLLET;
+constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
+
+std::uint64_t inode_of(const std::string& path) {
+  struct stat st {};
+  return ::lstat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_ino) : 0;
+}
+
+}  // namespace
+
+Engine::Listener::~Listener() {
+  if (!path.empty() && inode_of(path) == inode) ::unlink(path.c_str());
+}
+
+Result<std::string> Engine::listen(std::string_view url, ContextId context) {
+  SPATE_TRY(const Endpoint wanted, parse_url(url));
+  const std::lock_guard lock(mutex_);
+  const Endpoint endpoint = named(wanted, random_);
+  auto listener = std::make_unique<Listener>();
+  SPATE_TRY(listener->socket, listen_on(endpoint, shm_options_.policy.kind != AccessPolicy::Kind::kSameUser));
+  listener->context = context;
+  listener->url = url_of(endpoint);
+  if (!endpoint.abstract) {
+    listener->inode = inode_of(endpoint.name);
+    listener->path = endpoint.name;
+  }
+  watch(listener->socket.get(), EPOLLIN, *listener);
+  listeners_.push_back(std::move(listener));
+  return url_of(endpoint);
+}
+
+Link* Engine::add_link(UniqueFd socket, Side side) {
+  auto link = std::make_unique<Link>(std::move(socket), side);
+  Link* raw = link.get();
+  links_.emplace(raw, std::move(link));
+  return raw;
+}
+
+void Engine::close_link(Link* link) {
+  if (link == nullptr || link->closed) return;
+  link->closed = true;
+  clear_deadline(*link);
+  half_open_.erase(link);
+  deactivate(*link);
+  // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
+  epoll_event unused{};
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->socket(), &unused);
+  if (link->peer == nullptr || !link->connecting) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->own_bell(), &unused);
+  link->close();
+  const auto found = links_.find(link);
+  graveyard_.push_back(std::move(found->second));
+  links_.erase(found);
+}
+
+// --- the accepting side ---
+
+void Engine::accept_from(Listener& listener) {
+  constexpr int kPerTurn = 64;
+  for (int i = 0; i < kPerTurn; ++i) {
+    UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      accepted(std::move(socket), listener);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE) {
+      // Out of descriptors: with the one in reserve the connection can at least be taken and refused, rather than wake
+      // this listener for ever.
+      reserve_.reset();
+      UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+      reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      ++counters_.refused;
+      if (const auto more = complaints_.admit()) {
+        SPATE_LOG("bmi/shm", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
+      }
+    }
+    if (errno != ECONNABORTED && errno != EINTR) return;
+  }
+}
+
+void Engine::accepted(UniqueFd socket, Listener& listener) {
+  const Result<Credentials> credentials = peer_of(socket.get());
+  if (!credentials) return;
+  if (half_open_.size() >= shm_options_.half_open_limit) {
+    const auto oldest = std::ranges::min_element(half_open_, {}, [](const Link* link) { return link->deadline; });
+    ++counters_.refused;
+    close_link(*oldest);
+  }
+  Link* link = add_link(std::move(socket), Side::kAcceptor);
+  link->credentials = *credentials;
+  link->trusted = credentials->uid == own_uid_ || credentials->uid == 0;
+  link->remote = listener.url + "#" + std::to_string(credentials->pid);
+  link->context = listener.context;
+  half_open_.insert(link);
+  watch(link->socket(), kSocketEvents, link->socket_event);
+  set_deadline(*link, clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms));
+}
+
+void Engine::on_hello(Link& link) {
+  Packet packet;
+  receive_packet(link.socket(), packet, true);
+  if (packet.status == Packet::Status::kNothing) return;
+  Hello hello;
+  Welcome welcome;
+  if (packet.status == Packet::Status::kPacket && admit(link, packet, welcome, hello) &&
+      welcome_peer(link, hello, welcome, std::move(packet.descriptors[0]))) {
+    return;
+  }
+  ++counters_.refused;
+  if (link.peer == nullptr) close_link(&link);
+}
+
+bool Engine::admit(Link& link, const Packet& packet, Welcome& welcome, Hello& hello) {
+  const std::optional<Hello> said = decode_hello(packet.view());
+  if (!said) {
+    ++counters_.protocol_errors;
+    complain(link.remote, "not a hello");
+    return false;
+  }
+  hello = *said;
+  welcome.policy = shm_options_.policy.kind;
+  welcome.geometry = shm_options_.geometry;
+  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) {
+    welcome.status = Errc::kVersionMismatch;
+    refuse(link, welcome, "it speaks no version of ours");
+    return false;
+  }
+  if (!shm_options_.policy.admits(link.credentials.uid, own_uid_)) {
+    welcome.status = Errc::kPermissionDenied;
+    refuse(link, welcome, "user " + std::to_string(link.credentials.uid) + " is not let in: this server " + describe(welcome.policy, own_uid_));
+    return false;
+  }
+  if (packet.descriptor_count == 1) return true;
+  ++counters_.protocol_errors;
+  complain(link.remote, "a hello without a bell");
+  return false;
+}
+
+void Engine::refuse(Link& link, const Welcome& welcome, std::string_view why) {
+  complain(link.remote, why);
+  (void)send_packet(link.socket(), encode(welcome), {});
+}
+
+Peer* Engine::returning_peer(Link& link, const Hello& hello) {
+  const auto known = inbound_.find(hello.link);
+  if (known == inbound_.end()) {
+    Peer& peer = add_peer();
+    peer.link_id = hello.link;
+    peer.context = link.context;
+    inbound_.emplace(hello.link, &peer);
+    outbox_.deliveries.push_back(Delivery{&peer, true, Tag(), Buffer()});
+    outbox_waiting_.store(true);
+    return &peer;
+  }
+  lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead
+  std::erase(gone_, known->second);
+  return known->second;
+}
+
+bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
+  Result<UniqueFd> segment = link.make_segment(shm_options_.geometry);
+  if (!segment || link.own_bell() < 0) {
+    welcome.status = Errc::kNoMemory;
+    refuse(link, welcome, segment ? "out of file descriptors (raise ulimit -n)" : segment.error().message());
+    return false;
+  }
+  watch(link.own_bell(), kBellEvents, link.bell_event);
+  link.set_remote_bell(std::move(bell));
+  Peer* peer = returning_peer(link, hello);
+  half_open_.erase(&link);
+  clear_deadline(link);
+  peer->url = link.remote;
+  link.peer = peer;
+  peer->link = &link;  // so that it is closed with the peer, whatever happens next
+  peer->state = Standing::kUp;
+  welcome.limits = peer->grant_limits();
+  const std::array<int, 2> passed{segment->get(), link.own_bell()};
+  if (send_packet(link.socket(), encode(welcome), passed) != 0) {
+    lose_later(*peer, Errc::kConnectionLost);
+    return true;
+  }
+  peer->opened(link, hello.limits);
+  activate(link);
+  return true;
+}
+
+// --- the connecting side ---
+
+void Engine::connect(Peer& peer) {
+  SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
+  peer.state = Standing::kConnecting;
+  peer.attempted = true;
+  Result<UniqueFd> socket = make_socket();
+  if (!socket) return attempt_failed(peer, socket.error().message());
+  Link* link = add_link(std::move(*socket), Side::kConnector);
+  peer.link = link;
+  link->peer = &peer;
+  link->remote = peer.url;
+  link->connecting = true;
+  link->give_up = clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms);
+  try_connect(*link);
+}
+
+void Engine::try_connect(Link& link) {
+  Peer& peer = *link.peer;
+  const int failed = connect_to(link.socket(), peer.remote);
+  if (failed == EAGAIN) return set_deadline(link, std::min(link.give_up, clock_.now() + kConnectAgain));
+  if (failed != 0) {
+    const std::string why = failed == ENOENT || failed == ECONNREFUSED
+                                ? std::string("no server listens there on this host")
+                                : errno_error(failed, "connect").message();
+    return attempt_failed(peer, why);
+  }
+  const Result<Credentials> credentials = peer_of(link.socket());
+  if (credentials) link.credentials = *credentials;
+  link.trusted = credentials && (credentials->uid == own_uid_ || credentials->uid == 0);
+  if (!credentials || link.own_bell() < 0) return attempt_failed(peer, "out of file descriptors (raise ulimit -n)");
+  watch(link.socket(), kSocketEvents, link.socket_event);
+  watch(link.own_bell(), kBellEvents, link.bell_event);
+  link.connecting = false;
+  if (!say_hello(link)) return attempt_failed(peer, "the server closed the connection");
+  set_deadline(link, link.give_up);
+}
+
+bool Engine::say_hello(Link& link) {
+  Hello hello;
+  hello.link = link.peer->link_id;
+  hello.limits = link.peer->grant_limits();
+  const int bell = link.own_bell();
+  return send_packet(link.socket(), encode(hello), std::span(&bell, 1)) == 0;
+}
+
+void Engine::on_welcome(Link& link) {
+  Packet packet;
+  receive_packet(link.socket(), packet, true);
+  if (packet.status == Packet::Status::kNothing) return;
+  Peer& peer = *link.peer;
+  if (packet.status == Packet::Status::kClosed) return attempt_failed(peer, "the server closed the connection");
+  Limits limits;
+  const Result<void> accepted = accept_welcome(link, packet, limits);
+  if (!accepted) return attempt_failed(peer, accepted.error().message());
+  clear_deadline(link);
+  peer.opened(link, limits);
+  activate(link);
+}
+
+Result<void> Engine::accept_welcome(Link& link, Packet& packet, Limits& limits) {
+  const std::optional<Welcome> welcome = decode_welcome(packet.view());
+  if (!welcome) return Error(Errc::kProtocol, "whoever listens there is no spate server");
+  if (welcome->status == Errc::kPermissionDenied) {
+    return Error(welcome->status, "the server " + describe(welcome->policy, link.credentials.uid) + "; this process is uid " +
+                                      std::to_string(own_uid_) + " (network.shm_users)");
+  }
+  if (welcome->status != Errc::kOk) return Error(welcome->status, "refused by the server");
+  if (packet.descriptor_count != 2) return Error(Errc::kProtocol, "a welcome without shared memory (out of descriptors?)");
+  SPATE_TRY(std::ignore, link.map_segment(welcome->geometry, packet.descriptors[0].get()));
+  link.set_remote_bell(std::move(packet.descriptors[1]));
+  limits = welcome->limits;
+  return {};
+}
+
+void Engine::attempt_failed(Peer& peer, std::string why) {
+  // Whatever it was: the peer may have another URL that does better.
+  SPATE_LOG("bmi/shm", debug, "not connected url={} reason={}", peer.url, log::Quoted{why});
+  peer.failure = std::move(why);
+  lose_later(peer, Errc::kUnreachable);
+}
+
+}  // namespace spate::bmi::shm

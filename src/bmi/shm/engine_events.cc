@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns, what epoll reports, and deadlines.
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "bmi/shm/engine.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi::shm {
+namespace {
+
+// Links that are looked into each turn however idle they are: it costs less than a bell.
+constexpr std::size_t kAlwaysPolled = 8;
+constexpr std::uint32_t kIdleTurns = 64;   // of the others, before they rest
+constexpr std::uint64_t kEventsEvery = 64;  // turns between two looks at epoll while links are polled
+
+}  // namespace
+
+bool Engine::progress() {
+  // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
+  // stays readable until that thread has fetched the events.
+  bool did = false;
+  bool mine = false;
+  {
+    const std::lock_guard lock(mutex_);
+    did = poll();
+    settle();
+    mine = outbox_waiting_.load() && take_outbox();
+  }
+  if (mine) deliver_taken();
+  deliver_outbox();
+  return did || mine;
+}
+
+bool Engine::also_wait_for(int fd) {
+  watch(fd, EPOLLIN, foreign_pollable_);
+  return true;
+}
+
+bool Engine::poll() {
+  graveyard_.clear();
+  bool did = turn_all();
+  if (std::exchange(sleeping_, false) || polled_.empty() || since_events_ >= kEventsEvery) {
+    since_events_ = 0;
+    // Those who rang are looked into at once.
+    if (look_at_events()) did = turn_all() || did;
+  }
+  if (!deadlines_.empty()) did = expire() || did;
+  active_ = active_ || did;
+  return did;
+}
+
+bool Engine::turn_all() {
+  bool did = false;
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    Link& link = *polled_[i];
+    ++link.idle_turns;
+    if (!link.peer->turn(MessageClass::kControl)) continue;
+    link.peer->announce_progress();
+    link.idle_turns = 0;
+    did = true;
+  }
+  ++since_events_;
+  if (turn_bulk()) {
+    since_events_ += kEventsEvery / 8;
+    did = true;
+  }
+  settle();
+  if (polled_.size() > kAlwaysPolled) {
+    for (std::size_t i = polled_.size(); i-- > 0;) rest_if_idle(*polled_[i]);
+  }
+  return did;
+}
+
+// One peer's a turn: control messages of all peers come before the next one's.
+bool Engine::turn_bulk() {
+  const std::size_t count = polled_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Link& link = *polled_[(next_bulk_ + i) % count];
+    const bool pulled = link.peer->turn_pulls();
+    if (!link.peer->turn(MessageClass::kBulk) && !pulled) continue;
+    // A copy that ended is answered on the control lane.
+    if (pulled) link.peer->turn(MessageClass::kControl);
+    link.peer->announce_progress();
+    link.idle_turns = 0;
+    next_bulk_ = (next_bulk_ + i + 1) % count;
+    return true;
+  }
+  return false;
+}
+
+void Engine::rest_if_idle(Link& link) {
+  if (link.idle_turns < kIdleTurns) return;
+  link.wait_for(kWaitFrames);
+  if (link.peer->quiet()) {
+    deactivate(link);
+  } else {
+    link.wait_no_more(kWaitFrames);
+    link.idle_turns = 0;
+  }
+}
+
+void Engine::activate(Link& link) {
+  link.idle_turns = 0;
+  if (std::exchange(link.polled, true)) return;
+  link.wait_no_more(kWaitFrames);
+  polled_.push_back(&link);
+}
+
+void Engine::deactivate(Link& link) {
+  if (std::exchange(link.polled, false)) std::erase(polled_, &link);
+}
+
+void Engine::keep_turning(Peer& peer) {
+  activate(*peer.link);
+  if (!sleeping_) return;
+  const std::uint64_t one = 1;
+  SPATE_CHECK(::write(wake_.get(), &one, sizeof one) == sizeof one);
+}
+
+bool Engine::prepare_to_wait() {
+  const std::lock_guard lock(mutex_);
+  if (shm_options_.spin > Duration(0)) {
+    const MonoTime now = clock_.now();
+    if (std::exchange(active_, false)) spin_until_ = now + shm_options_.spin;
+    if (now < spin_until_) return false;
+  }
+  for (Link* link : polled_) link->wait_for(kWaitFrames);
+  if (!std::ranges::all_of(polled_, [](Link* link) { return link->peer->quiet(); })) {
+    for (Link* link : polled_) link->wait_no_more(kWaitFrames);
+    return false;
+  }
+  for (Link* link : polled_) link->polled = false;
+  polled_.clear();
+  sleeping_ = true;
+  return true;
+}
+
+bool Engine::look_at_events() {
+  std::array<epoll_event, 64> events;  // filled by the kernel up to n
+  const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < n; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    on_event(*static_cast<Pollable*>(event.data.ptr), event.events);
+  }
+  settle();
+  return n > 0;
+}
+
+void Engine::on_event(Pollable& pollable, std::uint32_t events) {
+  Link* link = pollable.link;
+  if (link != nullptr && link->closed) return;
+  switch (pollable.kind) {
+    case Pollable::Kind::kBell:
+      // Whatever else it may be told: an eventfd that its other owner may have changed is never read (docs/wire-shm.md).
+      if ((events & EPOLLIN) != 0 && link->peer != nullptr && link->peer->state == Standing::kUp) activate(*link);
+      return;
+    case Pollable::Kind::kSocket: return on_socket(*link);
+    case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
+    case Pollable::Kind::kForeign: return;  // it woke whoever slept
+    case Pollable::Kind::kTimer: return drain_timer();
+  }
+}
+
+void Engine::on_socket(Link& link) {
+  if (link.peer == nullptr) return on_hello(link);
+  if (link.peer->state == Standing::kConnecting) return on_welcome(link);
+  if (!read_notes(link)) on_hangup(link);
+}
+
+void Engine::on_hangup(Link& link) {
+  // What it wrote before it went still counts: as much as lanes can hold, whatever it goes on writing.
+  constexpr int kTurns = 65536 / 64;
+  Peer& peer = *link.peer;
+  for (int i = 0; i < kTurns && lost_.empty(); ++i) {
+    const bool control = peer.turn(MessageClass::kControl);
+    const bool bulk = lost_.empty() && peer.turn(MessageClass::kBulk);
+    if (!control && !bulk) break;
+  }
+  lose_later(peer, Errc::kConnectionLost);
+}
+
+bool Engine::read_notes(Link& link) {
+  constexpr int kMost = 64;  // then others get their turn
+  for (int i = 0; i < kMost; ++i) {
+    Packet packet;
+    receive_packet(link.socket(), packet, true);
+    if (packet.status == Packet::Status::kNothing) return true;
+    if (packet.status == Packet::Status::kClosed) return false;
+    if (on_note(link, packet)) continue;
+    lose_later(*link.peer, Errc::kProtocol);
+    return true;
+  }
+  return true;
+}
+
+bool Engine::on_note(Link& link, Packet& packet) {
+  const std::optional<Note> note = decode_note(packet.view());
+  if (!note) return false;
+  switch (note->kind) {
+    case Note::Kind::kBell: activate(link); return true;
+    case Note::Kind::kArena: {
+      const Result<void> added = link.arenas.add(note->number, std::move(packet.descriptors[0]), note->value);
+      if (!added) complain(link.remote, added.error().message());
+      return added.has_value();
+    }
+    case Note::Kind::kDescriptor: {
+      const bool server = link.side == Side::kConnector;
+      const std::size_t kept = server ? shm_options_.descriptors_from_servers : shm_options_.descriptors_from_clients;
+      if (packet.descriptor_count == 1 && link.descriptors.size() < kept) {
+        link.descriptors.push_back(PassedDescriptor{Tag(note->value), std::move(packet.descriptors[0])});
+      } else {
+        ++counters_.dropped_descriptors;
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+// --- deadlines ---
+
+bool Engine::expire() {
+  const MonoTime now = clock_.now();
+  bool did = false;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Link& link = *deadlines_.begin()->second;
+    clear_deadline(link);
+    on_deadline(link);
+    did = true;
+  }
+  settle();
+  if (did) arm_timer();
+  return did;
+}
+
+void Engine::on_deadline(Link& link) {
+  Peer* peer = link.peer;
+  if (peer == nullptr) {
+    ++counters_.refused;
+    return close_link(&link);
+  }
+  if (peer->state == Standing::kConnecting) {
+    if (clock_.now() >= link.give_up) return attempt_failed(*peer, "no answer within the connect timeout");
+    return try_connect(link);
+  }
+  const ShmOp* op = peer->first_withdrawing();
+  if (op == nullptr) return;
+  if (op->deadline > clock_.now()) return set_deadline(link, op->deadline);
+  complain(link.remote, "no answer to the cancel of a message that it may read");
+  lose_later(*peer, Errc::kConnectionLost);
+}
+
+void Engine::begin_grace(Peer& peer, ShmOp& op) {
+  op.deadline = clock_.now() + std::chrono::milliseconds(shm_options_.cancel_grace_ms);
+  if (peer.link->deadline == MonoTime::never()) set_deadline(*peer.link, op.deadline);
+}
+
+void Engine::set_deadline(Link& link, MonoTime when) {
+  clear_deadline(link);
+  link.deadline = when;
+  deadlines_.emplace(when, &link);
+  arm_timer();
+}
+
+void Engine::clear_deadline(Link& link) {
+  if (link.deadline == MonoTime::never()) return;
+  deadlines_.erase({link.deadline, &link});
+  link.deadline = MonoTime::never();
+}
+
+void Engine::arm_timer() {
+  // Only ever earlier: a wake for a deadline that is gone costs one empty turn and arms the next.
+  if (deadlines_.empty() || deadlines_.begin()->first >= armed_for_) return;
+  armed_for_ = deadlines_.begin()->first;
+  const Duration left = std::max(Duration(1), armed_for_ - clock_.now());
+  itimerspec when{};
+  when.it_value.tv_sec = left.count() / 1'000'000'000;
+  when.it_value.tv_nsec = left.count() % 1'000'000'000;
+  SPATE_CHECK(timerfd_settime(timer_.get(), 0, &when, nullptr) == 0);
+}
+
+void Engine::drain_timer() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
+  armed_for_ = MonoTime::never();
+  arm_timer();
+}
+
+void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = &pollable;
+  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+void Engine::complain(const std::string& who, std::string_view what) {
+  if (const auto more = complaints_.admit()) {
+    SPATE_LOG("bmi/shm", warn, "peer dropped peer={} reason={}{}", who, log::Quoted{what}, *more);
+  }
+}
+
+}  // namespace spate::bmi::shm

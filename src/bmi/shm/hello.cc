@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/shm/hello.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/codec.h"
+
+namespace spate::bmi::shm {
+namespace {
+
+constexpr std::string_view kHelloMagic = "SPATEshm";
+constexpr std::string_view kWelcomeMagic = "spateSHM";
+constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
+
+void put_limits(Encoder& out, const Limits& limits) {
+  out.u64(limits.window);
+  out.u64(limits.max_unexpected);
+  out.u32(limits.max_announced);
+  out.u32(0);
+}
+
+Limits get_limits(Decoder& in) {
+  Limits limits;
+  limits.window = in.u64();
+  limits.max_unexpected = in.u64();
+  limits.max_announced = in.u32();
+  (void)in.u32();
+  if (limits.window > kMaxWindow || limits.max_unexpected > kMaxWindow) in.fail();
+  return limits;
+}
+
+bool speaks(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
+
+}  // namespace
+
+Bytes encode(const Hello& hello) {
+  Bytes bytes;
+  Encoder out(bytes);
+  out.raw(as_bytes(kHelloMagic));
+  out.u16(hello.version_min);
+  out.u16(hello.version_max);
+  out.u32(0);
+  out.raw(hello.link);
+  put_limits(out, hello.limits);
+  out.u64(0);
+  SPATE_CHECK(bytes.size() == kHelloSize);
+  return bytes;
+}
+
+Bytes encode(const Welcome& welcome) {
+  Bytes bytes;
+  Encoder out(bytes);
+  out.raw(as_bytes(kWelcomeMagic));
+  out.u16(static_cast<std::uint16_t>(welcome.status));
+  out.u16(welcome.version);
+  out.u8(static_cast<std::uint8_t>(welcome.policy));
+  out.u8(0);
+  out.u16(0);
+  put_limits(out, welcome.limits);
+  for (const LaneSize& lane : welcome.geometry.lanes) out.u32(lane.slots);
+  for (const LaneSize& lane : welcome.geometry.lanes) out.u64(lane.bytes);
+  SPATE_CHECK(bytes.size() == kWelcomeSize);
+  return bytes;
+}
+
+std::array<std::byte, kNoteSize> encode(const Note& note) {
+  Bytes bytes;
+  Encoder out(bytes);
+  out.u32(static_cast<std::uint32_t>(note.kind));
+  out.u32(note.number);
+  out.u64(note.value);
+  std::array<std::byte, kNoteSize> fixed{};
+  std::ranges::copy(bytes, fixed.begin());
+  return fixed;
+}
+
+std::optional<Hello> decode_hello(ByteView bytes) {
+  if (bytes.size() != kHelloSize) return std::nullopt;
+  Decoder in(bytes);
+  if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
+  Hello hello;
+  hello.version_min = in.u16();
+  hello.version_max = in.u16();
+  if (hello.version_min > hello.version_max) return std::nullopt;
+  if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;  // the rest may mean anything
+  (void)in.u32();
+  std::ranges::copy(in.raw(hello.link.size()), hello.link.begin());
+  hello.limits = get_limits(in);
+  return in.ok() ? std::optional(hello) : std::nullopt;
+}
+
+std::optional<Welcome> decode_welcome(ByteView bytes) {
+  if (bytes.size() != kWelcomeSize) return std::nullopt;
+  Decoder in(bytes);
+  if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
+  Welcome welcome;
+  welcome.status = errc_from_wire(in.u16());
+  welcome.version = in.u16();
+  const std::uint8_t policy = in.u8();
+  if (policy > static_cast<std::uint8_t>(AccessPolicy::Kind::kList)) return std::nullopt;
+  welcome.policy = static_cast<AccessPolicy::Kind>(policy);
+  if (welcome.status != Errc::kOk) return welcome;
+  (void)in.u8();
+  (void)in.u16();
+  welcome.limits = get_limits(in);
+  for (LaneSize& lane : welcome.geometry.lanes) lane.slots = in.u32();
+  for (LaneSize& lane : welcome.geometry.lanes) lane.bytes = in.u64();
+  const bool good = in.ok() && speaks(welcome.version) && is_valid(welcome.geometry);
+  return good ? std::optional(welcome) : std::nullopt;
+}
+
+std::optional<Note> decode_note(ByteView bytes) {
+  if (bytes.size() != kNoteSize) return std::nullopt;
+  Decoder in(bytes);
+  const std::uint32_t kind = in.u32();
+  Note note;
+  note.number = in.u32();
+  note.value = in.u64();
+  if (kind < 1 || kind > static_cast<std::uint32_t>(Note::Kind::kDescriptor)) return std::nullopt;
+  note.kind = static_cast<Note::Kind>(kind);
+  return note;
+}
+
+}  // namespace spate::bmi::shm

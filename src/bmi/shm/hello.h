@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes over a link's socket: Hello, Welcome, and notes afterwards. docs/wire-shm.md, "Handshake" and "Notes".
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "bmi/shm/frame.h"
+#include "bmi/shm/layout.h"
+#include "bmi/shm/policy.h"
+
+namespace spate::bmi::shm {
+
+inline constexpr std::uint16_t kVersionMin = 1;
+inline constexpr std::uint16_t kVersionMax = 1;
+
+/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the acceptor
+/// that a peer came back.
+using LinkId = std::array<std::byte, 16>;
+
+/// What the side that says it lets the other one do.
+struct Limits {
+  std::uint64_t window = 0;          // charged bytes per class that it will buffer
+  std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
+  std::uint32_t max_announced = 0;   // announced messages per class without a receive
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
+inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
+  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
+  return std::max(limits.window / 2, cost_of(limits.max_unexpected));
+}
+
+/// The connector's first packet, with its bell.
+struct Hello {
+  std::uint16_t version_min = kVersionMin;
+  std::uint16_t version_max = kVersionMax;
+  LinkId link{};
+  Limits limits;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+/// The answer, with the segment and the acceptor's bell unless it refuses.
+struct Welcome {
+  Errc status = Errc::kOk;  // anything else: refused, and the socket is closed after it
+  std::uint16_t version = kVersionMax;
+  AccessPolicy::Kind policy = AccessPolicy::Kind::kSameUser;
+  Limits limits;
+  Geometry geometry;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+/// What may follow on the socket.
+struct Note {
+  enum class Kind : std::uint8_t {
+    kBell = 1,        // look into the segment
+    kArena = 2,       // with its memory: number `number`, `value` bytes
+    kDescriptor = 3,  // with the descriptor; `value`: its tag
+  };
+  Kind kind = Kind::kBell;
+  std::uint32_t number = 0;
+  std::uint64_t value = 0;
+  friend bool operator==(const Note&, const Note&) = default;
+};
+
+inline constexpr std::size_t kHelloSize = 64;
+inline constexpr std::size_t kWelcomeSize = 64;
+inline constexpr std::size_t kNoteSize = 16;
+
+Bytes encode(const Hello& hello);
+Bytes encode(const Welcome& welcome);
+std::array<std::byte, kNoteSize> encode(const Note& note);
+/// Empty when the bytes are no such message of any version, or a field is out of range. A Hello or Welcome of versions
+/// that this build does not speak decodes (the first 16 bytes stay as they are in every version).
+std::optional<Hello> decode_hello(ByteView bytes);
+std::optional<Welcome> decode_welcome(ByteView bytes);
+std::optional<Note> decode_note(ByteView bytes);
+
+}  // namespace spate::bmi::shm

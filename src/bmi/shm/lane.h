@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes: frames of one class in one direction through shared memory. docs/wire-shm.md, "Lanes".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "bmi/shm/frame.h"
+
+namespace spate::bmi::shm {
+
+/// A frame as it was read: once, into private memory. Nothing in it was checked but what LaneReader promises.
+struct Frame {
+  FrameHeader header;
+  std::uint32_t chunk = 0;  // payload bytes that come with this frame
+  InlineWords small{};      // they, when chunk <= kInlineBytes
+};
+
+/// A run of lane memory, which ends at the lane's end and goes on at its beginning.
+struct Run {
+  MutableByteView first;
+  MutableByteView second;  // empty as a rule
+};
+
+/// The writing end. Not thread-safe. The memory and the reader's counters belong to both processes.
+class LaneWriter {
+ public:
+  LaneWriter() = default;
+  /// `slots` and `data` lie in the segment; `slots_taken`, `bytes_taken` are the reader's.
+  LaneWriter(std::span<Slot> slots, MutableByteView data, const std::atomic<std::uint64_t>& slots_taken,
+             const std::atomic<std::uint64_t>& bytes_taken);
+
+  /// Largest payload of one frame.
+  std::uint64_t max_chunk() const { return max_chunk_; }
+  /// There is room for a frame with `chunk` bytes (<= max_chunk()) of payload. O(1); reads the reader's counters only when
+  /// those that it remembers do not suffice.
+  bool has_room(std::uint64_t chunk);
+  /// Where the payload of the next frame goes (kInlineBytes < chunk <= max_chunk(), there is room).
+  Run room(std::uint64_t chunk);
+  /// The frame is there for the reader. Its payload was written to room(), or is `small`.
+  void publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small);
+  /// The reader's counters made no sense: it broke the protocol, and nothing more can be written.
+  bool broken() const { return broken_; }
+  /// Frames written so far.
+  std::uint64_t frames() const { return slot_; }
+
+ private:
+  void refresh();
+
+  std::span<Slot> slots_;
+  MutableByteView data_;
+  const std::atomic<std::uint64_t>* slots_taken_ = nullptr;
+  const std::atomic<std::uint64_t>* bytes_taken_ = nullptr;
+  std::uint64_t max_chunk_ = 0;
+  std::uint64_t slot_ = 0;        // next slot, counted since the beginning
+  std::uint64_t byte_ = 0;        // next payload byte, likewise
+  std::uint64_t slots_free_ = 0;  // as remembered
+  std::uint64_t bytes_free_ = 0;
+  bool broken_ = false;
+};
+
+/// The reading end. Not thread-safe. Whatever the writer does to the memory, each word of a frame is read once.
+class LaneReader {
+ public:
+  LaneReader() = default;
+  /// `slots_taken`, `bytes_taken`: this side's counters.
+  LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
+             std::atomic<std::uint64_t>& bytes_taken);
+
+  /// A frame is there.
+  bool ready() const {
+    return static_cast<std::uint32_t>(slots_[slot_ & (slots_.size() - 1)][0].load(std::memory_order_seq_cst)) ==
+           static_cast<std::uint32_t>(slot_ + 1);
+  }
+  enum class Look : std::uint8_t { kNothing, kFrame, kInvalid };
+  /// Reads the next frame without taking it. kInvalid: unknown type, class or flags, or more payload than the lane holds.
+  Look look(Frame& frame) const;
+  /// The payload of the frame that look() found, kInlineBytes < chunk. Foreign memory: read it once.
+  Run payload(std::uint64_t chunk) const;
+  /// Done with that frame and its payload.
+  void take(const Frame& frame);
+  /// Tells the writer what was taken. True when anything was since the last time.
+  bool publish_taken();
+  /// Half of the lane was taken since the last call that said so, or the lane is empty: worth a writer's wake.
+  bool worth_a_wake();
+
+ private:
+  std::span<Slot> slots_;
+  MutableByteView data_;
+  std::atomic<std::uint64_t>* slots_taken_ = nullptr;
+  std::atomic<std::uint64_t>* bytes_taken_ = nullptr;
+  std::uint64_t slot_ = 0;
+  std::uint64_t byte_ = 0;
+  std::uint64_t published_ = 0;   // slot_ as the writer knows it
+  std::uint64_t slot_at_wake_ = 0;
+  std::uint64_t byte_at_wake_ = 0;
+};
+
+}  // namespace spate::bmi::shm

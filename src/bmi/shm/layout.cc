@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/shm/layout.h"
+
+#include <bit>
+
+namespace spate::bmi::shm {
+namespace {
+
+constexpr std::uint64_t kSideBlocks = 256;   // of the acceptor; the connector's 256 bytes behind it
+constexpr std::uint64_t kLanesOffset = 4096;
+
+std::uint64_t lane_size(const LaneSize& lane) { return lane.slots * kSlotSize + lane.bytes; }
+
+}  // namespace
+
+bool is_valid(const Geometry& geometry) {
+  for (const LaneSize& lane : geometry.lanes) {
+    if (!std::has_single_bit(lane.slots) || lane.slots < 16 || lane.slots > 65536) return false;
+    if (!std::has_single_bit(lane.bytes) || lane.bytes < 4096 || lane.bytes > (std::uint64_t{1} << 30U)) return false;
+  }
+  return true;
+}
+
+std::uint64_t segment_size(const Geometry& geometry) {
+  constexpr std::uint64_t kPage = 4096;
+  std::uint64_t size = kLanesOffset;
+  for (const LaneSize& lane : geometry.lanes) size += 2 * lane_size(lane);
+  return (size + kPage - 1) / kPage * kPage;
+}
+
+std::uint64_t side_offset(Side side) { return kSideBlocks + 256 * static_cast<std::uint64_t>(side); }
+
+LanePlace lane_place(const Geometry& geometry, Side writer, MessageClass c) {
+  std::uint64_t at = kLanesOffset;
+  for (std::size_t i = 0; i < index_of(c); ++i) at += 2 * lane_size(geometry.lanes[i]);
+  const LaneSize& lane = geometry.lanes[index_of(c)];
+  at += static_cast<std::uint64_t>(writer) * lane_size(lane);
+  return LanePlace{at, at + lane.slots * kSlotSize};
+}
+
+}  // namespace spate::bmi::shm

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Link: one connection of two processes: the socket, the bells, the shared segment.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "bmi/shm/arena.h"
+#include "bmi/shm/endpoint.h"
+#include "bmi/shm/hello.h"
+#include "bmi/shm/lane.h"
+#include "bmi/shm/packet.h"
+
+namespace spate::bmi::shm {
+
+class Link;
+class Peer;
+
+/// What an epoll event points at.
+struct Pollable {
+  enum class Kind : std::uint8_t { kSocket, kBell, kListener, kTimer, kForeign };
+  explicit Pollable(Kind k, Link* l = nullptr) : kind(k), link(l) {}
+  const Kind kind;
+  Link* const link;  // kSocket, kBell
+};
+
+/// A descriptor that the peer passed and nobody has taken.
+struct PassedDescriptor {
+  Tag tag;
+  UniqueFd fd;
+};
+
+/// Pinned; owned by the module. Not thread-safe (the module's lock). Describes, but does not decide: deadlines, states
+/// and ownership are the module's and the peer's.
+class Link {
+ public:
+  Link(UniqueFd socket, Side own_side) : side(own_side), socket_(std::move(socket)) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link() { close(); }
+
+  int socket() const { return socket_.get(); }
+  /// This side's bell; made at the first call. -1: out of descriptors.
+  int own_bell();
+
+  /// Acceptor: makes the segment and returns it, for the Welcome.
+  Result<UniqueFd> make_segment(const Geometry& geometry);
+  /// Connector: maps what came with the Welcome, after checking it. kProtocol: it is not fit to be shared.
+  Result<void> map_segment(const Geometry& geometry, int memory);
+  void set_remote_bell(UniqueFd bell) { remote_bell_ = std::move(bell); }
+
+  SideBlock& mine() { return *mine_; }
+  SideBlock& theirs() { return *theirs_; }
+  LaneWriter& out(MessageClass c) { return out_[index_of(c)]; }
+  LaneReader& in(MessageClass c) { return in_[index_of(c)]; }
+
+  /// Wakes the other side if it waits for any of `bits`.
+  void wake(std::uint32_t bits);
+  /// Says what this side waits for; look once more afterwards, before sleeping.
+  void wait_for(std::uint32_t bits) { mine_->waits.fetch_or(bits, std::memory_order_seq_cst); }
+  void wait_no_more(std::uint32_t bits) { mine_->waits.fetch_and(~bits, std::memory_order_relaxed); }
+  /// Whether what the peer offered is still as it was: false once it has begun to close the link. Everything read from
+  /// it before the call was read before the answer.
+  bool still_offered() { return theirs_->closed.fetch_or(0, std::memory_order_acq_rel) == 0; }
+
+  /// Sends a note. 0, or errno.
+  int send_note(const Note& note, int descriptor);
+  /// An arena of this side's, so that located messages in it can be read by the peer. False: it cannot be shown now.
+  bool show_arena(const ArenaPool& pool, std::uint32_t number);
+
+  /// Tells the other side and lets go of the socket. Memory stays mapped until the link is destroyed.
+  void close();
+
+  // Set by the module.
+  const Side side;
+  Peer* peer = nullptr;
+  std::string remote;  // for people
+  Credentials credentials;
+  bool trusted = false;     // the other process may do to this one as it likes: same user, or root
+  bool connecting = false;  // not connected yet: the other side was busy
+  bool closed = false;      // taken down; freed at the next turn
+  bool polled = false;      // the module looks into it each turn
+  std::uint32_t idle_turns = 0;  // while polled
+  MonoTime give_up = MonoTime::never();   // of the handshake
+  MonoTime deadline = MonoTime::never();  // the module's entry in its list of deadlines
+  ContextId context;                      // accepted, no hello yet: of the listener
+  ForeignArenas arenas;
+  std::deque<PassedDescriptor> descriptors;
+  Pollable socket_event{Pollable::Kind::kSocket, this};
+  Pollable bell_event{Pollable::Kind::kBell, this};
+
+ private:
+  void lay_out(const Geometry& geometry);
+
+  UniqueFd socket_;
+  UniqueFd bell_;
+  UniqueFd remote_bell_;
+  Mapping segment_;
+  SideBlock* mine_ = nullptr;
+  SideBlock* theirs_ = nullptr;
+  std::array<LaneWriter, kClasses> out_;
+  std::array<LaneReader, kClasses> in_;
+  std::uint32_t arenas_shown_ = 0;  // of this side's, the first so many
+};
+
+}  // namespace spate::bmi::shm
