@@ -20,6 +20,9 @@ struct FileSettler::ToDo {
   std::optional<TruncateIntent> intent;
   std::optional<UnsettledRecord> unsettled;
   std::optional<InodeRecord> inode;
+  /// A flag whose intent is not there, in a damaged store: whoever waits for the truncation would wait for ever.
+  bool flag_alone() const { return inode && inode->truncating && !intent; }
+  bool nothing() const { return !intent && !unsettled && !flag_alone(); }
 };
 
 FileSettler::FileSettler(MetaCore& core) : core_(core), gate_(core.executor()), log_limit_(core.clock()) {}
@@ -97,13 +100,20 @@ job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) 
 }
 
 job::Task<void> FileSettler::find_work() {
-  left_over_ = false;
-  auto found = co_await find_work_of(KeyKind::kTruncate);
-  if (found) found = co_await find_work_of(KeyKind::kUnsettled);
+  Duration backoff = kFirstBackoff;
+  while (!stopping_.stopped()) {
+    left_over_ = false;
+    auto found = co_await find_work_of(KeyKind::kTruncate);
+    if (found) found = co_await find_work_of(KeyKind::kUnsettled);
+    if (found) break;
+    if (const auto more = log_limit_.admit()) {
+      SPATE_LOG("server/meta", error, "unfinished truncations not read from the store, trying on error={}{}",
+                found.error().message(), *more);
+    }
+    std::ignore = co_await core_.executor().sleep(backoff, stopping_);
+    backoff = std::min(backoff * 2, kLongestBackoff);
+  }
   looking_ = false;
-  if (found) co_return;
-  left_over_ = true;
-  SPATE_LOG("server/meta", error, "unfinished truncations not read from the store error={}", found.error().message());
 }
 
 job::Task<Result<void>> FileSettler::find_work_of(KeyKind kind) {
@@ -132,7 +142,6 @@ job::Task<Result<FileSettler::ToDo>> FileSettler::look(Handle handle) {
   ToDo todo;
   SPATE_CO_TRY(todo.intent, co_await read_record<TruncateIntent>(store, truncate_key(handle), kMode));
   SPATE_CO_TRY(todo.unsettled, co_await read_record<UnsettledRecord>(store, unsettled_key(handle), kMode));
-  if (!todo.intent && !todo.unsettled) co_return todo;
   SPATE_CO_TRY(todo.inode, co_await read_record<InodeRecord>(store, inode_key(handle), kMode));
   co_return todo;
 }
@@ -140,12 +149,12 @@ job::Task<Result<FileSettler::ToDo>> FileSettler::look(Handle handle) {
 /// True: something was done, and there may be more.
 job::Task<Result<bool>> FileSettler::step(Handle handle, TraceId trace) {
   SPATE_CO_TRY(ToDo todo, co_await look(handle));
-  if (!todo.intent && !todo.unsettled) co_return false;
+  if (todo.nothing()) co_return false;
   const bool wants_size = todo.inode && !todo.inode->attributes.size_known && todo.inode->write_opens == 0;
   if (todo.inode && todo.intent) {
     todo.intent->trace = trace;
     SPATE_CO_TRY(std::ignore, co_await finish_truncation(handle, *std::move(todo.intent)));
-  } else if (wants_size) {
+  } else if (wants_size && !todo.flag_alone()) {
     SPATE_CO_TRY(std::ignore, co_await settle(*std::move(todo.inode)));
   } else {
     Errand errand = [this, handle](Operation& operation) { return drop_records(operation, handle); };
@@ -208,8 +217,14 @@ job::Task<Result<void>> FileSettler::store_size(Operation& operation, Handle han
 }
 
 job::Task<Result<void>> FileSettler::drop_records(Operation& operation, Handle handle) {
-  SPATE_CO_TRY(const auto inode, co_await operation.get<InodeRecord>(inode_key(handle)));
+  SPATE_CO_TRY(auto inode, co_await operation.get<InodeRecord>(inode_key(handle)));
+  SPATE_CO_TRY(const auto intent, co_await operation.get<TruncateIntent>(truncate_key(handle)));
   if (!inode) operation.erase(truncate_key(handle));
+  if (inode && inode->truncating && !intent) {
+    SPATE_LOG("server/meta", error, "a truncation without its intent, forgotten handle={}", handle.value);
+    inode->truncating = false;
+    operation.put(*inode);
+  }
   const bool wants_size = inode && !inode->attributes.size_known && inode->write_opens == 0;
   if (!wants_size) operation.erase(unsettled_key(handle));
   co_return {};

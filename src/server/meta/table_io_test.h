@@ -63,11 +63,12 @@ class TableIoServers final : public IoServers {
     RemoveOutcome outcome;
     outcome.removed.assign(dead.size(), true);
     const std::string call = "remove " + std::to_string(dead.size());
-    outcome.failure = co_await begin(call, stop);
+    const auto reached = co_await begin(call, stop);
+    outcome.failure = reached;
     largest_removal = std::max(largest_removal, dead.size());
     for (std::size_t i = 0; i < dead.size(); ++i) {
       for (const Slot& slot : dead[i].layout.slots) {
-        if (outcome.failure && !down.contains(slot.targets.front())) continue;
+        if (reached && !down.contains(slot.targets.front())) continue;
         outcome.removed[i] = false;
         outcome.out_of_reach.push_back(slot.targets.front());
         if (outcome.failure) outcome.failure = Errc::kUnreachable;
