@@ -214,7 +214,7 @@ Facts unlink(Tree& tree, const NameOp& op, const Targets& targets) {
 Facts rmdir(Tree& tree, const NameOp& op, const Targets& targets) {
   const Spot spot = Way(tree, targets, op.path).to_last();
   if (spot.code != Errc::kOk) return error(spot.code);
-  if (op.path.parts.empty()) return error(Errc::kBusy);
+  if (op.path.parts.empty()) return error(Errc::kInvalidArgument);
   if (spot.name == kDot) return error(Errc::kInvalidArgument);
   if (spot.name == kDotDot) return error(Errc::kNotEmpty);
   const NodeId id = tree.entry(spot.directory, spot.name);
@@ -292,9 +292,9 @@ Facts rename(Tree& tree, const NameOp& op, const Targets& targets) {
   if (move.from.code != Errc::kOk) return error(move.from.code);
   move.to = Way(tree, targets, op.other).to_last();
   if (move.to.code != Errc::kOk) return error(move.to.code);
-  if (move.from.name == kDot || move.from.name == kDotDot) return error(Errc::kBusy);
+  if (move.from.name == kDot || move.from.name == kDotDot) return error(Errc::kInvalidArgument);
   if (move.to.name == kDot || move.to.name == kDotDot) {
-    return error((op.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kBusy);
+    return error((op.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kInvalidArgument);
   }
   const NodeId object = tree.entry(move.from.directory, move.from.name);
   if (object == 0) return error(Errc::kNotFound);

@@ -44,9 +44,10 @@ job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequ
   SPATE_CO_TRY(move.from, co_await from.to_last());
   Walker to(operation, request.to);
   SPATE_CO_TRY(move.to, co_await to.to_last());
-  if (move.from.last != Place::Last::kName) co_return Errc::kBusy;
+  // Not kBusy: a client takes that for a passing trouble, and tries on.
+  if (move.from.last != Place::Last::kName) co_return Errc::kInvalidArgument;
   if (move.to.last != Place::Last::kName) {
-    co_return (request.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kBusy;
+    co_return (request.flags & wire::kRenameNoReplace) != 0 ? Errc::kExists : Errc::kInvalidArgument;
   }
   co_return {};
 }

@@ -10,7 +10,7 @@ Errc error_of_last(const Place& place) {
   switch (place.last) {
     case Place::Last::kDot: return Errc::kInvalidArgument;
     case Place::Last::kDotDot: return Errc::kNotEmpty;
-    default: return place.directory == kRootHandle ? Errc::kBusy : Errc::kInvalidArgument;
+    default: return Errc::kInvalidArgument;
   }
 }
 
