@@ -36,6 +36,9 @@ class Core final : public Network {
   Result<Address> lookup(std::span<const std::string> urls) override;
   PeerInfo peer_info(Address peer) const override;
   void disconnect(Address peer) override;
+  void prefer_first_url(Address peer) override;
+  Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;
+  Result<UniqueFd> take_descriptor(Address peer, Tag tag) override;
   Result<Posted> post_send(const Message& message, ContextId context, void* user) override;
   Result<Posted> post_recv(const Message& message, ContextId context, void* user) override;
   Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) override;
@@ -95,6 +98,7 @@ class Core final : public Network {
 
   Result<Address> add_address(std::span<const std::string> urls, std::string list);
   std::vector<Route> routes_of(Address address) const;
+  std::optional<Route> current_route(Address address) const;
   Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
   void progress();

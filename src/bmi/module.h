@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/strong_id.h"
+#include "base/unique_fd.h"
 #include "bmi/network.h"
 
 namespace spate::bmi {
@@ -86,6 +87,8 @@ struct PeerState {
   std::uint32_t connections = 0;  // established so far
   bool same_host = false;
   std::optional<std::uint32_t> uid;
+  /// Why the last attempt to connect failed, for people; empty when it did not, or when the module does not say.
+  std::string failure;
 };
 
 /// Fixed properties of a module.
@@ -151,6 +154,10 @@ class Module {
   virtual bool also_wait_for(int /*fd*/) { return false; }
   /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
   virtual bool prepare_to_wait() = 0;
+
+  /// See Network::pass_descriptor and take_descriptor. Modules whose Abilities say so.
+  virtual Result<void> pass_descriptor(PeerId /*peer*/, Tag /*tag*/, int /*fd*/) { return Errc::kNotSupported; }
+  virtual Result<UniqueFd> take_descriptor(PeerId /*peer*/, Tag /*tag*/) { return Errc::kNotSupported; }
 
   /// Makes memory usable by the device until mem_deregister. Default: nothing to do. A failure is not fatal: the module
   /// must also move memory that was never registered.

@@ -105,17 +105,42 @@ PeerInfo Core::peer_info(Address peer) const {
   for (std::size_t i = 0; i < routes.size(); ++i) {
     PeerState state = routes[i].module->peer_state(routes[i].peer);
     info.connection += state.connections;
+    if (!state.failure.empty()) info.failed.push_back(FailedUrl{state.url, std::move(state.failure)});
     if (i != current) continue;
     info.url = std::move(state.url);
     info.connected = state.connected;
     info.same_host = state.same_host;
     info.uid = state.uid;
+    info.passes_descriptors = state.connected && routes[i].module->abilities().passes_descriptors;
   }
   return info;
 }
 
 void Core::disconnect(Address peer) {
   for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
+}
+
+void Core::prefer_first_url(Address peer) {
+  const std::lock_guard lock(mutex_);
+  if (AddressEntry* entry = addresses_.find(peer)) entry->current = 0;
+}
+
+std::optional<Route> Core::current_route(Address peer) const {
+  const std::lock_guard lock(mutex_);
+  const AddressEntry* entry = addresses_.find(peer);
+  return entry == nullptr ? std::nullopt : std::optional(entry->routes[entry->current]);
+}
+
+Result<void> Core::pass_descriptor(Address peer, Tag tag, int fd) {
+  const std::optional<Route> route = current_route(peer);
+  if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
+  return route->module->pass_descriptor(route->peer, tag, fd);
+}
+
+Result<UniqueFd> Core::take_descriptor(Address peer, Tag tag) {
+  const std::optional<Route> route = current_route(peer);
+  if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
+  return route->module->take_descriptor(route->peer, tag);
 }
 
 Result<Posted> Core::post_send(const Message& message, ContextId context, void* user) {

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/strong_id.h"
+#include "base/unique_fd.h"
 
 namespace spate::bmi {
 
@@ -78,6 +79,12 @@ struct UnexpectedMessage {
   Buffer payload;
 };
 
+/// A URL that was tried and did not do.
+struct FailedUrl {
+  std::string url;
+  std::string reason;  // for people
+};
+
 /// What is known of a peer.
 struct PeerInfo {
   std::string url;          // the one in use, or the last one tried; empty before the first use
@@ -85,6 +92,8 @@ struct PeerInfo {
   std::uint32_t connection = 0;   // counts connections made to or by this peer: changes when it was lost and came back
   bool same_host = false;
   std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
+  bool passes_descriptors = false;   // pass_descriptor() may work: connected, by a module that can
+  std::vector<FailedUrl> failed;     // those whose last attempt failed, in the order of preference
 };
 
 /// Limits and options that hold for a whole instance.
@@ -123,6 +132,19 @@ class Network {
   virtual PeerInfo peer_info(Address peer) const = 0;
   /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
   virtual void disconnect(Address peer) = 0;
+
+  /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to or
+  /// from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.
+  virtual void prefer_first_url(Address peer) = 0;
+
+  /// Hands the peer a copy of an open descriptor; the caller keeps its own. It is there for take_descriptor() when a
+  /// message that was posted afterwards arrives. Nothing can be taken back. Never blocks. kNotSupported: this peer cannot
+  /// be passed any (peer_info() says so beforehand); kBusy: too many are on their way; else the kernel's reason.
+  virtual Result<void> pass_descriptor(Address peer, Tag tag, int fd) = 0;
+  /// The oldest descriptor that the peer passed under `tag`, now the caller's (close-on-exec). kNotFound: there is none.
+  /// What is not taken is closed with the connection; what comes beyond the module's bound (64 from a server, none from
+  /// a client) is closed at once.
+  virtual Result<UniqueFd> take_descriptor(Address peer, Tag tag) = 0;
 
   /// Posts. On success the segments' memory belongs to the operation until its completion is seen, cancelled or not;
   /// on failure nothing was posted. Never blocks. A receive takes the next message with its (peer, class, tag); one

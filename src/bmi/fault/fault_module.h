@@ -40,6 +40,8 @@ class FaultModule final : public Module, private Sink {
   /// Does not sleep while something is held back: its time is counted in calls.
   bool prepare_to_wait() override;
   Result<void> mem_register(MutableByteView memory) override { return inner_->mem_register(memory); }
+  Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override { return inner_->pass_descriptor(peer, tag, fd); }
+  Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override { return inner_->take_descriptor(peer, tag); }
   void mem_deregister(MutableByteView memory) override { inner_->mem_deregister(memory); }
   MutableByteView mem_alloc(std::size_t size) override { return inner_->mem_alloc(size); }
   void mem_free(MutableByteView memory) override { inner_->mem_free(memory); }

@@ -78,6 +78,7 @@ PeerState Engine::peer_state(PeerId id) const {
   state.connections = peer->connections;
   state.same_host = true;
   if (peer->link != nullptr) state.uid = peer->link->credentials.uid;
+  state.failure = peer->failure;
   return state;
 }
 
@@ -168,6 +169,37 @@ void Engine::cancel(PeerId id, OpId op_id) {
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   const std::lock_guard lock(mutex_);
   if (Peer* peer = find_peer(id)) peer->consumed(charge);
+}
+
+Result<void> Engine::pass_descriptor(PeerId id, Tag tag, int fd) {
+  const std::lock_guard lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "pass a descriptor");
+  const int failed = peer->link->send_note(Note{Note::Kind::kDescriptor, 0, tag.value}, fd);
+  if (failed == 0) return {};
+  // The kernel bounds what a user may have on its way to processes that do not look (ETOOMANYREFS).
+  if (failed == EAGAIN || failed == ETOOMANYREFS) return Error(Errc::kBusy, "pass a descriptor");
+  return errno_error(failed, "pass a descriptor");
+}
+
+Result<UniqueFd> Engine::take_descriptor(PeerId id, Tag tag) {
+  Result<UniqueFd> taken = Errc::kNotFound;
+  {
+    const std::lock_guard lock(mutex_);
+    Peer* peer = find_peer(id);
+    if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
+    // On the socket before the message that told of it; what ended it besides is for the next turn to see.
+    (void)read_notes(*peer->link);
+    std::deque<PassedDescriptor>& kept = peer->link->descriptors;
+    const auto found = std::ranges::find(kept, tag, &PassedDescriptor::tag);
+    if (found != kept.end()) {
+      taken = std::move(found->fd);
+      kept.erase(found);
+    }
+    settle();
+  }
+  deliver_outbox();
+  return taken;
 }
 
 MutableByteView Engine::mem_alloc(std::size_t size) {

@@ -55,6 +55,8 @@ class Engine final : public ShmModule, private PeerHost {
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
   bool prepare_to_wait() override;
+  Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override;
+  Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override;
   MutableByteView mem_alloc(std::size_t size) override;
   void mem_free(MutableByteView memory) override;
   ShmCounters counters() const override;

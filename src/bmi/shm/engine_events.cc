@@ -97,11 +97,11 @@ bool Engine::turn_bulk() {
 
 void Engine::rest_if_idle(Link& link) {
   if (link.idle_turns < kIdleTurns) return;
-  link.wait_for(kWaitFrames);
+  link.wait_for(kWakeFrames);
   if (link.peer->quiet()) {
     deactivate(link);
   } else {
-    link.wait_no_more(kWaitFrames);
+    link.wait_no_more(kWakeFrames);
     link.idle_turns = 0;
   }
 }
@@ -109,7 +109,7 @@ void Engine::rest_if_idle(Link& link) {
 void Engine::activate(Link& link) {
   link.idle_turns = 0;
   if (std::exchange(link.polled, true)) return;
-  link.wait_no_more(kWaitFrames);
+  link.wait_no_more(kWakeFrames);
   polled_.push_back(&link);
 }
 
@@ -131,9 +131,9 @@ bool Engine::prepare_to_wait() {
     if (std::exchange(active_, false)) spin_until_ = now + shm_options_.spin;
     if (now < spin_until_) return false;
   }
-  for (Link* link : polled_) link->wait_for(kWaitFrames);
+  for (Link* link : polled_) link->wait_for(kWakeFrames);
   if (!std::ranges::all_of(polled_, [](Link* link) { return link->peer->quiet(); })) {
-    for (Link* link : polled_) link->wait_no_more(kWaitFrames);
+    for (Link* link : polled_) link->wait_no_more(kWakeFrames);
     return false;
   }
   for (Link* link : polled_) link->polled = false;

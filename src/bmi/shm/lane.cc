@@ -15,10 +15,10 @@ constexpr std::uint64_t kChunk = 32 * 1024;
 
 std::uint64_t in_data(std::uint64_t chunk) { return chunk <= kInlineBytes ? 0 : (chunk + kLine - 1) / kLine * kLine; }
 
-Run run_at(MutableByteView data, std::uint64_t position, std::uint64_t size) {
+Stretch stretch_at(MutableByteView data, std::uint64_t position, std::uint64_t size) {
   const std::uint64_t at = position & (data.size() - 1);
   const std::uint64_t first = std::min<std::uint64_t>(size, data.size() - at);
-  return Run{data.subspan(at, first), data.first(size - first)};
+  return Stretch{data.subspan(at, first), data.first(size - first)};
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void LaneWriter::refresh() {
   bytes_free_ = data_.size() - bytes_used;
 }
 
-Run LaneWriter::room(std::uint64_t chunk) { return run_at(data_, byte_, chunk); }
+Stretch LaneWriter::room(std::uint64_t chunk) { return stretch_at(data_, byte_, chunk); }
 
 void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small) {
   SPATE_CHECK(slots_free_ > 0 && bytes_free_ >= in_data(chunk));
@@ -106,7 +106,7 @@ LaneReader::Look LaneReader::look(Frame& frame) const {
   return Look::kFrame;
 }
 
-Run LaneReader::payload(std::uint64_t chunk) const { return run_at(data_, byte_, chunk); }
+Stretch LaneReader::payload(std::uint64_t chunk) const { return stretch_at(data_, byte_, chunk); }
 
 void LaneReader::take(const Frame& frame) {
   ++slot_;

@@ -18,8 +18,8 @@ struct Frame {
   InlineWords small{};      // they, when chunk <= kInlineBytes
 };
 
-/// A run of lane memory, which ends at the lane's end and goes on at its beginning.
-struct Run {
+/// A stretch of lane memory, which ends at the lane's end and goes on at its beginning.
+struct Stretch {
   MutableByteView first;
   MutableByteView second;  // empty as a rule
 };
@@ -38,7 +38,7 @@ class LaneWriter {
   /// those that it remembers do not suffice.
   bool has_room(std::uint64_t chunk);
   /// Where the payload of the next frame goes (kInlineBytes < chunk <= max_chunk(), there is room).
-  Run room(std::uint64_t chunk);
+  Stretch room(std::uint64_t chunk);
   /// The frame is there for the reader. Its payload was written to room(), or is `small`.
   void publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small);
   /// The reader's counters made no sense: it broke the protocol, and nothing more can be written.
@@ -78,7 +78,7 @@ class LaneReader {
   /// Reads the next frame without taking it. kInvalid: unknown type, class or flags, or more payload than the lane holds.
   Look look(Frame& frame) const;
   /// The payload of the frame that look() found, kInlineBytes < chunk. Foreign memory: read it once.
-  Run payload(std::uint64_t chunk) const;
+  Stretch payload(std::uint64_t chunk) const;
   /// Done with that frame and its payload.
   void take(const Frame& frame);
   /// Tells the writer what was taken. True when anything was since the last time.

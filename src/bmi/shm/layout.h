@@ -25,7 +25,7 @@ static_assert(sizeof(Slot) == kSlotSize && std::atomic<std::uint64_t>::is_always
 
 /// What one side tells the other outside of frames; each line of 64 bytes has one writer, `waits` excepted.
 struct SideBlock {
-  /// What this side wants to be woken for (kWait...): set by itself, cleared by whoever wakes it.
+  /// What this side wants to be woken for (kWake...): set by itself, cleared by whoever wakes it.
   alignas(64) std::atomic<std::uint32_t> waits;
   /// By class, since the link was made: slots and payload bytes that this side has taken out of the other's lanes, and
   /// credit that it has given back.
@@ -37,9 +37,9 @@ struct SideBlock {
 };
 static_assert(sizeof(SideBlock) == 192);
 
-inline constexpr std::uint32_t kWaitFrames = 1;  // for a frame in a lane
-inline constexpr std::uint32_t kWaitRoom = 2;    // for room in a lane
-inline constexpr std::uint32_t kWaitCredit = 4;
+inline constexpr std::uint32_t kWakeFrames = 1;  // for a frame in a lane
+inline constexpr std::uint32_t kWakeRoom = 2;    // for room in a lane
+inline constexpr std::uint32_t kWakeCredit = 4;
 
 /// Slots and payload bytes of one lane; powers of two.
 struct LaneSize {

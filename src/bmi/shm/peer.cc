@@ -112,10 +112,10 @@ void Peer::announce_progress() {
   std::uint32_t bits = 0;
   std::uint64_t frames = 0;
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
-    if (link->in(c).publish_taken() && link->in(c).worth_a_wake()) bits |= kWaitRoom;
+    if (link->in(c).publish_taken() && link->in(c).worth_a_wake()) bits |= kWakeRoom;
     frames += link->out(c).frames();
   }
-  if (std::exchange(frames_announced_, frames) != frames) bits |= kWaitFrames;
+  if (std::exchange(frames_announced_, frames) != frames) bits |= kWakeFrames;
   if (bits != 0) link->wake(bits);
 }
 
@@ -124,12 +124,12 @@ bool Peer::quiet() {
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
     if (link->in(c).ready()) return false;
     if (state_of(c).queue.empty()) continue;
-    link->wait_for(kWaitRoom);
+    link->wait_for(kWakeRoom);
     LaneWriter& lane = link->out(c);
     if (lane.has_room(lane.max_chunk()) || lane.broken()) return false;
   }
   if (unexpected_waiting_.empty()) return true;
-  link->wait_for(kWaitCredit);
+  link->wait_for(kWakeCredit);
   const MessageClass c = MessageClass::kControl;
   return credit(state_of(c), c) < cost_of(op_of(*unexpected_waiting_.front()).size);
 }

@@ -106,7 +106,7 @@ class Peer final : public SendObserver {
   bool turn_pulls();
   /// Tells the other side what was done since the last call, and wakes it if need be.
   void announce_progress();
-  /// Nothing is left to do before the other side does something. Call after Link::wait_for(kWaitFrames).
+  /// Nothing is left to do before the other side does something. Call after Link::wait_for(kWakeFrames).
   bool quiet();
 
   // SendObserver.

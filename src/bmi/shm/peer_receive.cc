@@ -47,7 +47,7 @@ void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
   c.peer_returned += cost;
   link->mine().returned[index_of(message_class)].store(c.peer_returned, std::memory_order_seq_cst);
-  link->wake(kWaitCredit);
+  link->wake(kWakeCredit);
 }
 
 // --- messages through the lane ---
@@ -130,7 +130,7 @@ void Peer::take_payload(MessageClass c, const Frame& frame) {
   if (frame.chunk <= kInlineBytes) {
     copy(std::as_bytes(std::span(frame.small)).first(frame.chunk), done);
   } else {
-    const Run run = link->in(c).payload(frame.chunk);
+    const Stretch run = link->in(c).payload(frame.chunk);
     copy(run.first, done);
     copy(run.second, done + run.first.size());
   }
@@ -226,7 +226,7 @@ bool Peer::locate(const Frame& frame, Arrived& arrived) {
   if (frame.chunk <= kInlineBytes) {
     std::ranges::copy(std::as_bytes(std::span(frame.small)).first(frame.chunk), bytes.begin());
   } else {
-    const Run run = link->in(frame.header.message_class).payload(frame.chunk);
+    const Stretch run = link->in(frame.header.message_class).payload(frame.chunk);
     std::ranges::copy(run.second, std::ranges::copy(run.first, bytes.begin()).out);
   }
   Decoder in(ByteView(bytes).first(frame.chunk));

@@ -127,7 +127,7 @@ bool Peer::charge(ShmOp& op) {
   if (remembered < need && credit(c, op.message_class) < need) {
     if (!op.unexpected) return false;  // announced instead
     // Before this side goes to sleep over it: the peer wakes it, or has just given back what was missing.
-    link->wait_for(kWaitCredit);
+    link->wait_for(kWakeCredit);
     if (credit(c, op.message_class) < need) return false;
   }
   c.charged += cost;
@@ -190,7 +190,7 @@ bool Peer::flush(MessageClass message_class, std::uint64_t budget) {
   const std::uint64_t before = lane.frames();
   FlushStatus status = c.queue.flush(lane, *this, budget);
   if (status == FlushStatus::kBlocked) {
-    link->wait_for(kWaitRoom);
+    link->wait_for(kWakeRoom);
     status = c.queue.flush(lane, *this, budget);  // room that was made meanwhile wakes nobody
   }
   if (status == FlushStatus::kMore) host_.keep_turning(*this);

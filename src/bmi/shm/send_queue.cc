@@ -36,12 +36,12 @@ int gather(ShmOp& op, MutableByteView out) {
   return 0;
 }
 
-int gather(ShmOp& op, const Run& run) {
+int gather(ShmOp& op, const Stretch& run) {
   const int failed = gather(op, run.first);
   return failed != 0 ? failed : gather(op, run.second);
 }
 
-void copy_to(const Run& run, ByteView from) {
+void copy_to(const Stretch& run, ByteView from) {
   std::memcpy(run.first.data(), from.data(), run.first.size());
   if (!run.second.empty()) std::memcpy(run.second.data(), from.data() + run.first.size(), run.second.size());
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/shm/policy.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::bmi::shm {
+namespace {
+
+TEST(AccessPolicy, TheSameUserAndRoot) {
+  const AccessPolicy policy = parse_policy("same").value();
+  EXPECT_TRUE(policy.admits(1000, 1000));
+  EXPECT_TRUE(policy.admits(0, 1000));
+  EXPECT_FALSE(policy.admits(1001, 1000));
+  EXPECT_FALSE(policy.admits(1000, 0)) << "a server of root's does not let everybody in";
+}
+
+TEST(AccessPolicy, EverybodyOrAList) {
+  EXPECT_TRUE(parse_policy("any").value().admits(1001, 1000));
+  const AccessPolicy list = parse_policy("1001,7").value();
+  EXPECT_TRUE(list.admits(7, 1000));
+  EXPECT_TRUE(list.admits(1001, 1000));
+  EXPECT_TRUE(list.admits(0, 1000));
+  EXPECT_FALSE(list.admits(1000, 1000));
+}
+
+TEST(AccessPolicy, WhatIsNoPolicy) {
+  for (const char* text : {"", "all", "same,", "1,,2", "-1", "1 2", "4294967296", "0x1", "1,any"}) {
+    const auto policy = parse_policy(text);
+    EXPECT_EQ(policy.code(), Errc::kInvalidArgument) << text;
+  }
+  std::string many = "1";
+  for (int i = 0; i < 256; ++i) many += ",1";
+  EXPECT_FALSE(parse_policy(many)) << "257 of them";
+}
+
+}  // namespace
+}  // namespace spate::bmi::shm
