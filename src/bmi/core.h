@@ -52,6 +52,7 @@ class Core final : public Network {
   MutableByteView mem_alloc(std::size_t size) override { return memory_.allocate(started_, size); }
   void mem_free(MutableByteView memory) override { memory_.free(started_, memory); }
   const NetworkOptions& options() const override { return options_; }
+  std::vector<NetworkCount> counts() const override;
 
  private:
   /// The sink of one module: adds which module speaks.

@@ -91,6 +91,12 @@ struct PeerState {
   std::string failure;
 };
 
+/// One of the things that a module counts from its start on; they only grow.
+struct ModuleCount {
+  std::string_view name;  // "sent_bytes"; lower case, lives as long as the program
+  std::uint64_t value = 0;
+};
+
 /// Fixed properties of a module.
 struct Abilities {
   /// A descriptor can be handed to a peer of this module (local sockets): the `bypass` path.
@@ -128,6 +134,8 @@ class Module {
   /// Connecting begins with the first post to the peer, and again with the next one after a connection was lost.
   virtual Result<PeerId> lookup(std::string_view url, Address address) = 0;
   virtual PeerState peer_state(PeerId peer) const = 0;
+  /// What it has counted, always the same names in the same order.
+  virtual std::vector<ModuleCount> counts() const { return {}; }
   /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
   virtual void disconnect(PeerId peer) = 0;
 

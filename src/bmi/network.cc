@@ -85,6 +85,14 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
   return address;
 }
 
+std::vector<NetworkCount> Core::counts() const {
+  std::vector<NetworkCount> all;
+  for (const Module* module : started_) {
+    for (const ModuleCount& count : module->counts()) all.push_back({module->scheme(), count.name, count.value});
+  }
+  return all;
+}
+
 std::vector<Route> Core::routes_of(Address address) const {
   const std::lock_guard lock(mutex_);
   const AddressEntry* entry = addresses_.find(address);

@@ -106,6 +106,16 @@ struct NetworkOptions {
   std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
   /// Per connection attempt.
   std::uint32_t connect_timeout_ms = 3000;
+  /// The side that made a connection gives it up when nothing was sent, received or posted for one to one and a half times
+  /// this; the next post makes it anew. 0: never.
+  std::uint32_t idle_close_ms = 0;
+};
+
+/// Something that a module counts; it only grows.
+struct NetworkCount {
+  std::string_view module;  // its scheme, "tcp"
+  std::string_view name;    // "sent_bytes"
+  std::uint64_t value = 0;
 };
 
 class Module;
@@ -176,6 +186,8 @@ class Network {
   virtual void mem_free(MutableByteView memory) = 0;
 
   virtual const NetworkOptions& options() const = 0;
+  /// What the modules have counted, for metrics: always the same names in the same order.
+  virtual std::vector<NetworkCount> counts() const = 0;
 };
 
 /// Builds an instance over the given modules (bmi/registry.h makes them from their names).

@@ -51,6 +51,12 @@ Counter::Counter(Registry& registry, std::string name, Labels labels)
 }
 void Counter::read(Sample& out) const { out.value = static_cast<std::int64_t>(value()); }
 
+CounterOf::CounterOf(Registry& registry, std::string name, Labels labels, std::function<std::uint64_t()> value)
+    : Metric(registry, Kind::kCounter, std::move(name), std::move(labels)), value_(std::move(value)) {
+  attach();
+}
+void CounterOf::read(Sample& out) const { out.value = static_cast<std::int64_t>(value_()); }
+
 Gauge::Gauge(Registry& registry, std::string name, Labels labels)
     : Metric(registry, Kind::kGauge, std::move(name), std::move(labels)) {
   attach();

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -76,6 +77,18 @@ class Counter final : public Metric {
  private:
   void read(Sample& out) const override;
   std::atomic<std::uint64_t> value_{0};
+};
+
+/// A counter that somebody else keeps: asked for when it is read, from any thread, under the registry's lock.
+class CounterOf final : public Metric {
+ public:
+  /// `value`: grows only; may be called until this is destroyed.
+  CounterOf(Registry& registry, std::string name, Labels labels, std::function<std::uint64_t()> value);
+  ~CounterOf() override { detach(); }
+
+ private:
+  void read(Sample& out) const override;
+  const std::function<std::uint64_t()> value_;
 };
 
 /// Goes up and down. Thread-safe: a relaxed atomic.

@@ -241,5 +241,18 @@ TEST(Snapshot, PrometheusText) {
             "spate_test_wait_ns_max 100\n");
 }
 
+TEST(Registry, AsksForCountersThatOthersKeep) {
+  Registry registry;
+  std::uint64_t kept = 5;
+  {
+    const CounterOf counter(registry, "spate_test_bytes_total", {{"module", "tcp"}}, [&kept] { return kept; });
+    EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 5);
+    kept = 8;
+    EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 8);
+  }
+  kept = 100;  // nobody asks any more; what it was last stays
+  EXPECT_EQ(registry.snapshot().find("spate_test_bytes_total", {{"module", "tcp"}})->value, 8);
+}
+
 }  // namespace
 }  // namespace spate::metrics

@@ -178,6 +178,15 @@ TcpCounters Engine::counters() const {
   return counters_;
 }
 
+std::vector<ModuleCount> Engine::counts() const {
+  const TcpCounters now = counters();
+  return {
+#define SPATE_TCP_COUNT(name, what) ModuleCount{#name, now.name},
+      SPATE_TCP_COUNTERS(SPATE_TCP_COUNT)
+#undef SPATE_TCP_COUNT
+  };
+}
+
 void Engine::settle() {
   while (!lost_.empty()) {
     const Loss loss = lost_.back();
@@ -188,7 +197,7 @@ void Engine::settle() {
 
 void Engine::lose_peer(Peer& peer, Errc status) {
   if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
-  if (peer.state == Standing::kUp) ++counters_.connections_lost;
+  if (peer.state == Standing::kUp && status != Errc::kOk) ++counters_.connections_lost;
   for (Channel& channel : peer.channels) {
     close_connection(channel.connection);
     close_connection(channel.opening);

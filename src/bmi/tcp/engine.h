@@ -58,6 +58,7 @@ class Engine final : public TcpModule, private PeerHost {
     return true;
   }
   TcpCounters counters() const override;
+  std::vector<ModuleCount> counts() const override;
 
  private:
   struct Listener : Pollable {
@@ -131,9 +132,14 @@ class Engine final : public TcpModule, private PeerHost {
   void set_deadline(Connection& connection, Duration from_now);
   void clear_deadline(Connection& connection);
   void arm_timer();
+  MonoTime next_deadline() const;
   void watch(int fd, std::uint32_t events, Pollable& pollable);
   void watch_again(Connection& connection);
   void block(Connection& connection);
+
+  // engine_idle.cc
+  void begin_sweeps();
+  bool sweep_idle();
 
   // engine_connect.cc
   Connection* add_connection(UniqueFd socket, FrameHandler& handler, bool bulk);
@@ -150,6 +156,7 @@ class Engine final : public TcpModule, private PeerHost {
   bool accept_control(Connection& connection, const Hello& hello);
   bool accept_bulk(Connection& connection, const Hello& hello);
   bool say_welcome(Connection& connection, const Welcome& welcome);
+  bool refuse(Connection& connection, const Welcome& welcome);
   void attempt_failed(Peer& peer);
   void complain(const std::string& who, std::string_view what);
 
@@ -185,6 +192,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
   std::set<std::pair<MonoTime, Connection*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
+  MonoTime next_sweep_ = MonoTime::never();  // for idle peers
   std::unique_ptr<Resolver> resolver_;  // made at the first name
   Connection* hot_ = nullptr;           // the control connection that was read last
   int hot_hits_ = 0;                    // how often it was the right guess lately

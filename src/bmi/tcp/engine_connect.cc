@@ -92,12 +92,23 @@ bool Engine::say_welcome(Connection& connection, const Welcome& welcome) {
          static_cast<ssize_t>(bytes.size());
 }
 
+/// Tells a proper process why it is not let in. Always true: it has kept to the protocol.
+bool Engine::refuse(Connection& connection, const Welcome& welcome) {
+  say_welcome(connection, welcome);
+  ++counters_.refused;
+  close_connection(&connection);
+  return true;
+}
+
 bool Engine::on_hello(Connection& connection, const std::byte* bytes) {
   const std::optional<Hello> hello = decode_hello(bytes);
   if (!hello) return false;
   if (hello->version_min > kVersionMax || hello->version_max < kVersionMin) {
-    say_welcome(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
-    return false;
+    complain(connection.remote, "speaks versions " + std::to_string(hello->version_min) + " to " +
+                                    std::to_string(hello->version_max) + " of the tcp module's protocol, this side " +
+                                    std::to_string(kVersionMin) + " to " + std::to_string(kVersionMax) +
+                                    ": upgrade the older one");
+    return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
   }
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello);
 }
@@ -136,8 +147,9 @@ bool Engine::accept_bulk(Connection& connection, const Hello& hello) {
   const bool good = peer != nullptr && peer->state == Standing::kUp && peer->token == hello.token &&
                     hello.channel <= peer->bulk_count && peer->channels[hello.channel].connection == nullptr;
   if (!good) {
-    say_welcome(connection, Welcome{Errc::kConnectionLost, kVersionMax, 0, {}});
-    return false;
+    // As a rule its control connection went while it was on the way: nothing that anybody must know.
+    SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
+    return refuse(connection, Welcome{Errc::kConnectionLost, kVersionMax, 0, {}});
   }
   half_open_.erase(&connection);
   clear_deadline(connection);
@@ -242,8 +254,8 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
   if (!welcome) return false;
   Peer& peer = *connection.peer;
   if (welcome->status != Errc::kOk) {
-    complain(connection.remote, "refused: " + std::string(describe(welcome->status)));
     const bool control = connection.channel == 0;
+    if (control) complain(connection.remote, "refused: " + std::string(describe(welcome->status)));
     lose_later(peer, control ? welcome->status : Errc::kConnectionLost);
     connection.drop_input();
     return true;
@@ -252,6 +264,7 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
   peer.channels[connection.channel].opening = nullptr;
   if (connection.channel == 0) peer.token = welcome->token;
   peer.opened(connection, welcome->limits);
+  begin_sweeps();
   return true;
 }
 

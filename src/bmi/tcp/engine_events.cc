@@ -69,6 +69,7 @@ bool Engine::poll() {
   }
   bool did = n > 0;
   if (!deadlines_.empty()) did |= expire();
+  if (n == 0 && next_sweep_ != MonoTime::never()) did |= sweep_idle();
   return did;
 }
 
@@ -92,6 +93,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
       armed_for_ = MonoTime::never();
+      sweep_idle();
       arm_timer();
     }
   }
@@ -121,6 +123,7 @@ void Engine::on_connection_event(Connection& connection, std::uint32_t events) {
 bool Engine::read(Connection& connection) {
   const std::uint64_t before = connection.bytes_read();
   const ReadStatus status = connection.read(*receive_scratch_);
+  counters_.received_bytes += connection.bytes_read() - before;
   if (connection.closed) return true;
   if (connection.peer != nullptr) connection.peer->flush_all();
   if (status == ReadStatus::kMore) watch_again(connection);
@@ -156,7 +159,9 @@ void Engine::flush(Connection& connection) {
     if (connection.queue().answers() > kMaxAnswers) lose_later(*connection.peer, Errc::kConnectionLost);
     return;
   }
+  const std::uint64_t before = connection.queue().bytes_sent();
   const FlushStatus status = connection.queue().flush(connection.socket(), *connection.peer, *send_scratch_);
+  counters_.sent_bytes += connection.queue().bytes_sent() - before;
   if (status == FlushStatus::kEmpty) return;
   block(connection);
   if (status == FlushStatus::kBlocked) return;
@@ -207,10 +212,15 @@ void Engine::clear_deadline(Connection& connection) {
   connection.deadline = MonoTime::never();
 }
 
+MonoTime Engine::next_deadline() const {
+  return deadlines_.empty() ? next_sweep_ : std::min(next_sweep_, deadlines_.begin()->first);
+}
+
 void Engine::arm_timer() {
   // Only ever earlier: a wake for a deadline that is gone costs one empty turn and arms the next.
-  if (deadlines_.empty() || deadlines_.begin()->first >= armed_for_) return;
-  armed_for_ = deadlines_.begin()->first;
+  const MonoTime next = next_deadline();
+  if (next >= armed_for_) return;
+  armed_for_ = next;
   const Duration left = std::max(Duration(1), armed_for_ - clock_.now());
   itimerspec when{};
   when.it_value.tv_sec = left.count() / 1'000'000'000;

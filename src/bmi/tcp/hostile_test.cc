@@ -59,6 +59,8 @@ TEST_F(Hostile, OtherVersionsAreToldWhatIsSpoken) {
   EXPECT_EQ(welcome.status, Errc::kVersionMismatch);
   EXPECT_EQ(welcome.version, kVersionMax);
   EXPECT_TRUE(drive([&] { return newer.ended(); }));
+  EXPECT_EQ(module_->counters().refused, 1U);
+  EXPECT_EQ(module_->counters().protocol_errors, 0U);  // it spoke properly
 }
 
 TEST_F(Hostile, FramesThatTheProtocolDoesNotAllow) {
@@ -187,6 +189,24 @@ TEST_F(Hostile, ABulkConnectionNeedsTheTokenOfItsControlConnection) {
   RawPeer twice = connect();
   EXPECT_EQ(greet(twice, bulk).status, Errc::kConnectionLost);
   EXPECT_FALSE(right.ended());
+  EXPECT_EQ(module_->counters().refused, 2U);
+}
+
+// Its control connection went while the bulk connection was on the way: nobody has broken the protocol.
+TEST_F(Hostile, ABulkConnectionThatComesTooLateIsNoProtocolError) {
+  const Hello control = hello();
+  RawPeer peer = connect();
+  Hello bulk = control;
+  bulk.channel = 1;
+  bulk.token = greet(peer, control).token;
+  peer.close();
+  settle();
+  RawPeer late = connect();
+  EXPECT_EQ(greet(late, bulk).status, Errc::kConnectionLost);
+  EXPECT_TRUE(drive([&] { return late.ended(); }));
+  EXPECT_EQ(module_->counters().protocol_errors, 0U);
+  EXPECT_EQ(module_->counters().refused, 1U);
+  expect_works();
 }
 
 TEST_F(Hostile, AServerThatIsNoneIsUnreachable) {

@@ -70,12 +70,14 @@ void Peer::begin_send(TcpOp& op) {
   if (op.unexpected) {
     if (op.size > remote_.max_unexpected) return finish(op, Errc::kMessageTooBig, 0);
     if (unexpected_waiting_.empty() && send_unexpected(op)) return;
+    ++host_.counters().credit_stalls;
     op.state = OpState::kWaitCredit;
     unexpected_waiting_.push_back(op);
     return;
   }
   NodeList& waiting = state_of(op.message_class).sends_waiting;
   if (waiting.empty() && send_expected(op)) return;
+  ++host_.counters().credit_stalls;
   op.state = OpState::kWaitTurn;
   waiting.push_back(op);
 }
@@ -128,6 +130,7 @@ void Peer::transmit(TcpOp& op, FrameType type) {
   header.length = op.size;
   header.id = type == FrameType::kData ? op.remote_id : 0;
   op.state = OpState::kSending;
+  ++host_.counters().sent_messages;
   op.connection = channel_of(op).connection;
   push(*op.connection, header, &op);
 }
@@ -173,6 +176,7 @@ void Peer::opened(Connection& connection, const Limits& limits) {
   connection.peer = this;
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
+  ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);
   if (connection.channel == 0) {
     state = Standing::kUp;
     ++connections;
@@ -242,6 +246,26 @@ void Peer::reset(Errc status) {
     c = ClassState(seed_);
   }
   while (first_op_ != nullptr) host_.completed(*first_op_, status, 0);
+}
+
+bool Peer::at_rest() const {
+  bool rest = first_op_ == nullptr && undelivered_ == 0;
+  for (const ClassState& c : classes_) rest = rest && c.arrived.empty();
+  for (const Channel& channel : channels) {
+    if (channel.opening != nullptr) return false;
+    if (channel.connection == nullptr) continue;
+    rest = rest && channel.connection->queue().empty() && !channel.connection->incoming().active;
+  }
+  return rest;
+}
+
+std::uint64_t Peer::traffic() const {
+  std::uint64_t bytes = 0;
+  for (const Channel& channel : channels) {
+    if (channel.connection == nullptr) continue;
+    bytes += channel.connection->bytes_read() + channel.connection->queue().bytes_sent();
+  }
+  return bytes;
 }
 
 void Peer::flush_all() {

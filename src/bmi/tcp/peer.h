@@ -93,6 +93,11 @@ class Peer final : public FrameHandler, public SendObserver {
   void on_payload(Connection& connection) override;
   void sent(TcpOp& op) override;
 
+  /// Nothing is posted, kept or on the way in either direction.
+  bool at_rest() const;
+  /// Bytes that went over its open connections: what changes when something was asked.
+  std::uint64_t traffic() const;
+
   /// Writes out whatever handling frames has queued.
   void flush_all();
   /// All operations, oldest first.
@@ -116,6 +121,8 @@ class Peer final : public FrameHandler, public SendObserver {
   unsigned bulk_count = 1;
   bool bulk_wanted = false;  // asked for or being connected
   ContextId context;         // inbound: of the listener
+  std::uint64_t traffic_at_sweep = 0;  // outbound
+  unsigned idle_sweeps = 0;            // in a row
   std::uint32_t connections = 0;
   bool same_host = false;
   std::array<Channel, 1 + kMaxBulkConnections> channels;  // 0: control

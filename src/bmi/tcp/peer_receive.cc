@@ -123,6 +123,7 @@ void Peer::receive_into(Connection& connection, const FrameHeader& header, TcpOp
 
 void Peer::on_payload(Connection& connection) {
   Incoming& incoming = connection.incoming();
+  if (incoming.op != nullptr || incoming.arrived != nullptr) ++host_.counters().received_messages;
   if (incoming.op != nullptr) {
     TcpOp& op = *std::exchange(incoming.op, nullptr);
     op.connection = nullptr;

@@ -200,6 +200,7 @@ SendQueue::Written SendQueue::failed(int error_number, FlushStatus unless_socket
 }
 
 void SendQueue::consume(std::uint64_t bytes, SendObserver& observer) {
+  bytes_sent_ += bytes;
   while (!frames_.empty()) {
     Frame& front = frames_.front();
     if (!front.skipped) {

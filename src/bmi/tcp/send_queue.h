@@ -50,6 +50,8 @@ class SendQueue {
   /// Frames without an operation in the queue: what this side answers; a peer that makes it answer without reading is
   /// seen by this.
   std::size_t answers() const { return answers_; }
+  /// What the socket has taken, headers included.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
   /// errno of the last kLost or kBadFile.
   int error_number() const { return error_number_; }
 
@@ -76,6 +78,7 @@ class SendQueue {
 
   Ring<Frame> frames_;
   std::uint64_t header_sent_ = 0;  // bytes of the front frame's header that left
+  std::uint64_t bytes_sent_ = 0;
   std::size_t answers_ = 0;
   int error_number_ = 0;
 };
