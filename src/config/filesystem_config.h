@@ -77,6 +77,7 @@ struct NetworkConfig {
   std::uint64_t max_unexpected = 256ULL << 10U;        // bytes, 16 KiB..16 MiB: the largest request
   std::uint64_t buffered_per_peer = 1ULL << 20U;       // bytes, 64 KiB..1 GiB: what one peer may make the other buffer
   Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min
+  Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: a connection that nobody needs is given up
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 

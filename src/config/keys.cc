@@ -146,6 +146,10 @@ std::vector<Key> plain_rows() {
       row<&Config::network, &NetworkConfig::connect_timeout>({"network", "connect_timeout", Type::kDuration,
                                                               "For one attempt to reach one address.", "", 10 * kMs,
                                                               300 * kSecond}),
+      row<&Config::network, &NetworkConfig::idle_close>(
+          {"network", "idle_close", Type::kDuration,
+           "Who made a connection gives it up when nobody has needed it for so long, and makes it anew when it is needed.",
+           "", kSecond, 86'400 * kSecond}),
       row<&Config::log, &LogConfig::level>(
           {"log", "level", Type::kText,
            "off, error, warn, info, debug or trace; with folders of the source: \"info,bmi=debug\".", "", 1, kMaxText}),
