@@ -25,6 +25,7 @@ constexpr ErrcRow kRows[] = {
     {Errc::kInvalidArgument, "invalid_argument", "invalid argument"},
     {Errc::kNotSupported, "not_supported", "operation not supported"},
     {Errc::kOutOfRange, "out_of_range", "result does not fit"},
+    {Errc::kArgumentTooLong, "argument_too_long", "argument too long"},
     {Errc::kNotFound, "not_found", "no such file or directory"},
     {Errc::kExists, "exists", "file exists"},
     {Errc::kNotDirectory, "not_directory", "not a directory"},
@@ -37,6 +38,7 @@ constexpr ErrcRow kRows[] = {
     {Errc::kStaleHandle, "stale_handle", "stale file handle: the object was removed"},
     {Errc::kBadDescriptor, "bad_descriptor", "bad file descriptor"},
     {Errc::kCrossDevice, "cross_device", "not on the same file system"},
+    {Errc::kNoSuchDevice, "no_such_device", "no such device or address"},
     {Errc::kPermissionDenied, "permission_denied", "permission denied"},
     {Errc::kNotPermitted, "not_permitted", "operation not permitted"},
     {Errc::kReadOnly, "read_only", "read-only"},
@@ -48,7 +50,7 @@ constexpr ErrcRow kRows[] = {
     {Errc::kLostWrite, "lost_write", "a write that was not synced may be lost: the server restarted"},
     {Errc::kConflict, "conflict", "transaction conflict"},
     {Errc::kFormatTooNew, "format_too_new", "written by a newer version of Spate"},
-    {Errc::kWrongFileSystem, "wrong_file_system", "belongs to another file system"},
+    {Errc::kWrongFileSystem, "wrong_file_system", "belongs to another file system or server"},
     {Errc::kUnreachable, "unreachable", "server cannot be reached"},
     {Errc::kConnectionLost, "connection_lost", "connection lost"},
     {Errc::kMessageTooBig, "message_too_big", "message too long"},
@@ -102,6 +104,8 @@ Errc errc_from_errno(int error_number) {
     case EROFS: return Errc::kReadOnly;
     case EMLINK: return Errc::kTooManyLinks;
     case ERANGE: return Errc::kOutOfRange;
+    case E2BIG: return Errc::kArgumentTooLong;
+    case ENXIO: return Errc::kNoSuchDevice;
     case ENAMETOOLONG: return Errc::kNameTooLong;
     case ENOTEMPTY: return Errc::kNotEmpty;
     case ELOOP: return Errc::kSymlinkLoop;

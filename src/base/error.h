@@ -22,6 +22,7 @@ enum class Errc : std::uint16_t {
   kInvalidArgument = 7,
   kNotSupported = 8,
   kOutOfRange = 9,  // a value or result does not fit (ERANGE)
+  kArgumentTooLong = 10,  // E2BIG
 
   // Name space.
   kNotFound = 20,
@@ -36,6 +37,7 @@ enum class Errc : std::uint16_t {
   kStaleHandle = 29,
   kBadDescriptor = 30,
   kCrossDevice = 31,
+  kNoSuchDevice = 32,  // ENXIO: nobody is behind a fifo or device; no data beyond this offset
 
   // Rights.
   kPermissionDenied = 40,  // EACCES

@@ -26,6 +26,7 @@ int name_space_errno(Errc code) {
     case Errc::kNoSpace: return ENOSPC;
     case Errc::kQuotaExceeded: return EDQUOT;
     case Errc::kFileTooBig: return EFBIG;
+    case Errc::kNoSuchDevice: return ENXIO;
     default: return EIO;
   }
 }
@@ -43,6 +44,7 @@ int to_errno(Errc code) {
     case Errc::kInvalidArgument: return EINVAL;
     case Errc::kNotSupported: return EOPNOTSUPP;
     case Errc::kOutOfRange: return ERANGE;
+    case Errc::kArgumentTooLong: return E2BIG;
     case Errc::kUnreachable: return EHOSTUNREACH;
     case Errc::kConnectionLost: return ECONNRESET;
     case Errc::kUnauthenticated: return EACCES;

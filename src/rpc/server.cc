@@ -12,6 +12,8 @@ namespace spate::rpc {
 namespace {
 
 constexpr std::size_t kMaxContextBytes = 512;
+/// The way on from a link that leads out of the file system goes to a program, whole: a link's target and the rest of a path.
+constexpr std::size_t kMaxLinkContextBytes = kMaxSymlinkBytes + kMaxPathBytes;
 constexpr std::size_t kPeersBetweenPrunings = 64;
 
 /// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
@@ -280,7 +282,7 @@ job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
   header.map_version = options_.map_version;
   const auto fail = [&header](const Error& error) {
     header.status = error.code();
-    header.context = error.context().substr(0, kMaxContextBytes);
+    header.context = error.context().substr(0, error.code() == Errc::kCrossDevice ? kMaxLinkContextBytes : kMaxContextBytes);
   };
   if (!result) fail(result.error());
   Bytes head;

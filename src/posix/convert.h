@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spate's values as the structs of POSIX, and back.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "client/client.h"
+
+namespace spate::posix {
+
+/// st_dev is left 0: each face has its own. st_blksize is `block_bytes`: the strip of a file, when known.
+struct stat to_stat(const Attributes& attributes, std::uint64_t block_bytes = 1U << 20U);
+/// f_fsid is left 0. Blocks are 4096 bytes.
+struct statvfs to_statvfs(const client::SpaceUse& use);
+
+timespec to_timespec(WallTime time);
+WallTime to_wall_time(timespec time);
+
+/// S_IFMT bits of a type, and back; kInvalidArgument for what no object can be.
+mode_t type_bits(FileType type);
+Result<FileType> type_of_mode(mode_t mode);
+/// DT_... of <dirent.h>.
+unsigned char entry_type(FileType type);
+
+/// As utimensat takes them; null: both now. kInvalidArgument for nanoseconds out of range.
+Result<void> set_times(const timespec times[2], wire::SetattrRequest& request);
+
+}  // namespace spate::posix

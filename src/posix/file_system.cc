@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "posix/file_system.h"
+
+#include <fcntl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "posix/convert.h"
+#include "posix/walk.h"
+
+namespace spate::posix {
+namespace {
+
+constexpr std::uint32_t kModeBits = 07777;
+
+Result<std::uint8_t> rename_flags(unsigned flags) {
+  unsigned out = 0;
+  if ((flags & RENAME_NOREPLACE) != 0) out |= wire::kRenameNoReplace;
+  if ((flags & RENAME_EXCHANGE) != 0) out |= wire::kRenameExchange;
+  const bool both = (flags & RENAME_NOREPLACE) != 0 && (flags & RENAME_EXCHANGE) != 0;
+  if (both || (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return Errc::kInvalidArgument;
+  return static_cast<std::uint8_t>(out);
+}
+
+/// As mkdir, rename and the like are: the last component is the name itself.
+Where not_followed(Where where) {
+  where.follow = false;
+  return where;
+}
+
+}  // namespace
+
+FileSystem::FileSystem(client::Client& client, FileSystemOptions options) : client_(client), options_(std::move(options)) {}
+
+Result<wire::NamePath> FileSystem::beyond_link(const Error& error, const wire::NamePath& before) const {
+  const std::string& prefix = options_.link_prefix;
+  const std::string& target = error.context();
+  const bool below = target.starts_with(prefix) && (target.size() == prefix.size() || target[prefix.size()] == '/');
+  if (!below) return error;
+  if (target.size() - prefix.size() > kLongestPath) return Errc::kNameTooLong;
+  wire::NamePath path = before;
+  path.start = kRootHandle;
+  path.path = target.substr(prefix.size());
+  return path;
+}
+
+job::Task<Result<Where>> FileSystem::parent_of(Where where) {
+  const std::size_t end = where.path.find_last_not_of('/');
+  if (end == std::string::npos) co_return where;  // the base or the root itself
+  const std::size_t slash = where.path.rfind('/', end);
+  if (slash == std::string::npos) co_return where;  // one name: nothing to be walked
+  Where parent = where;
+  parent.path = where.path.substr(0, slash + 1);
+  parent.follow = true;
+  SPATE_CO_TRY(const Attributes directory, co_await stat(std::move(parent)));
+  where.path = where.path.substr(slash + 1);
+  where.base = directory.handle;
+  co_return where;
+}
+
+job::Task<Result<Attributes>> FileSystem::stat(Where where) {
+  const auto operation = [this](wire::NamePath path) { return client_.stat(std::move(path)); };
+  auto object = co_await walk(std::move(where), operation);
+  if (!object) co_return std::move(object).error();
+  co_return object->attributes;
+}
+
+job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
+  if ((wanted & ~(R_OK | W_OK | X_OK)) != 0) co_return Errc::kInvalidArgument;
+  const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
+  auto object = co_await walk(std::move(where), operation);
+  if (!object) co_return std::move(object).error();
+  const bool may = may_access(client_.cluster().options().credential, object->attributes, wanted);
+  co_return may ? Result<void>() : Errc::kPermissionDenied;
+}
+
+job::Task<Result<std::string>> FileSystem::readlink(Where where) {
+  const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
+  auto object = co_await walk(not_followed(std::move(where)), operation);
+  if (!object) co_return std::move(object).error();
+  if (object->attributes.type != FileType::kSymlink) co_return Errc::kInvalidArgument;
+  co_return std::move(object->target);
+}
+
+job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode, std::uint64_t device) {
+  wire::CreateRequest request;
+  SPATE_CO_TRY(request.type, type_of_mode(mode));
+  if (request.type == FileType::kDirectory) co_return Errc::kNotPermitted;
+  if (request.type == FileType::kSymlink) co_return Errc::kInvalidArgument;
+  request.device = device;
+  request.attributes.mode = mode & kModeBits & ~options_.umask;
+  request.open_flags = wire::kOpenExclusive;
+  const auto operation = [this, &request](wire::NamePath path) {
+    request.where = std::move(path);
+    return client_.make_node(request);
+  };
+  auto made = co_await walk(not_followed(std::move(where)), operation);
+  co_return made;
+}
+
+job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode) {
+  wire::NewAttributes attributes;
+  attributes.mode = mode & kModeBits & ~options_.umask;
+  const auto operation = [this, &attributes](wire::NamePath path) { return client_.mkdir(std::move(path), attributes); };
+  auto made = co_await walk(not_followed(std::move(where)), operation);
+  co_return made;
+}
+
+job::Task<Result<void>> FileSystem::rmdir(Where where) {
+  const auto operation = [this](wire::NamePath path) { return client_.rmdir(std::move(path)); };
+  auto done = co_await walk(not_followed(std::move(where)), operation);
+  co_return done;
+}
+
+job::Task<Result<void>> FileSystem::unlink(Where where) {
+  const auto operation = [this](wire::NamePath path) { return client_.unlink(std::move(path)); };
+  auto done = co_await walk(not_followed(std::move(where)), operation);
+  co_return done;
+}
+
+job::Task<Result<Attributes>> FileSystem::symlink(std::string target, Where where) {
+  const auto operation = [this, &target](wire::NamePath path) { return client_.symlink(std::move(path), target); };
+  auto made = co_await walk(not_followed(std::move(where)), operation);
+  co_return made;
+}
+
+job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
+  const auto operation = [this](wire::NamePath old, wire::NamePath path) { return client_.link(std::move(old), std::move(path)); };
+  auto made = co_await walk_both(std::move(existing), not_followed(std::move(where)), operation);
+  co_return made;
+}
+
+job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags) {
+  SPATE_CO_TRY(const std::uint8_t how, rename_flags(flags));
+  const auto operation = [this, how](wire::NamePath old, wire::NamePath path) { return client_.rename(std::move(old), std::move(path), how); };
+  auto done = co_await walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
+  co_return done;
+}
+
+job::Task<Result<void>> FileSystem::truncate(Where where, std::int64_t size) {
+  if (size < 0) co_return Errc::kInvalidArgument;
+  const auto operation = [this, size](wire::NamePath path) { return client_.truncate(std::move(path), static_cast<std::uint64_t>(size)); };
+  auto done = co_await walk(std::move(where), operation);
+  co_return done;
+}
+
+job::Task<Result<Attributes>> FileSystem::set_attributes(Where where, wire::SetattrRequest request) {
+  const bool links_mode = request.mode && !where.follow && !where.path.empty();
+  const auto operation = [this, &request](wire::NamePath path) {
+    request.where = std::move(path);
+    return client_.setattr(request);
+  };
+  if (links_mode) {
+    SPATE_CO_TRY(const Attributes now, co_await stat(where));
+    if (now.type == FileType::kSymlink) co_return Errc::kNotSupported;
+  }
+  auto set = co_await walk(std::move(where), operation);
+  co_return set;
+}
+
+job::Task<Result<Bytes>> FileSystem::getxattr(Where where, std::string name) {
+  const auto operation = [this, &name](wire::NamePath path) { return client_.getxattr(std::move(path), name); };
+  auto value = co_await walk(std::move(where), operation);
+  co_return value;
+}
+
+job::Task<Result<void>> FileSystem::setxattr(Where where, std::string name, Bytes value, int flags) {
+  if ((flags & ~(XATTR_CREATE | XATTR_REPLACE)) != 0) co_return Errc::kInvalidArgument;
+  if (value.size() > kMaxXattrValueBytes) co_return Errc::kArgumentTooLong;
+  wire::SetxattrRequest request;
+  request.name = std::move(name);
+  request.value = std::move(value);
+  if ((flags & XATTR_CREATE) != 0) request.flags |= wire::kXattrCreate;
+  if ((flags & XATTR_REPLACE) != 0) request.flags |= wire::kXattrReplace;
+  const auto operation = [this, &request](wire::NamePath path) {
+    request.where = std::move(path);
+    return client_.setxattr(request);
+  };
+  auto set = co_await walk(std::move(where), operation);
+  co_return set;
+}
+
+job::Task<Result<std::vector<std::string>>> FileSystem::listxattr(Where where) {
+  const auto operation = [this](wire::NamePath path) { return client_.listxattr(std::move(path)); };
+  auto names = co_await walk(std::move(where), operation);
+  co_return names;
+}
+
+job::Task<Result<void>> FileSystem::removexattr(Where where, std::string name) {
+  const auto operation = [this, &name](wire::NamePath path) { return client_.removexattr(std::move(path), name); };
+  auto done = co_await walk(std::move(where), operation);
+  co_return done;
+}
+
+}  // namespace spate::posix

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSystem::open.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "posix/file_system.h"
+#include "posix/walk.h"
+
+namespace spate::posix {
+namespace {
+
+bool has(int flags, int flag) { return (flags & flag) == flag; }
+
+/// What Linux refuses before it looks at the path.
+Result<void> check_flags(int flags) {
+  if (has(flags, O_TMPFILE)) return Errc::kNotSupported;
+  if (has(flags, O_PATH)) return {};
+  if ((flags & O_ACCMODE) == O_ACCMODE) return Errc::kInvalidArgument;
+  return has(flags, O_CREAT | O_DIRECTORY) ? Errc::kInvalidArgument : Result<void>();
+}
+
+std::uint8_t wire_flags(int flags) {
+  unsigned out = 0;
+  const int access = flags & O_ACCMODE;
+  if (access != O_WRONLY) out |= wire::kOpenRead;
+  if (access != O_RDONLY) out |= wire::kOpenWrite;
+  if (has(flags, O_TRUNC)) out |= wire::kOpenTruncate;
+  if (has(flags, O_CREAT | O_EXCL)) out |= wire::kOpenExclusive;
+  return static_cast<std::uint8_t>(out);
+}
+
+}  // namespace
+
+struct FileSystem::OpenWish {
+  int flags = 0;
+  client::NewObject object;
+};
+
+job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open(OpenRequest request) {
+  SPATE_CO_TRY(std::ignore, check_flags(request.flags));
+  if (has(request.flags, O_NOFOLLOW) || has(request.flags, O_CREAT | O_EXCL)) request.where.follow = false;
+  OpenWish wish;
+  wish.flags = request.flags;
+  wish.object.attributes.mode = request.mode & 07777U & ~options_.umask;
+  wish.object.layout = std::move(request.layout);
+  const auto operation = [this, &wish](wire::NamePath path) { return open_once(wish, std::move(path)); };
+  auto opened = co_await walk(std::move(request.where), operation);
+  co_return opened;
+}
+
+job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWish& wish, wire::NamePath path) {
+  if (has(wish.flags, O_PATH) || has(wish.flags, O_DIRECTORY)) {
+    auto opened = co_await open_place(wish.flags, std::move(path));
+    co_return opened;
+  }
+  Result<std::unique_ptr<client::File>> file = Errc::kInvalidArgument;
+  if (has(wish.flags, O_CREAT)) {
+    client::NewObject object = wish.object;
+    file = co_await client_.create(path, wire_flags(wish.flags), std::move(object));
+  } else {
+    file = co_await client_.open(path, wire_flags(wish.flags));
+  }
+  if (file) {
+    const Attributes attributes = (*file)->attributes();
+    co_return make_open_file(wish.flags, attributes, *std::move(file));
+  }
+  const bool only_reads = (wish.flags & (O_ACCMODE | O_TRUNC | O_CREAT)) == O_RDONLY;
+  if (file.code() == Errc::kIsDirectory && only_reads) {
+    auto opened = co_await open_place(wish.flags | O_DIRECTORY, std::move(path));
+    co_return opened;
+  }
+  if (file.code() == Errc::kNotSupported) co_return Errc::kNoSuchDevice;
+  co_return std::move(file).error();
+}
+
+/// A directory, or with O_PATH anything: nothing at the servers tells that it is open.
+job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_place(int flags, wire::NamePath path) {
+  auto object = co_await client_.lookup(std::move(path));
+  if (!object) co_return std::move(object).error();
+  const bool directory = object->attributes.type == FileType::kDirectory;
+  if (has(flags, O_DIRECTORY) && !directory) co_return Errc::kNotDirectory;
+  if (!has(flags, O_PATH)) {
+    if ((flags & O_ACCMODE) != O_RDONLY || has(flags, O_TRUNC)) co_return Errc::kIsDirectory;
+    const Credential& who = client_.cluster().options().credential;
+    if (!may_access(who, object->attributes, R_OK)) co_return Errc::kPermissionDenied;
+  }
+  co_return make_open_file(flags, object->attributes, nullptr);
+}
+
+std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file) {
+  OpenFile::Parts parts;
+  parts.handle = attributes.handle;
+  parts.type = attributes.type;
+  parts.flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+  if (file != nullptr && has(flags, O_APPEND)) parts.append_turn = append_turn(attributes.handle);
+  parts.file = std::move(file);
+  return std::make_unique<OpenFile>(client_, std::move(parts));
+}
+
+AppendTurn FileSystem::append_turn(Handle handle) {
+  std::erase_if(append_turns_, [](const auto& entry) { return entry.second.expired(); });
+  auto turn = append_turns_[handle].lock();
+  if (turn == nullptr) {
+    turn = std::make_shared<job::Semaphore>(client_.cluster().executor(), 1);
+    append_turns_[handle] = turn;
+  }
+  return turn;
+}
+
+}  // namespace spate::posix

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "posix/open_file.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include <array>
+#include <numeric>
+
+namespace spate::posix {
+namespace {
+
+template <typename View>
+std::uint64_t total_of(std::span<const View> memory) {
+  return std::accumulate(memory.begin(), memory.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const View& view) { return sum + view.size(); });
+}
+
+bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
+bool appends(int flags) { return (flags & O_APPEND) != 0; }
+
+}  // namespace
+
+OpenFile::OpenFile(client::Client& client, Parts parts)
+    : client_(client),
+      handle_(parts.handle),
+      type_(parts.type),
+      flags_(parts.flags),
+      file_(std::move(parts.file)),
+      append_turn_(std::move(parts.append_turn)),
+      position_turn_(client.cluster().executor(), 1) {}
+
+Result<void> OpenFile::check_file(bool writes) const {
+  if (file_ != nullptr) return {};
+  const bool directory = type_ == FileType::kDirectory && (flags_ & O_PATH) == 0;
+  return directory && !writes ? Errc::kIsDirectory : Errc::kBadDescriptor;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::pread(std::uint64_t offset, std::span<const MutableByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(false));
+  if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
+  const std::uint64_t size = std::min(total_of(memory), kMaxFileBytes - offset);
+  SPATE_CO_TRY(const auto what, datatype::Description::contiguous(offset, size));
+  auto got = co_await file_->read_list(what, memory);
+  co_return got;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::pwrite(std::uint64_t offset, std::span<const ByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  if (!appends(flags_)) {
+    auto written = co_await write_at(offset, memory);
+    co_return written;
+  }
+  SPATE_CO_TRY(std::ignore, co_await append(memory));
+  co_return total_of(memory);
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::write_at(std::uint64_t offset, std::span<const ByteView> memory) {
+  const std::uint64_t size = total_of(memory);
+  SPATE_CO_TRY(const auto what, datatype::Description::contiguous(offset, size));
+  auto written = co_await write_list(what, memory);
+  co_return written;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::read_list(const datatype::Description& what, std::span<const MutableByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(false));
+  if (total_of(memory) < what.total_bytes()) co_return Error(Errc::kInvalidArgument, "less memory than the request reads");
+  auto got = co_await file_->read_list(what, memory);
+  co_return got;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::write_list(const datatype::Description& what, std::span<const ByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  if (total_of(memory) < what.total_bytes()) co_return Error(Errc::kInvalidArgument, "less memory than the request writes");
+  SPATE_CO_TRY(std::ignore, co_await file_->write_list(what, memory));
+  if (is_synchronous(flags_)) {
+    SPATE_CO_TRY(std::ignore, co_await file_->sync());
+  }
+  co_return what.total_bytes();
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::end_of_file() {
+  SPATE_CO_TRY(const Attributes now, co_await file_->stat());
+  co_return now.size;
+}
+
+/// Where the data was put. Others of this process wait; another client may find the same end (docs/consistency.md).
+job::Task<Result<std::uint64_t>> OpenFile::append(std::span<const ByteView> memory) {
+  auto turn = co_await append_turn_->acquire(1);
+  if (!turn) co_return std::move(turn).error();
+  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
+  SPATE_CO_TRY(std::ignore, co_await write_at(end, memory));
+  co_return end;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::read(std::span<const MutableByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(false));
+  auto turn = co_await position_turn_.acquire(1);
+  if (!turn) co_return std::move(turn).error();
+  const std::uint64_t offset = position_->load();
+  SPATE_CO_TRY(const std::uint64_t got, co_await pread(offset, memory));
+  position_->store(offset + got);
+  co_return got;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::write(std::span<const ByteView> memory) {
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  auto turn = co_await position_turn_.acquire(1);
+  if (!turn) co_return std::move(turn).error();
+  std::uint64_t offset = position_->load();
+  if (appends(flags_)) {
+    SPATE_CO_TRY(offset, co_await append(memory));
+  } else {
+    SPATE_CO_TRY(std::ignore, co_await write_at(offset, memory));
+  }
+  const std::uint64_t size = total_of(memory);
+  position_->store(offset + size);
+  co_return size;
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::find_data(std::int64_t offset, bool hole) {
+  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
+  if (offset < 0 || static_cast<std::uint64_t>(offset) >= end) co_return Errc::kNoSuchDevice;
+  co_return hole ? end : static_cast<std::uint64_t>(offset);
+}
+
+job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence) {
+  if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
+  auto turn = co_await position_turn_.acquire(1);
+  if (!turn) co_return std::move(turn).error();
+  std::int64_t base = 0;
+  if (whence == SEEK_CUR) {
+    base = static_cast<std::int64_t>(position_->load());
+  } else if (file_ != nullptr && (whence == SEEK_DATA || whence == SEEK_HOLE)) {
+    SPATE_CO_TRY(const std::uint64_t found, co_await find_data(offset, whence == SEEK_HOLE));
+    base = static_cast<std::int64_t>(found);
+    offset = 0;
+  } else if (file_ != nullptr && whence == SEEK_END) {
+    SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
+    base = static_cast<std::int64_t>(end);
+  } else if (whence != SEEK_SET) {
+    co_return Errc::kInvalidArgument;
+  }
+  std::int64_t target = 0;
+  if (__builtin_add_overflow(base, offset, &target) || target < 0) co_return Errc::kInvalidArgument;
+  position_->store(static_cast<std::uint64_t>(target));
+  co_return static_cast<std::uint64_t>(target);
+}
+
+job::Task<Result<void>> OpenFile::truncate(std::int64_t size) {
+  if (size < 0) co_return Errc::kInvalidArgument;
+  if (file_ == nullptr) co_return (flags_ & O_PATH) != 0 ? Errc::kBadDescriptor : Errc::kInvalidArgument;
+  auto cut = co_await file_->truncate(static_cast<std::uint64_t>(size));
+  co_return cut;
+}
+
+/// One zero byte, as posix_fallocate(3) does it: a truncation could cut what another client has appended meanwhile.
+job::Task<Result<void>> OpenFile::extend_to(std::uint64_t size) {
+  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
+  if (end >= size) co_return Result<void>();
+  const std::byte zero{0};
+  const std::array<ByteView, 1> memory{ByteView(&zero, 1)};
+  SPATE_CO_TRY(const auto what, datatype::Description::contiguous(size - 1, 1));
+  auto written = co_await file_->write_list(what, memory);
+  co_return written;
+}
+
+job::Task<Result<void>> OpenFile::allocate(int mode, std::int64_t offset, std::int64_t size) {
+  const bool punch = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+  const bool zero = (mode & ~FALLOC_FL_KEEP_SIZE) == FALLOC_FL_ZERO_RANGE;
+  const bool reserve = (mode & ~FALLOC_FL_KEEP_SIZE) == 0;
+  if (offset < 0 || size <= 0) co_return Errc::kInvalidArgument;
+  if (!punch && !zero && !reserve) co_return Errc::kNotSupported;
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  const auto begin = static_cast<std::uint64_t>(offset);
+  const auto length = static_cast<std::uint64_t>(size);
+  if (begin + length > kMaxFileBytes) co_return Errc::kFileTooBig;
+  if (reserve) {
+    SPATE_CO_TRY(std::ignore, co_await file_->allocate(begin, length));
+  } else {
+    SPATE_CO_TRY(std::ignore, co_await file_->punch(begin, length));
+  }
+  if ((mode & FALLOC_FL_KEEP_SIZE) != 0) co_return Result<void>();
+  auto extended = co_await extend_to(begin + length);
+  co_return extended;
+}
+
+job::Task<Result<void>> OpenFile::sync() {
+  if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
+  if (file_ == nullptr) {
+    auto synced = co_await client_.sync();
+    co_return synced;
+  }
+  auto synced = co_await file_->sync();
+  co_return synced;
+}
+
+job::Task<Result<Attributes>> OpenFile::stat() {
+  if (file_ != nullptr) {
+    auto attributes = co_await file_->stat();
+    co_return attributes;
+  }
+  wire::NamePath self;
+  self.start = handle_;
+  auto object = co_await client_.stat(std::move(self));
+  if (!object) co_return std::move(object).error();
+  co_return object->attributes;
+}
+
+job::Task<Result<Attributes>> OpenFile::set_attributes(wire::SetattrRequest request) {
+  if ((flags_ & O_PATH) != 0) co_return Errc::kBadDescriptor;
+  request.where = wire::NamePath();
+  request.where.start = handle_;
+  auto set = co_await client_.setattr(std::move(request));
+  co_return set;
+}
+
+job::Task<Result<void>> OpenFile::close() {
+  if (file_ == nullptr) co_return Result<void>();
+  auto closed = co_await file_->close();
+  if (!closed) co_return std::move(closed).error();
+  co_return Result<void>();
+}
+
+}  // namespace spate::posix

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenFile: an open file description, as POSIX has it: what open makes and descriptors refer to.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "client/client.h"
+#include "job/semaphore.h"
+
+namespace spate::posix {
+
+/// Serialises what appends to one file within a process; one for each file that is open for appending.
+using AppendTurn = std::shared_ptr<job::Semaphore>;
+
+/// Where the next read or write takes place. A face may place it in memory that processes share (fork); it then sees to it that
+/// they do not use it at the same time.
+using Position = std::atomic<std::uint64_t>;
+
+/// One entry of a directory, "." and ".." among them.
+struct DirectoryItem {
+  std::string name;
+  Handle handle;
+  FileType type = FileType::kRegular;
+  std::uint64_t next = 0;  // for seek(): where reading goes on behind this entry
+  std::optional<Attributes> attributes;  // when asked for; not of "." and ".."
+};
+
+/// A regular file, a directory, or an object that only serves as a place (O_PATH). What its kind or its access mode does not
+/// allow fails as POSIX says: kBadDescriptor, kIsDirectory, kNotDirectory, kInvalidArgument. Made by FileSystem::open. One
+/// executor; any number of calls at once (those that use the position take turns). Life cycle: -> close() awaited ->
+/// destroyed; without it the servers count it as open until the session ends.
+class OpenFile {
+ public:
+  struct Parts {
+    Handle handle;
+    FileType type = FileType::kRegular;
+    int flags = 0;                      // of open(2)
+    std::unique_ptr<client::File> file;  // null: a directory or O_PATH
+    AppendTurn append_turn;             // with O_APPEND
+  };
+  OpenFile(client::Client& client, Parts parts);
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  Handle handle() const { return handle_; }
+  FileType type() const { return type_; }
+  /// Access mode and status flags, as F_GETFL tells them.
+  int flags() const { return flags_; }
+  /// The file below, for what POSIX has no words for; null for what is no file.
+  client::File* file() { return file_.get(); }
+
+  /// From now on `position` (initialised by the caller) is used; it outlives this.
+  void share_position(Position& position) { position_ = &position; }
+
+  // At a given offset. Short only at the end of the file; holes read as zeros.
+  job::Task<Result<std::uint64_t>> pread(std::uint64_t offset, std::span<const MutableByteView> memory);
+  /// All of it, or an error after which part of it may have been written. With O_APPEND at the end, as Linux does.
+  job::Task<Result<std::uint64_t>> pwrite(std::uint64_t offset, std::span<const ByteView> memory);
+  /// Pieces of the file in any shape, one request a server (list and strided I/O).
+  job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory);
+  job::Task<Result<std::uint64_t>> write_list(const datatype::Description& what, std::span<const ByteView> memory);
+
+  // At the position, which they move by what was done.
+  job::Task<Result<std::uint64_t>> read(std::span<const MutableByteView> memory);
+  job::Task<Result<std::uint64_t>> write(std::span<const ByteView> memory);
+  /// SEEK_SET, SEEK_CUR, SEEK_END; SEEK_DATA and SEEK_HOLE take the whole file for data, with a hole at its end. A directory:
+  /// SEEK_SET to what DirectoryItem::next was, or 0. kInvalidArgument, kNoSuchDevice (no data there).
+  job::Task<Result<std::uint64_t>> seek(std::int64_t offset, int whence);
+
+  job::Task<Result<void>> truncate(std::int64_t size);
+  /// fallocate(2): 0 and KEEP_SIZE reserve, PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero; kNotSupported for other modes.
+  job::Task<Result<void>> allocate(int mode, std::int64_t offset, std::int64_t size);
+  /// fsync. A directory: name-space changes acknowledged before are durable.
+  job::Task<Result<void>> sync();
+  job::Task<Result<Attributes>> stat();
+  /// The given attributes of `request`; its `where` is set here.
+  job::Task<Result<Attributes>> set_attributes(wire::SetattrRequest request);
+
+  /// The next entry, or nothing at the end. Entries made or removed meanwhile may be missed or seen; all others come once.
+  job::Task<Result<std::optional<DirectoryItem>>> next_entry(bool with_attributes = false);
+
+  /// kLostWrite when a write that was not synced may be gone. The object is of no more use, whatever comes out.
+  job::Task<Result<void>> close();
+
+ private:
+  Result<void> check_file(bool writes) const;
+  job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
+  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);
+  job::Task<Result<std::uint64_t>> end_of_file();
+  job::Task<Result<void>> extend_to(std::uint64_t size);
+  job::Task<Result<std::uint64_t>> find_data(std::int64_t offset, bool hole);
+  job::Task<Result<void>> load_page(std::uint64_t position, bool with_attributes);
+  std::optional<DirectoryItem> dot_entry(std::uint64_t position) const;
+
+  client::Client& client_;
+  const Handle handle_;
+  const FileType type_;
+  const int flags_;
+  std::unique_ptr<client::File> file_;
+  AppendTurn append_turn_;
+  Position own_position_{0};
+  Position* position_ = &own_position_;
+  job::Semaphore position_turn_;
+
+  // Directories: the page that the server sent last, and how far it was read.
+  wire::ReaddirReply page_;
+  std::size_t page_index_ = 0;
+  std::uint64_t page_position_ = 0;  // where reading goes on; another position_ means that somebody has sought
+  bool page_loaded_ = false;
+  bool page_with_attributes_ = false;
+};
+
+}  // namespace spate::posix

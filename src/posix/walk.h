@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSystem's two templates: an operation on a path, run again behind each link that ends the meta server's walk. Private to
+// this folder.
+#pragma once
+
+#include <type_traits>
+
+#include "posix/file_system.h"
+
+namespace spate::posix {
+
+template <typename Operation>
+auto FileSystem::walk(Where where, const Operation& operation) {
+  using Done = std::invoke_result_t<const Operation&, wire::NamePath>;
+  struct Walk {  // `operation` and what it refers to live in the caller's frame
+    static Done run(FileSystem& self, Where from, const Operation& act) {
+      const bool rooted = self.options_.link_prefix.empty();
+      auto path = to_name_path(from, rooted);
+      if (!path) co_return std::move(path).error();
+      for (unsigned links = 0;; ++links) {
+        wire::NamePath next = *path;
+        auto result = co_await act(std::move(next));
+        if (result) co_return result;
+        // A directory that is gone has no entries.
+        if (result.code() == Errc::kStaleHandle && !from.path.empty()) co_return Errc::kNotFound;
+        if (rooted || result.code() != Errc::kCrossDevice || !result.error().context().starts_with('/')) co_return result;
+        if (links == kMaxSymlinkDepth) co_return Errc::kSymlinkLoop;
+        path = self.beyond_link(result.error(), *path);
+        if (!path) co_return std::move(path).error();
+      }
+    }
+  };
+  return Walk::run(*this, std::move(where), operation);
+}
+
+template <typename Operation>
+auto FileSystem::walk_both(Where first, Where second, const Operation& operation) {
+  using Done = std::invoke_result_t<const Operation&, wire::NamePath, wire::NamePath>;
+  struct Walk {
+    static Done once(FileSystem& self, Where one, Where other, const Operation& act) {
+      const bool rooted = self.options_.link_prefix.empty();
+      auto a = to_name_path(one, rooted);
+      if (!a) co_return std::move(a).error();
+      auto b = to_name_path(other, rooted);
+      if (!b) co_return std::move(b).error();
+      auto result = co_await act(*std::move(a), *std::move(b));
+      if (result.code() == Errc::kStaleHandle && !(one.path.empty() && other.path.empty())) co_return Errc::kNotFound;
+      co_return result;
+    }
+    static Done run(FileSystem& self, Where one, Where other, const Operation& act) {
+      auto result = co_await once(self, one, other, act);
+      const bool link = result.code() == Errc::kCrossDevice && result.error().context().starts_with('/');
+      if (!link || self.options_.link_prefix.empty()) co_return result;
+      // Which of the two paths the link is in is not told: both are walked up to their last component.
+      if (one.follow) {
+        auto object = co_await self.stat(std::move(one));
+        if (!object) co_return std::move(object).error();
+        one = Where::object(object->handle);
+      } else {
+        auto parent = co_await self.parent_of(std::move(one));
+        if (!parent) co_return std::move(parent).error();
+        one = *std::move(parent);
+      }
+      auto parent = co_await self.parent_of(std::move(other));
+      if (!parent) co_return std::move(parent).error();
+      other = *std::move(parent);
+      result = co_await once(self, std::move(one), std::move(other), act);
+      co_return result;
+    }
+  };
+  return Walk::run(*this, std::move(first), std::move(second), operation);
+}
+
+}  // namespace spate::posix
