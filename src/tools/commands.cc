@@ -3,6 +3,7 @@
 #include "tools/complete.h"
 #include "tools/config.h"
 #include "tools/copy.h"
+#include "tools/mount.h"
 #include "tools/name_space.h"
 #include "tools/stats.h"
 #include "tools/sum.h"
@@ -17,6 +18,7 @@ std::vector<Command> all_commands() {
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
   for (auto make : {make_help, make_complete}) commands.push_back(make());
+  for (auto make : {make_mount, make_umount}) commands.push_back(make());
   return commands;
 }
 

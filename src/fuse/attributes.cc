@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests on attributes: stat, chmod, chown, utimes, truncate, extended attributes, statfs.
+#include <sys/statvfs.h>
+
+#include <algorithm>
+
+#include "fuse/mount.h"
+
+namespace spate::fuse {
+namespace {
+
+constexpr double kNoTimeout = 0;
+
+void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes) {
+  if (!attributes) return reply_error(request, attributes.error());
+  const struct stat out = to_stat(*attributes);
+  answer([&] { return fuse_reply_attr(request, &out, kNoTimeout); });
+}
+
+job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode) {
+  auto found = co_await client.stat(node(inode));
+  if (!found) co_return std::move(found).error();
+  co_return found->attributes;
+}
+
+void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
+  reply_attributes(request, run(request, [&](client::Client& c) { return stat_node(c, inode); }));
+}
+
+WallTime to_wall(const timespec& time) { return WallTime{time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec}; }
+
+/// What chmod, chown and utimensat ask, without the size.
+wire::SetattrRequest change_of(fuse_ino_t inode, const struct stat& wanted, int what) {
+  wire::SetattrRequest change;
+  change.where = node(inode);
+  if ((what & FUSE_SET_ATTR_MODE) != 0) change.mode = wanted.st_mode & 07777U;
+  if ((what & FUSE_SET_ATTR_UID) != 0) change.uid = wanted.st_uid;
+  if ((what & FUSE_SET_ATTR_GID) != 0) change.gid = wanted.st_gid;
+  change.atime_now = (what & FUSE_SET_ATTR_ATIME_NOW) != 0;
+  change.mtime_now = (what & FUSE_SET_ATTR_MTIME_NOW) != 0;
+  if ((what & FUSE_SET_ATTR_ATIME) != 0 && !change.atime_now) change.atime = to_wall(wanted.st_atim);
+  if ((what & FUSE_SET_ATTR_MTIME) != 0 && !change.mtime_now) change.mtime = to_wall(wanted.st_mtim);
+  return change;
+}
+
+Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* info, std::uint64_t size) {
+  const auto open = info == nullptr ? nullptr : mount_of(request).files.find(info->fh);
+  if (open != nullptr) return run(request, [&](client::Client&) { return open->file->truncate(size); });
+  return run(request, [&](client::Client& c) { return c.truncate(node(inode), size); });
+}
+
+void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what, fuse_file_info* info) {
+  if ((what & FUSE_SET_ATTR_SIZE) != 0) {
+    const auto done = cut(request, inode, info, static_cast<std::uint64_t>(wanted->st_size));
+    if (!done) return reply_error(request, done.error());
+  }
+  const wire::SetattrRequest change = change_of(inode, *wanted, what);
+  if (change.mode || change.uid || change.gid || change.atime || change.mtime || change.atime_now || change.mtime_now) {
+    const auto done = run(request, [&](client::Client& c) { return c.setattr(change); });
+    if (!done) return reply_error(request, done.error());
+  }
+  getattr(request, inode, info);
+}
+
+void statfs(fuse_req_t request, fuse_ino_t) {
+  const auto use = run(request, [](client::Client& c) { return c.statfs(); });
+  if (!use) return reply_error(request, use.error());
+  constexpr std::uint64_t kBlock = 4096;
+  struct statvfs out {};
+  out.f_bsize = kBlock;
+  out.f_frsize = kBlock;
+  out.f_blocks = use->total_bytes / kBlock;
+  out.f_bfree = out.f_bavail = use->free_bytes / kBlock;
+  out.f_files = use->total_files;
+  out.f_ffree = out.f_favail = use->free_files;
+  out.f_namemax = kMaxNameBytes;
+  answer([&] { return fuse_reply_statfs(request, &out); });
+}
+
+/// The kernel asks for security.* before writes; there are none.
+bool is_foreign(std::string_view name) { return name.starts_with("security."); }
+
+void reply_bytes(fuse_req_t request, ByteView value, std::size_t room) {
+  if (room == 0) {
+    answer([&] { return fuse_reply_xattr(request, value.size()); });
+  } else if (room < value.size()) {
+    answer([&] { return fuse_reply_err(request, ERANGE); });
+  } else {
+    answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(value.data()), value.size()); });
+  }
+}
+
+void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_t room) {
+  if (is_foreign(name)) {
+    answer([&] { return fuse_reply_err(request, EOPNOTSUPP); });
+    return;
+  }
+  const auto value = run(request, [&](client::Client& c) { return c.getxattr(node(inode), name); });
+  if (!value) return reply_error(request, value.error());
+  reply_bytes(request, *value, room);
+}
+
+void setxattr(fuse_req_t request, fuse_ino_t inode, const char* name, const char* value, std::size_t size, int flags) {
+  wire::SetxattrRequest set;
+  set.where = node(inode);
+  set.name = name;
+  set.value = to_bytes(as_bytes(std::string_view(value, size)));
+  set.flags = static_cast<std::uint8_t>(flags & 3);  // XATTR_CREATE, XATTR_REPLACE
+  static_assert(wire::kXattrCreate == 1 && wire::kXattrReplace == 2, "setxattr's own bits");
+  reply_done(request, run(request, [&](client::Client& c) { return c.setxattr(set); }));
+}
+
+void listxattr(fuse_req_t request, fuse_ino_t inode, std::size_t room) {
+  const auto names = run(request, [&](client::Client& c) { return c.listxattr(node(inode)); });
+  if (!names) return reply_error(request, names.error());
+  std::string all;
+  for (const std::string& name : *names) all.append(name).push_back('\0');
+  reply_bytes(request, as_bytes(all), room);
+}
+
+void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
+  reply_done(request, run(request, [&](client::Client& c) { return c.removexattr(node(inode), name); }));
+}
+
+}  // namespace
+
+void add_attribute_operations(fuse_lowlevel_ops& operations) {
+  operations.getattr = getattr;
+  operations.setattr = setattr;
+  operations.statfs = statfs;
+  operations.getxattr = getxattr;
+  operations.setxattr = setxattr;
+  operations.listxattr = listxattr;
+  operations.removexattr = removexattr;
+}
+
+}  // namespace spate::fuse

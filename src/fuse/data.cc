@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests on file data: open, create, read, write, fsync, fallocate, release.
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <algorithm>
+
+#include "fuse/mount.h"
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+std::uint8_t open_flags(const Mount& mount, int flags) {
+  std::uint8_t out = 0;
+  const int access = flags & O_ACCMODE;
+  if (access == O_RDONLY || access == O_RDWR) out |= wire::kOpenRead;
+  if (access == O_WRONLY || access == O_RDWR) out |= wire::kOpenWrite;
+  // The kernel fills the rest of a page before it keeps a part of it as dirty.
+  if (access == O_WRONLY && mount.options.cache == CacheMode::kWriteback) out |= wire::kOpenRead;
+  if ((flags & O_TRUNC) != 0 && access != O_RDONLY) out |= wire::kOpenTruncate;
+  if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
+  return out;
+}
+
+/// Notes the open and tells the kernel what to keep of its data.
+void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t flags, fuse_file_info* info) {
+  const Attributes attributes = file->attributes();
+  info->direct_io = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0;
+  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes);
+  info->fh = mount.files.add(OpenFile{std::move(file), flags});
+}
+
+/// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but the
+/// log can hear of an error.
+void close_file(Mount& mount, std::uint64_t number) {
+  const auto open = mount.files.remove(number);
+  if (open == nullptr) return;
+  const auto closed = mount.process.run([&](client::Client&) { return open->file->close(); });
+  if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
+}
+
+void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
+  const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
+  auto file = run(request, [&](client::Client& c) { return c.open(node(inode), flags); });
+  if (!file) return reply_error(request, file.error());
+  remember(mount, *std::move(file), flags, info);
+  if (answer([&] { return fuse_reply_open(request, info); }) != 0) close_file(mount, info->fh);
+}
+
+void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
+  const std::uint8_t flags = open_flags(mount, info->flags);
+  const client::NewObject object{new_attributes(request, mode), {}};
+  auto file = run(request, [&](client::Client& c) { return c.create(child(parent, name), flags, object); });
+  if (!file) return reply_error(request, file.error());
+  const fuse_entry_param entry = to_entry((*file)->attributes());
+  remember(mount, *std::move(file), flags, info);
+  if (answer([&] { return fuse_reply_create(request, &entry, info); }) != 0) close_file(mount, info->fh);
+}
+
+void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  thread_local Bytes memory;  // as large as the largest request: the kernel's limit
+  const auto open = mount_of(request).files.find(info->fh);
+  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  if (memory.size() < size) memory.resize(size);
+  const MutableByteView room(memory.data(), size);
+  const auto got = run(request, [&](client::Client&) { return open->file->read(static_cast<std::uint64_t>(offset), room); });
+  if (!got) return reply_error(request, got.error());
+  answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got)); });
+}
+
+void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
+  const auto open = mount.files.find(info->fh);
+  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  mount.pages.forget(Handle(inode));
+  const ByteView bytes = as_bytes(std::string_view(data, size));
+  const auto done = run(request, [&](client::Client&) { return open->file->write(static_cast<std::uint64_t>(offset), bytes); });
+  if (!done) return reply_error(request, done.error());
+  answer([&] { return fuse_reply_write(request, size); });
+}
+
+void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
+  const auto open = mount_of(request).files.find(info->fh);
+  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  reply_done(request, run(request, [&](client::Client&) { return open->file->sync(); }));
+}
+
+void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  close_file(mount_of(request), info->fh);
+  answer([&] { return fuse_reply_err(request, 0); });
+}
+
+/// Reserving space behind the end without moving the end, or inside the file. Moving it is left to the C library, which
+/// writes: a size set from here could cut what another client appends meanwhile.
+Result<void> reserve(fuse_req_t request, OpenFile& open, wire::NamePath where, Extent range, bool keep_size) {
+  if (!keep_size) {
+    auto found = run(request, [&](client::Client& c) { return c.stat(where); });
+    if (!found) return std::move(found).error();
+    if (found->attributes.size < range.offset + range.size) return Errc::kNotSupported;
+  }
+  return run(request, [&](client::Client&) { return open.file->allocate(range.offset, range.size); });
+}
+
+void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t size, fuse_file_info* info) {
+  const auto open = mount_of(request).files.find(info->fh);
+  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const Extent range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(size)};
+  const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  const int what = mode & ~FALLOC_FL_KEEP_SIZE;
+  if (what == 0) return reply_done(request, reserve(request, *open, node(inode), range, keep_size));
+  if (keep_size && (what == FALLOC_FL_PUNCH_HOLE || what == FALLOC_FL_ZERO_RANGE)) {
+    mount_of(request).pages.forget(Handle(inode));
+    return reply_done(request, run(request, [&](client::Client&) { return open->file->punch(range.offset, range.size); }));
+  }
+  answer([&] { return fuse_reply_err(request, EOPNOTSUPP); });
+}
+
+}  // namespace
+
+void add_data_operations(fuse_lowlevel_ops& operations) {
+  operations.open = open;
+  operations.create = create;
+  operations.read = read;
+  operations.write = write;
+  operations.fsync = fsync;
+  operations.release = release;
+  operations.fallocate = fallocate;
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests on directories: opendir, readdir, releasedir, fsyncdir.
+#include <algorithm>
+#include <mutex>
+
+#include "fuse/mount.h"
+
+namespace spate::fuse {
+namespace {
+
+// Offsets of the two entries that the servers do not store; their cookies are hashes of 63 bits.
+constexpr off_t kAfterDot = 1;
+constexpr off_t kAfterDotDot = 2;
+
+/// An open directory: the page that the servers sent last, which outlasts several of the kernel's small requests.
+struct Directory {
+  std::mutex mutex;
+  std::uint64_t page_begins = 0;  // the cookie that was asked with
+  bool loaded = false;
+  wire::ReaddirReply page;
+};
+
+Directory& directory_of(const fuse_file_info* info) { return *reinterpret_cast<Directory*>(info->fh); }
+
+void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  info->fh = reinterpret_cast<std::uint64_t>(new Directory());  // owned by the kernel's handle, until releasedir
+  if (answer([&] { return fuse_reply_open(request, info); }) != 0) delete &directory_of(info);
+}
+
+void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  delete &directory_of(info);
+  answer([&] { return fuse_reply_err(request, 0); });
+}
+
+Result<void> load(fuse_req_t request, fuse_ino_t inode, Directory& directory, std::uint64_t cookie) {
+  wire::ReaddirRequest read;
+  read.handle = Handle(inode);
+  read.cookie = cookie;
+  auto page = run(request, [&](client::Client& c) { return c.readdir(read); });
+  if (!page) return std::move(page).error();
+  directory.page = *std::move(page);
+  directory.page_begins = cookie;
+  directory.loaded = true;
+  return {};
+}
+
+/// The first entry of the page behind `cookie`, or none when the page does not hold that place.
+std::optional<std::size_t> position(const Directory& directory, std::uint64_t cookie) {
+  if (!directory.loaded) return std::nullopt;
+  if (cookie == directory.page_begins) return 0;
+  const auto& entries = directory.page.entries;
+  const auto last = std::find_if(entries.rbegin(), entries.rend(), [&](const auto& e) { return e.cookie == cookie; });
+  if (last == entries.rend()) return std::nullopt;
+  const auto next = static_cast<std::size_t>(entries.rend() - last);
+  if (next == entries.size() && !directory.page.end) return std::nullopt;
+  return next;
+}
+
+/// The kernel's buffer for one request.
+class Listing {
+ public:
+  Listing(fuse_req_t request, std::size_t room) : request_(request), buffer_(room) {}
+
+  bool add(const char* name, std::uint64_t inode, FileType type, off_t next) {
+    Attributes attributes;
+    attributes.handle = Handle(inode);
+    attributes.type = type;
+    const struct stat entry = to_stat(attributes);
+    const std::size_t size = fuse_add_direntry(request_, buffer_.data() + used_, buffer_.size() - used_, name, &entry, next);
+    if (size > buffer_.size() - used_) return false;
+    used_ += size;
+    return true;
+  }
+  std::size_t used() const { return used_; }
+  void cut(std::size_t used) { used_ = used; }
+  void reply() { answer([&] { return fuse_reply_buf(request_, buffer_.data(), used_); }); }
+
+ private:
+  fuse_req_t request_;
+  std::vector<char> buffer_;
+  std::size_t used_ = 0;
+};
+
+/// Adds entries of the page from `first`. Entries with one cookie stay together, as a reader goes on behind a cookie. False:
+/// the buffer is full.
+bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t first) {
+  std::size_t group = listing.used();
+  for (std::size_t i = first; i < page.entries.size(); ++i) {
+    const wire::DirectoryEntry& entry = page.entries[i];
+    if (i > first && entry.cookie != page.entries[i - 1].cookie) group = listing.used();
+    if (!listing.add(entry.name.c_str(), entry.handle.value, entry.type, static_cast<off_t>(entry.cookie))) {
+      listing.cut(group);
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The entries behind `cookie`, until the buffer is full or the directory ends.
+Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, Directory& directory, Listing& listing, std::uint64_t cookie) {
+  while (true) {
+    auto first = position(directory, cookie);
+    if (!first) {
+      SPATE_TRY(std::ignore, load(request, inode, directory, cookie));
+      first = 0;
+    }
+    const wire::ReaddirReply& page = directory.page;
+    if (!add_page(listing, page, *first) || page.end || page.entries.empty()) return {};
+    cookie = page.entries.back().cookie;
+  }
+}
+
+void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offset, fuse_file_info* info) {
+  constexpr std::size_t kMostBytes = 1U << 20U;
+  Directory& directory = directory_of(info);
+  const std::lock_guard lock(directory.mutex);
+  Listing listing(request, std::min(room, kMostBytes));
+  if (offset == 0) {
+    directory.loaded = false;  // a rewind sees what is there now
+    if (listing.add(".", inode, FileType::kDirectory, kAfterDot)) offset = kAfterDot;
+  }
+  if (offset == kAfterDot) {
+    if (!directory.loaded) {
+      const auto loaded = load(request, inode, directory, 0);
+      if (!loaded) return reply_error(request, loaded.error());
+    }
+    if (listing.add("..", directory.page.parent.value, FileType::kDirectory, kAfterDotDot)) offset = kAfterDotDot;
+  }
+  if (offset >= kAfterDotDot) {
+    const auto added = add_entries(request, inode, directory, listing, offset == kAfterDotDot ? 0 : static_cast<std::uint64_t>(offset));
+    if (!added && listing.used() == 0) return reply_error(request, added.error());
+  }
+  listing.reply();
+}
+
+void fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
+  reply_done(request, run(request, [](client::Client& c) { return c.sync(); }));
+}
+
+}  // namespace
+
+void add_directory_operations(fuse_lowlevel_ops& operations) {
+  operations.opendir = opendir;
+  operations.readdir = readdir;
+  operations.releasedir = releasedir;
+  operations.fsyncdir = fsyncdir;
+}
+
+}  // namespace spate::fuse

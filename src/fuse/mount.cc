@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/mount.h"
+
+#include <sys/stat.h>
+
+#include "log/log.h"
+#include "posix/errno.h"
+
+namespace spate::fuse {
+namespace {
+
+// What programs take as their buffer's size: large enough for a request to each of a few servers.
+constexpr blksize_t kPreferredBytes = 256 * 1024;
+constexpr std::uint64_t kStatBlock = 512;
+
+mode_t type_bits(FileType type) {
+  switch (type) {
+    case FileType::kRegular: return S_IFREG;
+    case FileType::kDirectory: return S_IFDIR;
+    case FileType::kSymlink: return S_IFLNK;
+    case FileType::kFifo: return S_IFIFO;
+    case FileType::kSocket: return S_IFSOCK;
+    case FileType::kCharDevice: return S_IFCHR;
+    case FileType::kBlockDevice: return S_IFBLK;
+  }
+  return S_IFREG;
+}
+
+timespec to_timespec(WallTime time) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  std::int64_t seconds = time.ns / kSecond;
+  std::int64_t rest = time.ns % kSecond;
+  if (rest < 0) {
+    rest += kSecond;
+    --seconds;
+  }
+  return timespec{seconds, rest};
+}
+
+fuse_lowlevel_ops make_operations() {
+  fuse_lowlevel_ops all{};
+  add_name_operations(all);
+  add_attribute_operations(all);
+  add_data_operations(all);
+  add_directory_operations(all);
+  return all;
+}
+
+bool worth_a_line(Errc code) {
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kLostWrite ||
+         code == Errc::kCorrupt || code == Errc::kProtocol || code == Errc::kUnauthenticated;
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& operations() {
+  static const fuse_lowlevel_ops all = make_operations();
+  return all;
+}
+
+wire::NamePath node(fuse_ino_t inode) { return wire::NamePath{Handle(inode), {}, 0}; }
+
+wire::NamePath child(fuse_ino_t parent, const char* name) { return wire::NamePath{Handle(parent), name, 0}; }
+
+struct stat to_stat(const Attributes& attributes) {
+  struct stat out {};
+  out.st_ino = attributes.handle.value;
+  out.st_mode = type_bits(attributes.type) | (attributes.mode & 07777U);
+  out.st_nlink = attributes.link_count;
+  out.st_uid = attributes.uid;
+  out.st_gid = attributes.gid;
+  out.st_rdev = attributes.device;
+  out.st_size = static_cast<off_t>(attributes.size);
+  out.st_blksize = kPreferredBytes;
+  out.st_blocks = static_cast<blkcnt_t>((attributes.allocated_bytes + kStatBlock - 1) / kStatBlock);
+  out.st_atim = to_timespec(attributes.atime);
+  out.st_mtim = to_timespec(attributes.mtime);
+  out.st_ctim = to_timespec(attributes.ctime);
+  return out;
+}
+
+fuse_entry_param to_entry(const Attributes& attributes) {
+  fuse_entry_param entry{};  // timeouts of 0: the kernel asks again, and sees what other clients do
+  entry.ino = attributes.handle.value;
+  entry.attr = to_stat(attributes);
+  return entry;
+}
+
+void reply_entry(fuse_req_t request, const Result<Attributes>& made) {
+  if (!made) return reply_error(request, made.error());
+  const fuse_entry_param entry = to_entry(*made);
+  answer([&] { return fuse_reply_entry(request, &entry); });
+}
+
+void reply_error(fuse_req_t request, const Error& error) {
+  if (worth_a_line(error.code())) SPATE_LOG("fuse", warn, "operation failed error={}", error.message());
+  answer([&] { return fuse_reply_err(request, posix::to_errno(error.code())); });
+}
+
+void reply_done(fuse_req_t request, const Result<void>& result) {
+  if (!result) return reply_error(request, result.error());
+  answer([&] { return fuse_reply_err(request, 0); });
+}
+
+wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode) {
+  wire::NewAttributes attributes;
+  attributes.mode = mode & 07777U;
+  const fuse_ctx* caller = fuse_req_ctx(request);
+  const Credential& own = mount_of(request).credential;
+  if (own.uid == 0 && (caller->uid != own.uid || caller->gid != own.gid)) {
+    attributes.uid = caller->uid;
+    attributes.gid = caller->gid;
+  }
+  return attributes;
+}
+
+}  // namespace spate::fuse

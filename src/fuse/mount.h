@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mount: what the handlers of the kernel's requests share.
+#pragma once
+
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
+#include <fuse_lowlevel.h>
+
+#include "assembly/client_process.h"
+#include "fuse/kept_pages.h"
+#include "fuse/open_files.h"
+#include "fuse/options.h"
+#include "fuse/pending.h"
+
+namespace spate::fuse {
+
+/// One per process (mount()); every worker thread's handlers use it. Nodes have no state here: a node's number is the object's handle,
+/// which is never used again, so that forgetting one is nothing and a new process can take a mount over.
+struct Mount {
+  const MountOptions& options;
+  assembly::ClientProcess& process;
+  Credential credential;  // that the session acts with
+  OpenFiles files;
+  KeptPages pages;
+};
+
+/// Legal until the handler's first run(), after which the request may be gone.
+inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
+
+/// The functions that libfuse calls.
+const fuse_lowlevel_ops& operations();
+
+// One group of handlers a file; each adds itself.
+void add_name_operations(fuse_lowlevel_ops& operations);
+void add_attribute_operations(fuse_lowlevel_ops& operations);
+void add_data_operations(fuse_lowlevel_ops& operations);
+void add_directory_operations(fuse_lowlevel_ops& operations);
+
+/// Runs `reply` unless the request has been given up; how every handler answers. 0, or what the kernel said.
+template <typename Reply>
+int answer(Reply&& reply) {
+  return Pending::of_this_thread().abandoned() ? -ENOENT : reply();
+}
+
+/// The object of a node, as a place to work on.
+wire::NamePath node(fuse_ino_t inode);
+wire::NamePath child(fuse_ino_t parent, const char* name);
+
+struct stat to_stat(const Attributes& attributes);
+fuse_entry_param to_entry(const Attributes& attributes);
+void reply_entry(fuse_req_t request, const Result<Attributes>& made);
+/// Replies with the errno of the error, or 0; errors that a person must know of are logged.
+void reply_error(fuse_req_t request, const Error& error);
+void reply_done(fuse_req_t request, const Result<void>& result);
+
+/// Owner and mode of something that the calling process creates: a mount of root's acts for every user.
+wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);
+
+/// Runs an operation of the client to its end on this thread. After the caller has given up it does nothing (kCancelled).
+template <typename Make>
+auto run(fuse_req_t request, Make&& make) {
+  using Outcome = decltype(std::declval<Mount&>().process.run(make));
+  Pending& pending = Pending::of_this_thread();
+  if (pending.abandoned()) return Outcome(Errc::kCancelled);
+  Mount& mount = mount_of(request);
+  pending.begin_wait(request);
+  Outcome outcome = mount.process.run(make);
+  pending.end_wait();
+  return outcome;
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests on names: look-up, making, removing, renaming.
+#include "fuse/mount.h"
+
+namespace spate::fuse {
+namespace {
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  const auto found = run(request, [&](client::Client& c) { return c.stat(child(parent, name)); });
+  if (!found) return reply_error(request, found.error());
+  const fuse_entry_param entry = to_entry(found->attributes);
+  answer([&] { return fuse_reply_entry(request, &entry); });
+}
+
+// Nodes have no state; see Mount.
+void forget(fuse_req_t request, fuse_ino_t, std::uint64_t) { fuse_reply_none(request); }
+void forget_multi(fuse_req_t request, std::size_t, fuse_forget_data*) { fuse_reply_none(request); }
+
+void readlink(fuse_req_t request, fuse_ino_t inode) {
+  const auto found = run(request, [&](client::Client& c) { return c.lookup(node(inode)); });
+  if (!found) return reply_error(request, found.error());
+  answer([&] { return fuse_reply_readlink(request, found->target.c_str()); });
+}
+
+FileType type_of(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFIFO: return FileType::kFifo;
+    case S_IFSOCK: return FileType::kSocket;
+    case S_IFCHR: return FileType::kCharDevice;
+    case S_IFBLK: return FileType::kBlockDevice;
+    default: return FileType::kRegular;
+  }
+}
+
+void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+  wire::CreateRequest create;
+  create.where = child(parent, name);
+  create.type = type_of(mode);
+  create.device = device;
+  create.attributes = new_attributes(request, mode);
+  create.open_flags = wire::kOpenExclusive;
+  reply_entry(request, run(request, [&](client::Client& c) { return c.make_node(create); }));
+}
+
+void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  const wire::NewAttributes attributes = new_attributes(request, mode);
+  reply_entry(request, run(request, [&](client::Client& c) { return c.mkdir(child(parent, name), attributes); }));
+}
+
+void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  const wire::NewAttributes attributes = new_attributes(request, 0777);
+  reply_entry(request, run(request, [&](client::Client& c) { return c.symlink(child(parent, name), target, attributes); }));
+}
+
+void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
+  reply_entry(request, run(request, [&](client::Client& c) { return c.link(node(inode), child(parent, name)); }));
+}
+
+void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  reply_done(request, run(request, [&](client::Client& c) { return c.unlink(child(parent, name)); }));
+}
+
+void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  reply_done(request, run(request, [&](client::Client& c) { return c.rmdir(child(parent, name)); }));
+}
+
+static_assert(wire::kRenameNoReplace == 1 && wire::kRenameExchange == 2, "renameat2's own bits");
+
+void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to_parent, const char* to_name, unsigned flags) {
+  if ((flags & ~3U) != 0) {
+    answer([&] { return fuse_reply_err(request, EINVAL); });
+    return;
+  }
+  reply_done(request, run(request, [&](client::Client& c) {
+               return c.rename(child(parent, name), child(to_parent, to_name), static_cast<std::uint8_t>(flags));
+             }));
+}
+
+}  // namespace
+
+void add_name_operations(fuse_lowlevel_ops& operations) {
+  operations.lookup = lookup;
+  operations.forget = forget;
+  operations.forget_multi = forget_multi;
+  operations.readlink = readlink;
+  operations.mknod = mknod;
+  operations.mkdir = mkdir;
+  operations.symlink = symlink;
+  operations.link = link;
+  operations.unlink = unlink;
+  operations.rmdir = rmdir;
+  operations.rename = rename;
+}
+
+}  // namespace spate::fuse

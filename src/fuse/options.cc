@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+
+namespace spate::fuse {
+namespace {
+
+constexpr unsigned kMaxThreads = 64;
+
+using Setter = std::function<Result<void>(MountOptions&, std::string_view value)>;
+
+Setter flag(bool MountOptions::*member, bool value) {
+  return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
+    if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
+    options.*member = value;
+    return {};
+  };
+}
+
+Result<void> set_cache(MountOptions& options, std::string_view value) {
+  if (value == "none") {
+    options.cache = CacheMode::kNone;
+  } else if (value == "auto") {
+    options.cache = CacheMode::kAuto;
+  } else if (value == "writeback") {
+    options.cache = CacheMode::kWriteback;
+  } else {
+    return Error(Errc::kInvalidArgument, "is none, auto or writeback");
+  }
+  return {};
+}
+
+Result<void> set_threads(MountOptions& options, std::string_view value) {
+  unsigned threads = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
+  if (error != std::errc() || end != value.data() + value.size() || threads < 1 || threads > kMaxThreads) {
+    return Error(Errc::kInvalidArgument, "is a number of 1 to 64");
+  }
+  options.threads = threads;
+  return {};
+}
+
+Result<void> set_log(MountOptions& options, std::string_view value) {
+  if (value.empty() || value.front() != '/') return Error(Errc::kInvalidArgument, "is an absolute path");
+  options.log_file = value;
+  return {};
+}
+
+const std::map<std::string_view, Setter>& setters() {
+  static const std::map<std::string_view, Setter> all{
+      {"ro", flag(&MountOptions::read_only, true)},
+      {"rw", flag(&MountOptions::read_only, false)},
+      {"allow_other", flag(&MountOptions::allow_other, true)},
+      {"dev", flag(&MountOptions::no_dev, false)},
+      {"nodev", flag(&MountOptions::no_dev, true)},
+      {"suid", flag(&MountOptions::no_suid, false)},
+      {"nosuid", flag(&MountOptions::no_suid, true)},
+      {"exec", flag(&MountOptions::no_exec, false)},
+      {"noexec", flag(&MountOptions::no_exec, true)},
+      {"soft", flag(&MountOptions::soft, true)},
+      {"hard", flag(&MountOptions::soft, false)},
+      {"cache", set_cache},
+      {"threads", set_threads},
+      {"log", set_log},
+  };
+  return all;
+}
+
+/// Options of mount(8) and fstab(5) that mean nothing to a helper.
+bool is_for_mount(std::string_view name) {
+  constexpr std::array kIgnored{"defaults", "_netdev", "auto",    "noauto",   "user",     "nouser",     "users", "owner",
+                                "nofail",   "relatime", "noatime", "nodiratime", "async", "dirsync", "group"};
+  return name.starts_with("x-") || name.starts_with("comment=") ||
+         std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end();
+}
+
+std::string known_options() {
+  std::string all;
+  for (const auto& [name, setter] : setters()) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
+Result<void> parse_option(std::string_view option, MountOptions& options) {
+  if (option.empty() || is_for_mount(option)) return {};
+  const std::size_t equals = option.find('=');
+  const std::string_view name = option.substr(0, equals);
+  const std::string_view value = equals == std::string_view::npos ? "" : option.substr(equals + 1);
+  const auto found = setters().find(name);
+  if (found == setters().end()) {
+    return Error(Errc::kInvalidArgument, "no mount option is called \"" + std::string(name) + "\"; there are " + known_options());
+  }
+  auto set = found->second(options, value);
+  if (!set) return std::move(set).error().within("mount option " + std::string(name));
+  return {};
+}
+
+Result<void> parse_switch(const std::string& argument, MountOptions& options) {
+  for (const char c : argument.substr(1)) {
+    if (c == 'f') {
+      options.foreground = true;
+    } else if (c == 'v') {
+      options.verbose = true;
+    } else if (c != 'n' && c != 's') {  // mount(8): no mtab, sloppy
+      return Error(Errc::kInvalidArgument, "there is no option -" + std::string(1, c));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> parse_option_list(std::string_view list, MountOptions& options) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    SPATE_TRY(std::ignore, parse_option(list.substr(0, comma), options));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return {};
+}
+
+Result<MountOptions> parse_command_line(const std::vector<std::string>& arguments) {
+  MountOptions options;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "-o") {
+      if (++i == arguments.size()) return Error(Errc::kInvalidArgument, "-o lacks its options");
+      SPATE_TRY(std::ignore, parse_option_list(arguments[i], options));
+    } else if (argument.starts_with("-o")) {
+      SPATE_TRY(std::ignore, parse_option_list(std::string_view(argument).substr(2), options));
+    } else if (argument.size() > 1 && argument.front() == '-') {
+      SPATE_TRY(std::ignore, parse_switch(argument, options));
+    } else {
+      names.push_back(argument);
+    }
+  }
+  if (names.size() != 2) return Error(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
+  options.config_file = names[0];
+  options.directory = names[1];
+  return options;
+}
+
+std::string_view usage() {
+  return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
+         "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
+         "  -f  stay in the foreground   -v  log every change of state\n"
+         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  log=FILE  dev suid noexec\n";
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// MountOptions: what the command line of spate-mount, or an fstab line, asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace spate::fuse {
+
+/// What the kernel may keep of file data; docs/mount.md says what each promises.
+enum class CacheMode {
+  kNone,       // nothing: each read and write goes to the servers
+  kAuto,       // pages, dropped at an open when the file has changed: close-to-open
+  kWriteback,  // dirty pages too: for the only client that writes
+};
+
+struct MountOptions {
+  std::string config_file;  // a spate.toml, or the folder that holds one
+  std::string directory;    // where to mount
+  CacheMode cache = CacheMode::kAuto;
+  bool read_only = false;
+  bool allow_other = false;  // other users may use it; needs root or user_allow_other in /etc/fuse.conf
+  bool no_dev = true;
+  bool no_suid = true;
+  bool no_exec = false;
+  bool soft = false;  // an operation fails after client.deadline; hard ones wait for the servers
+  bool foreground = false;
+  bool verbose = false;
+  unsigned threads = 4;  // 1..64, that read requests of the kernel
+  std::string log_file;  // empty: log/mount.log beside spate.toml, if it can be written
+};
+
+/// Reads `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, which is also how mount(8) calls /sbin/mount.spate.
+/// kInvalidArgument names the option that is wrong and those there are. Arguments without the program's name.
+Result<MountOptions> parse_command_line(const std::vector<std::string>& arguments);
+
+/// One comma-separated list, as after -o. Options of mount(8) itself (_netdev, noauto, x-...) are accepted.
+Result<void> parse_option_list(std::string_view list, MountOptions& options);
+
+std::string_view usage();
+
+}  // namespace spate::fuse

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/options.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::fuse {
+namespace {
+
+TEST(MountOptions, TakesWhatMountCallsItsHelperWith) {
+  const auto options = parse_command_line({"/etc/spate.toml", "/mnt/a", "-s", "-n", "-o", "ro,_netdev,allow_other,x-systemd.automount,noexec"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->config_file, "/etc/spate.toml");
+  EXPECT_EQ(options->directory, "/mnt/a");
+  EXPECT_TRUE(options->read_only);
+  EXPECT_TRUE(options->allow_other);
+  EXPECT_TRUE(options->no_exec);
+  EXPECT_TRUE(options->no_suid);
+  EXPECT_FALSE(options->foreground);
+}
+
+TEST(MountOptions, LaterOptionsWin) {
+  const auto options = parse_command_line({"-f", "-oro,soft", "-o", "rw,hard,suid", "a", "b"});
+  ASSERT_TRUE(options);
+  EXPECT_FALSE(options->read_only);
+  EXPECT_FALSE(options->soft);
+  EXPECT_FALSE(options->no_suid);
+  EXPECT_TRUE(options->foreground);
+}
+
+TEST(MountOptions, ValuesAreChecked) {
+  MountOptions options;
+  EXPECT_TRUE(parse_option_list("cache=writeback,threads=8,log=/tmp/x", options));
+  EXPECT_EQ(options.cache, CacheMode::kWriteback);
+  EXPECT_EQ(options.threads, 8U);
+  EXPECT_EQ(options.log_file, "/tmp/x");
+  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "log=x", "ro=1"}) {
+    const auto parsed = parse_option_list(wrong, options);
+    ASSERT_FALSE(parsed) << wrong;
+    EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;
+  }
+}
+
+TEST(MountOptions, AnUnknownOptionIsNamedWithThoseThereAre) {
+  MountOptions options;
+  const auto parsed = parse_option_list("ro,chace=none", options);
+  ASSERT_FALSE(parsed);
+  EXPECT_NE(parsed.error().message().find("\"chace\""), std::string::npos);
+  EXPECT_NE(parsed.error().message().find("cache"), std::string::npos);
+}
+
+TEST(MountOptions, TwoNamesAreNeeded) {
+  EXPECT_FALSE(parse_command_line({}));
+  EXPECT_FALSE(parse_command_line({"a"}));
+  EXPECT_FALSE(parse_command_line({"a", "b", "c"}));
+  EXPECT_FALSE(parse_command_line({"a", "b", "-o"}));
+  EXPECT_FALSE(parse_command_line({"a", "b", "-x"}));
+}
+
+}  // namespace
+}  // namespace spate::fuse

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pending: the request of the kernel that a worker thread is at, which its caller may give up when it is killed.
+#pragma once
+
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
+#include <fuse_lowlevel.h>
+
+#include <mutex>
+
+namespace spate::fuse {
+
+/// One a worker thread. A process that is killed while it waits for a server (a hard mount waits long) must be able to die:
+/// its request is then answered with EINTR at once, and the operation goes on by itself with nobody to hear of it. Other
+/// signals interrupt nothing, as on local disks.
+class Pending {
+ public:
+  /// The calling thread's.
+  static Pending& of_this_thread();
+
+  /// The thread takes its next request.
+  void reset();
+  /// Before and after an operation that may take long.
+  void begin_wait(fuse_req_t request);
+  void end_wait();
+  /// The request has been answered already and must not be touched any more.
+  bool abandoned() const { return abandoned_; }
+
+ private:
+  static void on_interrupt(fuse_req_t request, void* self);
+
+  std::mutex mutex_;
+  fuse_req_t request_ = nullptr;
+  bool waiting_ = false;    // guarded by mutex_
+  bool abandoned_ = false;  // written under mutex_ while waiting_; read by the worker when it is not
+};
+
+}  // namespace spate::fuse

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mount.h"
+
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MountArguments {
+  std::string directory;
+  std::string options;
+  bool foreground = false;
+  bool create = false;
+};
+
+/// The program beside this one.
+std::string sibling(const char* name) {
+  std::error_code error;
+  return (fs::read_symlink("/proc/self/exe", error).parent_path() / name).string();
+}
+
+int run_mount(Context& context, const MountArguments& arguments) {
+  auto config = context.config_file();
+  if (!config) return context.fail(config.error());
+  std::error_code error;
+  if (!fs::exists(arguments.directory, error)) {
+    if (!arguments.create) return context.fail("there is no directory " + arguments.directory + "; -p makes it");
+    if (!fs::create_directories(arguments.directory, error)) return context.fail("make " + arguments.directory + ": " + error.message());
+  }
+  const std::string program = sibling("spate-mount");
+  if (::access(program.c_str(), X_OK) != 0) {
+    return context.fail(program + " is not there: this build was made without libfuse3 (Debian: libfuse3-dev)");
+  }
+  std::vector<const char*> words{program.c_str(), config->c_str(), arguments.directory.c_str()};
+  if (!arguments.options.empty()) words.insert(words.end(), {"-o", arguments.options.c_str()});
+  if (arguments.foreground) words.push_back("-f");
+  words.push_back(nullptr);
+  ::execv(program.c_str(), const_cast<char**>(words.data()));
+  return context.fail(errno_error(errno, "start " + program));
+}
+
+/// Runs `fusermount3 -u` for whoever is not root.
+int run_fusermount(const std::string& directory, bool lazy) {
+  const pid_t child = ::fork();
+  if (child < 0) return errno;
+  if (child == 0) {
+    ::execlp("fusermount3", "fusermount3", "-u", "-q", lazy ? "-z" : "--", directory.c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ENOENT : EBUSY;
+}
+
+int run_umount(Context& context, const std::string& directory, bool lazy) {
+  if (::umount2(directory.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return kExitOk;
+  int error = errno;
+  if (error == EPERM) error = run_fusermount(directory, lazy);
+  switch (error) {
+    case 0: return kExitOk;
+    case EBUSY: return context.fail(directory + " is in use (`fuser -vm " + directory + "` says by whom); -z detaches it all the same");
+    case EINVAL: return context.fail("nothing is mounted at " + directory);
+    default: return context.fail(errno_error(error, "unmount " + directory));
+  }
+}
+
+}  // namespace
+
+Command make_mount() {
+  auto arguments = std::make_shared<MountArguments>();
+  Command command;
+  command.name = "mount";
+  command.group = "Unchanged programs";
+  command.summary = "mount the file system in a directory, by FUSE";
+  command.details = "Options (-o): ro, allow_other, cache=none|auto|writeback, soft, threads=N, log=FILE; docs/mount.md.\n"
+                    "For fstab: /path/to/spate.toml  /mnt/data  spate  _netdev  0  0";
+  command.positionals = {{"DIRECTORY", "where to mount", &arguments->directory, true}};
+  command.options = {{"-o", "mount options, separated by commas", &arguments->options},
+                     {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
+                     {"-p,--parents", "make the directory if it is not there", &arguments->create}};
+  command.run = [arguments](Context& context) { return run_mount(context, *arguments); };
+  return command;
+}
+
+Command make_umount() {
+  auto arguments = std::make_shared<MountArguments>();
+  Command command;
+  command.name = "umount";
+  command.group = "Unchanged programs";
+  command.summary = "unmount a directory";
+  command.positionals = {{"DIRECTORY", "where it is mounted", &arguments->directory, true}};
+  command.options = {{"-z,--lazy", "detach now, end when nobody uses it any more", &arguments->create}};
+  command.run = [arguments](Context& context) { return run_umount(context, arguments->directory, arguments->create); };
+  return command;
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced: a file system in $dir/fs, mounts below $dir, all of it gone at the end.
+set -euo pipefail
+[ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
+dir=$(mktemp -d)
+export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs
+port=$((20000 + $$ % 20000))
+spate=$SPATE_BIN/spate
+mounts=()
+
+end() {
+  local mount
+  for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" 2> /dev/null || true; done
+  "$spate" down -q --dir "$dir/fs" > /dev/null 2>&1 || true
+  rm -rf "$dir"
+}
+trap end EXIT
+
+# mount_at NAME [OPTIONS]: mounts at $dir/NAME.
+mount_at() {
+  mounts+=("$dir/$1")
+  "$spate" mount -p "$dir/$1" ${2:+-o "$2"}
+}
+
+# fails TEXT COMMAND...: the command fails and says TEXT.
+fails() {
+  local text=$1
+  shift
+  if "$@" > "$dir/said" 2>&1; then echo "did not fail: $*"; return 1; fi
+  grep -q -- "$text" "$dir/said" || { echo "\"$*\" does not say \"$text\":"; cat "$dir/said"; return 1; }
+}
+
+# equal WHAT WANTED: two strings.
+equal() { [ "$1" = "$2" ] || { echo "is \"$1\", should be \"$2\""; return 1; }; }

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What one mount writes, the other sees.
+. "$(dirname "$0")/lib.sh"
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at none cache=none
+mount_at auto cache=auto
+mount_at back cache=writeback
+
+# Names and attributes at once, in every mode.
+for from in none auto back; do
+  for to in none auto back; do
+    mkdir "$dir/$from/d" && test -d "$dir/$to/d"
+    echo "$from" > "$dir/$from/d/f"
+    equal "$(stat -c %s "$dir/$to/d/f")" "$((${#from} + 1))"
+    equal "$(cat "$dir/$to/d/f")" "$from"
+    chmod 600 "$dir/$to/d/f" && equal "$(stat -c %a "$dir/$from/d/f")" 600
+    rm -r "$dir/$to/d" && test ! -e "$dir/$from/d"
+  done
+done
+
+# Data: an open sees what was closed before it, though both have read it already.
+for i in $(seq 20); do
+  echo "round $i" > "$dir/auto/data"
+  equal "$(cat "$dir/none/data")" "round $i"
+  echo "again $i" > "$dir/none/data"
+  equal "$(cat "$dir/auto/data")" "again $i"
+done
+
+# Without a cache a read sees a write that is not closed yet, through a file that is open.
+echo 'before' > "$dir/auto/live"
+exec 5< "$dir/none/live" 6<> "$dir/auto/live"
+echo 'after!' >&6
+equal "$(cat <&5)" 'after!'
+exec 5<&- 6>&-
