@@ -40,6 +40,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::DatafileTruncateRequest>(Access::kServersOnly, this, &IoService::datafile_truncate);
   serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);
   serve<wire::DatafileListRequest>(Access::kServersOnly, this, &IoService::datafile_list);
+  serve<wire::DatafileProbeRequest>(Access::kServersOnly, this, &IoService::datafile_probe);
   serve<wire::FenceRequest>(Access::kServersOnly, this, &IoService::fence);
 }
 

@@ -9,6 +9,7 @@
 #include "job/network.h"
 #include "rpc/service.h"
 #include "server/io/options.h"
+#include "wire/check_messages.h"
 #include "wire/io_messages.h"
 
 namespace spate::io {
@@ -51,6 +52,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileSyncReply>> datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request);
   job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
+  job::Task<Result<wire::DatafileProbeReply>> datafile_probe(rpc::Call& call, wire::DatafileProbeRequest request);
   job::Task<Result<wire::IoStatfsReply>> io_statfs(rpc::Call& call, wire::IoStatfsRequest request);
   job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
 
