@@ -44,9 +44,9 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.deadline = process->config_.client.deadline;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
-    if (settings.server_key) {
-      SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
-    }
+  }
+  if (settings.server_key) {  // servers want it whatever `auth` says
+    SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));
   }
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);

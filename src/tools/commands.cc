@@ -3,6 +3,7 @@
 #include "tools/complete.h"
 #include "tools/config.h"
 #include "tools/copy.h"
+#include "tools/fsck.h"
 #include "tools/mount.h"
 #include "tools/name_space.h"
 #include "tools/stats.h"
@@ -13,12 +14,12 @@ namespace spate::tools {
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
-  for (auto make : {make_up, make_down, make_status, make_ping, make_config}) commands.push_back(make());
+  for (auto make : {make_up, make_down, make_status, make_ping, make_fsck, make_config}) commands.push_back(make());
   for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
-  for (auto make : {make_help, make_complete}) commands.push_back(make());
   for (auto make : {make_mount, make_umount}) commands.push_back(make());
+  for (auto make : {make_help, make_complete}) commands.push_back(make());
   return commands;
 }
 

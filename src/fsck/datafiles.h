@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// DatafileCheck: what the io servers hold, page by page, against what the inodes say.
+#pragma once
+
+#include <vector>
+
+#include "fsck/desk.h"
+
+namespace spate::fsck {
+
+/// All servers at once, each target page after page. One pass; pinned.
+class DatafileCheck {
+ public:
+  DatafileCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer)
+      : servers_(servers), options_(options), desk_(desk), observer_(observer) {}
+  DatafileCheck(const DatafileCheck&) = delete;
+  DatafileCheck& operator=(const DatafileCheck&) = delete;
+
+  /// Fails when the meta server does not answer. An io server that does not is noted.
+  job::Task<Result<void>> run(unsigned pass);
+
+  std::uint64_t datafiles() const { return datafiles_; }
+  /// Servers that were not checked to the end, and why.
+  const std::vector<std::string>& unchecked() const { return unchecked_; }
+
+ private:
+  using Facts = std::vector<wire::DatafileFact>;
+
+  job::Task<void> check_server(const ServerEntry& server, Result<void>& failure);
+  /// True: go on with the next target. False: this server does not answer.
+  job::Task<Result<bool>> check_target(ServerId server, TargetId target);
+  job::Task<Result<bool>> check_page(ServerId server, Facts page);
+  job::Task<Result<bool>> probe(ServerId server, Facts& facts);
+  job::Task<Result<std::vector<wire::Judgement>>> judge(const Facts& facts);
+  job::Task<Result<bool>> check_again(ServerId server, Facts suspects, std::vector<wire::Judgement> before);
+  void suspect(const wire::DatafileFact& datafile, const wire::Judgement& judgement);
+  void note(ServerId server, const Error& error);
+
+  Servers& servers_;
+  const Options& options_;
+  Desk& desk_;
+  Observer& observer_;
+  unsigned pass_ = 1;
+  std::uint64_t datafiles_ = 0;
+  std::vector<std::string> unchecked_;
+};
+
+}  // namespace spate::fsck

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a check is told, and what it tells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "wire/check_messages.h"
+
+namespace spate::fsck {
+
+/// A value.
+struct Options {
+  bool repair = false;
+  /// Also ask the io servers: datafiles that belong to nothing, sizes.
+  bool data = true;
+  /// What the servers do in the background is damage when it is older than this.
+  Duration grace = std::chrono::seconds(60);
+  /// Of the table of inodes, bytes: with more inodes than fit, the entries are read several times. >= 4096.
+  std::size_t table_bytes = 64U << 20U;
+  /// Findings kept in one pass; more are for the next one (or, without repair, are only counted). >= 1.
+  std::size_t max_findings = 100'000;
+  /// With repair: the check is made again until it mends nothing, at most so often.
+  unsigned max_passes = 6;
+  std::uint32_t page = wire::kMaxScanPage;  // records a request, 1..kMaxScanPage
+};
+
+enum class Outcome : std::uint8_t {
+  kFound,     // and not to be mended in this run
+  kRepaired,
+  kLeft,      // cannot be mended, or not now: the note says why
+};
+constexpr std::string_view outcome_name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kFound: return "found";
+    case Outcome::kRepaired: return "repaired";
+    case Outcome::kLeft: return "left";
+  }
+  return "unknown";
+}
+
+/// A finding that has been confirmed, and what became of it.
+struct Report {
+  wire::Finding finding;
+  Outcome outcome = Outcome::kFound;
+  std::string note;  // what was done, or what is in the way
+  std::string path;  // of the object or entry, when the server could tell it
+};
+
+enum class Phase : std::uint8_t { kInodes, kEntries, kRecords, kDatafiles, kRepairs };
+constexpr std::string_view phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kInodes: return "inodes";
+    case Phase::kEntries: return "names";
+    case Phase::kRecords: return "other records";
+    case Phase::kDatafiles: return "datafiles";
+    case Phase::kRepairs: return "findings";
+  }
+  return "unknown";
+}
+
+/// How far it is. Called often: once a page.
+struct Progress {
+  unsigned pass = 1;
+  Phase phase = Phase::kInodes;
+  std::uint64_t done = 0;
+  std::uint64_t expected = 0;  // about; 0 = not known
+};
+
+/// Called on the executor that runs the check.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void found(const Report& report) = 0;
+  virtual void progress(const Progress& progress) = 0;
+};
+
+struct Summary {
+  unsigned passes = 0;
+  // Looked at in the last pass.
+  std::uint64_t inodes = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t datafiles = 0;
+  std::uint64_t unfinished = 0;  // work that is rightly under way in the background
+  std::uint64_t undecided = 0;   // suspicions about objects that clients kept changing
+  // Findings.
+  std::uint64_t found = 0;     // of the first pass, and of later ones what was new
+  std::uint64_t repaired = 0;  // of all passes
+  std::uint64_t left = 0;      // found and not repaired, as of the last pass
+  /// Servers whose part was not checked, and why. Not empty: the check is incomplete.
+  std::vector<std::string> unchecked;
+
+  /// As fsck(8): 0 clean, 1 repaired, 4 damage left, 8 incomplete; the sum of what applies.
+  int exit_code() const {
+    return (repaired > 0 ? 1 : 0) | (left > 0 ? 4 : 0) | (unchecked.empty() ? 0 : 8);
+  }
+};
+
+}  // namespace spate::fsck

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Servers: requests to all servers of a file system under the server key, which lets ask what only servers may.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/random.h"
+#include "job/network.h"
+#include "model/cluster_map.h"
+#include "rpc/channel.h"
+
+namespace spate::fsck {
+
+struct ServersOptions {
+  ClusterMap map;
+  Key server_key{};
+  Credential credential;  // of who runs the check: owns what is made (/lost+found)
+  std::string description = "fsck";
+  Duration deadline = std::chrono::seconds(30);  // of one request, resends included
+  /// Of a request to an io server whose failure only makes the check incomplete.
+  Duration io_deadline = std::chrono::seconds(15);
+};
+
+/// One executor; pinned; no client of the same process may use the same network: a server knows one peer a connection.
+class Servers {
+ public:
+  Servers(ServersOptions options, job::NetworkContext& network, Random& random);
+  Servers(const Servers&) = delete;
+  Servers& operator=(const Servers&) = delete;
+
+  const ClusterMap& map() const { return options_.map; }
+  job::Executor& executor() { return network_.executor(); }
+  ServerId meta_server() const { return meta_; }
+
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> ask_meta(const Request& request, std::uint32_t reply_room = 64 * 1024) {
+    const rpc::CallOptions options = call_options(options_.deadline, reply_room);
+    auto reply = co_await channels_.at(meta_)->template call<Reply>(request, options);
+    co_return reply;
+  }
+  /// kUnreachable at once from a server that has failed to answer before.
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> ask_io(ServerId server, const Request& request, std::uint32_t reply_room = 256 * 1024) {
+    if (down_.contains(server)) co_return Error(Errc::kUnreachable, channels_.at(server)->name());
+    const rpc::CallOptions options = call_options(options_.io_deadline, reply_room);
+    auto reply = co_await channels_.at(server)->template call<Reply>(request, options);
+    if (!reply && is_silence(reply.code())) down_.insert(server);
+    co_return reply;
+  }
+  /// The io server that holds a target; 0 when there is none.
+  ServerId server_of(TargetId target) const;
+  /// "server 3 (tcp://...)".
+  std::string name_of(ServerId server) const { return channels_.at(server)->name(); }
+  /// Servers that have not answered get another chance.
+  void forget_failures() { down_.clear(); }
+
+ private:
+  static bool is_silence(Errc code) {
+    return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost;
+  }
+  rpc::CallOptions call_options(Duration deadline, std::uint32_t reply_room) const;
+
+  ServersOptions options_;
+  job::NetworkContext& network_;
+  rpc::Identity identity_;
+  std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  ServerId meta_;
+  std::set<ServerId> down_;
+};
+
+}  // namespace spate::fsck

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SizeCheck: whether the datafile that holds a file's last byte ends with it.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "fsck/desk.h"
+
+namespace spate::fsck {
+
+/// A file whose last byte is missing, or whose datafile goes on behind it, has another size than its inode says. (Other
+/// datafiles that go on behind it are found by DatafileCheck.) One pass; pinned; a bounded number of files are kept.
+class SizeCheck {
+ public:
+  SizeCheck(Servers& servers, Desk& desk) : servers_(servers), desk_(desk) {}
+  SizeCheck(const SizeCheck&) = delete;
+  SizeCheck& operator=(const SizeCheck&) = delete;
+
+  void add(const wire::InodeFact& inode);
+  /// Asks io servers that have been given many files.
+  job::Task<Result<void>> ask_when_many();
+  job::Task<Result<void>> ask_all();
+
+ private:
+  struct Expected {
+    Handle handle;
+    std::uint64_t version = 0;
+    std::uint64_t size = 0;
+    wire::SlotRef slot;
+    std::uint64_t bytes = 0;
+  };
+  job::Task<void> ask(ServerId server, std::vector<Expected> files);
+  void compare(const Expected& expected, const wire::DatafilePresence& presence);
+
+  Servers& servers_;
+  Desk& desk_;
+  std::map<ServerId, std::vector<Expected>> waiting_;
+};
+
+}  // namespace spate::fsck
