@@ -123,6 +123,27 @@ TEST_F(MetaAnswers, ACommitThatFailedButTookEffectIsAnswered) {
   EXPECT_TRUE(asked<wire::ObjectReply>(client, mkdir("d"), id(1)));
 }
 
+// The first answer was not given, as the open was not durable: nor may the second be before it is.
+TEST_F(MetaAnswers, AResentOpenIsDurableBeforeItIsAnswered) {
+  make_file(client, "f", 10);
+  store.on_sync = [] { return Errc::kIoError; };
+  const auto opening = open_request("f", wire::kOpenWrite);
+  EXPECT_EQ(asked<wire::OpenReply>(client, opening, id(1, 1)).code(), Errc::kIoError);
+  EXPECT_EQ(asked<wire::OpenReply>(client, opening, id(1, 1)).code(), Errc::kIoError);
+  store.on_sync = {};
+  EXPECT_TRUE(asked<wire::OpenReply>(client, opening, id(1, 1)));
+  EXPECT_EQ(store.unsynced(), 0U);
+  EXPECT_EQ(records(KeyKind::kOpen), 1U);
+}
+
+TEST_F(MetaAnswers, AreOneASlotHoweverManyRequests) {
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    ASSERT_TRUE(asked<wire::ObjectReply>(client, mkdir(std::to_string(i)), id(i, i % 7)));
+  }
+  EXPECT_EQ(records(KeyKind::kAnswer), 7U);
+  EXPECT_EQ(role->answers().size(), 1U);
+}
+
 TEST_F(MetaAnswers, ANewRequestCostsNoReadForItsAnswer) {
   ASSERT_TRUE(asked<wire::ObjectReply>(client, mkdir("d"), id(1)));
   const std::size_t before = store.gets;

@@ -207,9 +207,8 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
 
 job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerRecord answer) {
   resent_.add();
-  if (options_.sync == Duration(0)) {
-    SPATE_CO_TRY(std::ignore, co_await sync());
-  }
+  // Whether the first answer was to wait for this is not remembered; resends are rare.
+  SPATE_CO_TRY(std::ignore, co_await sync());
   if (answer.truncates) {
     SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(answer.truncates, operation.call().stop));
   }

@@ -20,6 +20,8 @@ struct MetaOptions {
   /// How long an acknowledged change may be lost by a crash of the machine; 0: it is durable before it is acknowledged.
   Duration sync = std::chrono::milliseconds(100);
   Duration session_lease = std::chrono::seconds(30);
+  /// Open and expired ones together; the longest expired are forgotten before there are so many.
+  std::size_t max_sessions = std::size_t{1} << 20U;
   /// How long a capability is good for; clients renew it before. >= session_lease.
   Duration capability_life = std::chrono::hours(1);
   std::uint16_t answer_slots = 256;  // requests that one client may have under way, 1..0xFFFE

@@ -28,40 +28,67 @@ job::Task<void> SessionTable::watch_leases() {
   const Duration period = std::max<Duration>(core_.options().session_lease / 8, std::chrono::milliseconds(10));
   while (!stopping_.stopped()) {
     end_silent_ones();
+    const MonoTime before = core_.executor().now();
     std::ignore = co_await core_.executor().sleep(period, stopping_);
+    // A server that stood still (stopped, or swapped out) has heard nobody: that is not the clients' silence.
+    const Duration late = core_.executor().now() - before - period;
+    if (late > period) prolong_all(late);
+  }
+}
+
+void SessionTable::prolong_all(Duration by) {
+  for (const auto& [client, session] : sessions_) session->last_heard = session->last_heard + by;
+  if (const auto more = log_limit_.admit()) {
+    SPATE_LOG("server/meta", warn, "this server stood still, every session lives on by that much ms={}{}",
+              std::chrono::duration_cast<std::chrono::milliseconds>(by).count(), *more);
   }
 }
 
 void SessionTable::end_silent_ones() {
   const MonoTime now = core_.executor().now();
-  const std::int64_t wall = core_.clock().wall().ns;
   std::vector<SessionPtr> silent;
-  std::vector<SessionPtr> forgotten;
   for (const auto& [client, session] : sessions_) {
     if (session->open() && now - session->last_heard > core_.options().session_lease) silent.push_back(session);
-    const bool expired = session->record.state == SessionState::kExpired && !session->releasing;
-    if (expired && wall - session->record.ended.ns > kTicketLife.count()) forgotten.push_back(session);
   }
   const auto by_client = [](const SessionPtr& a, const SessionPtr& b) { return a->record.client < b->record.client; };
   std::sort(silent.begin(), silent.end(), by_client);
-  std::sort(forgotten.begin(), forgotten.end(), by_client);
-  for (const SessionPtr& session : silent) {
-    // From here on its requests are refused; release() writes it down before anything is done about it.
-    set_state(*session, SessionState::kExpired);
-    ++session->record.epoch;
-    session->record.ended = core_.clock().wall();
-    session->unsaved = true;
-    if (const auto more = log_limit_.admit()) {
-      SPATE_LOG("server/meta", warn, "session expired, nothing heard for its lease client={} description={}{}",
-                session->record.client.value, log::Quoted{session->record.description}, *more);
-    }
-    begin_release(session);
-  }
-  for (const SessionPtr& session : forgotten) {
+  for (const SessionPtr& session : silent) expire(session);
+  for (const SessionPtr& session : to_be_forgotten()) {
     set_state(*session, SessionState::kEnding);
     session->unsaved = true;
     begin_release(session);
   }
+}
+
+void SessionTable::expire(const SessionPtr& session) {
+  // From here on its requests are refused; release() writes it down before anything is done about it.
+  set_state(*session, SessionState::kExpired);
+  ++session->record.epoch;
+  session->record.ended = core_.clock().wall();
+  session->unsaved = true;
+  if (const auto more = log_limit_.admit()) {
+    SPATE_LOG("server/meta", warn, "session expired, nothing heard for its lease client={} description={}{}",
+              session->record.client.value, log::Quoted{session->record.description}, *more);
+  }
+  begin_release(session);
+}
+
+/// Expired for so long that no ticket is good any more; or the longest expired, when there are too many sessions.
+std::vector<SessionTable::SessionPtr> SessionTable::to_be_forgotten() const {
+  const std::int64_t wall = core_.clock().wall().ns;
+  std::vector<SessionPtr> expired;
+  for (const auto& [client, session] : sessions_) {
+    if (session->record.state == SessionState::kExpired && !session->releasing) expired.push_back(session);
+  }
+  std::sort(expired.begin(), expired.end(), [](const SessionPtr& a, const SessionPtr& b) {
+    return std::pair(a->record.ended, a->record.client) < std::pair(b->record.ended, b->record.client);
+  });
+  const std::size_t most = core_.options().max_sessions;
+  const std::size_t crowd = sessions_.size() > most - most / 4 ? sessions_.size() - most / 2 : 0;
+  std::size_t n = std::min(crowd, expired.size());
+  while (n < expired.size() && wall - expired[n]->record.ended.ns > kTicketLife.count()) ++n;
+  expired.resize(n);
+  return expired;
 }
 
 /// Puts the session's record as it is in memory. Whoever calls has the session's turn.

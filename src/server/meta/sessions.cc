@@ -141,7 +141,7 @@ job::Task<Result<void>> SessionTable::join(rpc::Peer& /*peer*/, const wire::Auth
 
 job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::AuthenticateRequest& request,
                                                                    job::StopToken stop) {
-  if (sessions_.size() >= kMaxSessions) co_return Error(Errc::kBusy, "too many sessions");
+  if (sessions_.size() >= core_.options().max_sessions) co_return Error(Errc::kBusy, "too many sessions");
   if (request.credential.groups.size() > kMaxGroups) co_return Error(Errc::kInvalidArgument, "too many groups");
   SPATE_CO_TRY(const std::uint64_t number, co_await clients_.take(stop));
   SessionRecord record;

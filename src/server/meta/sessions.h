@@ -32,7 +32,6 @@ class SessionTable final : public Sessions {
   /// Open ones.
   std::uint64_t count() const override { return open_; }
 
-  static constexpr std::size_t kMaxSessions = 1U << 20U;
   /// How long a ticket is good for, and how long an expired session may come back.
   static constexpr Duration kTicketLife = std::chrono::hours(24);
 
@@ -61,6 +60,9 @@ class SessionTable final : public Sessions {
   // session_end.cc
   job::Task<void> watch_leases();
   void end_silent_ones();
+  void expire(const SessionPtr& session);
+  std::vector<SessionPtr> to_be_forgotten() const;
+  void prolong_all(Duration by);
   job::Task<Result<void>> save(Session& session, trove::Durability durability);
   void begin_release(const SessionPtr& session);
   job::Task<void> release(SessionPtr session);

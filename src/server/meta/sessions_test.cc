@@ -320,6 +320,51 @@ TEST_F(MetaSessions, ExpiredOnesAreForgottenInTheEnd) {
   EXPECT_EQ(join(client).code(), Errc::kSessionUnknown);
 }
 
+TEST_F(MetaSessions, TooManyMakeTheLongestExpiredForgotten) {
+  crash();
+  options.max_sessions = 40;
+  open();
+  TestClient first = connect();
+  TestClient last;
+  TestClient living = connect();
+  for (int i = 0; i < 200; ++i) {
+    last = connect();
+    for (int beat = 0; beat < 8; ++beat) {
+      wait(seconds(1));
+      ASSERT_TRUE(keep_alive(living));
+    }
+  }
+  EXPECT_LE(records(KeyKind::kSession), 40U);
+  EXPECT_EQ(join(first).code(), Errc::kSessionUnknown);
+  EXPECT_TRUE(join(last));
+  EXPECT_EQ(living.epoch, 1U);
+}
+
+TEST_F(MetaSessions, NoMoreAreOpenedThanFit) {
+  crash();
+  options.max_sessions = 10;
+  open();
+  std::vector<TestClient> clients;
+  for (int i = 0; i < 10; ++i) clients.push_back(connect());
+  TestClient more;
+  more.who = alice();
+  EXPECT_EQ(join(more).code(), Errc::kBusy);
+  ASSERT_TRUE(asked<wire::Empty>(clients[3], wire::EndSessionRequest(), no_id()));
+  run_ready();
+  EXPECT_TRUE(join(more));
+}
+
+TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  clock.advance(options.session_lease * 10);
+  run_ready();
+  EXPECT_TRUE(close_file(client, handle, Rights::kWrite));
+  EXPECT_EQ(io.calls("fence"), 0U);
+  let_leases_run_out();
+  EXPECT_EQ(stat(client, "f").code(), Errc::kSessionFenced);
+}
+
 TEST_F(MetaSessions, ServersNeedNone) {
   rpc::Call call;
   call.peer = std::make_shared<rpc::Peer>();
