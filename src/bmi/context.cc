@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/context.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -31,7 +32,8 @@ Context::Context(ContextId id, std::span<Module* const> modules, bool first) : i
   // One network and one thread is how servers run: it sleeps on the network's own descriptor. Nested epoll sets cost
   // about 0.2 us a wake for each level (bmi_tcp_bench).
   if (first && sleeping.size() == 1 && sleeping.front()->also_wait_for(event_.get())) {
-    wait_ = sleeping.front()->wait_descriptor();
+    sole_ = sleeping.front();
+    wait_ = sole_->wait_descriptor();
     return;
   }
   poll_.reset(epoll_create1(EPOLL_CLOEXEC));
@@ -39,6 +41,24 @@ Context::Context(ContextId id, std::span<Module* const> modules, bool first) : i
   watch(poll_.get(), event_.get());
   for (Module* module : sleeping) watch(poll_.get(), module->wait_descriptor());
   wait_ = poll_.get();
+}
+
+void Context::sleep(Duration timeout) {
+  if (sole_ != nullptr && sole_->wait(timeout)) return;
+  pollfd readable{wait_, POLLIN, 0};
+  timespec limit{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
+  ::ppoll(&readable, 1, timeout.count() < 0 ? nullptr : &limit, nullptr);
+}
+
+bool Context::wake_by(int fd) {
+  if (sole_ != nullptr) return sole_->also_wait_for(fd);
+  if (poll_) watch(poll_.get(), fd);
+  return static_cast<bool>(poll_);
+}
+
+void Context::stop_wake_by(int fd) {
+  if (sole_ != nullptr) return sole_->stop_waiting_for(fd);
+  if (poll_) SPATE_CHECK(epoll_ctl(poll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
 }
 
 void Context::signal() {

@@ -37,6 +37,11 @@ class Context {
   ContextId id() const { return id_; }
   /// Readable by the modules and by this context's own signal; -1 when no module has a descriptor.
   int wait_descriptor() const { return wait_; }
+  /// Sleeps on it, at most `timeout` (negative: without end). The tester's, without the lock.
+  void sleep(Duration timeout);
+  /// Makes it readable whenever `fd` is. False: there is none.
+  bool wake_by(int fd);
+  void stop_wake_by(int fd);
 
   CompletionQueue& completions() { return completions_; }
   std::deque<QueuedMessage>& messages() { return messages_; }
@@ -67,7 +72,8 @@ class Context {
  private:
   ContextId id_;
   UniqueFd event_;
-  UniqueFd poll_;  // over both, unless the module's own descriptor serves
+  UniqueFd poll_;           // over both, unless the module's own descriptor serves
+  Module* sole_ = nullptr;  // whose descriptor that is
   int wait_ = -1;
   std::atomic<bool> waiting_{false};  // set and cleared by the tester only
   bool signalled_ = false;

@@ -35,6 +35,7 @@ class Core final : public Network {
   void close_context(ContextId context) override;
   Result<Address> lookup(std::span<const std::string> urls) override;
   PeerInfo peer_info(Address peer) const override;
+  std::uint32_t connection_of(Address peer) const override;
   void disconnect(Address peer) override;
   void prefer_first_url(Address peer) override;
   Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;
@@ -49,6 +50,11 @@ class Core final : public Network {
   std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) override;
   int wait_descriptor(ContextId context) const override;
   bool prepare_to_wait(ContextId context) override;
+  bool wait(ContextId context, Duration timeout) override;
+  bool wake_by(ContextId context, int fd) override { return find_context(context).wake_by(fd); }
+  void stop_wake_by(ContextId context, int fd) override { find_context(context).stop_wake_by(fd); }
+  void hold_sends() override;
+  void flush_sends() override;
   MutableByteView mem_alloc(std::size_t size) override { return memory_.allocate(started_, size); }
   void mem_free(MutableByteView memory) override { memory_.free(started_, memory); }
   const NetworkOptions& options() const override { return options_; }

@@ -134,4 +134,21 @@ bool Core::prepare_to_wait(ContextId id) {
   return find_context(id).prepare_to_wait();
 }
 
+bool Core::wait(ContextId id, Duration timeout) {
+  Context& context = find_context(id);
+  if (context.wait_descriptor() < 0) return false;
+  flush_sends();
+  if (prepare_to_wait(id)) context.sleep(timeout);
+  awake(id);
+  return true;
+}
+
+void Core::hold_sends() {
+  for (Module* module : started_) module->hold_sends();
+}
+
+void Core::flush_sends() {
+  for (Module* module : started_) module->flush_sends();
+}
+
 }  // namespace spate::bmi

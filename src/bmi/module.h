@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/strong_id.h"
 #include "base/unique_fd.h"
@@ -136,6 +137,8 @@ class Module {
   virtual PeerState peer_state(PeerId peer) const = 0;
   /// What it has counted, always the same names in the same order.
   virtual std::vector<ModuleCount> counts() const { return {}; }
+  /// PeerState::connections alone.
+  virtual std::uint32_t connections(PeerId peer) const { return peer_state(peer).connections; }
   /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
   virtual void disconnect(PeerId peer) = 0;
 
@@ -160,12 +163,22 @@ class Module {
   /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed: whoever sleeps need pass through one
   /// epoll set less. False: not supported.
   virtual bool also_wait_for(int /*fd*/) { return false; }
+  /// Takes back also_wait_for(); `fd` is still open.
+  virtual void stop_waiting_for(int /*fd*/) {}
   /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
   virtual bool prepare_to_wait() = 0;
 
   /// See Network::pass_descriptor and take_descriptor. Modules whose Abilities say so.
   virtual Result<void> pass_descriptor(PeerId /*peer*/, Tag /*tag*/, int /*fd*/) { return Errc::kNotSupported; }
   virtual Result<UniqueFd> take_descriptor(PeerId /*peer*/, Tag /*tag*/) { return Errc::kNotSupported; }
+  /// From now on posts may keep back what they would send, so that several messages leave by one system call: it leaves
+  /// with the next flush_sends(), progress() or wait(). Default: posts send at once.
+  virtual void hold_sends() {}
+  virtual void flush_sends() {}
+  /// Sleeps until wait_descriptor() would be readable, at most `timeout` (negative: without end), and may take in what
+  /// has come: progress() must follow. One thread at a time; the others may do everything else. False: it has no such
+  /// wait, sleep on the descriptor.
+  virtual bool wait(Duration /*timeout*/) { return false; }
 
   /// Makes memory usable by the device until mem_deregister. Default: nothing to do. A failure is not fatal: the module
   /// must also move memory that was never registered.

@@ -124,6 +124,17 @@ PeerInfo Core::peer_info(Address peer) const {
   return info;
 }
 
+std::uint32_t Core::connection_of(Address peer) const {
+  Route only;
+  {
+    const std::lock_guard lock(mutex_);
+    const AddressEntry* entry = addresses_.find(peer);
+    if (entry == nullptr) return 0;
+    if (entry->routes.size() == 1) only = entry->routes.front();
+  }
+  return only.module != nullptr ? only.module->connections(only.peer) : peer_info(peer).connection;
+}
+
 void Core::disconnect(Address peer) {
   for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
 }

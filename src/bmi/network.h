@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/strong_id.h"
 #include "base/unique_fd.h"
@@ -140,6 +141,8 @@ class Network {
   /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
   virtual PeerInfo peer_info(Address peer) const = 0;
+  /// PeerInfo::connection alone: cheap enough to be asked for each message.
+  virtual std::uint32_t connection_of(Address peer) const = 0;
   /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
   virtual void disconnect(Address peer) = 0;
 
@@ -180,6 +183,18 @@ class Network {
   virtual int wait_descriptor(ContextId context) const = 0;
   /// Call before sleeping on the descriptor: false when there is something to test already.
   virtual bool prepare_to_wait(ContextId context) = 0;
+  /// The shorter way to sleep: prepare_to_wait() and then, unless there is something to test, the sleep itself, at most
+  /// `timeout` (negative: without end). Returns early for no reason, too. One thread at a time for each context. False:
+  /// this context cannot (virtual time); nothing was done.
+  virtual bool wait(ContextId context, Duration timeout) = 0;
+  /// wait(context) also ends when `fd` is readable, until stop_wake_by(); false: it has no wait.
+  virtual bool wake_by(ContextId context, int fd) = 0;
+  virtual void stop_wake_by(ContextId context, int fd) = 0;
+
+  /// From now on, for the whole instance, posts may keep back what they would send, so that several messages leave by one
+  /// system call. It leaves with the next test, wait() or flush_sends(): for callers who soon do one of these.
+  virtual void hold_sends() = 0;
+  virtual void flush_sends() = 0;
 
   /// Memory that suits every loaded module (aligned, registered where a module registers). Freed by mem_free only.
   virtual MutableByteView mem_alloc(std::size_t size) = 0;

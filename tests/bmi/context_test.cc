@@ -2,9 +2,13 @@
 // Contexts and testing: who sees which completion, how often, at what cost.
 #include <poll.h>
 
+#include <unistd.h>
+
 #include <array>
+#include <functional>
 #include <set>
 
+#include "base/unique_fd.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -173,52 +177,120 @@ TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
   EXPECT_TRUE(server.prepare_to_wait(context)) << "nothing is left: it would never sleep";
 }
 
-// Somebody who sleeps on the descriptor is woken by each kind of news: a connection with an unexpected message, a
-// message for a posted receive, and what another thread completed on its behalf (here: a cancel).
-TEST_P(Bmi, TheWaitDescriptorWakes) {
+/// Sleeping by the descriptor, and by wait(): whoever sleeps is woken by each kind of news: a connection with an
+/// unexpected message, a message for a posted receive, and what another thread completed on its behalf (here: a cancel).
+class BmiWakes : public Bmi {
+ protected:
+  using Sleep = std::function<bool(Network&, ContextId)>;  // a while at most; true when it was woken, as far as it can tell
+
+  void expect_wakes(const Sleep& sleep) {
+    const Pair pair = start_pair();
+    settle();
+    Network& server = *pair.server->network;
+    pair.server->tested = false;
+    const auto sleeps_until_news = [&] {
+      for (int i = 0; i < 1000; ++i) {
+        step();  // the client goes on
+        if (sleep(server, pair.server->context)) return;
+      }
+      FAIL() << "asleep for ever";
+    };
+    const auto wakes_up = [&] {
+      pair.server->tested = true;
+      settle();
+      pair.server->tested = false;
+    };
+    const Bytes data = pattern(1, 0, 100'000);
+    Bytes room(100'000);
+    send_unexpected(*pair.client, {pair.to_server, 1}, {data.data(), 10});
+    sleeps_until_news();
+    wakes_up();
+    EXPECT_EQ(pair.server->arrived.size(), 1U);
+
+    const OpId in = recv(*pair.server, {pair.to_client, 2}, room);
+    wakes_up();
+    send(*pair.client, {pair.to_server, 2}, data);
+    sleeps_until_news();
+    pair.server->tested = true;
+    EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
+    wakes_up();
+
+    const OpId cancelled = recv(*pair.server, {pair.to_client, 3}, room);
+    server.cancel(cancelled);
+    sleeps_until_news();
+    pair.server->tested = true;
+    EXPECT_EQ(finish(*pair.server, cancelled).status, Errc::kCancelled);
+  }
+
+  static bool readable(int descriptor, int patience_ms = 0) {
+    pollfd fd{descriptor, POLLIN, 0};
+    return ::poll(&fd, 1, patience_ms) > 0;
+  }
+};
+
+TEST_P(BmiWakes, ByTheDescriptor) {
   if (world_->traits().virtual_time) {
     Peer& peer = start(true);
     EXPECT_EQ(peer->wait_descriptor(peer.context), -1);
     return;
   }
-  const Pair pair = start_pair();
+  expect_wakes([](Network& network, ContextId context) {
+    return !network.prepare_to_wait(context) || readable(network.wait_descriptor(context), 20);
+  });
+}
+
+TEST_P(BmiWakes, ByWait) {
+  if (world_->traits().virtual_time) {
+    Peer& peer = start(true);
+    EXPECT_FALSE(peer->wait(peer.context, Duration(0)));
+    EXPECT_FALSE(peer->wake_by(peer.context, 0));
+    return;
+  }
+  // How it ended cannot be told from outside: a wait without end that returns was woken.
+  expect_wakes([](Network& network, ContextId context) { return network.wait(context, Duration(-1)); });
+}
+
+TEST_P(BmiWakes, ByAForeignDescriptorToo) {
+  if (world_->traits().virtual_time) return;
+  Peer& peer = start(true);
   settle();
-  Network& server = *pair.server->network;
-  pair.server->tested = false;
-  const auto sleeps_until_news = [&] {
-    ASSERT_TRUE(server.prepare_to_wait(pair.server->context));
-    pollfd fd{server.wait_descriptor(pair.server->context), POLLIN, 0};
-    for (int i = 0; i < 1000; ++i) {
-      step();  // the client goes on
-      if (::poll(&fd, 1, 20) > 0) return;
-    }
-    FAIL() << "asleep for ever";
-  };
-  const auto wakes_up = [&] {
-    pair.server->tested = true;
-    settle();
-    pair.server->tested = false;
-  };
-  const Bytes data = pattern(1, 0, 100'000);
-  Bytes room(100'000);
-  send_unexpected(*pair.client, {pair.to_server, 1}, {data.data(), 10});
-  sleeps_until_news();
-  wakes_up();
-  EXPECT_EQ(pair.server->arrived.size(), 1U);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const UniqueFd out(ends[0]);
+  const UniqueFd in(ends[1]);
+  ASSERT_TRUE(peer->wake_by(peer.context, out.get()));
+  ASSERT_EQ(::write(in.get(), "x", 1), 1);
+  EXPECT_TRUE(peer->wait(peer.context, Duration(-1)));  // or it would sleep for ever
+  settle();
+  EXPECT_TRUE(peer->wait(peer.context, Duration(-1))) << "as long as it is readable";
+  settle();
+  peer->stop_wake_by(peer.context, out.get());
+  ASSERT_TRUE(peer->prepare_to_wait(peer.context));
+  EXPECT_FALSE(readable(peer->wait_descriptor(peer.context)));
+}
 
-  const OpId in = recv(*pair.server, {pair.to_client, 2}, room);
-  wakes_up();
-  send(*pair.client, {pair.to_server, 2}, data);
-  sleeps_until_news();
-  pair.server->tested = true;
-  EXPECT_EQ(finish(*pair.server, in).status, Errc::kOk);
-  wakes_up();
+INSTANTIATE_TEST_SUITE_P(Modules, BmiWakes, testing::ValuesIn(subjects()),
+                         [](const testing::TestParamInfo<Subject>& info) { return info.param.name; });
 
-  const OpId cancelled = recv(*pair.server, {pair.to_client, 3}, room);
-  server.cancel(cancelled);
-  if (server.prepare_to_wait(pair.server->context)) sleeps_until_news();
-  pair.server->tested = true;
-  EXPECT_EQ(finish(*pair.server, cancelled).status, Errc::kCancelled);
+// What posts kept back leaves with each of the calls that are to let it out.
+TEST_P(Bmi, HeldMessagesLeave) {
+  const Pair pair = start_pair();
+  (*pair.client)->hold_sends();
+  const Bytes data = pattern(1, 0, 1000);
+  const auto arrives = [&] {
+    const std::size_t before = pair.server->arrived.size();
+    send_unexpected(*pair.client, {pair.to_server, 1}, data);
+    send_unexpected(*pair.client, {pair.to_server, 1}, data);
+    (*pair.client)->flush_sends();
+    pair.client->tested = false;  // nothing but the call above may let it out
+    EXPECT_TRUE(drive([&] { return pair.server->arrived.size() == before + 2; }));
+    pair.client->tested = true;
+  };
+  arrives();
+  settle();
+  arrives();
+  expect_passes(pair, 7, 100'000);
+  expect_passes(pair, 8, 100'000, false, MessageClass::kBulk);
 }
 
 }  // namespace

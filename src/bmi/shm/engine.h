@@ -54,6 +54,7 @@ class Engine final : public ShmModule, private PeerHost {
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
+  void stop_waiting_for(int fd) override { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
   bool prepare_to_wait() override;
   Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override;

@@ -12,7 +12,7 @@ namespace {
 
 // A payload rest of this size is received straight into its place, at the cost of a longer iovec; what is smaller is
 // copied out of the scratch buffer (a guess: about where the copy costs as much as a system call).
-constexpr std::uint64_t kDirectBytes = 4096;
+constexpr std::uint64_t kDirectBytes = 16 * 1024;
 // Read in one turn before other connections get theirs.
 constexpr std::uint64_t kFairShareBytes = 1024 * 1024;
 

@@ -100,6 +100,7 @@ class Connection : public Pollable {
   bool write_blocked = false;             // the socket was full: wait for an event before writing
   bool peer_closed = false;               // the event said so: read to the end
   bool closed = false;                    // taken down; freed at the next turn
+  bool held = false;                      // in the module's list of those to be flushed
   MonoTime deadline = MonoTime::never();  // handshake, or a cancelled send: dropped when it passes
   std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
 

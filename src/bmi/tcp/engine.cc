@@ -80,6 +80,12 @@ PeerState Engine::peer_state(PeerId id) const {
   return state;
 }
 
+std::uint32_t Engine::connections(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  return peer == nullptr ? 0 : peer->connections;
+}
+
 void Engine::disconnect(PeerId id) {
   {
     const std::lock_guard lock(mutex_);
@@ -116,6 +122,7 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
     if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
     TcpOp& op = ops_.at(op_slot(post.op));
     SPATE_CHECK(!op.id);
+    posting_ = true;
     fill(op, post);
     op.receive = receive;
     op.unexpected = unexpected;
@@ -126,6 +133,7 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
       result.actual_size = receive ? op.arriving : op.size;
       release(op);
     }
+    posting_ = false;
     settle();
   }
   deliver_outbox();
@@ -167,7 +175,9 @@ void Engine::cancel(PeerId id, OpId op_id) {
 void Engine::consumed(PeerId id, std::uint64_t charge) {
   {
     const std::lock_guard lock(mutex_);
+    posting_ = true;
     if (Peer* peer = find_peer(id)) peer->consumed(charge);
+    posting_ = false;
     settle();
   }
   deliver_outbox();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -42,6 +43,7 @@ class Engine final : public TcpModule, private PeerHost {
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
   PeerState peer_state(PeerId peer) const override;
+  std::uint32_t connections(PeerId peer) const override;
   void disconnect(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
@@ -51,6 +53,10 @@ class Engine final : public TcpModule, private PeerHost {
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
+  void stop_waiting_for(int fd) override;
+  void hold_sends() override { holding_.store(true, std::memory_order_relaxed); }
+  void flush_sends() override;
+  bool wait(Duration timeout) override;
   /// Nothing is ever left over for a later progress(): sockets that were not read to their end are watched again, and
   /// what is to be delivered is delivered by the thread that found it.
   bool prepare_to_wait() override {
@@ -87,6 +93,7 @@ class Engine final : public TcpModule, private PeerHost {
    private:
     Engine& engine_;
   };
+  static constexpr std::size_t kEventsAtOnce = 64;
   // Not EPOLLOUT, except while a socket is full: an entry that read_hot() has dealt with must count as not ready.
   static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
   struct Loss {
@@ -122,6 +129,10 @@ class Engine final : public TcpModule, private PeerHost {
 
   // engine_events.cc
   bool poll();
+  bool handle_fetched();
+  bool handle(std::span<const epoll_event> events);
+  void flush_held();
+  void flush_now(Connection& connection);
   bool read_hot();
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
@@ -174,6 +185,8 @@ class Engine final : public TcpModule, private PeerHost {
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
   std::atomic<bool> slept_{false};           // somebody went to sleep since the last poll()
+  std::atomic<bool> holding_{false};         // posts leave flushing to held_
+  std::atomic<bool> held_any_{false};        // held_ is not empty
   std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
   std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
   Outbox delivering_box_;                    // of the thread that set delivering_
@@ -197,6 +210,12 @@ class Engine final : public TcpModule, private PeerHost {
   Connection* hot_ = nullptr;           // the control connection that was read last
   int hot_hits_ = 0;                    // how often it was the right guess lately
   int hot_turns_ = 0;          // polls in a row that looked at nothing else
+  std::vector<Connection*> held_;      // to be flushed: each connection once
+  bool posting_ = false;               // inside a call of post() or consumed(): the ones that may hold
+  std::vector<epoll_event> fetched_;   // by wait(), for the next poll()
+  std::vector<epoll_event> handling_;  // the same, while they are handled
+  bool fetched_all_ = false;           // wait() saw that there is no more
+  unsigned sleepers_ = 0;              // in wait(): the events they bring may point at what is closed meanwhile
   Outbox outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;

@@ -43,33 +43,88 @@ bool Engine::also_wait_for(int fd) {
   return true;
 }
 
+void Engine::stop_waiting_for(int fd) { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
+
+bool Engine::wait(Duration timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!fetched_.empty()) return true;
+    ++sleepers_;
+  }
+  std::array<epoll_event, kEventsAtOnce> events;  // filled by the kernel up to n
+  const timespec limit{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
+  const timespec* const most = timeout.count() < 0 ? nullptr : &limit;
+  const int n = ::epoll_pwait2(epoll_.get(), events.data(), static_cast<int>(events.size()), most, nullptr);
+  const std::lock_guard lock(mutex_);
+  --sleepers_;
+  slept_.store(false, std::memory_order_relaxed);
+  if (n > 0) fetched_.insert(fetched_.end(), events.begin(), events.begin() + n);
+  fetched_all_ = n < static_cast<int>(events.size());
+  return true;
+}
+
+void Engine::flush_sends() {
+  if (!held_any_.load(std::memory_order_relaxed)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    flush_held();
+    settle();
+  }
+  deliver_outbox();
+}
+
+void Engine::flush_held() {
+  // Closed ones are in the graveyard still: it is emptied after this only. Bulk data last, as in handle().
+  for (const bool bulk : {false, true}) {
+    for (Connection* connection : held_) {
+      if ((connection->channel != 0) == bulk) flush_now(*connection);
+    }
+  }
+  for (Connection* connection : held_) connection->held = false;
+  held_.clear();
+  held_any_.store(false, std::memory_order_relaxed);
+}
+
 bool Engine::poll() {
-  graveyard_.clear();
   constexpr int kHotTurns = 4;  // in a row; then the others are looked at
+  flush_held();
+  if (!fetched_.empty() || fetched_all_) return handle_fetched();
   const bool slept = slept_.exchange(false, std::memory_order_relaxed);
   if (slept && hot_turns_ < kHotTurns && read_hot()) {
     ++hot_turns_;
     return true;
   }
   hot_turns_ = 0;
-  std::array<epoll_event, 64> events;  // filled by the kernel up to n
+  std::array<epoll_event, kEventsAtOnce> events;  // filled by the kernel up to n
   const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  // Bulk data after everything else: it takes long, and control messages shall not wait for it.
+  return handle({events.data(), static_cast<std::size_t>(std::max(n, 0))});
+}
+
+/// What wait() has brought.
+bool Engine::handle_fetched() {
+  fetched_all_ = false;
+  handling_.swap(fetched_);
+  const bool did = handle(handling_);
+  handling_.clear();
+  return did;
+}
+
+// Bulk data after everything else: it takes long, and control messages shall not wait for it.
+bool Engine::handle(std::span<const epoll_event> events) {
   bool bulk = false;
-  for (int i = 0; i < n; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
+  for (const epoll_event& event : events) {
     auto& pollable = *static_cast<Pollable*>(event.data.ptr);
     bulk |= is_bulk(pollable);
     if (!is_bulk(pollable)) on_event(pollable, event.events);
   }
-  for (int i = 0; bulk && i < n; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
-    auto& pollable = *static_cast<Pollable*>(event.data.ptr);
-    if (is_bulk(pollable)) on_event(pollable, event.events);
+  for (std::size_t i = 0; bulk && i < events.size(); ++i) {
+    auto& pollable = *static_cast<Pollable*>(events[i].data.ptr);
+    if (is_bulk(pollable)) on_event(pollable, events[i].events);
   }
-  bool did = n > 0;
+  bool did = !events.empty();
   if (!deadlines_.empty()) did |= expire();
-  if (n == 0 && next_sweep_ != MonoTime::never()) did |= sweep_idle();
+  if (events.empty() && next_sweep_ != MonoTime::never()) did |= sweep_idle();
+  if (sleepers_ == 0) graveyard_.clear();  // no event is left that may point at one
   return did;
 }
 
@@ -153,6 +208,13 @@ void Engine::complain(const std::string& who, std::string_view what) {
 }
 
 void Engine::flush(Connection& connection) {
+  if (!posting_ || !holding_.load(std::memory_order_relaxed)) return flush_now(connection);
+  if (std::exchange(connection.held, true)) return;
+  held_.push_back(&connection);
+  held_any_.store(true, std::memory_order_relaxed);
+}
+
+void Engine::flush_now(Connection& connection) {
   // A peer that makes this side answer without reading the answers cannot make it queue them without bound.
   constexpr std::size_t kMaxAnswers = 64 * 1024;
   if (connection.closed || connection.write_blocked || connection.connecting) {

@@ -387,5 +387,19 @@ TEST_F(Tcp, AFileThatCannotBeReadFailsItsSend) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));  // the header had left
 }
 
+TEST_F(Tcp, HeldMessagesLeaveTogether) {
+  RawPeer peer = connect();
+  greet(peer, hello());
+  const Address address = introduce(peer);
+  settle();
+  std::ignore = peer.read();
+  network_->hold_sends();
+  const Bytes data(10, std::byte{1});
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) send(address, tag, data, MessageClass::kControl, true);
+  EXPECT_TRUE(peer.read().empty());
+  network_->flush_sends();
+  EXPECT_EQ(peer.read().size(), 3 * (kHeaderSize + data.size()));
+}
+
 }  // namespace
 }  // namespace spate::bmi::tcp
