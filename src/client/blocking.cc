@@ -27,7 +27,7 @@ void Driver::submit(CallBase& call) { job::spawn(gate_, finish(call)); }
 
 void Driver::drive(CallBase& call) {
   while (!call.done) {
-    if (!executor_.step() && !call.done) executor_.sleep_until_event();
+    executor_.turn();
   }
 }
 

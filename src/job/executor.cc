@@ -10,13 +10,21 @@
 
 namespace spate::job {
 
+namespace {
+
+void add_to(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  SPATE_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
 Executor::Executor(Clock& clock, Options options)
     : clock_(clock), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
   SPATE_CHECK(wake_fd_ && epoll_fd_);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = wake_fd_.get();
-  SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) == 0);
+  add_to(epoll_fd_.get(), wake_fd_.get());
 }
 
 Executor::~Executor() {
@@ -26,18 +34,47 @@ Executor::~Executor() {
 
 void Executor::add_source(Source& source) {
   sources_.push_back(&source);
-  const int fd = source.wait_descriptor();
-  if (fd < 0) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+  watch(source);
+  if (sleeper_ == nullptr) choose_sleeper();
 }
 
 void Executor::remove_source(Source& source) {
+  if (&source == sleeper_) {
+    source.stop_wake_by(wake_fd_.get());
+    for (Source* other : sources_) stop_watching(*other);
+    sleeper_ = nullptr;
+    std::erase(sources_, &source);
+    for (Source* other : sources_) watch(*other);
+    choose_sleeper();
+    return;
+  }
+  stop_watching(source);
   std::erase(sources_, &source);
+}
+
+void Executor::watch(Source& source) {
   const int fd = source.wait_descriptor();
-  if (fd >= 0) SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
+  if (fd < 0 || &source == sleeper_) return;
+  if (sleeper_ == nullptr) return add_to(epoll_fd_.get(), fd);
+  SPATE_CHECK(sleeper_->wake_by(fd));
+}
+
+void Executor::stop_watching(Source& source) {
+  const int fd = source.wait_descriptor();
+  if (fd < 0 || &source == sleeper_) return;
+  if (sleeper_ != nullptr) return sleeper_->stop_wake_by(fd);
+  SPATE_CHECK(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
+}
+
+/// The first source that has a sleep of its own takes the others' descriptors over.
+void Executor::choose_sleeper() {
+  for (Source* candidate : sources_) {
+    if (!candidate->wake_by(wake_fd_.get())) continue;
+    for (Source* source : sources_) stop_watching(*source);
+    sleeper_ = candidate;
+    for (Source* source : sources_) watch(*source);
+    return;
+  }
 }
 
 void Executor::post(UniqueFunction<void()> function) {
@@ -53,12 +90,11 @@ void Executor::wake() {
   const std::uint64_t one = 1;
   // Only a full counter can fail here, and then a wake is pending already.
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof one);
+  woken_.store(true, std::memory_order_release);  // after the write: whoever sees it finds something to take back
 }
 
 void Executor::run() {
-  while (!exit_requested_.load(std::memory_order_acquire)) {
-    if (!step() && !exit_requested_.load(std::memory_order_acquire)) sleep_until_event();
-  }
+  while (!exit_requested_.load(std::memory_order_acquire)) turn();
   exit_requested_.store(false, std::memory_order_release);
 }
 
@@ -127,34 +163,41 @@ bool Executor::fire_timers() {
   return fired;
 }
 
-void Executor::sleep_until_event() {
-  if (options_.spin.count() > 0) {
-    const MonoTime until = clock_.now() + options_.spin;
-    while (clock_.now() < until) {
-      for (Source* source : sources_) {
-        if (source->poll() > 0) return;
-      }
-      if (has_posted_.load(std::memory_order_acquire)) return;
+bool Executor::spin() {
+  const MonoTime until = clock_.now() + options_.spin;
+  while (clock_.now() < until) {
+    for (Source* source : sources_) {
+      if (source->poll() > 0) return true;
     }
+    if (has_posted_.load(std::memory_order_acquire)) return true;
   }
+  return false;
+}
+
+Duration Executor::until_next_timer() const {
+  if (timers_.empty()) return Duration(-1);
+  return std::max(Duration(0), next_timer() - clock_.now());
+}
+
+void Executor::sleep_until_event() {
+  if (options_.spin.count() > 0 && spin()) return;
   for (Source* source : sources_) {
-    if (!source->prepare_to_wait()) return;
+    if (source != sleeper_ && !source->prepare_to_wait()) return;
   }
-  timespec timeout{};
-  timespec* timeout_pointer = nullptr;
-  if (!timers_.empty()) {
-    const Duration left = std::max(Duration(0), next_timer() - clock_.now());
-    timeout.tv_sec = left.count() / 1'000'000'000;
-    timeout.tv_nsec = left.count() % 1'000'000'000;
-    timeout_pointer = &timeout;
+  if (sleeper_ != nullptr) {
+    sleeper_->wait(until_next_timer());
+  } else {
+    sleep_on_own_set(until_next_timer());
   }
+  if (!woken_.exchange(false, std::memory_order_acquire)) return;
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(wake_fd_.get(), &count, sizeof count);
+}
+
+void Executor::sleep_on_own_set(Duration timeout) {
+  const timespec limit{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
   std::array<epoll_event, 8> events{};
-  const int n = epoll_pwait2(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), timeout_pointer, nullptr);
-  for (int i = 0; i < n; ++i) {
-    if (events[static_cast<std::size_t>(i)].data.fd != wake_fd_.get()) continue;
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto drained = ::read(wake_fd_.get(), &count, sizeof count);
-  }
+  epoll_pwait2(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), timeout.count() < 0 ? nullptr : &limit, nullptr);
 }
 
 void Executor::Timer::arm(MonoTime when, void (*action)(void*), void* argument) {

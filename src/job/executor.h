@@ -32,6 +32,15 @@ class Source {
   virtual int wait_descriptor() const = 0;
   /// Called before the executor sleeps on the descriptor; false when there is something to poll already.
   virtual bool prepare_to_wait() = 0;
+
+  /// A source with a sleep of its own that others can end, so that the executor need not go through an epoll set over
+  /// it. wake_by: whether it has one, and `fd` readable ends it from now on, until stop_wake_by.
+  virtual bool wake_by(int /*fd*/) { return false; }
+  virtual void stop_wake_by(int /*fd*/) {}
+  /// Sleeps, at most `timeout` (negative: without end), unless there is something to poll; poll() follows.
+  virtual void wait(Duration /*timeout*/) {}
+  /// What it has kept back to be done together is done now: something long follows in this turn.
+  virtual void flush() {}
 };
 
 struct ExecutorOptions {
@@ -68,6 +77,11 @@ class Executor {
   void at_turn_end(UniqueFunction<void()> function) { turn_end_.push_back(std::move(function)); }
   /// Ends a sleep early. Thread-safe.
   void wake();
+  /// What the sources keep back until the end of the turn is done now. Call before work that takes longer than a
+  /// message (a guess: 20 us).
+  void flush_sources() {
+    for (Source* source : sources_) source->flush();
+  }
 
   /// Drives the loop until `task` has ended and returns its value.
   template <typename T>
@@ -78,6 +92,11 @@ class Executor {
 
   /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's way.
   bool step();
+  /// The same with a sleep before it, unless something is left to be done at once. What drives an executor in real time.
+  void turn() {
+    if (idle()) sleep_until_event();
+    step();
+  }
   /// Blocks until a source, a timer or another thread has something for the next step. Spurious returns are possible.
   void sleep_until_event();
   /// When the next timer is due; never() without one.
@@ -143,6 +162,13 @@ class Executor {
     }
   };
 
+  bool idle() const { return ready_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire); }
+  bool spin();
+  Duration until_next_timer() const;
+  void sleep_on_own_set(Duration timeout);
+  void watch(Source& source);
+  void stop_watching(Source& source);
+  void choose_sleeper();
   std::coroutine_handle<> take_ready();
   bool run_ready();
   bool run_posted();
@@ -152,12 +178,14 @@ class Executor {
   Clock& clock_;
   Options options_;
   std::vector<Source*> sources_;
+  Source* sleeper_ = nullptr;  // one of them, in whose own sleep this executor sleeps
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<UniqueFunction<void()>> turn_end_;
   std::set<Timer*, TimerOrder> timers_;
   std::uint64_t next_order_ = 0;
   UniqueFd wake_fd_;
-  UniqueFd epoll_fd_;
+  UniqueFd epoll_fd_;               // over wake_fd_ and the sources' descriptors, while there is no sleeper_
+  std::atomic<bool> woken_{false};  // wake_fd_ was written to
 
   std::mutex posted_mutex_;
   std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_
@@ -189,7 +217,7 @@ T Executor::run(Task<T> task) {
   };
   Starter::drive(std::move(task), value, done);
   while (!done) {
-    if (!step() && !done) sleep_until_event();
+    turn();
   }
   if constexpr (!std::is_void_v<T>) return *std::move(value);
 }

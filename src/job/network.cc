@@ -68,12 +68,23 @@ Result<std::uint64_t> NetworkOp::Awaiter::await_resume() {
 
 NetworkContext::NetworkContext(bmi::Network& network, Executor& executor)
     : network_(network), executor_(executor), context_(network.open_context()) {
+  network_.hold_sends();
   executor_.add_source(*this);
 }
 
 NetworkContext::~NetworkContext() {
   executor_.remove_source(*this);
   network_.close_context(context_);
+}
+
+bool NetworkContext::prepare_to_wait() {
+  network_.flush_sends();
+  return network_.prepare_to_wait(context_);
+}
+
+void NetworkContext::wait(Duration timeout) {
+  const bool slept = network_.wait(context_, timeout);
+  SPATE_CHECK(slept);  // wake_by() said so
 }
 
 void NetworkContext::resume_unexpected() {

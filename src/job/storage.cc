@@ -27,6 +27,11 @@ StorageContext::~StorageContext() {
 }
 
 bool StorageContext::Awaiter::await_ready() {
+  // Done in the post, a large piece takes as long as many messages: those that wait to leave shall not wait for it.
+  constexpr std::uint64_t kLong = 64U << 10U;
+  std::uint64_t bytes = 0;
+  for (const MutableByteView piece : request_.memory) bytes += piece.size();
+  if (bytes >= kLong) context_.executor_.flush_sources();
   if (context_.store_.post(request_, this, result_)) return true;
   ++context_.in_flight_;
   return false;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/executor.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace spate::job {
+namespace {
+
+/// A source that is only a descriptor, with or without a sleep of its own over it and others.
+class TestSource final : public Source {
+ public:
+  explicit TestSource(bool sleeps) : sleeps_(sleeps), event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+  void ring() {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(event_.get(), &one, sizeof one), sizeof one);
+  }
+  std::size_t poll() override {
+    std::uint64_t count = 0;
+    return ::read(event_.get(), &count, sizeof count) > 0 ? 1 : 0;
+  }
+  int wait_descriptor() const override { return event_.get(); }
+  bool prepare_to_wait() override { return true; }
+  bool wake_by(int fd) override {
+    if (sleeps_) watched.push_back(fd);
+    return sleeps_;
+  }
+  void stop_wake_by(int fd) override { std::erase(watched, fd); }
+  void wait(Duration timeout) override {
+    ++waits;
+    std::vector<pollfd> fds{{event_.get(), POLLIN, 0}};
+    for (const int fd : watched) fds.push_back({fd, POLLIN, 0});
+    ::poll(fds.data(), fds.size(), timeout.count() < 0 ? -1 : static_cast<int>(timeout.count() / 1'000'000 + 1));
+  }
+
+  std::vector<int> watched;
+  int waits = 0;
+
+ private:
+  const bool sleeps_;
+  UniqueFd event_;
+};
+
+class ExecutorSleep : public testing::Test {
+ protected:
+  /// Sleeps until another thread posts: for ever, if that does not end the sleep.
+  void expect_a_post_wakes() {
+    bool called = false;
+    std::thread other([&] { executor_.post([&called] { called = true; }); });
+    while (!called) executor_.turn();
+    other.join();
+  }
+
+  SystemClock clock_;
+  Executor executor_{clock_};
+};
+
+TEST_F(ExecutorSleep, APostWakesWithoutSources) { expect_a_post_wakes(); }
+
+TEST_F(ExecutorSleep, IsTheSourcesOwnIfItHasOne) {
+  TestSource plain(false);
+  TestSource sleeper(true);
+  executor_.add_source(plain);
+  executor_.add_source(sleeper);
+  EXPECT_EQ(sleeper.watched.size(), 2U) << "the other source, and posts";
+  plain.ring();
+  executor_.turn();  // or it would sleep for ever
+  EXPECT_EQ(sleeper.waits, 1);
+  expect_a_post_wakes();
+  executor_.remove_source(plain);
+  EXPECT_EQ(sleeper.watched.size(), 1U);
+  executor_.remove_source(sleeper);
+  EXPECT_TRUE(sleeper.watched.empty());
+}
+
+TEST_F(ExecutorSleep, GoesOnWhenTheSourceLeaves) {
+  TestSource plain(false);
+  TestSource sleeper(true);
+  TestSource second(true);
+  executor_.add_source(sleeper);
+  executor_.add_source(plain);
+  executor_.add_source(second);
+  executor_.remove_source(sleeper);
+  EXPECT_EQ(second.watched.size(), 2U);
+  plain.ring();
+  executor_.turn();
+  EXPECT_EQ(second.waits, 1);
+  executor_.remove_source(second);
+  plain.ring();
+  executor_.turn();
+  expect_a_post_wakes();
+  executor_.remove_source(plain);
+}
+
+Task<void> sleep_twice(Executor& executor) {
+  std::ignore = co_await executor.sleep(std::chrono::milliseconds(1));
+  std::ignore = co_await executor.sleep(std::chrono::milliseconds(1));
+}
+
+TEST_F(ExecutorSleep, EndsAtATimer) {
+  TestSource sleeper(true);
+  executor_.run(sleep_twice(executor_));
+  executor_.add_source(sleeper);
+  executor_.run(sleep_twice(executor_));
+  EXPECT_GE(sleeper.waits, 2);
+  executor_.remove_source(sleeper);
+}
+
+}  // namespace
+}  // namespace spate::job
