@@ -14,7 +14,7 @@ bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == E
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), slots_(network.executor()), gate_(network.executor()) {
+    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor()), gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
@@ -38,7 +38,7 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
 }
 
 Limits Cluster::limits(job::StopToken stop) {
-  return {network_.executor().now() + options_.deadline, stop, TraceId(random_.next())};
+  return {network_.executor().now() + options_.deadline, stop, TraceId(traces_.next())};
 }
 
 WallTime Cluster::fs_time() const {

@@ -92,6 +92,7 @@ class Cluster {
   Options options_;
   job::NetworkContext& network_;
   Random& random_;
+  SeededRandom traces_;  // random_ costs a system call a number
   rpc::Identity identity_;
   RequestSlots slots_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
