@@ -32,7 +32,8 @@ Credential own_credential() {
   return credential;
 }
 
-ClientProcess::ClientProcess(config::FileSystemConfig config) : config_(std::move(config)), executor_(clock_) {}
+ClientProcess::ClientProcess(config::FileSystemConfig config)
+    : config_(std::move(config)), executor_(clock_, {nullptr, config_.client.busy_poll}) {}
 
 Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings& settings) {
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));

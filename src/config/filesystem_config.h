@@ -60,6 +60,7 @@ struct ServerConfig {
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
+  Duration busy_poll = Duration(0);              // before it sleeps, 0..10 ms
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -134,6 +134,10 @@ std::vector<Key> plain_rows() {
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),
+      row<&Config::client, &ClientConfig::busy_poll>(
+          {"client", "busy_poll", Type::kDuration,
+           "How long a waiting client goes on asking the network before it sleeps: shorter answers for a busy processor.",
+           "", 0, 10 * kMs}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),
