@@ -33,6 +33,7 @@ class File {
   /// As open returned them.
   const Attributes& attributes() const { return attributes_; }
   Rights rights() const { return rights_; }
+  job::Executor& executor() { return cluster_.executor(); }
 
   /// At most memory.size() bytes from `offset`; fewer at the end of the file, 0 beyond it. Holes read as zeros.
   job::Task<Result<std::uint64_t>> read(std::uint64_t offset, MutableByteView memory, job::StopToken stop = {});

@@ -17,7 +17,7 @@ struct Progress {
   std::uint64_t bytes = 0;
 };
 
-/// Copies everything from a local descriptor to an open file, in pieces of 4 MiB. Yields the bytes.
+/// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes.
 job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress);
 /// The other way; skips holes by seeking when `sparse`.
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress);

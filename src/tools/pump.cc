@@ -4,13 +4,26 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <deque>
 
+#include "job/event.h"
+#include "job/gate.h"
 #include "tools/copy.h"
 
 namespace spate::tools {
 namespace {
 
-constexpr std::size_t kPiece = 4U << 20U;
+/// A read where the file ends, as far as is known: comes in one reply.
+constexpr std::size_t kLastPiece = 64U << 10U;
+/// A request of a longer file. Local files are read and written in such pieces, too, and the network waits meanwhile,
+/// so it should not be much longer.
+constexpr std::size_t kPiece = 1U << 20U;
+
+/// Requests under way at once: for each server one that moves and one that waits.
+std::size_t pieces_at_once(const client::File& file) {
+  return std::clamp<std::size_t>(2 * file.layout().slots.size(), 4, 32);
+}
 
 Result<std::size_t> read_fully(int fd, MutableByteView memory) {
   std::size_t done = 0;
@@ -34,61 +47,180 @@ Result<void> write_fully(int fd, ByteView memory) {
   return {};
 }
 
+/// Equal to itself, shifted by one, and zero at the front: memcmp is faster than any loop here.
 bool all_zero(ByteView memory) {
-  return std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == std::byte{0}; });
+  return memory.empty() || (memory.front() == std::byte{0} &&
+                            std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
-/// Writes the piece, or moves the descriptor over its blocks of zeros.
+/// Writes the piece; moves the descriptor over its blocks of zeros.
 Result<void> write_sparse(int fd, ByteView piece) {
-  constexpr std::size_t kBlock = 64U * 1024;
+  constexpr std::size_t kBlock = 64U << 10U;
   while (!piece.empty()) {
-    const ByteView block = piece.first(std::min(kBlock, piece.size()));
-    if (all_zero(block)) {
-      if (::lseek(fd, static_cast<off_t>(block.size()), SEEK_CUR) < 0) return errno_error(errno, "seek");
-    } else {
-      SPATE_TRY(std::ignore, write_fully(fd, block));
+    std::size_t run = 0;
+    const bool hole = all_zero(piece.first(std::min(kBlock, piece.size())));
+    while (run < piece.size() && all_zero(piece.subspan(run, std::min(kBlock, piece.size() - run))) == hole) {
+      run += std::min(kBlock, piece.size() - run);
     }
-    piece = piece.subspan(block.size());
+    if (!hole) {
+      SPATE_TRY(std::ignore, write_fully(fd, piece.first(run)));
+    } else if (::lseek(fd, static_cast<off_t>(run), SEEK_CUR) < 0) {
+      return errno_error(errno, "seek");
+    }
+    piece = piece.subspan(run);
   }
   return {};
+}
+
+/// Where a file goes to.
+struct LocalEnd {
+  int fd = -1;
+  bool sparse = false;
+};
+
+/// A buffer and the request that uses it.
+struct Piece {
+  explicit Piece(job::Executor& executor, std::size_t size) : buffer(size, Buffer::kPageAlignment), done(executor) {}
+  Buffer buffer;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;  // asked for
+  job::Event done;
+  Result<std::uint64_t> moved = std::uint64_t{0};  // by the request, once done
+};
+
+/// The pieces of one file on their way, oldest first, and the buffers of those that have arrived.
+class Pieces {
+ public:
+  explicit Pieces(client::File& file) : file_(file), gate_(file.executor()), most_(pieces_at_once(file)) {}
+
+  bool empty() const { return under_way_.empty(); }
+  bool full() const { return under_way_.size() == most_; }
+  /// The buffer used last is taken first: it is still in the processor's caches.
+  std::unique_ptr<Piece> take_buffer() {
+    if (spare_.empty()) return std::make_unique<Piece>(file_.executor(), kPiece);
+    std::unique_ptr<Piece> piece = std::move(spare_.back());
+    spare_.pop_back();
+    piece->done.reset();
+    return piece;
+  }
+  void give_back(std::unique_ptr<Piece> piece) { spare_.push_back(std::move(piece)); }
+
+  void write(std::unique_ptr<Piece> piece, std::uint64_t offset, std::size_t size) {
+    Piece& begun = begin(std::move(piece), offset, size);
+    job::spawn(gate_, write_one(begun));
+  }
+  void read(std::uint64_t offset, std::size_t size) {
+    Piece& begun = begin(take_buffer(), offset, size);
+    job::spawn(gate_, read_one(begun));
+  }
+  /// Waits for the oldest request.
+  job::Task<std::unique_ptr<Piece>> oldest() {
+    std::unique_ptr<Piece> piece = std::move(under_way_.front());
+    under_way_.pop_front();
+    std::ignore = co_await piece->done.wait();
+    co_return piece;
+  }
+  /// Waits for whatever is left, whose outcome is of no interest any more. Before the end, always.
+  job::Task<void> abandon() { co_await gate_.close(); }
+
+ private:
+  Piece& begin(std::unique_ptr<Piece> piece, std::uint64_t offset, std::size_t size) {
+    piece->offset = offset;
+    piece->size = size;
+    under_way_.push_back(std::move(piece));
+    return *under_way_.back();
+  }
+  job::Task<void> write_one(Piece& piece) {
+    auto written = co_await file_.write(piece.offset, std::as_const(piece.buffer).view().first(piece.size));
+    piece.moved = written ? Result<std::uint64_t>(piece.size) : Result<std::uint64_t>(std::move(written).error());
+    piece.done.set();
+  }
+  job::Task<void> read_one(Piece& piece) {
+    piece.moved = co_await file_.read(piece.offset, piece.buffer.view().first(piece.size));
+    piece.done.set();
+  }
+
+  client::File& file_;
+  job::Gate gate_;
+  const std::size_t most_;
+  std::deque<std::unique_ptr<Piece>> under_way_;
+  std::vector<std::unique_ptr<Piece>> spare_;
+};
+
+job::Task<Result<void>> take_written(Pieces& pieces, Progress& progress) {
+  std::unique_ptr<Piece> piece = co_await pieces.oldest();
+  if (!piece->moved) co_return std::move(piece->moved).error();
+  progress.bytes += piece->size;
+  pieces.give_back(std::move(piece));
+  co_return Result<void>();
+}
+
+job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, int fd, Progress& progress) {
+  std::uint64_t offset = 0;
+  for (bool end = false; !end;) {
+    if (pieces.full()) {
+      SPATE_CO_TRY(std::ignore, co_await take_written(pieces, progress));
+    }
+    std::unique_ptr<Piece> piece = pieces.take_buffer();
+    SPATE_CO_TRY(const std::size_t n, read_fully(fd, piece->buffer.view()));
+    end = n < kPiece;
+    if (n > 0) pieces.write(std::move(piece), offset, n);
+    offset += n;
+    co_await file.executor().yield();  // so that the network has its turn between two reads
+  }
+  while (!pieces.empty()) {
+    SPATE_CO_TRY(std::ignore, co_await take_written(pieces, progress));
+  }
+  co_return offset;
+}
+
+/// Asks for what lies ahead, up to where the file ended when it was opened; from there on one request at a time, which
+/// finds the end.
+void read_ahead(client::File& file, Pieces& pieces, std::uint64_t& asked) {
+  const Attributes& known = file.attributes();
+  const std::uint64_t expected = known.size_known ? known.size : 0;
+  while (!pieces.full() && (asked < expected || pieces.empty())) {
+    const std::size_t size = asked + kLastPiece < expected ? kPiece : kLastPiece;
+    pieces.read(asked, size);
+    asked += size;
+  }
+}
+
+job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, LocalEnd to, Progress& progress) {
+  std::uint64_t asked = 0;
+  std::uint64_t done = 0;
+  for (bool end = false; !end;) {
+    read_ahead(file, pieces, asked);
+    std::unique_ptr<Piece> piece = co_await pieces.oldest();
+    if (!piece->moved) co_return std::move(piece->moved).error();
+    const auto n = static_cast<std::size_t>(*piece->moved);
+    const ByteView data = std::as_const(piece->buffer).view().first(n);
+    SPATE_CO_TRY(std::ignore, to.sparse ? write_sparse(to.fd, data) : write_fully(to.fd, data));
+    done += n;
+    progress.bytes += n;
+    end = n < piece->size;
+    pieces.give_back(std::move(piece));
+  }
+  co_return done;
 }
 
 }  // namespace
 
 job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress) {
-  Buffer buffer;
-  std::uint64_t offset = 0;
-  for (std::size_t size = 64U * 1024;; size = kPiece) {
-    if (buffer.size() < size) buffer = Buffer(size, Buffer::kPageAlignment);
-    auto n = read_fully(fd, buffer.view().first(size));
-    if (!n) co_return std::move(n).error();
-    if (*n > 0) {
-      auto written = co_await file.write(offset, std::as_const(buffer).view().first(*n));
-      if (!written) co_return std::move(written).error();
-      offset += *n;
-      progress.bytes += *n;
-    }
-    if (*n < size) co_return offset;
-  }
+  Pieces pieces(file);
+  auto copied = co_await copy_in(file, pieces, fd, progress);
+  co_await pieces.abandon();
+  co_return copied;
 }
 
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress) {
-  Buffer buffer;
-  std::uint64_t offset = 0;
-  for (std::size_t size = 64U * 1024;; size = kPiece) {
-    if (buffer.size() < size) buffer = Buffer(size, Buffer::kPageAlignment);
-    const MutableByteView room = buffer.view().first(size);
-    auto n = co_await file.read(offset, room);
-    if (!n) co_return std::move(n).error();
-    const ByteView piece = room.first(static_cast<std::size_t>(*n));
-    auto written = sparse ? write_sparse(fd, piece) : write_fully(fd, piece);
-    if (!written) co_return std::move(written).error();
-    offset += *n;
-    progress.bytes += *n;
-    if (*n < size) break;
-  }
-  if (sparse && ::ftruncate(fd, static_cast<off_t>(offset)) != 0) co_return errno_error(errno, "truncate");
-  co_return offset;
+  Pieces pieces(file);
+  const LocalEnd to{fd, sparse};
+  auto copied = co_await copy_out(file, pieces, to, progress);
+  co_await pieces.abandon();
+  if (!copied) co_return copied;
+  if (sparse && ::ftruncate(fd, static_cast<off_t>(*copied)) != 0) co_return errno_error(errno, "truncate");
+  co_return copied;
 }
 
 }  // namespace spate::tools
