@@ -48,7 +48,7 @@ struct FlowContext {
 
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.
 struct Share {
-  ClientId client;
+  Asker asker;
   DatafileId datafile;
   const datatype::Description& what;
   const Distribution& distribution;

@@ -68,10 +68,10 @@ job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer() {
     SPATE_CO_TRY(std::ignore, retire_done());
     if (!window_.full()) {
       if (spare_) co_return std::move(spare_);
-      auto lease = context_.pool.try_acquire(share_.client, route_.unit_bytes);
+      auto lease = context_.pool.try_acquire(share_.asker.client, route_.unit_bytes);
       if (lease) co_return *std::move(lease);
       if (window_.empty()) {
-        auto waited = co_await context_.pool.acquire(share_.client, route_.unit_bytes, watch_.token());
+        auto waited = co_await context_.pool.acquire(share_.asker.client, route_.unit_bytes, watch_.token());
         co_return waited;
       }
     }
@@ -167,7 +167,7 @@ bool ReadFlow::cut_at_end() {
 job::Task<Result<void>> ReadFlow::make_resident() {
   std::uint64_t bytes = 0;
   for (const Extent& extent : extents_) bytes += extent.size;
-  const Place place{share_.client, share_.datafile, extents_.front().offset, bytes};
+  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, bytes, share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kMakeResident;

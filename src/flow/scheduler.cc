@@ -6,7 +6,18 @@
 namespace spate::flow {
 
 Scheduler::Scheduler(job::Executor& executor, SchedulerOptions options)
-    : executor_(executor), options_(options), small_(options.per_round), large_(options.per_round) {}
+    : executor_(executor),
+      options_(options),
+      control_(options.per_round),
+      small_(options.per_round),
+      large_(options.per_round),
+      background_(options.per_round) {}
+
+Scheduler::Queue& Scheduler::queue_of(const Place& place) {
+  if (place.priority == wire::Priority::kControl) return control_;
+  if (place.priority == wire::Priority::kBackground) return background_;
+  return place.bytes <= options_.small_bytes ? small_ : large_;
+}
 
 void Scheduler::Queue::add(Awaiter& waiter) {
   ++size_;
@@ -68,6 +79,22 @@ void Scheduler::finished() {
 }
 
 Scheduler::Awaiter& Scheduler::take_next() {
+  const std::size_t normal = small_.size() + large_.size();
+  const bool only_control = normal + background_.size() == 0;
+  if (control_.size() > 0 && (only_control || control_in_a_row_ < options_.control_run)) {
+    ++control_in_a_row_;
+    return control_.take();
+  }
+  control_in_a_row_ = 0;
+  if (background_.size() > 0 && (normal == 0 || others_in_a_row_ >= options_.others_run)) {
+    others_in_a_row_ = 0;
+    return background_.take();
+  }
+  ++others_in_a_row_;
+  return take_normal();
+}
+
+Scheduler::Awaiter& Scheduler::take_normal() {
   const bool small = small_.size() > 0 && (large_.size() == 0 || small_in_a_row_ < options_.small_run);
   small_in_a_row_ = small ? small_in_a_row_ + 1 : 0;
   return small ? small_.take() : large_.take();

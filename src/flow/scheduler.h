@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "job/executor.h"
 #include "model/ids.h"
+#include "wire/header.h"
 
 namespace spate::flow {
 
@@ -19,19 +20,31 @@ struct SchedulerOptions {
   std::uint64_t small_bytes = 16 * 1024;  // up to this an operation goes before larger ones. Guess
   unsigned per_round = 4;                 // operations of one client in a round. Guess
   unsigned small_run = 8;                 // so many small ones in a row, then a large one if one waits. Guess
+  unsigned control_run = 64;              // so many control ones in a row, then another if one waits. Guess
+  unsigned others_run = 32;               // so many others in a row, then one of the background if one waits. Guess
 };
 
-/// What the scheduler is told of an operation. Control operations (stat, sync, truncate) have bytes 0.
+/// For whom something is done, and how urgent it is.
+struct Asker {
+  Asker(ClientId its_client = {}, wire::Priority its_priority = wire::Priority::kNormal)  // NOLINT(google-explicit-constructor)
+      : client(its_client), priority(its_priority) {}
+  ClientId client;  // 0: a server
+  wire::Priority priority;
+};
+
+/// What the scheduler is told of an operation. What moves no data (stat, sync, truncate) has bytes 0.
 struct Place {
   ClientId client;
   DatafileId datafile;
   std::uint64_t offset = 0;  // of its first extent in the datafile, bytes
   std::uint64_t bytes = 0;
+  wire::Priority priority = wire::Priority::kNormal;
 };
 
 /// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the
 /// order of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn.
-/// Small operations have rounds of their own, which go first. Nothing waits (and nothing is allocated) while fewer than
+/// Small operations have rounds of their own, which go first; before all goes what has priority kControl, and after all
+/// what has kBackground, each but for now and then one of the others, so that nothing waits for ever. Nothing waits (and nothing is allocated) while fewer than
 /// `running` are under way. One executor; pinned; outlives its tickets.
 class Scheduler {
  public:
@@ -64,7 +77,7 @@ class Scheduler {
   auto admit(const Place& place, job::StopToken stop = {}) { return Awaiter(*this, place, stop); }
 
   std::size_t running() const { return running_; }
-  std::size_t waiting() const { return small_.size() + large_.size(); }
+  std::size_t waiting() const { return control_.size() + small_.size() + large_.size() + background_.size(); }
 
  private:
   /// Where an operation stands in a sweep; ties as they came.
@@ -120,15 +133,20 @@ class Scheduler {
     std::unordered_map<ClientId, Client> clients_;  // of this round
   };
 
-  Queue& queue_of(const Place& place) { return place.bytes <= options_.small_bytes ? small_ : large_; }
+  Queue& queue_of(const Place& place);
   void finished();
   Awaiter& take_next();
+  Awaiter& take_normal();
 
   job::Executor& executor_;
   const SchedulerOptions options_;
+  Queue control_;
   Queue small_;
   Queue large_;
+  Queue background_;
   std::size_t running_ = 0;
+  unsigned control_in_a_row_ = 0;
+  unsigned others_in_a_row_ = 0;  // since one of the background
   unsigned small_in_a_row_ = 0;
   std::uint64_t next_order_ = 0;
 };

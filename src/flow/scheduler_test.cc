@@ -157,5 +157,32 @@ TEST_F(SchedulerTest, AStoppedOneLeavesTheQueue) {
   EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{3}));
 }
 
+Place of_priority(wire::Priority priority, std::uint64_t offset) {
+  Place p = place(1, 1, offset);
+  p.priority = priority;
+  return p;
+}
+
+TEST_F(SchedulerTest, ControlGoesFirstAndBackgroundLast) {
+  use({.running = 1, .per_round = 100});
+  start(place(1, 1, 0));
+  start(of_priority(wire::Priority::kBackground, 1));
+  start(place(1, 1, 2));
+  start(place(2, 1, 3, 512));
+  start(of_priority(wire::Priority::kControl, 4));
+  EXPECT_EQ(offsets(finish()), (std::vector<std::uint64_t>{4, 3, 2, 1}));
+}
+
+TEST_F(SchedulerTest, NothingWaitsForEver) {
+  use({.running = 1, .per_round = 100, .control_run = 3, .others_run = 2});
+  start(place(1, 1, 0));
+  for (std::uint64_t i = 0; i < 12; ++i) start(of_priority(wire::Priority::kControl, 100 + i));
+  for (std::uint64_t i = 0; i < 4; ++i) start(place(1, 1, 200 + i));
+  start(of_priority(wire::Priority::kBackground, 300));
+  const auto ran = offsets(finish());
+  EXPECT_EQ(std::vector(ran.begin(), ran.begin() + 12),
+            (std::vector<std::uint64_t>{100, 101, 102, 200, 103, 104, 105, 201, 106, 107, 108, 300}));
+}
+
 }  // namespace
 }  // namespace spate::flow

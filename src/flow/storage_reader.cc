@@ -128,7 +128,8 @@ void StorageReader::split_at_end(MutableByteView out) {
 job::Task<Result<trove::BytestreamStat>> StorageReader::stat(job::StopToken stop) {
   if (has_stat_) co_return stat_;
   Place place;
-  place.client = share_.client;
+  place.client = share_.asker.client;
+  place.priority = share_.asker.priority;
   place.datafile = share_.datafile;
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
   trove::BytestreamRequest request;

@@ -30,7 +30,9 @@ class StorageReader {
   job::Task<Result<std::uint64_t>> read_rest(MutableByteView out, std::uint64_t got, job::StopToken stop);
   job::Task<Result<std::uint64_t>> read_unordered(MutableByteView out, job::StopToken stop);
   void split_at_end(MutableByteView out);
-  Place place() const { return {share_.client, share_.datafile, extents_.front().offset, bytes_}; }
+  Place place() const {
+    return {share_.asker.client, share_.datafile, extents_.front().offset, bytes_, share_.asker.priority};
+  }
 
   Device& device_;
   const Share share_;

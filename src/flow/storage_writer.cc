@@ -13,7 +13,7 @@ job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView 
       co_await device_.executor().yield();
       continue;
     }
-    const Place place{share_.client, share_.datafile, extents_.front().offset, bytes};
+    const Place place{share_.asker.client, share_.datafile, extents_.front().offset, bytes, share_.asker.priority};
     SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
     // kWrite only reads the memory.
     const MutableByteView from(const_cast<std::byte*>(data.data()), bytes);

@@ -54,12 +54,12 @@ job::Task<Result<void>> WriteFlow::post_receives() {
 
 /// False: there is none now, but messages under way will give theirs back.
 job::Task<Result<bool>> WriteFlow::take_spare() {
-  auto lease = context_.pool.try_acquire(share_.client, route_.unit_bytes);
+  auto lease = context_.pool.try_acquire(share_.asker.client, route_.unit_bytes);
   if (!lease && !window_.empty()) co_return false;
   if (lease) {
     spare_ = *std::move(lease);
   } else {
-    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.client, route_.unit_bytes, watch_.token()));
+    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.asker.client, route_.unit_bytes, watch_.token()));
   }
   co_return true;
 }

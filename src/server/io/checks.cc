@@ -64,6 +64,12 @@ std::uint32_t epoch_of(const rpc::Call& call) {
   return call.header.capability ? call.header.capability->session_epoch : call.peer->epoch;
 }
 
+flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller) {
+  const wire::Priority asked = call.header.priority;
+  if (call.peer->kind == wire::PeerKind::kServer) return {ClientId(), asked};
+  return {caller != nullptr ? caller->client : ClientId(), std::max(asked, wire::Priority::kNormal)};
+}
+
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller) {
   if (caller == nullptr || error.code() != Errc::kCancelled || active.epoch >= caller->lowest_epoch) return error;
   return Error(Errc::kSessionFenced, "the session has ended: open a new one");

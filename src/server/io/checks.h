@@ -24,6 +24,9 @@ Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call);
 /// The session epoch under which the request was made: as signed in its capability, or as its connection joined.
 std::uint32_t epoch_of(const rpc::Call& call);
 
+/// For whom it is done and how urgently. Only a server's word that something is urgent counts.
+flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller);
+
 /// What the caller is told of a failure: a request that was cut off by a fence learns that.
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller);
 

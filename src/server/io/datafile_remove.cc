@@ -17,6 +17,7 @@ struct RemoveWork {
   WallTime until;
   std::vector<DatafileKey> keys;
   std::vector<Target*> targets;
+  flow::Asker asker;
   ActiveRequest& active;
 };
 
@@ -29,7 +30,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;
   request.id = work.keys[index].id;
-  SPATE_CO_TRY(std::ignore, co_await run_op(*work.targets[index], ClientId(), request, work.active.token()));
+  SPATE_CO_TRY(std::ignore, co_await run_op(*work.targets[index], work.asker, request, work.active.token()));
   work.parts.datafiles.close(*datafile);
   co_return Result<void>();
 }
@@ -41,7 +42,7 @@ job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Cal
   if (request.datafiles.size() > kMaxRemovals)
     co_return Error(Errc::kInvalidArgument, "at most 4096 datafiles a request");
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
-  RemoveWork work{*parts_, request.tombstone_until, {}, {}, active};
+  RemoveWork work{*parts_, request.tombstone_until, {}, {}, asker_of(call, nullptr), active};
   for (const wire::DatafileRef& ref : request.datafiles) {
     if (!ref.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));

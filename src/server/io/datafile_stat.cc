@@ -8,8 +8,14 @@
 namespace spate::io {
 namespace {
 
-job::Task<Result<void>> stat_slot(Target& target, DatafileId id, ActiveRequest& active, wire::DatafileState& state) {
-  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, active.token()));
+/// One stat under way. Lives on the handler's frame.
+struct StatWork {
+  flow::Asker asker;
+  ActiveRequest& active;
+};
+
+job::Task<Result<void>> stat_slot(StatWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   state = state_of(stat);
   co_return Result<void>();
 }
@@ -23,11 +29,12 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  StatWork work{asker_of(call, caller), active};
   wire::DatafileStatReply reply;
   reply.datafiles.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    tasks.push_back(stat_slot(*targets[i], {request.handle, request.slots[i].slot}, active, reply.datafiles[i]));
+    tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
   co_return reply;

@@ -12,13 +12,14 @@ namespace {
 /// One sync under way. Lives on the handler's frame.
 struct SyncWork {
   Parts& parts;
+  flow::Asker asker;
   ActiveRequest& active;
   wire::DatafileSyncReply reply;
 };
 
 job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
   SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, target, id, work.active.token()));
-  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, work.active.token()));
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   state = state_of(stat);
   co_return Result<void>();
 }
@@ -31,7 +32,7 @@ job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& c
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  SyncWork work{*parts_, active, {}};
+  SyncWork work{*parts_, asker_of(call, caller), active, {}};
   work.reply.datafiles.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) {

@@ -14,6 +14,7 @@ struct TruncateWork {
   Parts& parts;
   const wire::DatafileTruncateRequest& request;
   const std::vector<Target*>& targets;
+  flow::Asker asker;
   ActiveRequest& active;
   std::vector<wire::DatafileState> states;
 };
@@ -26,7 +27,7 @@ job::Task<Result<void>> cut(TruncateWork& work, Target& target, DatafileTable::E
   request.id = entry.key.id;
   request.size = size;
   request.now = work.request.fs_time;
-  SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, work.active.token()));
+  SPATE_CO_TRY(std::ignore, co_await run_op(target, work.asker, request, work.active.token()));
   // A crash in between runs it again, which is as if it came a little later: it has not been answered yet.
   auto stored = co_await store_truncate(work.parts, entry.key, work.request.truncate_generation);
   co_return stored;
@@ -41,7 +42,7 @@ job::Task<Result<void>> truncate_slot(TruncateWork& work, std::size_t index) {
   SPATE_CO_TRY(const bool removed, co_await is_removed(work.parts, *datafile));
   if (removed) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await cut(work, target, *datafile, work.request.sizes[index]));
-  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, ClientId(), id, work.active.token()));
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   work.states[index] = state_of(stat);
   co_return Result<void>();
 }
@@ -63,7 +64,7 @@ job::Task<Result<wire::DatafileTruncateReply>> IoService::datafile_truncate(rpc:
   SPATE_CO_TRY(std::ignore, check_request(request));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
-  TruncateWork work{*parts_, request, targets, active, {}};
+  TruncateWork work{*parts_, request, targets, asker_of(call, nullptr), active, {}};
   work.states.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < targets.size(); ++i) tasks.push_back(truncate_slot(work, i));

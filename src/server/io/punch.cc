@@ -15,7 +15,7 @@ namespace {
 struct PunchWork {
   Parts& parts;
   const wire::PunchRequest& request;
-  ClientId client;
+  flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
   std::vector<wire::DatafileState> states;
@@ -37,9 +37,9 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
     request.id = slot.id;
     request.extents = extents;
     request.now = work.request.fs_time;
-    SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.client, request, work.active.token()));
+    SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.asker, request, work.active.token()));
   }
-  SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.client, slot.id, work.active.token()));
+  SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   work.states[index] = state_of(stat);
   co_return Result<void>();
 }
@@ -51,8 +51,7 @@ job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::Punc
                authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  const ClientId client = caller != nullptr ? caller->client : ClientId();
-  PunchWork work{*parts_, request, client, active, slots, {}};
+  PunchWork work{*parts_, request, asker_of(call, caller), active, slots, {}};
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));

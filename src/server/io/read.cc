@@ -26,7 +26,7 @@ struct SlotRead {
 struct InlineRead {
   Slots& slots;
   const datatype::Description& what;
-  ClientId client;
+  flow::Asker asker;
   ActiveRequest& active;
   std::vector<std::uint64_t> sizes;  // of the streams, at most
   std::vector<SlotRead> done;
@@ -37,14 +37,14 @@ struct BulkRead {
   BulkRead(Parts& its_parts, ClientTable::Entry* its_caller, const rpc::Call& call)
       : parts(its_parts),
         caller(its_caller),
-        client(caller != nullptr ? caller->client : ClientId()),
+        asker(asker_of(call, its_caller)),
         active(caller, call.peer->incarnation, epoch_of(call), call.stop),
         peer(call.address),
         tag(call.tag) {}
 
   Parts& parts;
   ClientTable::Entry* const caller;
-  ClientId client;
+  flow::Asker asker;
   ActiveRequest active;
   bmi::Address peer;
   bmi::Tag tag;
@@ -81,7 +81,7 @@ std::vector<std::uint64_t> inline_sizes(const wire::ReadRequest& request, const 
 
 job::Task<Result<void>> read_slot_inline(InlineRead& work, std::size_t index, MutableByteView out) {
   const Slot& slot = work.slots.list[index];
-  const flow::Share share{work.client, slot.id, work.what, *work.slots.distribution};
+  const flow::Share share{work.asker, slot.id, work.what, *work.slots.distribution};
   flow::StorageReader reader(slot.target->device, share);
   SPATE_CO_TRY(work.done[index].bytes, co_await reader.fill(out, work.active.token()));
   SPATE_CO_TRY(work.done[index].stat, co_await reader.stat(work.active.token()));
@@ -143,7 +143,7 @@ job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kOpen;
   request.id = slot.id;
-  auto opened = co_await run_op(*slot.target, bulk.client, request, bulk.active.token());
+  auto opened = co_await run_op(*slot.target, bulk.asker, request, bulk.active.token());
   if (opened.code() == Errc::kNotFound) co_return file;
   if (!opened) co_return std::move(opened).error();
   file = std::move(opened->file);
@@ -166,7 +166,7 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   Slot& slot = bulk.slots.list[index];
   SlotRead& done = bulk.done[index];
   const bmi::Tag tag(bulk.tag.value + 1 + index);
-  const flow::Share share{bulk.client, slot.id, bulk.request.what, *bulk.slots.distribution};
+  const flow::Share share{bulk.asker, slot.id, bulk.request.what, *bulk.slots.distribution};
   const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes};
   std::shared_ptr<const trove::OpenDatafile> file;
   if (bulk.request.path != wire::DataPath::kBuffered) {
@@ -175,7 +175,7 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   const bool sendable = file == nullptr || file->descriptor() >= 0;
   SPATE_CO_TRY(const wire::DataPath path, path_of(bulk, slot, sendable));
   if (path == wire::DataPath::kCached) {
-    SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.client, slot.id, bulk.active.token()));
+    SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.asker, slot.id, bulk.active.token()));
     if (file == nullptr) co_return Result<void>();  // nothing is there
   }
   flow::ReadFlow& flow = bulk.flows.emplace_back(bulk.parts.flow, slot.target->device, share, route);
@@ -226,8 +226,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
   std::vector<std::uint64_t> sizes = inline_sizes(request, slots);
   if (!sizes.empty()) {
     ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-    const ClientId client = caller != nullptr ? caller->client : ClientId();
-    InlineRead work{slots, request.what, client, active, std::move(sizes), {}};
+    InlineRead work{slots, request.what, asker_of(call, caller), active, std::move(sizes), {}};
     auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
     if (!reply) co_return explain(std::move(reply).error(), active, caller);
     co_return reply;

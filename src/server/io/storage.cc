@@ -3,10 +3,11 @@
 
 namespace spate::io {
 
-job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, ClientId client, trove::BytestreamRequest request,
-                                                      job::StopToken stop) {
+job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, flow::Asker asker,
+                                                      trove::BytestreamRequest request, job::StopToken stop) {
   flow::Place place;
-  place.client = client;
+  place.client = asker.client;
+  place.priority = asker.priority;
   place.datafile = request.id;
   if (!request.extents.empty()) place.offset = request.extents.front().offset;
   SPATE_CO_TRY(const auto ticket, co_await target.device.scheduler().admit(place, stop));
@@ -15,12 +16,12 @@ job::Task<Result<trove::BytestreamCompletion>> run_op(Target& target, ClientId c
   co_return done;
 }
 
-job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, ClientId client, DatafileId id,
+job::Task<Result<trove::BytestreamStat>> stat_datafile(Target& target, flow::Asker asker, DatafileId id,
                                                        job::StopToken stop) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kStat;
   request.id = id;
-  SPATE_CO_TRY(const trove::BytestreamCompletion done, co_await run_op(target, client, request, stop));
+  SPATE_CO_TRY(const trove::BytestreamCompletion done, co_await run_op(target, asker, request, stop));
   co_return done.stat;
 }
 

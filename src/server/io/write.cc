@@ -17,7 +17,7 @@ struct WriteWork {
   Parts& parts;
   const wire::WriteRequest& request;
   const rpc::Call& call;
-  ClientId client;
+  flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
   std::vector<ByteView> inline_data;  // each slot's stream, when it came in the request
@@ -41,7 +41,7 @@ Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, cons
 /// The bytes of one stream, however they come; yields the datafile's state after it.
 job::Task<Result<std::optional<trove::BytestreamStat>>> move_stream(WriteWork& work, std::size_t index) {
   const Slot& slot = work.slots.list[index];
-  const flow::Share share{work.client, slot.id, work.request.what, *work.slots.distribution};
+  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
   flow::Device& device = slot.target->device;
   std::optional<trove::BytestreamStat> after;
   if (work.request.has_inline_data) {
@@ -68,7 +68,7 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
     SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
   }
   if (!stat) {
-    SPATE_CO_TRY(stat, co_await stat_datafile(*slot.target, work.client, slot.id, work.active.token()));
+    SPATE_CO_TRY(stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
   work.states[index] = state_of(*stat);
   co_return Result<void>();
@@ -96,8 +96,7 @@ job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::Writ
     SPATE_CO_TRY(streams, cut_inline(request, slots));
   }
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  const ClientId client = caller != nullptr ? caller->client : ClientId();
-  WriteWork work{*parts_, request, call, client, active, slots, std::move(streams), {}};
+  WriteWork work{*parts_, request, call, asker_of(call, caller), active, slots, std::move(streams), {}};
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(write_slot(work, i));

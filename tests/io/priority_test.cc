@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes first at a busy device, and who may say so.
+#include <gtest/gtest.h>
+
+#include "tests/io/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+constexpr Handle kFile{42};
+
+class PriorityTest : public ::testing::Test {
+ protected:
+  static WorldOptions one_at_a_time() {
+    WorldOptions options;
+    options.io.scheduler.running = 1;
+    return options;
+  }
+
+  /// Asks for the datafile's state and notes when that was answered.
+  job::Task<void> stat(Client& client, wire::Priority priority, std::string name) {
+    wire::DatafileStatRequest request;
+    request.handle = kFile;
+    request.slots = {{0, World::target(0)}};
+    rpc::CallOptions options = client.options_for(nullptr);
+    options.priority = priority;
+    auto reply = co_await client.channel().call<wire::DatafileStatReply>(request, options);
+    order_.push_back(reply ? name : "failed");
+  }
+  void ask(Client& client, wire::Priority priority, std::string name) {
+    world_.spawn(stat(client, priority, std::move(name)));
+    world_.pass(std::chrono::milliseconds(1));
+  }
+
+  World world_{one_at_a_time()};
+  Client client_{world_};
+  Client server_{world_, {.kind = wire::PeerKind::kServer}};
+  std::vector<std::string> order_;
+};
+
+TEST_F(PriorityTest, ControlOfServersGoesFirstAndBackgroundLast) {
+  ask(client_, wire::Priority::kNormal, "greeting");
+  ask(server_, wire::Priority::kNormal, "greeting");
+  order_.clear();
+  trove::BytestreamFault slow;
+  slow.what = trove::BytestreamFault::What::kDelay;
+  slow.delay = std::chrono::seconds(1);
+  world_.storage(0).add(slow);
+  ask(client_, wire::Priority::kNormal, "on the device");
+  ask(server_, wire::Priority::kBackground, "background");
+  ask(client_, wire::Priority::kNormal, "client 1");
+  ask(client_, wire::Priority::kControl, "client 2, which claims to be urgent");
+  ask(server_, wire::Priority::kControl, "control");
+  EXPECT_TRUE(order_.empty());
+  world_.pass(std::chrono::seconds(2));
+  EXPECT_EQ(order_, (std::vector<std::string>{"on the device", "control", "client 1",
+                                              "client 2, which claims to be urgent", "background"}));
+}
+
+}  // namespace
+}  // namespace spate::io::testing
