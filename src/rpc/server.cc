@@ -16,8 +16,27 @@ constexpr std::size_t kMaxContextBytes = 512;
 constexpr std::size_t kMaxLinkContextBytes = kMaxSymlinkBytes + kMaxPathBytes;
 constexpr std::size_t kPeersBetweenPrunings = 64;
 
+/// What a proper client is never told. (kUnauthenticated is: each time its connection was made anew below it.)
+bool is_strange(Errc code) { return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem; }
+
 /// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
+
+/// Of a request, when it is none that this server speaks. The first two fields of a header, version and operation, stay
+/// where they are in every version; the rest of another one may mean anything.
+std::optional<std::uint16_t> foreign_version(ByteView request) {
+  Decoder in(request);
+  const std::uint16_t version = in.u16();
+  in.u16();
+  const bool spoken = version >= wire::kOldestProtocolVersion && version <= wire::kProtocolVersion;
+  return in.ok() && !spoken ? std::optional(version) : std::nullopt;
+}
+
+Error version_error(std::uint16_t version) {
+  return {Errc::kVersionMismatch, "the server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) + " to " +
+                                      std::to_string(wire::kProtocolVersion) + ", the request is of protocol " +
+                                      std::to_string(version) + ": upgrade the older one"};
+}
 
 }  // namespace
 
@@ -84,7 +103,12 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
   const ByteView bytes = std::as_const(message.payload).view();
   wire::Reader reader(bytes);
   reader(call.header);
-  if (reader.decoder().ok()) {
+  if (const auto version = foreign_version(bytes)) {
+    call.peer = peer_of(message.peer);
+    Result<Bytes> refusal = version_error(*version);
+    note_refused(call, refusal.error());
+    co_await reply(call, std::move(refusal));
+  } else if (reader.decoder().ok()) {
     const std::uint32_t wanted_ms = std::min(call.header.deadline_ms, kMaxDeadlineMs);
     const MonoTime deadline = wanted_ms == 0 ? MonoTime::never()
                                              : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
@@ -92,6 +116,7 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
     call.stop = scope.token();
     call.peer = peer_of(message.peer);
     auto result = co_await execute(call, bytes.last(reader.decoder().remaining()));
+    if (!result && is_strange(result.code())) note_refused(call, result.error());
     SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
               result.code(), call.header.trace);
     co_await reply(call, std::move(result));
@@ -111,12 +136,20 @@ void Server::drop_peer(bmi::Address address, std::string_view why) {
   network_.network().disconnect(address);
 }
 
+void Server::note_refused(const Call& call, const Error& error) {
+  refused_.add();
+  if (const auto more = refused_log_.admit()) {
+    SPATE_LOG("rpc", warn, "request refused: {} peer={} op={} description={} trace={}{}", error.message(),
+              log::Quoted{network_.network().peer_info(call.address).url}, static_cast<unsigned>(call.header.op),
+              log::Quoted{call.peer->description}, call.header.trace, *more);
+  }
+}
+
 Result<void> Server::check_header(const Call& call) const {
   const wire::RequestHeader& header = call.header;
-  if (header.version < wire::kOldestProtocolVersion || header.version > wire::kProtocolVersion) {
-    return Error(Errc::kVersionMismatch, "server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) + " to " +
-                                             std::to_string(wire::kProtocolVersion) + ", request is of protocol " +
-                                             std::to_string(header.version));
+  if (header.priority > wire::Priority::kBackground) {
+    return Error(Errc::kNotSupported, "priority " + std::to_string(static_cast<unsigned>(header.priority)) +
+                                          " is not known to this server: it has an older version than the client");
   }
   const bool any_fs = header.op == wire::Op::kHello && !header.fs;
   if (!any_fs && header.fs != options_.fs) {
@@ -143,8 +176,10 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body) {
   }
   const auto found = operations_.find(call.header.op);
   if (found == operations_.end()) {
-    co_return Error(Errc::kNotSupported, "operation " + std::to_string(static_cast<unsigned>(call.header.op)) +
-                                             " is not served by this server's roles");
+    Error unknown(Errc::kNotSupported, "operation " + std::to_string(static_cast<unsigned>(call.header.op)) +
+                                           " is not served by this server's roles");
+    note_refused(call, unknown);
+    co_return unknown;
   }
   Operation& operation = *found->second;
   const MonoTime begin = network_.executor().now();
@@ -171,7 +206,10 @@ Result<Bytes> Server::hello(Call& call, ByteView body) {
   auto request = wire::decode_body<wire::HelloRequest>(body);
   if (!request) return Error(Errc::kProtocol, request.error().context());
   if (request->oldest_version > wire::kProtocolVersion || request->newest_version < wire::kOldestProtocolVersion) {
-    return Error(Errc::kVersionMismatch, "client and server have no protocol version in common: upgrade the older one");
+    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request->oldest_version) + " to " +
+                                             std::to_string(request->newest_version) + ", the server " +
+                                             std::to_string(wire::kOldestProtocolVersion) + " to " +
+                                             std::to_string(wire::kProtocolVersion) + ": upgrade the older one");
   }
   if (request->fs && request->fs != options_.fs) {
     return Error(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
@@ -204,12 +242,10 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   // A server must always prove itself; a client unless the file system says `auth = none`.
   if (server || options_.key_required) {
     if (!equal_secret(wire::auth_proof(key, *request, peer->client_nonce), request->proof)) {
-      refused_.add();
-      if (const auto more = refused_log_.admit()) {
-        SPATE_LOG("rpc", warn, "wrong key peer={} description={}{}",
-                  log::Quoted{network_.network().peer_info(call.address).url}, log::Quoted{request->description}, *more);
-      }
-      co_return Error(Errc::kUnauthenticated, server ? "wrong server key" : "wrong client key: use the key file of this file system");
+      peer->description = request->description;
+      Error wrong(Errc::kUnauthenticated, server ? "wrong server key" : "wrong client key: use the key file of this file system");
+      note_refused(call, wrong);
+      co_return wrong;
     }
   }
   peer->authenticated = false;  // whoever it was before: it is nobody until all services have let it in
@@ -223,7 +259,10 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   reply.server_proof = wire::server_proof(key, peer->server_nonce, peer->client_nonce);
   for (Service* service : services_) {
     auto joined = co_await service->join(*peer, *request, reply);
-    if (!joined) co_return std::move(joined).error();
+    if (!joined) {
+      if (joined.code() == Errc::kUnauthenticated) note_refused(call, joined.error());
+      co_return std::move(joined).error();
+    }
   }
   peer->client = reply.client;
   peer->epoch = reply.epoch;

@@ -68,6 +68,8 @@ class Server {
   void forget_gone_peers();
   job::Task<void> reply(Call& call, Result<Bytes> result);
   void drop_peer(bmi::Address address, std::string_view why);
+  /// One line, rate limited, for a request that no proper client of this file system sends.
+  void note_refused(const Call& call, const Error& error);
 
   ServerOptions options_;
   job::NetworkContext& network_;
