@@ -129,7 +129,8 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   options.id = slot->id();
   auto reply = co_await meta_->call(op, body, options);
   if (reply || !session_ended(reply.code())) co_return reply;
-  // The session had run out before this request came: it was refused, not run.
+  // The session had run out before this request came: it was refused, not run. (Had it been sent before, an expired
+  // session still has its answer, and of one that is gone we hear kForgottenRequest.)
   auto renewed = co_await renew_session(limits);
   if (!renewed) co_return std::move(renewed).error();
   reply = co_await meta_->call(op, body, options);

@@ -42,13 +42,15 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
       layout_(std::move(*reply.object.layout)),
       attributes_(reply.object.attributes),
       capability_(reply.capability),
-      slots_(layout_.slots.size()) {
+      slots_(layout_.slots.size()),
+      meta_incarnation_(cluster.meta().incarnation()) {
   auto made = make_distribution(layout_);
   SPATE_CHECK(made.has_value());  // the decoder has checked the layout
   distribution_ = *std::move(made);
   if (reply.created) {
     for (SlotKnowledge& slot : slots_) slot.state.emplace();  // nothing is written yet: all zero
   }
+  if (reply.truncated) note_cut();
 }
 
 TransferTarget File::target() { return TransferTarget{cluster_, handle_, layout_, *distribution_, capability_, path_}; }
@@ -136,7 +138,10 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
       if (!renewed) co_return std::move(renewed).error();
       result = co_await attempt(piece, *part, limits);
     }
-    if (!result) co_return std::move(result).error();
+    if (!result) {
+      if (operation.kind != Kind::kRead) uncertain_ = true;
+      co_return std::move(result).error();
+    }
     if (operation.kind != Kind::kRead) note_written(result->slots);
     done += result->bytes;
     if (result->bytes < part->total_bytes()) break;  // the end of the file
@@ -168,6 +173,9 @@ job::Task<Result<void>> File::renew(Limits limits) {
   request.renew = true;
   auto reply = co_await cluster_.change<wire::OpenReply>(request, limits);
   if (!reply) co_return std::move(reply).error().within("the file must be opened again");
+  // Between the end of one session, or epoch, and the next the file was not open: others may have written it alone.
+  const Capability& old = capability_;
+  if (reply->capability.client != old.client || reply->capability.session_epoch != old.session_epoch) uncertain_ = true;
   capability_ = reply->capability;
   co_return Result<void>();
 }
@@ -178,6 +186,7 @@ void File::note_written(const std::vector<SlotState>& slots) {
   for (const SlotState& s : slots) {
     SlotKnowledge& slot = slots_[s.slot];
     slot.unsynced_since = s.incarnation;
+    slot.dirty = true;
     // Replies of writes that ran at the same time may come in any order.
     if (!slot.state || s.state.change_counter >= slot.state->change_counter) slot.state = s.state;
   }
@@ -197,10 +206,20 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   request.by_open_file = true;
   request.size = size;
   auto reply = co_await cluster_.change<wire::TruncateReply>(request, cluster_.limits());
-  if (!reply) co_return std::move(reply).error();
+  if (!reply) {
+    uncertain_ = true;
+    co_return std::move(reply).error();
+  }
   written_ = true;
   for (SlotKnowledge& slot : slots_) slot.state.reset();  // the meta server knows better now
+  note_cut();
   co_return Result<void>();
+}
+
+/// The meta server has had the datafiles cut: the next sync is to cover that. By which process of each io server it was
+/// done is not known here, so that nothing is said of one that restarted since.
+void File::note_cut() {
+  for (SlotKnowledge& slot : slots_) slot.dirty = true;
 }
 
 job::Task<Result<Attributes>> File::stat() {
@@ -215,30 +234,58 @@ job::Task<Result<Attributes>> File::stat() {
 
 job::Task<Result<void>> File::sync() {
   const Limits limits = cluster_.limits();
-  std::vector<std::uint32_t> dirty;
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].unsynced_since) dirty.push_back(slot);
-  }
-  if (!dirty.empty()) {
-    auto synced = co_await ask_datafiles(target(), dirty, true, limits);
-    if (!synced && must_renew(synced.code())) {
-      auto renewed = co_await renew(limits);
-      if (!renewed) co_return renewed;
-      synced = co_await ask_datafiles(target(), dirty, true, limits);
-    }
-    if (!synced) co_return std::move(synced).error();
-    check_incarnations(*synced);
-    for (const std::uint32_t slot : dirty) slots_[slot].unsynced_since.reset();
-  }
-  const wire::MetaSyncRequest request;
-  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, limits);
-  if (!synced) co_return std::move(synced).error();
+  auto datafiles = co_await sync_datafiles(limits);
+  if (!datafiles) co_return datafiles;
+  auto names = co_await sync_names(limits);
+  if (!names) co_return names;
   if (std::exchange(lost_write_, false)) co_return Errc::kLostWrite;
   co_return Result<void>();
 }
 
+job::Task<Result<void>> File::sync_datafiles(Limits limits) {
+  std::vector<std::uint32_t> dirty;
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].dirty) dirty.push_back(slot);
+  }
+  if (dirty.empty()) co_return Result<void>();
+  for (const std::uint32_t slot : dirty) slots_[slot].dirty = false;  // what is written from now on is for the next one
+  auto synced = co_await ask_datafiles(target(), dirty, true, limits);
+  if (!synced && must_renew(synced.code())) {
+    auto renewed = co_await renew(limits);
+    if (renewed) {
+      synced = co_await ask_datafiles(target(), dirty, true, limits);
+    } else {
+      synced = std::move(renewed).error();
+    }
+  }
+  if (!synced) {
+    for (const std::uint32_t slot : dirty) slots_[slot].dirty = true;
+    co_return std::move(synced).error();
+  }
+  check_incarnations(*synced);
+  for (const std::uint32_t slot : dirty) {
+    if (!slots_[slot].dirty) slots_[slot].unsynced_since.reset();
+  }
+  co_return Result<void>();
+}
+
+/// The file's name and inode. A meta server that was started anew may have lost them, if its machine went down.
+job::Task<Result<void>> File::sync_names(Limits limits) {
+  const wire::MetaSyncRequest request;
+  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, limits);
+  if (!synced) co_return std::move(synced).error();
+  const Incarnation now = cluster_.meta().incarnation();
+  if (now == meta_incarnation_) co_return Result<void>();
+  wire::GetattrRequest look;
+  look.handle = handle_;
+  auto found = co_await cluster_.ask<wire::GetattrReply>(look, limits);
+  if (found) meta_incarnation_ = now;
+  if (found || found.code() != Errc::kStaleHandle) co_return found ? Result<void>() : std::move(found).error();
+  co_return Error(Errc::kLostWrite, "the file itself is gone");
+}
+
 std::optional<wire::DataSummary> File::summary() const {
-  if (!written_) return std::nullopt;
+  if (!written_ || uncertain_) return std::nullopt;
   std::vector<SlotState> states;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].state) return std::nullopt;

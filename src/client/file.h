@@ -51,8 +51,9 @@ class File {
 
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
-  /// Everything written before through this File, and the file's entry and inode, survive a crash of any machine.
-  /// kLostWrite (once) when a server restarted before an earlier write was synced: that write may be gone.
+  /// Everything written and cut before through this File, and the file's entry and inode, survive a crash of any
+  /// machine. kLostWrite (once) when a server restarted before an earlier write was synced: that write may be gone; also
+  /// when the file itself is gone, because the meta server's machine went down before its creation was durable.
   job::Task<Result<void>> sync();
   /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
   job::Task<Result<Attributes>> close(CloseOptions options = {});
@@ -70,6 +71,9 @@ class File {
   job::Task<Result<void>> renew(Limits limits);
   void note_written(const std::vector<SlotState>& slots);
   void check_incarnations(const std::vector<SlotState>& slots);
+  job::Task<Result<void>> sync_datafiles(Limits limits);
+  job::Task<Result<void>> sync_names(Limits limits);
+  void note_cut();
   std::optional<wire::DataSummary> summary() const;
 
   Cluster& cluster_;
@@ -85,9 +89,12 @@ class File {
   struct SlotKnowledge {
     std::optional<wire::DatafileState> state;
     std::optional<Incarnation> unsynced_since;  // the server process that took writes not yet synced
+    bool dirty = false;                         // written or cut since the last sync
   };
   std::vector<SlotKnowledge> slots_;
+  Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
   bool written_ = false;
+  bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
   bool lost_write_ = false;
 };
 

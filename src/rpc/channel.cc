@@ -56,6 +56,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   if (!resolved) co_return std::move(resolved).error();
   Duration backoff = options_.first_backoff;
   int greetings_left = kMaxGreetingsPerCall;
+  bool may_have_run = false;  // sent before, and nothing heard of it
   Error last(Errc::kTimeout, name());
   while (!scope.token().stopped()) {
     Result<void> greeted;
@@ -64,6 +65,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     if (greeted) {
       reply = co_await attempt(op, body, options, scope.token());
       if (reply) co_return reply;
+      may_have_run = may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout;
     } else {
       reply = std::move(greeted).error();
     }
@@ -74,6 +76,9 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
     }
     const bool again = lost(code) || code == Errc::kBusy || code == Errc::kTimeout;
     if (!again || scope.token().stopped()) {
+      if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
+        co_return Error(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
+      }
       if (!scope.token().stopped()) co_return reply;
       last = std::move(reply).error();
       break;

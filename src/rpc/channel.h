@@ -68,6 +68,7 @@ class Channel {
   /// The reply to `body` (an encoded message), or the error: the server's own (with its context), or kTimeout /
   /// kUnreachable naming the server when the deadline passed first. After kTimeout the request may or may not have had an
   /// effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help.
+  /// kForgottenRequest: a change was sent, its answer was lost, and now the session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
   /// The same with typed messages.

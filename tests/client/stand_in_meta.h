@@ -2,6 +2,7 @@
 // StandInMeta: the few answers of a meta server that the client library's data path needs, from memory, for tests.
 #pragma once
 
+#include <functional>
 #include <map>
 
 #include "rpc/service.h"
@@ -21,11 +22,15 @@ class StandInMeta final : public rpc::Service {
     serve(rpc::Access::kAuthenticated, this, &StandInMeta::getattr);
     serve(rpc::Access::kAuthenticated, this, &StandInMeta::close);
     serve(rpc::Access::kAuthenticated, this, &StandInMeta::sync);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::truncate);
+    serve(rpc::Access::kAuthenticated, this, &StandInMeta::mkdir);
   }
 
-  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest&, wire::AuthenticateReply& reply) override {
+  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    if (request.client && std::exchange(forgets_sessions, false)) co_return Error(Errc::kSessionUnknown, "it has ended");
     reply.client = ClientId(7);
-    reply.epoch = 1;
+    reply.epoch = epoch;
     reply.ticket = ticket();
     reply.answer_slots = 8;
     reply.lease_ms = 60'000;
@@ -34,6 +39,12 @@ class StandInMeta final : public rpc::Service {
 
   std::optional<wire::DataSummary> closed_with;
   int closes = 0;
+  int mkdirs = 0;
+  std::uint32_t epoch = 1;
+  bool forgets_sessions = false;  // once: the session that somebody resumes is not known any more
+  bool loses_files = false;       // what was created before is not there any more
+  Errc truncate_outcome = Errc::kOk;
+  std::function<void(const rpc::Call&)> before_answer;  // of a mkdir
   /// The next capability given out has expired already.
   bool expired_next = false;
 
@@ -41,7 +52,7 @@ class StandInMeta final : public rpc::Service {
   SessionTicket ticket() const {
     SessionTicket t;
     t.client = ClientId(7);
-    t.epoch = 1;
+    t.epoch = epoch;
     t.expiry = WallTime{clock_.wall().ns + 3'600'000'000'000};
     t.mac = sign(key_, fs_, t);
     return t;
@@ -57,7 +68,7 @@ class StandInMeta final : public rpc::Service {
     reply.capability.handle = handle;
     reply.capability.rights = Rights::kReadWrite;
     reply.capability.client = ClientId(7);
-    reply.capability.session_epoch = 1;
+    reply.capability.session_epoch = epoch;
     const std::int64_t life = std::exchange(expired_next, false) ? -1'000'000'000 : 600'000'000'000;
     reply.capability.expiry = WallTime{clock_.wall().ns + life};
     reply.capability.mac = sign(key_, fs_, reply.capability);
@@ -77,9 +88,21 @@ class StandInMeta final : public rpc::Service {
     if (request.renew) co_return opened(request.where.start, false);
     const auto it = files_.find(request.where.path);
     if (it == files_.end()) co_return Error(Errc::kNotFound, request.where.path);
-    co_return opened(it->second, false);
+    auto reply = opened(it->second, false);
+    reply.truncated = (request.open_flags & wire::kOpenTruncate) != 0;
+    co_return reply;
+  }
+  job::Task<Result<wire::TruncateReply>> truncate(rpc::Call&, wire::TruncateRequest request) {
+    if (truncate_outcome != Errc::kOk) co_return Error(truncate_outcome, "as ordered");
+    co_return opened(request.where.start, false).object;
+  }
+  job::Task<Result<wire::MkdirReply>> mkdir(rpc::Call& call, wire::MkdirRequest) {
+    ++mkdirs;
+    if (before_answer) before_answer(call);
+    co_return wire::MkdirReply();
   }
   job::Task<Result<wire::GetattrReply>> getattr(rpc::Call&, wire::GetattrRequest request) {
+    if (loses_files) co_return Error(Errc::kStaleHandle, "it was never made");
     co_return opened(request.handle, false).object;
   }
   job::Task<Result<wire::CloseReply>> close(rpc::Call&, wire::CloseRequest request) {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client says of its file at the close, what fsync covers, and that no change is made twice.
+#include "tests/client/client_fixture.h"
+
+namespace spate::client::testing {
+namespace {
+
+class ClientPromises : public ClientData {
+ protected:
+  std::unique_ptr<File> open(const std::string& path, std::uint8_t flags) {
+    auto file = executor_.run(client_->open(path_from_root(path), flags));
+    EXPECT_TRUE(file) << file.error().message();
+    return file ? *std::move(file) : nullptr;
+  }
+  /// How many requests of one kind the io servers have had.
+  std::uint64_t requests(const std::string& op) {
+    std::uint64_t sum = 0;
+    for (auto& host : io_) {
+      const auto snapshot = host->metrics.snapshot();
+      const auto* sample = snapshot.find("spate_rpc_request_ns", {{"op", op}});
+      sum += sample == nullptr ? 0 : sample->histogram.count();
+    }
+    return sum;
+  }
+  /// Another process takes the meta server's place.
+  void restart_meta() {
+    executor_.run(meta_host_.server->stop());
+    rpc::ServerOptions options = meta_host_.server->options();
+    options.incarnation = Incarnation(options.incarnation.value + 1);
+    meta_host_.server = std::make_unique<rpc::Server>(options, *meta_host_.context, random_, meta_host_.metrics);
+    meta_host_.server->add(*meta_);
+    meta_host_.server->start();
+  }
+  void drop_meta_connections(const rpc::Call& call) { meta_host_.network->disconnect(call.address); }
+};
+
+TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  file->force_path(wire::DataPath::kPeerToPeer);  // which no server has
+  EXPECT_FALSE(executor_.run(file->write(100, bytes(100))));
+  file->force_path(wire::DataPath::kAutomatic);
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
+  ASSERT_TRUE(executor_.run(file->close()));
+  EXPECT_FALSE(meta_->closed_with.has_value());
+}
+
+TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  meta_->truncate_outcome = Errc::kNoSpace;
+  EXPECT_FALSE(executor_.run(file->truncate(10)));
+  ASSERT_TRUE(executor_.run(file->close()));
+  EXPECT_FALSE(meta_->closed_with.has_value());
+}
+
+TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  meta_->epoch = 2;
+  for (auto& host : io_) {
+    rpc::Call call;
+    call.peer = std::make_shared<rpc::Peer>();
+    wire::FenceRequest fence;
+    fence.client = ClientId(7);
+    fence.lowest_epoch = 2;
+    Bytes body;
+    wire::encode_body(fence, body);
+    ASSERT_TRUE(executor_.run(host->service->operations().at(wire::Op::kFence).handler(call, body)));
+  }
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(10))));
+  ASSERT_TRUE(executor_.run(file->close()));
+  EXPECT_FALSE(meta_->closed_with.has_value());
+}
+
+TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
+  {
+    auto file = create("f");
+    ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+    ASSERT_TRUE(executor_.run(file->sync()));
+    EXPECT_EQ(requests("datafile_sync"), 3U);
+    ASSERT_TRUE(executor_.run(file->sync()));
+    EXPECT_EQ(requests("datafile_sync"), 3U);  // nothing new
+    ASSERT_TRUE(executor_.run(file->truncate(10)));
+    ASSERT_TRUE(executor_.run(file->sync()));
+    EXPECT_EQ(requests("datafile_sync"), 6U);
+    ASSERT_TRUE(executor_.run(file->close()));
+  }
+  auto file = open("f", wire::kOpenWrite | wire::kOpenTruncate);
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(1))));
+  ASSERT_TRUE(executor_.run(file->sync()));
+  EXPECT_EQ(requests("datafile_sync"), 9U);
+  ASSERT_TRUE(executor_.run(file->close()));
+}
+
+TEST_F(ClientPromises, FsyncOfAFileThatTheMetaServerLostIsAnError) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  restart_meta();
+  EXPECT_TRUE(executor_.run(file->sync()));  // a restart alone loses nothing
+  restart_meta();
+  meta_->loses_files = true;
+  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
+  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
+}
+
+TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  IoHost& host = *io_[1];
+  executor_.run(host.server->stop());
+  rpc::ServerOptions options = host.server->options();
+  options.incarnation = Incarnation(options.incarnation.value + 1000);
+  host.server = std::make_unique<rpc::Server>(options, *host.context, random_, host.metrics);
+  host.server->add(*host.service);
+  host.server->start();
+  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
+  EXPECT_TRUE(executor_.run(file->sync()));
+  EXPECT_TRUE(executor_.run(file->close()));
+}
+
+// The answer is lost with the connection, and before the resend so is the session: who knows whether it was done?
+TEST_F(ClientPromises, AChangeIsNotMadeAgainInAnotherSession) {
+  ASSERT_TRUE(executor_.run(client_->connect()));
+  meta_->before_answer = [this](const rpc::Call& call) {
+    meta_->forgets_sessions = true;
+    drop_meta_connections(call);
+  };
+  const auto made = executor_.run(client_->mkdir(path_from_root("d"), {}));
+  EXPECT_EQ(made.code(), Errc::kForgottenRequest);
+  EXPECT_EQ(meta_->mkdirs, 1);
+  meta_->before_answer = {};
+  EXPECT_TRUE(executor_.run(client_->mkdir(path_from_root("e"), {})));  // under a new session
+}
+
+TEST_F(ClientPromises, AChangeThatASessionTooOldWasRefusedIsMadeUnderANewOne) {
+  ASSERT_TRUE(executor_.run(client_->connect()));
+  meta_->forgets_sessions = true;
+  client_->cluster().meta().greet_again();
+  EXPECT_TRUE(executor_.run(client_->mkdir(path_from_root("d"), {})));
+  EXPECT_EQ(meta_->mkdirs, 1);
+}
+
+}  // namespace
+}  // namespace spate::client::testing
