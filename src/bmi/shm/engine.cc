@@ -172,6 +172,7 @@ void Engine::consumed(PeerId id, std::uint64_t charge) {
 }
 
 Result<void> Engine::pass_descriptor(PeerId id, Tag tag, int fd) {
+  if (fd < 0) return Error(Errc::kBadDescriptor, "pass a descriptor");
   const std::lock_guard lock(mutex_);
   Peer* peer = find_peer(id);
   if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "pass a descriptor");

@@ -48,8 +48,10 @@ bool Engine::poll() {
   bool did = turn_all();
   if (std::exchange(sleeping_, false) || polled_.empty() || since_events_ >= kEventsEvery) {
     since_events_ = 0;
-    // Those who rang are looked into at once.
-    if (look_at_events()) did = turn_all() || did;
+    if (look_at_events()) {
+      turn_all();  // those who rang are looked into at once
+      did = true;
+    }
   }
   if (!deadlines_.empty()) did = expire() || did;
   active_ = active_ || did;

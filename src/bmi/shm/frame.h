@@ -32,6 +32,9 @@ inline constexpr std::uint8_t kFlagTooBig = 1;
 /// says where (Extent).
 inline constexpr std::uint8_t kFlagLocated = 2;
 
+/// Of a message, bytes; so that sums with it do not overflow.
+inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
+
 struct FrameHeader {
   FrameType type = FrameType::kEager;
   MessageClass message_class = MessageClass::kControl;

@@ -16,6 +16,7 @@ bool Peer::on_frame(MessageClass c, const Frame& frame) {
   const bool class_fits = header.message_class == c;
   const bool on_control = c == MessageClass::kControl;
   const bool located = (header.flags & kFlagLocated) != 0;
+  if (header.length > kMaxLength) return false;
   switch (header.type) {
     case FrameType::kReady:
       if (located) return class_fits && on_announce(c, frame);
@@ -255,7 +256,7 @@ bool Peer::on_announce(MessageClass message_class, const Frame& frame) {
   announced.remote_id = header.id;
   announced.announced = true;
   const bool located = (header.flags & kFlagLocated) != 0;
-  if (header.length > (std::uint64_t{1} << 62U) || (!located && frame.chunk != 0)) return false;
+  if (!located && frame.chunk != 0) return false;
   if (located && !locate(frame, announced)) return false;
   if (Node* node = c.posted.front(header.tag)) {
     c.posted.remove(*node);

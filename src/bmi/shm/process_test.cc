@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two processes: death without a word, descriptors, other users.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "bmi/shm/module_fixture.h"
+
+namespace spate::bmi::shm {
+namespace {
+
+/// Runs `body` in a child process, which ends with its return value.
+class Child {
+ public:
+  explicit Child(const std::function<int()>& body) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(body());
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ > 0) kill();
+  }
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    (void)wait();
+  }
+  int wait() {
+    int status = -1;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+/// Mappings of shared memory of this process.
+std::size_t shared_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:spate") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+class Processes : public testing::Test {
+ protected:
+  /// A client's life in a child: `talk` may use `step` to drive it.
+  static int client(const std::string& url, const std::function<int(Instance&, Address)>& talk) {
+    const SystemClock clock;
+    Instance instance(clock, {});
+    const Address server = instance.lookup(url);
+    return talk(instance, server);
+  }
+  static bool drive(Instance& instance, const std::function<bool()>& until) {
+    for (int patience = 0; patience < 20'000; ++patience) {
+      instance.step();
+      if (until()) return true;
+      instance.nap(1);
+    }
+    return false;
+  }
+  void start(ShmOptions options = {}) {
+    server_ = std::make_unique<Instance>(clock_, std::move(options));
+    url_ = server_->listen();
+  }
+  bool drive(const std::function<bool()>& until) { return drive(*server_, until); }
+  Address first_request() {
+    EXPECT_TRUE(drive([&] { return !server_->arrived.empty(); }));
+    if (server_->arrived.empty()) return {};
+    const Address peer = server_->arrived.front().peer;
+    server_->arrived.pop_front();
+    return peer;
+  }
+
+  SystemClock clock_;
+  std::unique_ptr<Instance> server_;
+  std::string url_;
+};
+
+TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
+  start();
+  Bytes room(20'000'000);
+  const std::size_t descriptors = open_descriptors();
+  const std::size_t mappings = shared_mappings();
+  for (int i = 0; i < 5; ++i) {
+    Child child([&] {
+      return client(url_, [](Instance& self, Address server) {
+        const MutableByteView memory = self->mem_alloc(20'000'000);
+        const Bytes plain(20'000'000);
+        self.request(server, 1);
+        self.send(server, 2, memory, MessageClass::kBulk);
+        self.send(server, 3, plain, MessageClass::kBulk);
+        return drive(self, [] { return false; }) ? 0 : 1;
+      });
+    });
+    const Address peer = first_request();
+    const OpId never = server_->receive(peer, 77, room);
+    const OpId large = server_->receive(peer, i % 2 == 0 ? 2 : 3, room, MessageClass::kBulk);
+    for (int turn = 0; turn < 20; ++turn) server_->step();  // somewhere in the middle of it
+    child.kill();
+    EXPECT_TRUE(drive([&] { return server_->done(never) && server_->done(large); }));
+    EXPECT_EQ(server_->completion(never).status, Errc::kConnectionLost);
+    EXPECT_FALSE((*server_)->peer_info(peer).connected);
+  }
+  server_->step();
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_EQ(shared_mappings(), mappings);
+}
+
+TEST_F(Processes, WhatAPeerWroteBeforeItsDeathArrives) {
+  start();
+  Child child([&] {
+    return client(url_, [](Instance& self, Address server) {
+      self.request(server, 1);
+      if (!drive(self, [&] { return self->peer_info(server).connected; })) return 1;
+      for (std::uint64_t i = 2; i < 102; ++i) self.request(server, i, Bytes(i));
+      ::kill(::getpid(), SIGKILL);
+      return 1;
+    });
+  });
+  ASSERT_TRUE(drive([&] { return !server_->arrived.empty(); }));
+  EXPECT_EQ(child.wait(), -SIGKILL);
+  EXPECT_TRUE(drive([&] { return server_->arrived.size() == 101; }));
+}
+
+TEST_F(Processes, AServerThatIsKilledAndComesBack) {
+  std::string folder = "/tmp/spate-shm-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string url = "shm://" + folder + "/s";
+  const auto serve = [&] {
+    const SystemClock clock;
+    Instance instance(clock, {});
+    if (instance.listen(url) != url) return 1;
+    return drive(instance, [] { return false; }) ? 0 : 1;
+  };
+  Instance self(clock_, {});
+  const Address server = self.lookup(url);
+  for (std::uint32_t life = 1; life <= 3; ++life) {
+    Child child(serve);
+    Errc last = Errc::kUnreachable;
+    while (last == Errc::kUnreachable) {  // until it listens
+      const OpId op = self.request(server, life);
+      ASSERT_TRUE(drive(self, [&] { return self.done(op); }));
+      last = self.completion(op).status;
+    }
+    EXPECT_EQ(last, Errc::kOk);
+    EXPECT_EQ(self->peer_info(server).connection, life);
+    Bytes room(10);
+    const OpId waiting = self.receive(server, 5, room);
+    child.kill();
+    EXPECT_TRUE(drive(self, [&] { return self.done(waiting); }));
+    EXPECT_EQ(self.completion(waiting).status, Errc::kConnectionLost);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(Processes, AFileOfTheServersInTheClientsHands) {
+  start();
+  const UniqueFd file(::memfd_create("datafile", MFD_CLOEXEC));
+  const Bytes data(1'000'000, std::byte{8});
+  ASSERT_EQ(::pwrite(file.get(), data.data(), data.size(), 0), 1'000'000);
+  const UniqueFd read_only = read_only_copy(file.get());
+  Child child([&] {
+    return client(url_, [](Instance& self, Address server) {
+      Bytes room(1);
+      const OpId in = self.receive(server, 5, room);
+      self.request(server, 5);
+      if (!drive(self, [&] { return self.done(in); })) return 1;
+      const auto passed = self->take_descriptor(server, Tag(5));
+      if (!passed) return 2;
+      Bytes bytes(1'000'001);
+      if (::pread(passed->get(), bytes.data(), bytes.size(), 0) != 1'000'000 || bytes[999'999] != std::byte{8}) return 3;
+      return ::pwrite(passed->get(), "x", 1, 0) == 1 ? 4 : 0;
+    });
+  });
+  const Address peer = first_request();
+  ASSERT_TRUE((*server_)->pass_descriptor(peer, Tag(5), read_only.get()));
+  server_->send(peer, 5, Bytes(1));
+  EXPECT_EQ(child.wait(), 0);
+}
+
+/// A client that is another user: 0 when it was served, 1 when it was refused with a reason that names its uid.
+int as_other_user(const std::string& url, bool with_memory) {
+  if (::setgid(12345) != 0 || ::setuid(12345) != 0) return 9;
+  const SystemClock clock;
+  Instance self(clock, {});
+  const Address server = self.lookup(url);
+  const OpId op = self.request(server, 1);
+  for (int i = 0; i < 20'000 && !self.done(op); ++i) {
+    self.step();
+    self.nap(1);
+  }
+  if (!self.done(op)) return 8;
+  if (self.completion(op).status != Errc::kOk) {
+    const PeerInfo info = self->peer_info(server);
+    const bool clear = info.failed.size() == 1 && info.failed[0].reason.find("uid 12345") != std::string::npos;
+    return self.completion(op).status == Errc::kUnreachable && clear ? 1 : 7;
+  }
+  const MutableByteView memory = self->mem_alloc(1'000'000);
+  const Bytes plain(1'000'000, std::byte{4});
+  if (with_memory) std::ranges::fill(memory, std::byte{4});
+  Bytes room(1'000'000);
+  const OpId back = self.receive(server, 2, room, MessageClass::kBulk);
+  self.send(server, 2, with_memory ? ByteView(memory) : ByteView(plain), MessageClass::kBulk);
+  for (int i = 0; i < 20'000 && !self.done(back); ++i) {
+    self.step();
+    self.nap(1);
+  }
+  return self.done(back) && room == plain ? 0 : 6;
+}
+
+class OtherUsers : public Processes {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  }
+  /// Answers what the child sends; its exit code.
+  int serve(Child& child, ShmCounters& counters) {
+    if (drive([&] { return !server_->arrived.empty() || server_->counters().refused > 0; }) && !server_->arrived.empty()) {
+      const Address peer = server_->arrived.front().peer;
+      EXPECT_EQ((*server_)->peer_info(peer).uid, 12345U);
+      const MutableByteView memory = (*server_)->mem_alloc(1'000'000);
+      const OpId in = server_->receive(peer, 2, memory, MessageClass::kBulk);
+      EXPECT_TRUE(drive([&] { return server_->done(in); }));
+      counters = server_->counters();
+      const OpId out = server_->send(peer, 2, memory, MessageClass::kBulk);
+      EXPECT_TRUE(drive([&] { return server_->done(out); }));
+    }
+    return child.wait();
+  }
+};
+
+TEST_F(OtherUsers, AreRefusedUnlessThePolicyLetsThemIn) {
+  start();
+  Child child([&] { return as_other_user(url_, false); });
+  ShmCounters counters;
+  EXPECT_EQ(serve(child, counters), 1);
+}
+
+TEST_F(OtherUsers, WhomThePolicyListsAreServed) {
+  for (const bool with_memory : {false, true}) {
+    ShmOptions options;
+    options.policy = parse_policy(with_memory ? "5,12345" : "any").value();
+    start(std::move(options));
+    Child child([&] { return as_other_user(url_, with_memory); });
+    ShmCounters counters;
+    EXPECT_EQ(serve(child, counters), 0);
+    // Root may look into its client's memory, so one copy does. It shows its own to nobody else: the answer went by the
+    // lane, whatever memory it lay in.
+    EXPECT_EQ(counters.located_bytes, with_memory ? 1'000'000U : 0U);
+  }
+}
+
+}  // namespace
+}  // namespace spate::bmi::shm

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// RawPeer: a peer in a test that says and writes whatever the test wants.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "bmi/shm/endpoint.h"
+#include "bmi/shm/hello.h"
+#include "bmi/shm/link.h"
+#include "bmi/shm/packet.h"
+
+namespace spate::bmi::shm {
+
+/// A connector without manners.
+class RawPeer {
+ public:
+  explicit RawPeer(const std::string& url) : bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    UniqueFd socket = make_socket().value();
+    EXPECT_EQ(connect_to(socket.get(), parse_url(url).value()), 0);
+    link_ = std::make_unique<Link>(std::move(socket), Side::kConnector);
+  }
+
+  static Hello hello() {
+    static std::uint8_t next = 0;
+    Hello hello;
+    hello.link.fill(std::byte{++next});
+    hello.limits = {1024 * 1024, 256 * 1024, 100};
+    return hello;
+  }
+  void say(ByteView bytes, std::span<const int> descriptors = {}) {
+    EXPECT_EQ(send_packet(link_->socket(), bytes, descriptors), 0);
+  }
+  void say(const Note& note, int descriptor = -1) { EXPECT_EQ(link_->send_note(note, descriptor), 0); }
+  void greet(const Hello& hello) { say(encode(hello), std::array{bell_.get()}); }
+
+  /// The next packet; its descriptors are kept. Empty: nothing there, or closed().
+  Bytes read() {
+    Packet packet;
+    receive_packet(link_->socket(), packet, true);
+    closed_ = closed_ || packet.status == Packet::Status::kClosed;
+    if (packet.descriptor_count == 2) {
+      memory_ = std::move(packet.descriptors[0]);
+      remote_bell_ = std::move(packet.descriptors[1]);
+    }
+    return to_bytes(packet.view());
+  }
+  bool closed() {
+    (void)read();
+    return closed_;
+  }
+  void map(const Welcome& welcome) {
+    geometry_ = welcome.geometry;
+    const Result<void> mapped = link_->map_segment(welcome.geometry, memory_.get());
+    EXPECT_TRUE(mapped) << mapped.error().message();
+    whole_ = Mapping::of(memory_.get(), segment_size(welcome.geometry), true).value();
+  }
+
+  /// The segment, every byte of it.
+  MutableByteView memory() const { return whole_.view(); }
+  const Geometry& geometry() const { return geometry_; }
+  int memory_descriptor() const { return memory_.get(); }
+  Link& link() { return *link_; }
+  void ring() { say(Note{}); }
+
+  /// Writes a frame with its payload and rings.
+  void write(const FrameHeader& header, ByteView payload = {}, std::optional<MessageClass> lane = {}) {
+    LaneWriter& out = link_->out(lane.value_or(header.message_class));
+    ASSERT_TRUE(out.has_room(payload.size()));
+    InlineWords small{};
+    if (payload.size() <= kInlineBytes) {
+      std::ranges::copy(payload, std::as_writable_bytes(std::span(small)).begin());
+    } else {
+      const Stretch room = out.room(payload.size());
+      std::ranges::copy(payload.first(room.first.size()), room.first.begin());
+      std::ranges::copy(payload.subspan(room.first.size()), room.second.begin());
+    }
+    out.publish(header, payload.size(), small);
+    ring();
+  }
+  /// The next frame of a lane, taken.
+  std::optional<Frame> next(MessageClass c) {
+    Frame frame;
+    if (link_->in(c).look(frame) != LaneReader::Look::kFrame) return std::nullopt;
+    link_->in(c).take(frame);
+    link_->in(c).publish_taken();
+    return frame;
+  }
+
+ private:
+  UniqueFd bell_;
+  UniqueFd memory_;
+  UniqueFd remote_bell_;
+  std::unique_ptr<Link> link_;
+  Mapping whole_;
+  Geometry geometry_;
+  bool closed_ = false;
+};
+
+inline FrameHeader frame(FrameType type, std::uint64_t tag = 0, std::uint64_t length = 0, std::uint64_t id = 0) {
+  FrameHeader header;
+  header.type = type;
+  header.tag = tag;
+  header.length = length;
+  header.id = id;
+  return header;
+}
+
+}  // namespace spate::bmi::shm
