@@ -16,7 +16,7 @@
 namespace spate::trove {
 namespace {
 
-constexpr std::string_view kMagic = "SpateTgt";
+constexpr std::string_view kFolderMagic = "SpateTgt";
 constexpr std::size_t kIdentityBytes = 32;  // magic 8, version 4, target 4, fs 8, reserved 4, crc 4
 
 Error failed(int error_number, const std::string& path, std::string_view what) {
@@ -97,7 +97,7 @@ Result<void> write_identity(const std::string& path, const TargetIdentity& ident
 Bytes encode_identity(const TargetIdentity& identity) {
   Bytes out;
   Encoder encoder(out);
-  encoder.raw(as_bytes(kMagic));
+  encoder.raw(as_bytes(kFolderMagic));
   encoder.u32(kTargetFormatVersion);
   encoder.u32(identity.target.value);
   encoder.u64(identity.fs.value);
@@ -110,9 +110,9 @@ Bytes encode_identity(const TargetIdentity& identity) {
 /// Version before checksum: a newer format may be of another length, but keeps the first twelve bytes.
 Result<TargetIdentity> decode_identity(ByteView in, const std::string& path) {
   Decoder decoder(in);
-  const ByteView magic = decoder.raw(kMagic.size());
+  const ByteView magic = decoder.raw(kFolderMagic.size());
   const std::uint32_t version = decoder.u32();
-  if (!decoder.ok() || as_text(magic) != kMagic)
+  if (!decoder.ok() || as_text(magic) != kFolderMagic)
     return Error(Errc::kCorrupt, path + ": not an identity file of a target");
   if (version > kTargetFormatVersion) {
     return Error(Errc::kFormatTooNew, path + ": format " + std::to_string(version) +
