@@ -11,8 +11,11 @@ namespace spate::bmi::tcp {
 namespace {
 
 // A payload rest of this size is received straight into its place, at the cost of a longer iovec; what is smaller is
-// copied out of the scratch buffer (a guess: about where the copy costs as much as a system call).
+// copied out of the scratch buffer, so that one system call takes in many messages of some KiB (bench/run data).
 constexpr std::uint64_t kDirectBytes = 16 * 1024;
+// How much of a large payload shall be there before this side is woken for it. bench/run data, 1 MiB reads: woken for each
+// packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1; the sender pays for each wake.
+constexpr std::uint64_t kWakeBytes = 512 * 1024;
 // Read in one turn before other connections get theirs.
 constexpr std::uint64_t kFairShareBytes = 1024 * 1024;
 
@@ -55,6 +58,22 @@ std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
 }
 
 ReadStatus Connection::read(ReceiveScratch& scratch) {
+  const ReadStatus status = read_some(scratch);
+  const bool goes_on = status == ReadStatus::kDrained || status == ReadStatus::kMore;
+  if (goes_on && !closed) wake_for_payload();
+  return status;
+}
+
+/// In the middle of a large payload the next event comes when a good part of the rest is there, not with each packet.
+void Connection::wake_for_payload() {
+  const bool large = incoming_.active && incoming_.left >= kDirectBytes && !closed_for_input_;
+  const std::uint64_t wanted = large ? std::min(incoming_.left, kWakeBytes) : 1;
+  if (wanted == low_water_) return;
+  const int value = static_cast<int>(wanted);
+  if (::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) low_water_ = wanted;
+}
+
+ReadStatus Connection::read_some(ReceiveScratch& scratch) {
   for (std::uint64_t total = 0; total < kFairShareBytes;) {
     Pieces pieces;
     const std::uint64_t direct = gather_direct(pieces);

@@ -110,6 +110,8 @@ class Connection : public Pollable {
   std::uint64_t read_ahead(std::uint64_t direct) const;
   std::uint64_t gather_direct(Pieces& pieces);
   void store(const std::byte* data, std::uint64_t size);
+  ReadStatus read_some(ReceiveScratch& scratch);
+  void wake_for_payload();
   std::uint64_t arrived_so_far() const { return incoming_.header.length - incoming_.left; }
 
   UniqueFd socket_;
@@ -120,6 +122,7 @@ class Connection : public Pollable {
   std::uint64_t bytes_read_ = 0;
   std::uint64_t last_payload_ = 0;  // guides how much is read ahead
   std::size_t header_fill_ = 0;
+  std::uint64_t low_water_ = 1;  // SO_RCVLOWAT
   std::array<std::byte, kMaxHeader> header_{};
 };
 

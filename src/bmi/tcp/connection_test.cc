@@ -72,12 +72,25 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     expected_.push_back(tag % 10 == 0 ? Bytes() : payload);
   }
   ReadStatus read() { return connection_->read(*scratch_); }
+  /// Writes the next `size` bytes of the stream.
+  void write(std::size_t size) {
+    ASSERT_EQ(::write(far_.get(), stream_.data() + written_, size), static_cast<ssize_t>(size));
+    written_ += size;
+  }
+  /// From how many bytes on the socket counts as readable.
+  int low_water() const {
+    int value = 0;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(connection_->socket(), SOL_SOCKET, SO_RCVLOWAT, &value, &size), 0);
+    return value;
+  }
 
   UniqueFd far_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<ReceiveScratch> scratch_ = std::make_unique<ReceiveScratch>();
   SeededRandom random_{3};
   Bytes stream_;
+  std::size_t written_ = 0;
   std::vector<Bytes> expected_;
   std::vector<FrameHeader> headers_;
   std::vector<Bytes> payloads_;
@@ -143,6 +156,41 @@ TEST_F(ConnectionTest, GarbageAndTheEndAreTold) {
   EXPECT_EQ(read(), ReadStatus::kProtocol);
   far_.reset();
   EXPECT_EQ(read(), ReadStatus::kLost);
+}
+
+TEST_F(ConnectionTest, InALargePayloadItIsWokenForAGoodPartOfTheRest) {
+  append(1, 100'000);
+  append(3, 1000);
+  write(kHeaderSize + 20'000);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(low_water(), 80'000);
+  write(70'000);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(low_water(), 1) << "a small rest";
+  write(10'000 + kHeaderSize);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(low_water(), 1);
+  write(1000);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(payloads_, expected_);
+}
+
+// A turn can end, because it has read enough, just after the large payload, in a small one. That is waited for
+// like anything else.
+TEST_F(ConnectionTest, AfterALargePayloadItIsWokenForAnything) {
+  constexpr int kBuffer = 8 << 20;
+  if (::setsockopt(far_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBuffer, sizeof kBuffer) != 0) {
+    GTEST_SKIP() << "a large socket buffer needs CAP_NET_ADMIN";
+  }
+  append(1, 1'200'000);
+  append(3, 10);
+  write(kHeaderSize + 20'000);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  EXPECT_EQ(low_water(), 512 * 1024);
+  write(1'180'000 + kHeaderSize);
+  ASSERT_EQ(read(), ReadStatus::kMore);
+  ASSERT_EQ(payloads_.size(), 1U);
+  EXPECT_EQ(low_water(), 1);
 }
 
 }  // namespace

@@ -16,6 +16,15 @@ namespace spate::bmi::tcp {
 
 namespace {
 
+int pass_of(const Connection& connection) {
+  if (connection.closed) return 1;  // its peer may be gone, too
+  if (connection.channel != 0) return 2;
+  for (const Channel& channel : connection.peer->channels) {
+    if (&channel != &connection.peer->channels[0] && channel.connection != nullptr && channel.connection->held) return 3;
+  }
+  return 1;
+}
+
 bool is_bulk(const Pollable& pollable) {
   return pollable.kind == Pollable::Kind::kConnection && static_cast<const Connection&>(pollable).channel != 0;
 }
@@ -74,10 +83,12 @@ void Engine::flush_sends() {
 }
 
 void Engine::flush_held() {
-  // Closed ones are in the graveyard still: it is emptied after this only. Bulk data last, as in handle().
-  for (const bool bulk : {false, true}) {
+  // Closed ones are in the graveyard still: it is emptied after this only. Bulk data last, as in handle(); but a peer
+  // that gets bulk data gets its control messages after them: they tell that it was sent, so it need not wake for them
+  // alone.
+  for (const int pass : {1, 2, 3}) {
     for (Connection* connection : held_) {
-      if ((connection->channel != 0) == bulk) flush_now(*connection);
+      if (pass_of(*connection) == pass) flush_now(*connection);
     }
   }
   for (Connection* connection : held_) connection->held = false;
