@@ -3,14 +3,14 @@
 # Help, exit codes of wrong command lines, completion by bash.
 source "$(dirname "$0")/common.sh"
 
-"$spate" --version | grep -Eqx 'spate [0-9]+\.[0-9]+\.[0-9]+' || fail version
+"$spate" --version | has -E -x 'spate [0-9]+\.[0-9]+\.[0-9]+' || fail version
 "$spate" help > "$dir/help"
 grep -q '^Exit codes: 0 done' "$dir/help" || fail 'exit codes are not told'
 commands=$(sed -nE 's/^  ([a-z]+) {2,}.*/\1/p' "$dir/help")
 test "$(wc -w <<< "$commands")" -ge 20 || fail 'too few commands'
 for command in $commands; do
   [ "$command" = help ] && continue
-  "$spate" help "$command" | grep -q "^Usage: spate $command" || fail "help $command"
+  "$spate" help "$command" | has "^Usage: spate $command" || fail "help $command"
 done
 for bad in '' 'nonsense' 'ls --nonsense' 'stat' 'sum'; do
   code=0

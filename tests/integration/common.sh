@@ -43,3 +43,6 @@ wait_for() {
   done
   fail "waited in vain for: $*"
 }
+
+# has [GREP OPTIONS] PATTERN: looks at all of its input, so that the command before it does not die of a pipe closed early.
+has() { grep -q "$@" <<< "$(cat)"; }

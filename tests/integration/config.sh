@@ -4,13 +4,13 @@
 source "$(dirname "$0")/common.sh"
 
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
-"$spate" config check | grep -q ': ok, 3 servers' || fail 'a good file is not ok'
-"$spate" config show | grep -q '^strip_bytes = "1 MiB"  # default' || fail 'no default'
-"$spate" config show servers | grep -Eq "^servers\[1\].id = 2  # .*spate.toml:[0-9]+$" || fail 'no file and line'
+"$spate" config check | has ': ok, 3 servers' || fail 'a good file is not ok'
+"$spate" config show | has '^strip_bytes = "1 MiB"  # default' || fail 'no default'
+"$spate" config show servers | has -E "^servers\[1\].id = 2  # .*spate.toml:[0-9]+$" || fail 'no file and line'
 test "$(SPATE_META_SYNC=5ms "$spate" config show meta.sync)" = 'meta.sync = "5 ms"  # environment SPATE_META_SYNC' || fail environment
-SPATE_META_SYNC=5ms "$spate" config show meta.sync --set 'meta.sync=7 ms' | grep -q '"7 ms"  # command line' || fail 'command line'
+SPATE_META_SYNC=5ms "$spate" config show meta.sync --set 'meta.sync=7 ms' | has '"7 ms"  # command line' || fail 'command line'
 "$spate" config show --json meta.sync | python3 -c 'import json, sys; assert json.load(sys.stdin)[0]["origin"] == "default"' || fail JSON
-"$spate" config explain meta.sync | grep -q 'SPATE_META_SYNC' || fail explain
+"$spate" config explain meta.sync | has 'SPATE_META_SYNC' || fail explain
 
 told() { # told TEXT COMMAND...: fails with 1 and tells TEXT
   local text=$1 code=0

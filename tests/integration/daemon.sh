@@ -3,8 +3,8 @@
 # spated by itself: arguments, environment, log file and its rotation, the service manager's socket.
 source "$(dirname "$0")/common.sh"
 
-"$spated" --help | grep -q '^usage: spated' || fail '--help'
-"$spated" --version | grep -q '^spated [0-9]' || fail '--version'
+"$spated" --help | has '^usage: spated' || fail '--help'
+"$spated" --version | has '^spated [0-9]' || fail '--version'
 for bad in '--server 1' '--config x --server 0' '--config x --server 1x' '--config x --server 1 more' '--nonsense'; do
   code=0
   # shellcheck disable=SC2086

@@ -8,6 +8,9 @@ port=$((20000 + $$ % 20000))
 spate=$SPATE_BIN/spate
 trap '"$spate" down -q --dir "$dir/fs" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 
+# Reads all before it looks: a command whose reader leaves early fails.
+has() { grep -q "$@" <<< "$(cat)"; }
+
 "$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
 "$spate" status > "$dir/status"
 test "$(grep -c ' up ' "$dir/status")" = 4
@@ -25,7 +28,7 @@ touch -d '2020-02-02 02:02:02' "$dir/tree/a/b/small"
 diff -r "$dir/tree" "$dir/back"
 test "$(stat -c '%a %Y' "$dir/back/a/b/small")" = "$(stat -c '%a %Y' "$dir/tree/a/b/small")"
 test "$(readlink "$dir/back/link")" = a/big
-"$spate" stat --json spate:/tree/second | grep -q '"links": 2'
+"$spate" stat --json spate:/tree/second | has '"links": 2'
 "$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"
 
 # What was acknowledged is there after all servers were killed.
@@ -34,7 +37,7 @@ for pid in "$dir"/fs/run/*.pid; do kill -9 "$(cut -d' ' -f1 "$pid")"; done
 "$spate" cat spate:/tree/a/big | cmp - "$dir/tree/a/big"
 
 "$spate" mv spate:/tree/empty spate:/tree/a/moved
-"$spate" ls spate:/tree/a | grep -qx moved
+"$spate" ls spate:/tree/a | has -x moved
 "$spate" rm -r spate:/tree
 test -z "$("$spate" ls spate:/)"
 if "$spate" cat spate:/tree/a/big 2> "$dir/error"; then exit 1; fi

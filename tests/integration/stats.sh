@@ -19,9 +19,9 @@ assert min(writes) > 0 and stats["total"]["operations_ns"]["write"]["count"] == 
 moved = sum(m["value"] for m in stats["total"]["metrics"] if m["name"] == "spate_flow_bytes_total" and m["labels"]["direction"] == "write")
 assert moved == 3000000, moved
 P
-"$spate" stats 1 | grep -Eq '^  mkdir +3 +0 ' || fail 'no table'
+"$spate" stats 1 | has -E '^  mkdir +3 +0 ' || fail 'no table'
 if "$spate" mkdir spate:/d1 2> /dev/null; then fail 'mkdir twice'; fi
-"$spate" stats 1 | grep -Eq '^  mkdir +4 +1 ' || fail 'a failed request is not counted'
+"$spate" stats 1 | has -E '^  mkdir +4 +1 ' || fail 'a failed request is not counted'
 # What came in between.
 "$spate" stats 1 -w 1 -n 2 > "$dir/watch"
 test "$(grep -c '^  mkdir ' "$dir/watch")" = 1 || fail 'the second table is not about what came since the first'
