@@ -25,6 +25,7 @@ Result<double> cpu_seconds(pid_t pid) {
   clockid_t clock{};
   const int error = ::clock_getcpuclockid(pid, &clock);
   timespec t{};
+  if (error == ESRCH) return Error(Errc::kNotFound, "process " + std::to_string(pid));
   if (error != 0) return errno_error(error, "processor time of " + std::to_string(pid));
   if (::clock_gettime(clock, &t) != 0) return errno_error(errno, "processor time of " + std::to_string(pid));
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
