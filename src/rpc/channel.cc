@@ -109,12 +109,6 @@ job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
   co_return result;
 }
 
-/// A server that does not want us is named; what the network says names it already.
-Error Channel::refusal(Error error) const {
-  if (lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
-  return std::move(error).within(name());
-}
-
 job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   greeted_ = false;
   wire::HelloRequest hello;
@@ -125,7 +119,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   CallOptions options;
   options.trace = TraceId(random_.next());
   auto raw = co_await attempt(wire::Op::kHello, body, options, stop);
-  if (!raw) co_return refusal(std::move(raw).error());
+  if (!raw) co_return std::move(raw).error();
   auto welcome = wire::decode_body<wire::HelloReply>(raw->body);
   if (!welcome) co_return std::move(welcome).error().within(name());
   if (options_.server && welcome->server != options_.server) {
@@ -146,7 +140,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   body.clear();
   wire::encode_body(request, body);
   raw = co_await attempt(wire::Op::kAuthenticate, body, options, stop);
-  if (!raw) co_return refusal(std::move(raw).error());
+  if (!raw) co_return std::move(raw).error();
   auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
   if (!accepted) co_return std::move(accepted).error().within(name());
   const bool proven = !welcome->key_required || !identity_.key ||
