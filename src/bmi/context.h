@@ -68,6 +68,10 @@ class Context {
   /// True once after each test_context: that test made progress for the test_unexpected that follows it. The tester's.
   bool take_progressed() { return std::exchange(progressed_, false); }
   void set_progressed() { progressed_ = true; }
+  /// wait() found something queued, as a rule what it had sent itself: the test that follows takes that without asking the
+  /// network again. Once; if that happens twice in a row, the second test asks. The tester's.
+  void set_skip() { skip_ = true; }
+  bool take_skip() { return skipped_ = std::exchange(skip_, false) && !skipped_; }
 
  private:
   ContextId id_;
@@ -78,6 +82,8 @@ class Context {
   std::atomic<bool> waiting_{false};  // set and cleared by the tester only
   bool signalled_ = false;
   bool progressed_ = false;
+  bool skip_ = false;
+  bool skipped_ = false;  // by the last test
   std::atomic<std::size_t> completions_queued_{0};
   std::atomic<std::size_t> messages_queued_{0};
   CompletionQueue completions_;

@@ -52,7 +52,8 @@ Context& Core::awake(ContextId id) {
 std::size_t Core::test_context(ContextId id, std::span<Completion> out) {
   Context& context = awake(id);
   // When enough is there already the network need not be asked.
-  if (out.empty() || context.completions_queued() < out.size()) progress();
+  const bool skip = context.take_skip();
+  if (!skip && (out.empty() || context.completions_queued() < out.size())) progress();
   context.set_progressed();
   if (context.completions_queued() == 0) return 0;
   const std::lock_guard lock(mutex_);
@@ -138,6 +139,10 @@ bool Core::wait(ContextId id, Duration timeout) {
   Context& context = find_context(id);
   if (context.wait_descriptor() < 0) return false;
   flush_sends();
+  if (context.completions_queued() > 0 || context.messages_queued() > 0) {
+    context.set_skip();
+    return true;
+  }
   if (prepare_to_wait(id)) context.sleep(timeout);
   awake(id);
   return true;

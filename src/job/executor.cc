@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,9 +23,14 @@ void add_to(int epoll, int fd) {
 }  // namespace
 
 Executor::Executor(Clock& clock, Options options)
-    : clock_(clock), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
-  SPATE_CHECK(wake_fd_ && epoll_fd_);
+    : clock_(clock),
+      options_(options),
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+  SPATE_CHECK(wake_fd_ && timer_fd_ && epoll_fd_);
   add_to(epoll_fd_.get(), wake_fd_.get());
+  add_to(epoll_fd_.get(), timer_fd_.get());
 }
 
 Executor::~Executor() {
@@ -41,6 +47,7 @@ void Executor::add_source(Source& source) {
 void Executor::remove_source(Source& source) {
   if (&source == sleeper_) {
     source.stop_wake_by(wake_fd_.get());
+    source.stop_wake_by(timer_fd_.get());
     for (Source* other : sources_) stop_watching(*other);
     sleeper_ = nullptr;
     std::erase(sources_, &source);
@@ -72,6 +79,7 @@ void Executor::choose_sleeper() {
     if (!candidate->wake_by(wake_fd_.get())) continue;
     for (Source* source : sources_) stop_watching(*source);
     sleeper_ = candidate;
+    SPATE_CHECK(sleeper_->wake_by(timer_fd_.get()));
     for (Source* source : sources_) watch(*source);
     return;
   }
@@ -174,9 +182,20 @@ bool Executor::spin() {
   return false;
 }
 
-Duration Executor::until_next_timer() const {
-  if (timers_.empty()) return Duration(-1);
-  return std::max(Duration(0), next_timer() - clock_.now());
+/// A sleep with a time limit makes the kernel start a timer and stop it again each time, which in a virtual machine costs
+/// more than the sleep. This one is set only to earlier times: one that has become needless ends one sleep for nothing.
+void Executor::arm_timer() {
+  std::uint64_t count = 0;
+  const MonoTime now = clock_.now();
+  // Not readable yet though it is time: it will be in a moment, and stays set until then.
+  if (armed_for_ <= now && ::read(timer_fd_.get(), &count, sizeof count) > 0) armed_for_ = MonoTime::never();
+  if (next_timer() >= armed_for_) return;
+  armed_for_ = next_timer();
+  const Duration left = std::max(Duration(1), armed_for_ - now);
+  itimerspec when{};
+  when.it_value.tv_sec = left.count() / 1'000'000'000;
+  when.it_value.tv_nsec = left.count() % 1'000'000'000;
+  SPATE_CHECK(timerfd_settime(timer_fd_.get(), 0, &when, nullptr) == 0);
 }
 
 void Executor::sleep_until_event() {
@@ -184,20 +203,20 @@ void Executor::sleep_until_event() {
   for (Source* source : sources_) {
     if (source != sleeper_ && !source->prepare_to_wait()) return;
   }
+  arm_timer();
   if (sleeper_ != nullptr) {
-    sleeper_->wait(until_next_timer());
+    sleeper_->wait(Duration(-1));
   } else {
-    sleep_on_own_set(until_next_timer());
+    sleep_on_own_set();
   }
   if (!woken_.exchange(false, std::memory_order_acquire)) return;
   std::uint64_t count = 0;
   [[maybe_unused]] const auto drained = ::read(wake_fd_.get(), &count, sizeof count);
 }
 
-void Executor::sleep_on_own_set(Duration timeout) {
-  const timespec limit{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
-  std::array<epoll_event, 8> events{};
-  epoll_pwait2(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), timeout.count() < 0 ? nullptr : &limit, nullptr);
+void Executor::sleep_on_own_set() {
+  std::array<epoll_event, 8> events;  // only that there are some matters
+  epoll_wait(epoll_fd_.get(), events.data(), static_cast<int>(events.size()), -1);
 }
 
 void Executor::Timer::arm(MonoTime when, void (*action)(void*), void* argument) {

@@ -164,8 +164,8 @@ class Executor {
 
   bool idle() const { return ready_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire); }
   bool spin();
-  Duration until_next_timer() const;
-  void sleep_on_own_set(Duration timeout);
+  void arm_timer();
+  void sleep_on_own_set();
   void watch(Source& source);
   void stop_watching(Source& source);
   void choose_sleeper();
@@ -184,7 +184,9 @@ class Executor {
   std::set<Timer*, TimerOrder> timers_;
   std::uint64_t next_order_ = 0;
   UniqueFd wake_fd_;
-  UniqueFd epoll_fd_;               // over wake_fd_ and the sources' descriptors, while there is no sleeper_
+  UniqueFd timer_fd_;
+  MonoTime armed_for_ = MonoTime::never();  // timer_fd_; never later than the next timer when asleep
+  UniqueFd epoll_fd_;  // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
   std::atomic<bool> woken_{false};  // wake_fd_ was written to
 
   std::mutex posted_mutex_;

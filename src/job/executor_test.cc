@@ -67,13 +67,13 @@ TEST_F(ExecutorSleep, IsTheSourcesOwnIfItHasOne) {
   TestSource sleeper(true);
   executor_.add_source(plain);
   executor_.add_source(sleeper);
-  EXPECT_EQ(sleeper.watched.size(), 2U) << "the other source, and posts";
+  EXPECT_EQ(sleeper.watched.size(), 3U) << "the other source, timers and posts";
   plain.ring();
   executor_.turn();  // or it would sleep for ever
   EXPECT_EQ(sleeper.waits, 1);
   expect_a_post_wakes();
   executor_.remove_source(plain);
-  EXPECT_EQ(sleeper.watched.size(), 1U);
+  EXPECT_EQ(sleeper.watched.size(), 2U);
   executor_.remove_source(sleeper);
   EXPECT_TRUE(sleeper.watched.empty());
 }
@@ -86,7 +86,7 @@ TEST_F(ExecutorSleep, GoesOnWhenTheSourceLeaves) {
   executor_.add_source(plain);
   executor_.add_source(second);
   executor_.remove_source(sleeper);
-  EXPECT_EQ(second.watched.size(), 2U);
+  EXPECT_EQ(second.watched.size(), 3U);
   plain.ring();
   executor_.turn();
   EXPECT_EQ(second.waits, 1);
@@ -95,6 +95,26 @@ TEST_F(ExecutorSleep, GoesOnWhenTheSourceLeaves) {
   executor_.turn();
   expect_a_post_wakes();
   executor_.remove_source(plain);
+}
+
+TEST_F(ExecutorSleep, ATimerThatWasTakenBackEndsOneSleepAtMost) {
+  TestSource sleeper(true);
+  executor_.add_source(sleeper);
+  {
+    Executor::Timer timer(executor_);
+    timer.arm(executor_.now() + std::chrono::milliseconds(1), [](void*) {}, nullptr);
+    sleeper.ring();
+    executor_.turn();  // the timer is set
+  }
+  executor_.turn();  // ended by it
+  sleeper.ring();
+  executor_.turn();
+  EXPECT_EQ(sleeper.waits, 3);
+  for (const int fd : sleeper.watched) {
+    pollfd polled{fd, POLLIN, 0};
+    EXPECT_EQ(::poll(&polled, 1, 0), 0) << "it would never sleep again";
+  }
+  executor_.remove_source(sleeper);
 }
 
 Task<void> sleep_twice(Executor& executor) {

@@ -94,12 +94,12 @@ void NetworkContext::resume_unexpected() {
 }
 
 std::size_t NetworkContext::poll() {
-  std::array<bmi::Completion, 64> completions;
+  std::array<bmi::Completion, 16> completions;  // few: they are cleared each time
   const std::size_t done = network_.test_context(context_, completions);
   for (std::size_t i = 0; i < done; ++i) static_cast<NetworkOp*>(completions[i].user)->complete(completions[i]);
   std::size_t taken = 0;
   if (handler_ && taking_) {
-    std::array<bmi::UnexpectedMessage, 16> messages;
+    std::array<bmi::UnexpectedMessage, 8> messages;
     taken = network_.test_unexpected(context_, messages);
     for (std::size_t i = 0; i < taken; ++i) taking_ = handler_(std::move(messages[i])) && taking_;
   }
