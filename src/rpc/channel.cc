@@ -109,6 +109,12 @@ job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
   co_return result;
 }
 
+/// A server that does not want us is named; what the network says names it already.
+Error Channel::refusal(Error error) const {
+  if (lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
+  return std::move(error).within(name());
+}
+
 job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   greeted_ = false;
   wire::HelloRequest hello;
@@ -119,11 +125,14 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   CallOptions options;
   options.trace = TraceId(random_.next());
   auto raw = co_await attempt(wire::Op::kHello, body, options, stop);
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refusal(std::move(raw).error());
   auto welcome = wire::decode_body<wire::HelloReply>(raw->body);
   if (!welcome) co_return std::move(welcome).error().within(name());
   if (options_.server && welcome->server != options_.server) {
     co_return Error(Errc::kWrongFileSystem, name() + " says that it is server " + std::to_string(welcome->server.value));
+  }
+  if (welcome->version < wire::kOldestProtocolVersion || welcome->version > wire::kProtocolVersion) {
+    co_return Error(Errc::kVersionMismatch, name() + " wants to speak protocol " + std::to_string(welcome->version) + ", which was not offered");
   }
   if (!identity_.fs) identity_.fs = welcome->fs;
   if (welcome->key_required && !identity_.key) co_return Error(Errc::kUnauthenticated, name() + " requires a key; set client_key_file");
@@ -140,10 +149,11 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   body.clear();
   wire::encode_body(request, body);
   raw = co_await attempt(wire::Op::kAuthenticate, body, options, stop);
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refusal(std::move(raw).error());
   auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
   if (!accepted) co_return std::move(accepted).error().within(name());
-  const bool proven = !welcome->key_required || !identity_.key ||
+  // Whoever has a key is never content with a server that asks for none: it may be anybody.
+  const bool proven = !identity_.key ||
                       equal_secret(wire::server_proof(*identity_.key, welcome->server_nonce, hello.client_nonce), accepted->server_proof);
   if (!proven) co_return Error(Errc::kUnauthenticated, name() + " does not know the key itself: not a server of this file system");
   if (identity_.kind == wire::PeerKind::kClient && accepted->answer_slots > 0) {  // from a meta server: the session

@@ -97,6 +97,7 @@ class Channel {
   struct Attempt;
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
+  Error refusal(Error error) const;
   job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop);
   Result<void> resolve();
   bmi::Tag next_tag();

@@ -119,7 +119,9 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
     if (!result && is_strange(result.code())) note_refused(call, result.error());
     SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
               result.code(), call.header.trace);
-    co_await reply(call, std::move(result));
+    // What a stop has cut short is not answered: its sender learns of it by the loss of the connection, and asks again.
+    const bool cut_short = stopping_.stopped() && result.code() == Errc::kCancelled;
+    if (!cut_short) co_await reply(call, std::move(result));
   } else {
     drop_peer(message.peer, "a request without a valid header");
   }

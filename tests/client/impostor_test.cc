@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Servers that are not what they say.
+#include "tests/client/client_fixture.h"
+
+namespace spate::client::testing {
+namespace {
+
+class Impostor : public ClientData {
+ protected:
+  /// Another process takes the meta server's place.
+  void replace_meta(const rpc::ServerOptions& options) {
+    executor_.run(meta_host_.server->stop());
+    meta_host_.server = std::make_unique<rpc::Server>(options, *meta_host_.context, random_, meta_host_.metrics);
+    meta_host_.server->add(*meta_);
+    meta_host_.server->start();
+  }
+};
+
+TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
+  rpc::ServerOptions options = meta_host_.server->options();
+  options.key_required = false;
+  options.client_key = key(9);
+  replace_meta(options);
+  const auto connected = executor_.run(client_->connect());
+  EXPECT_EQ(connected.code(), Errc::kUnauthenticated);
+  if (!connected) EXPECT_NE(connected.error().message().find("does not know the key"), std::string::npos) << connected.error().message();
+}
+
+TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {
+  rpc::ServerOptions options = meta_host_.server->options();
+  options.server = ServerId(77);
+  replace_meta(options);
+  const auto connected = executor_.run(client_->connect());
+  EXPECT_EQ(connected.code(), Errc::kWrongFileSystem);
+  if (!connected) EXPECT_NE(connected.error().message().find("server 77"), std::string::npos) << connected.error().message();
+}
+
+}  // namespace
+}  // namespace spate::client::testing
