@@ -12,8 +12,6 @@
 namespace spate::assembly {
 namespace {
 
-constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
-
 std::string describe_process(const std::string& program) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
@@ -52,7 +50,10 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
-  process->driver_ = std::make_unique<client::Driver>(process->executor_, settings.keeper ? kKeeperPeriod : Duration(0));
+  const client::Keeper keeper = settings.progress_thread ? client::Keeper::kAlways
+                                : settings.keeper        ? client::Keeper::kSlow
+                                                         : client::Keeper::kNone;
+  process->driver_ = std::make_unique<client::Driver>(process->executor_, keeper);
   return process;
 }
 

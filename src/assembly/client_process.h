@@ -21,6 +21,8 @@ struct ClientSettings {
   bool server_key = false;  // fsck: also reads the server key
   /// A thread that keeps the session alive while no call is under way; false for short-lived commands.
   bool keeper = true;
+  /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
+  bool progress_thread = false;
 };
 
 /// uid, gid and supplementary groups of this process.
@@ -40,6 +42,8 @@ class ClientProcess {
   job::Executor& executor() { return executor_; }
   Clock& clock() { return clock_; }
   Random& random() { return random_; }
+
+  client::Driver& driver() { return *driver_; }
 
   /// Runs `make(client)`, which returns a Task, to its end and returns its value. The calling thread does the work.
   template <typename Make>

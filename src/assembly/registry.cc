@@ -2,13 +2,16 @@
 #include "assembly/registry.h"
 
 #include "bmi/registry.h"
+#include "bmi/shm/shm_module.h"
 #include "bmi/tcp/tcp_module.h"
 
 namespace spate::assembly {
 namespace {
 
-bmi::Registry linked_modules() {
+/// In the order in which a process prefers to allocate network memory.
+bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
   bmi::Registry registry;
+  registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) { return bmi::shm::make_shm_module(environment.clock, shm); });
   registry.add("tcp", [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
   return registry;
 }
@@ -17,7 +20,9 @@ bmi::Registry linked_modules() {
 
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits) {
   const bmi::ModuleEnvironment environment{clock};
-  SPATE_TRY(auto modules, linked_modules().make_all({}, environment));
+  bmi::shm::ShmOptions shm;
+  SPATE_TRY(shm.policy, bmi::shm::parse_policy(limits.shm_users));
+  SPATE_TRY(auto modules, linked_modules(shm).make_all({}, environment));
   bmi::NetworkOptions options;
   options.eager_limit_bytes = limits.eager_limit;
   options.max_unexpected_bytes = limits.max_unexpected;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/server_process.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 #include "assembly/registry.h"
 #include "assembly/storage/registry.h"
 #include "base/codec.h"
+#include "base/unique_fd.h"
 #include "config/key_file.h"
 #include "log/fields.h"
 #include "log/log.h"
@@ -47,14 +53,44 @@ Result<void> set_up_log(const config::LogConfig& config) {
   return config.file.empty() ? Result<void>() : log::open_file(config.file);
 }
 
+/// Changes when what was written and not synced may be gone: with the machine, as its boot id says. A process that ends, even
+/// by SIGKILL, loses nothing, since what it acknowledged is the kernel's by then; only a store in its own memory goes with it.
+Incarnation incarnation_of(const config::ServerConfig& server, Random& random) {
+  const std::uint64_t boot = boot_id();
+  if (boot == 0 || server.trove == config::TroveKind::kMemory) return Incarnation(random.next() | 1U);
+  Bytes name;
+  Encoder out(name);
+  out.u64(boot);
+  out.u32(server.id.value);
+  return Incarnation(hash64(name) | 1U);
+}
+
+/// An eighth of what the process may open: the rest is for clients, the keyval store and the datafiles themselves.
+std::size_t descriptors_for_datafiles() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 8, 64, 1024));
+}
+
+/// What the kernel holds back of a folder's file system goes to its device: an ordered stop leaves nothing to a crash.
+void sync_device(const std::string& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::syncfs(fd.get()) != 0) {
+    SPATE_LOG("assembly", error, "not synced at the stop: {} folder={}", errno_error(errno, "sync"), log::Quoted{folder});
+  }
+}
+
 std::string keyval_folder(const config::ServerConfig& server) {
   return server.keyval.empty() ? server.storage.front() + ".keyval" : server.keyval;
 }
 
 }  // namespace
 
-ServerProcess::ServerProcess(config::FileSystemConfig config, ServerId server)
-    : config_(std::move(config)), self_(*config_.find_server(server)), executor_(clock_) {}
+ServerProcess::ServerProcess(config::FileSystemConfig config, const ServerSettings& settings)
+    : config_(std::move(config)),
+      self_(*config_.find_server(settings.server)),
+      format_(settings.format || self_.trove == config::TroveKind::kMemory),
+      executor_(clock_) {}
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings& settings) {
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
@@ -62,7 +98,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   if (loaded.config.find_server(settings.server) == nullptr) {
     return Error(Errc::kNotFound, "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
   }
-  std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings.server));
+  std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings));
   SPATE_TRY(std::ignore, process->read_keys());
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
@@ -86,14 +122,18 @@ Result<void> ServerProcess::read_keys() {
 
 Result<void> ServerProcess::listen() {
   for (const std::string& url : self_.urls) {
-    SPATE_TRY(const std::string bound, network_->listen(url, context_->id()));
-    SPATE_LOG("assembly", info, "listening server={} url={}", self_.id, log::Quoted{bound});
+    auto bound = network_->listen(url, context_->id());
+    if (!bound) {
+      return std::move(bound).error().within("server " + std::to_string(self_.id.value) +
+                                             " (is it running already, or does another program use its port?)");
+    }
+    SPATE_LOG("assembly", info, "listening server={} url={}", self_.id, log::Quoted{*bound});
   }
   return {};
 }
 
 Result<void> ServerProcess::open_stores() {
-  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_)));
+  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_), format_));
   records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
   for (std::size_t i = 0; i < self_.storage.size(); ++i) {
     auto target = std::make_unique<Target>();
@@ -101,6 +141,7 @@ Result<void> ServerProcess::open_stores() {
     TargetSettings settings;
     settings.kind = self_.trove;
     settings.folder = self_.storage[i];
+    settings.make = format_;
     settings.fs = config_.fs.id;
     settings.target = target->id;
     settings.memory_bytes = kMemoryTargetBytes;
@@ -117,7 +158,7 @@ Result<void> ServerProcess::make_services() {
   rpc::ServerOptions options;
   options.fs = config_.fs.id;
   options.server = self_.id;
-  options.incarnation = Incarnation(random_.next() | 1U);
+  options.incarnation = incarnation_of(self_, random_);
   options.key_required = config_.fs.auth == config::Auth::kKey;
   options.client_key = client_key_;
   options.server_key = server_key_;
@@ -129,6 +170,7 @@ Result<void> ServerProcess::make_services() {
     meta::MetaOptions meta;
     meta.fs = config_.fs.id;
     meta.server = self_.id;
+    meta.make_store = format_;
     meta.server_key = server_key_;
     meta.map = config::cluster_map(config_);
     meta.strip_bytes = config_.defaults.strip_bytes;
@@ -146,8 +188,10 @@ Result<void> ServerProcess::make_services() {
   if (self_.roles.io) {
     io::IoOptions io;
     io.fs = config_.fs.id;
+    io.server = self_.id;
     io.server_key = server_key_;
     io.boot = boot_id();
+    io.max_descriptors = descriptors_for_datafiles();
     std::vector<io::IoTarget> targets;
     for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
     io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);
@@ -158,16 +202,26 @@ Result<void> ServerProcess::make_services() {
 
 job::Task<Result<void>> ServerProcess::start() {
   if (meta_ != nullptr) {
-    SPATE_CO_TRY(std::ignore, co_await meta_->start());
+    auto started = co_await meta_->start();
+    if (!started) co_return std::move(started).error().within(keyval_folder(self_));
   }
-  if (io_ != nullptr) io_->start();
+  if (io_ != nullptr) {
+    auto opened = co_await io_->open(format_);
+    if (!opened) co_return std::move(opened).error().within(keyval_folder(self_));
+    io_->start();
+  }
   server_->start();
   co_return Result<void>();
 }
 
 job::Task<Result<void>> ServerProcess::stop() {
   co_await server_->stop();
-  if (io_ != nullptr) co_await io_->stop();
+  if (io_ != nullptr) {
+    co_await io_->stop();
+    if (self_.trove != config::TroveKind::kMemory) {
+      for (const std::string& folder : self_.storage) sync_device(folder);
+    }
+  }
   if (meta_ != nullptr) {
     SPATE_CO_TRY(std::ignore, co_await meta_->stop());
   }
@@ -176,7 +230,10 @@ job::Task<Result<void>> ServerProcess::stop() {
 
 Result<void> ServerProcess::run(const std::function<void()>& serving) {
   auto started = executor_.run(start());
-  if (!started) return started;
+  if (!started) {
+    std::ignore = executor_.run(stop());  // what has been started of it
+    return started;
+  }
   SPATE_LOG("assembly", info, "serving server={} fs={:016x}", self_.id, config_.fs.id.value);
   if (serving) serving();
   executor_.run();

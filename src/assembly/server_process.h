@@ -24,14 +24,15 @@ struct ServerSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
   ServerId server;
+  bool format = false;  // stores that are not there are made, empty; else open() or run() refuses
 };
 
 /// Life cycle: open() (stores are opened, nobody is served yet) -> run() until request_exit() -> destroyed. One thread;
 /// only request_exit() may come from another one or from a signal handler.
 class ServerProcess {
  public:
-  /// The error says what is in the way: a port in use, a store of another file system or a newer format, a folder without
-  /// permission.
+  /// The error says what is in the way: a port in use, a store that is gone, of another server or file system or of a newer
+  /// format, a folder without permission.
   static Result<std::unique_ptr<ServerProcess>> open(const ServerSettings& settings);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
@@ -50,7 +51,7 @@ class ServerProcess {
     std::uint64_t device = 0;
   };
 
-  ServerProcess(config::FileSystemConfig config, ServerId server);
+  ServerProcess(config::FileSystemConfig config, const ServerSettings& settings);
   Result<void> read_keys();
   Result<void> open_stores();
   Result<void> listen();
@@ -60,6 +61,7 @@ class ServerProcess {
 
   const config::FileSystemConfig config_;
   const config::ServerConfig& self_;
+  const bool format_;
   SystemClock clock_;
   SystemRandom random_;
   metrics::Registry metrics_;

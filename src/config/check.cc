@@ -36,6 +36,23 @@ UrlParts split_url(std::string_view url) {
   return {url.substr(0, at), url.substr(at + 3)};
 }
 
+constexpr std::size_t kMaxShmName = 96;
+
+/// What bmi/shm/policy.h reads.
+bool is_user_policy(std::string_view text) {
+  constexpr int kMostUsers = 256;
+  if (text == "same" || text == "any") return true;
+  for (int users = 1; users <= kMostUsers; ++users) {
+    const std::string_view one = text.substr(0, text.find(','));
+    std::uint32_t uid = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), uid);
+    if (error != std::errc() || end != one.data() + one.size()) return false;
+    if (one.size() == text.size()) return true;
+    text.remove_prefix(one.size() + 1);
+  }
+  return false;
+}
+
 bool has_host(std::string_view scheme) { return scheme == "tcp" || scheme.starts_with("ofi+"); }
 
 /// "host:port" or "[v6]:port"; the host, or nothing when malformed.
@@ -155,8 +172,12 @@ Result<void> check_url(std::string_view url) {
     if (host_of(rest).empty()) return refuse("needs a host and a port from 1 to 65535");
     return {};
   }
-  if (scheme == "shm")
-    return all_of(rest, is_name_char) ? Result<void>() : refuse("needs a name of letters, digits, '.', '_', '-'");
+  if (scheme == "shm") {
+    const bool path = rest.size() > 1 && rest.starts_with('/') && !rest.ends_with('/');
+    const bool name = rest.size() <= kMaxShmName && all_of(rest, is_name_char);
+    if (path || name) return {};
+    return refuse("needs a path, or a name of at most 96 letters, digits, '.', '_', '-'");
+  }
   if (scheme == "sim") return all_of(rest, is_digit) ? Result<void>() : refuse("needs a number");
   return refuse("has an unknown scheme; there are tcp, shm, ofi+PROVIDER and sim");
 }
@@ -167,6 +188,9 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
   check_cluster(config, out);
   check_folders(config, out);
+  if (!is_user_policy(config.network.shm_users)) {
+    out.push_back({"network.shm_users", "network.shm_users is \"same\", \"any\", or at most 256 user ids: \"1000,1001\""});
+  }
   if (config.network.eager_limit > config.network.buffered_per_peer) {
     out.push_back({"network.eager_limit", "network.eager_limit must not exceed network.buffered_per_peer"});
   }

@@ -21,7 +21,7 @@ struct Problem {
 /// All that is wrong; empty when the config can be used.
 std::vector<Problem> check(const FileSystemConfig& config);
 
-/// "tcp://host:port", "ofi+PROVIDER://host:port", "shm://name", "sim://number".
+/// "tcp://host:port", "ofi+PROVIDER://host:port", "shm://name", "shm:///path", "sim://number".
 Result<void> check_url(std::string_view url);
 
 }  // namespace spate::config

@@ -154,6 +154,11 @@ std::vector<Key> plain_rows() {
           {"network", "idle_close", Type::kDuration,
            "Who made a connection gives it up when nobody has needed it for so long, and makes it anew when it is needed.",
            "", kSecond, 86'400 * kSecond}),
+      row<&Config::network, &NetworkConfig::shm_users>(
+          {"network", "shm_users", Type::kText,
+           "Who may reach a server by shared memory, besides root: same (the server's own user), any, or user ids "
+           "(\"1000,1001\").",
+           "", 1, kMaxText}),
       row<&Config::log, &LogConfig::level>(
           {"log", "level", Type::kText,
            "off, error, warn, info, debug or trace; with folders of the source: \"info,bmi=debug\".", "", 1, kMaxText}),
@@ -170,7 +175,7 @@ std::vector<Key> server_rows() {
           {"", "id", Type::kCount, "Number of the server, never given to another one.", "", 1, kMaxServerId, true}),
       server_row<&ServerConfig::urls>(
           {"", "urls", Type::kTextList,
-           "Its addresses, the best first: tcp://host:port, shm://name (same machine), ofi+PROVIDER://host:port.", "",
+           "Its addresses, the best first: tcp://host:port, shm://name or shm:///path (same machine), ofi+PROVIDER://host:port.", "",
            1, kMaxUrlsPerServer, true}),
       server_row<&ServerConfig::roles>(
           {"", "roles", Type::kChoiceList, "meta: the name space. io: file data.", "meta|io", 1, 2, true, "block"}),

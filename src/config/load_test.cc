@@ -257,15 +257,31 @@ TEST(Load, AWrongOverrideIsNamedByItsOrigin) {
   EXPECT_THAT(load(in).error().context(), HasSubstr("command line: defaults.strip_count: \"many\" is not allowed"));
 }
 
+TEST(Load, WhoMayUseSharedMemory) {
+  for (const char* good : {"same", "any", "1000", "0,4294967295"}) {
+    Input in = input(kGood);
+    in.overrides.push_back(*override_from_argument(std::string("network.shm_users=") + good));
+    const auto loaded = load(in);
+    ASSERT_TRUE(loaded.has_value()) << good;
+    EXPECT_EQ(loaded->config.network.shm_users, good);
+  }
+  for (const char* bad : {"all", "1000,", "1,,2", "-1", "4294967296"}) {
+    Input in = input(kGood);
+    in.overrides.push_back(*override_from_argument(std::string("network.shm_users=") + bad));
+    EXPECT_THAT(load(in).error().context(), HasSubstr("at most 256 user ids")) << bad;
+  }
+}
+
 TEST(CheckUrl, AcceptsAddressesAndNothingElse) {
   for (const char* good : {"tcp://127.0.0.1:7400", "tcp://node-1.example:65535", "tcp://[::1]:1", "shm://a.b_c-1",
-                           "ofi+verbs://10.0.0.1:7400", "sim://12"}) {
+                           "shm:///run/spate/3.sock", "ofi+verbs://10.0.0.1:7400", "sim://12"}) {
     EXPECT_TRUE(check_url(good).has_value()) << good;
   }
   for (const char* bad : {"",           "tcp",        "tcp:/a:1",    "://a:1",        "tcp://",     "tcp://a",
                           "tcp://a:",   "tcp://:1",   "tcp://a:0",   "tcp://a:65536", "tcp://a:1x", "tcp://a b:1",
                           "tcp://a:-1", "tcp://[]:1", "tcp://::1:1", "shm://",        "shm://a/b",  "ofi+://a:1",
-                          "ofi://a:1",  "sim://x",    "http://a:1",  "TCP://a:1"}) {
+                          "ofi://a:1",  "sim://x",    "http://a:1",  "TCP://a:1",
+                          "shm:///",    "shm:///run/"}) {
     EXPECT_EQ(check_url(bad).code(), Errc::kBadAddress) << bad;
   }
 }

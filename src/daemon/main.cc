@@ -11,18 +11,21 @@
 #include <string>
 
 #include "assembly/server_process.h"
+#include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
 #include "daemon/service_manager.h"
 
 namespace {
 
 constexpr const char* kUsage =
-    "usage: spated --config FILE --server ID [--set SECTION.KEY=VALUE ...]\n"
+    "usage: spated --config FILE --server ID [--format] [--set SECTION.KEY=VALUE ...]\n"
     "Serves one server of a spate.toml, in the foreground, until SIGTERM or SIGINT. SIGHUP opens the log file anew.\n"
     "`spate up` starts all servers of a file system on this machine.\n"
     "\n"
     "  -c, --config FILE   the file system's spate.toml\n"
     "  -s, --server ID     which of its servers\n"
+    "      --format        makes the stores of this server that are not there, empty: once, for a new server or a new disk.\n"
+    "                      Without it a store that is gone is refused: its disk may not be mounted\n"
     "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the environment\n"
     "  -h, --help          this text\n"
     "  -V, --version\n"
@@ -57,6 +60,8 @@ spate::ServerId parse_server(const char* text) {
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
   std::signal(SIGPIPE, SIG_IGN);
+  const auto raised = spate::daemon::raise_descriptor_limit();
+  if (!raised) return fail(raised.error());
   auto process = spate::assembly::ServerProcess::open(settings);
   if (!process) return fail(process.error());
   running = process->get();
@@ -79,6 +84,7 @@ int main(int argc, char** argv) {
   settings.overrides = *std::move(overrides);
   const option options[] = {{"config", required_argument, nullptr, 'c'}, {"server", required_argument, nullptr, 's'},
                             {"set", required_argument, nullptr, 'o'},    {"help", no_argument, nullptr, 'h'},
+                            {"format", no_argument, nullptr, 'f'},
                             {"version", no_argument, nullptr, 'V'},      {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
     if (c == 'c') {
@@ -86,6 +92,8 @@ int main(int argc, char** argv) {
     } else if (c == 's') {
       settings.server = parse_server(optarg);
       if (!settings.server) return usage_error("no server number: " + std::string(optarg));
+    } else if (c == 'f') {
+      settings.format = true;
     } else if (c == 'o') {
       auto one = spate::config::override_from_argument(optarg);
       if (!one) return fail(one.error());

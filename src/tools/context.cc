@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "log/log.h"
@@ -42,6 +43,21 @@ std::string log_level(const std::vector<config::Override>& overrides) {
   return level;
 }
 
+/// What `spate up` started and `spate down` stopped is not worth waiting for. (A server that died leaves its pid file, and may
+/// come back.)
+Result<void> check_running(const std::string& config_file) {
+  const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder / "run", error);
+  bool deployment = false;
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".pid") return {};
+    deployment = deployment || at->path().filename() == "lock";
+  }
+  if (error || !deployment) return {};
+  return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " + folder.string() + "` starts it");
+}
+
 }  // namespace
 
 std::string current_file() {
@@ -70,16 +86,23 @@ Result<std::vector<config::Override>> Context::config_overrides() const {
   return values;
 }
 
-Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
-  if (process_ != nullptr) return process_.get();
+Result<assembly::ClientSettings> Context::client_settings(std::string file) const {
   assembly::ClientSettings settings;
-  SPATE_TRY(settings.config_file, config_file());
+  settings.config_file = std::move(file);
   SPATE_TRY(settings.overrides, config_overrides());
   SPATE_TRY(std::ignore, log::set_levels(log_level(settings.overrides)));
   settings.program = "spate";
   settings.credential = assembly::own_credential();
-  settings.server_key = with_server_key;
   settings.keeper = false;  // a command is always inside a call
+  return settings;
+}
+
+Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
+  if (process_ != nullptr) return process_.get();
+  SPATE_TRY(std::string file, config_file());
+  SPATE_TRY(std::ignore, check_running(file));
+  SPATE_TRY(assembly::ClientSettings settings, client_settings(std::move(file)));
+  settings.server_key = with_server_key;
   SPATE_TRY(process_, assembly::ClientProcess::open(settings));
   return process_.get();
 }

@@ -24,6 +24,8 @@ class Context {
   Result<std::string> config_file() const;
   /// Values given outside of the file: by the environment, then by --set.
   Result<std::vector<config::Override>> config_overrides() const;
+  /// What it takes to open a client of this spate.toml; also makes the log as quiet as a command wants it.
+  Result<assembly::ClientSettings> client_settings(std::string config_file) const;
   /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 

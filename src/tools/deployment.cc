@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/deployment.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
+#include <string_view>
 
 #include "base/unique_fd.h"
 #include "config/describe.h"
@@ -24,18 +22,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
-std::string pid_path(const std::string& folder, ServerId server) { return folder + "/run/" + server_name(server) + ".pid"; }
+std::string unformatted_path(const std::string& folder, ServerId server) { return folder + "/" + server_name(server) + "/unformatted"; }
 
 Result<void> make_folder(const std::string& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  const bool made = fs::create_directories(path, error);
   if (error) return errno_error(error.value(), "make folder " + path);
-  ::chmod(path.c_str(), 0700);
+  if (made) ::chmod(path.c_str(), 0700);
   return {};
 }
 
 Result<void> write_file(const std::string& path, const std::string& text) {
+  ::unlink(path.c_str());
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return errno_error(errno, "create " + path);
   if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(fd.get()) != 0) {
@@ -66,134 +64,104 @@ config::TroveKind trove_kind(const std::string& name) {
   return config::TroveKind::kAuto;
 }
 
-/// The start time of a process in clock ticks since boot; empty when it is gone. Tells a reused pid from the old process.
-std::string start_time_of(int pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(in, text);
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream rest(text.substr(name_end + 2));
-  std::string field;
-  std::string state;
-  rest >> state;
-  if (state == "Z" || state == "X") return {};
-  for (int i = 4; i <= 22; ++i) rest >> field;
-  return field;
+bool is_ours(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kNames = {"keys", "run", "log", "spate.toml", "spate.toml.new"};
+  return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// Anything in the folder of a server but the mark of a new one: data.
+bool holds_data(const fs::path& server_folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(server_folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename() != "unformatted") return true;
+  }
+  return false;
+}
+
+Result<std::array<std::string, 2>> create_keys(const std::string& folder, Random& random) {
+  std::array<std::string, 2> paths = {folder + "/keys/client.key", folder + "/keys/server.key"};
+  for (const std::string& path : paths) {
+    ::unlink(path.c_str());
+    SPATE_TRY(std::ignore, config::create_key_file(path, random));
+  }
+  return paths;
 }
 
 }  // namespace
 
+std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
 std::string config_path(const std::string& folder) { return folder + "/spate.toml"; }
-
 std::string log_path(const std::string& folder, ServerId server) { return folder + "/log/" + server_name(server) + ".log"; }
 
+Result<FolderState> inspect_folder(const std::string& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::not_found) return FolderState::kFree;
+  if (error) return errno_error(error.value(), "look at " + folder);
+  if (!fs::is_directory(status)) return Error(Errc::kNotDirectory, folder + " is a file: choose another place with --dir");
+  if (fs::exists(config_path(folder), error)) return FolderState::kDeployment;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!is_ours(name)) {
+      return Error(Errc::kNotEmpty, folder + " holds other things (" + name + ") and no file system: choose a new or empty folder with --dir");
+    }
+    if (name.starts_with("server-") && holds_data(at->path())) {
+      return Error(Errc::kNotFound, folder + " holds the data of a file system, but its spate.toml is gone: put it back, or choose another "
+                                             "folder with --dir");
+    }
+  }
+  if (error) return errno_error(error.value(), "look into " + folder);
+  return FolderState::kFree;
+}
+
+Result<void> prepare_folder(const std::string& folder) {
+  SPATE_TRY(std::ignore, make_folder(folder));
+  return make_folder(folder + "/run");
+}
+
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
-  if (fs::exists(config_path(plan.folder))) return Error(Errc::kExists, config_path(plan.folder));
-  for (const char* sub : {"", "/keys", "/run", "/log"}) {
+  for (const char* sub : {"/keys", "/log"}) {
     SPATE_TRY(std::ignore, make_folder(plan.folder + sub));
   }
+  SPATE_TRY(const auto keys, create_keys(plan.folder, random));
   config::FileSystemConfig config;
   config.fs.id = FsId(random.next() | 1U);
-  config.fs.client_key_file = plan.folder + "/keys/client.key";
-  config.fs.server_key_file = plan.folder + "/keys/server.key";
+  config.fs.client_key_file = keys[0];
+  config.fs.server_key_file = keys[1];
   for (std::uint32_t id = 1; id <= plan.meta_servers + plan.io_servers; ++id) {
     config::ServerConfig server = make_server(plan, id);
     server.trove = trove_kind(plan.trove);
     SPATE_TRY(std::ignore, make_folder(plan.folder + "/" + server_name(server.id)));
+    SPATE_TRY(std::ignore, write_file(unformatted_path(plan.folder, server.id), ""));
     config.servers.push_back(std::move(server));
   }
-  SPATE_TRY(std::ignore, config::create_key_file(config.fs.client_key_file, random));
-  SPATE_TRY(std::ignore, config::create_key_file(config.fs.server_key_file, random));
-  return write_file(config_path(plan.folder), config::to_toml(config));  // last: its presence says that all is there
-}
-
-std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config) {
-  std::vector<ServerProcessState> states;
-  for (const config::ServerConfig& server : config.servers) {
-    ServerProcessState state;
-    state.server = server.id;
-    std::ifstream in(pid_path(folder, server.id));
-    int pid = 0;
-    std::string started;
-    if (in >> pid >> started) {
-      if (pid > 0 && start_time_of(pid) == started) {
-        state.pid = pid;
-      } else {
-        state.stale = true;
-        ::unlink(pid_path(folder, server.id).c_str());
-      }
-    }
-    states.push_back(state);
-  }
-  return states;
-}
-
-Result<int> start_server(const std::string& folder, ServerId server) {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error);
-  const std::string daemon = (own.parent_path() / "spated").string();
-  if (::access(daemon.c_str(), X_OK) != 0) return errno_error(errno, "the server program " + daemon);
-  const std::string log = log_path(folder, server);
-  const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
-  if (!out) return errno_error(errno, "open " + log);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.get(), STDERR_FILENO);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  const std::string id = std::to_string(server.value);
-  const std::string file = config_path(folder);
-  std::string arguments[] = {daemon, "--config", file, "--server", id};
-  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(), arguments[4].data(), nullptr};
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, daemon.c_str(), &actions, &attributes, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return errno_error(failed, "start " + daemon);
-  ::unlink(pid_path(folder, server).c_str());
-  SPATE_TRY(std::ignore, write_file(pid_path(folder, server), std::to_string(pid) + " " + start_time_of(pid) + "\n"));
-  return static_cast<int>(pid);
-}
-
-Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace) {
-  const std::string started = start_time_of(pid);
-  const auto gone = [&] {
-    ::waitpid(pid, nullptr, WNOHANG);  // ours when this same process started it
-    return start_time_of(pid) != started;
-  };
-  const auto wait_gone = [&](Duration most) {
-    for (Duration waited{0}; waited < most; waited += std::chrono::milliseconds(5)) {
-      if (gone()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return gone();
-  };
-  if (!started.empty() && ::kill(pid, SIGTERM) != 0 && errno != ESRCH) {
-    return errno_error(errno, "stop server " + std::to_string(server.value) + " (pid " + std::to_string(pid) + ")");
-  }
-  if (!started.empty() && !wait_gone(grace)) {
-    ::kill(pid, SIGKILL);
-    if (!wait_gone(std::chrono::seconds(5))) return Error(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
-  }
-  ::unlink(pid_path(folder, server).c_str());
+  // Last, and all at once: its presence says that everything else is there.
+  const std::string path = config_path(plan.folder);
+  SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
+  if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
   return {};
 }
 
-std::string log_tail(const std::string& folder, ServerId server) {
-  std::ifstream in(log_path(folder, server));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(line);
-    if (lines.size() > 3) lines.erase(lines.begin());
+Result<void> check_ports(const DeploymentPlan& plan) {
+  for (std::uint32_t i = 0; i < plan.meta_servers + plan.io_servers; ++i) {
+    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return errno_error(errno, "make a socket");
+    const int yes = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(plan.first_port + i));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool free = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && ::listen(socket.get(), 1) == 0;
+    if (!free) {
+      return errno_error(errno, "port " + std::to_string(plan.first_port + i) + " cannot be had (by another file system or program?), choose "
+                                "others with --port");
+    }
   }
-  std::string text;
-  for (const std::string& line : lines) text += "\n    " + line;
-  return text;
+  return {};
 }
+
+bool is_unformatted(const std::string& folder, ServerId server) { return ::access(unformatted_path(folder, server).c_str(), F_OK) == 0; }
+void set_formatted(const std::string& folder, ServerId server) { ::unlink(unformatted_path(folder, server).c_str()); }
 
 }  // namespace spate::tools

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deployment: a file system on this machine, in one folder: its configuration, keys, servers' stores, pids and logs.
+// Deployment: a file system on this machine, in one folder: its configuration, keys, servers' stores, pids and logs. Its
+// processes: server_control.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/random.h"
 #include "base/result.h"
@@ -23,24 +24,27 @@ struct DeploymentPlan {
 /// FOLDER/spate.toml
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
+/// "server-3"
+std::string server_name(ServerId server);
 
-/// Writes keys, spate.toml and folders. kExists when there is a spate.toml (which is left as it is).
-Result<void> create_deployment(const DeploymentPlan& plan, Random& random);
-
-/// A server process of this machine, by its pid file.
-struct ServerProcessState {
-  ServerId server;
-  int pid = 0;          // 0: not running
-  bool stale = false;   // a pid file was there, of a process that is gone or another program's
+/// What a folder holds, as far as `spate up` is concerned.
+enum class FolderState : std::uint8_t {
+  kFree,        // nothing, or what is left of a creation that was cut short: a file system may be made here
+  kDeployment,  // a spate.toml
 };
-/// Looks at every server's pid file; a stale one is reported and removed.
-std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config);
+/// An error for a folder that is somebody else's, or holds a file system's data without its spate.toml.
+Result<FolderState> inspect_folder(const std::string& folder);
 
-/// Starts `spated` for one server in the background; its output goes to the log. The pid.
-Result<int> start_server(const std::string& folder, ServerId server);
-/// Sends SIGTERM, waits up to `grace`, then SIGKILL. kTimeout only when even that does not end it.
-Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace);
-/// The last lines of a server's log: why it did not start.
-std::string log_tail(const std::string& folder, ServerId server);
+/// Makes the folder and its sub-folder `run`, so that it can be locked.
+Result<void> prepare_folder(const std::string& folder);
+/// Writes keys, spate.toml and folders of servers into a prepared, locked folder. Whatever an earlier try has left is
+/// replaced.
+Result<void> create_deployment(const DeploymentPlan& plan, Random& random);
+/// kBusy, naming the port, when somebody listens on one of the ports that the plan wants.
+Result<void> check_ports(const DeploymentPlan& plan);
+
+/// A server of a new deployment has no stores yet, and is told to make them (`spated --format`), until it has served once.
+bool is_unformatted(const std::string& folder, ServerId server);
+void set_formatted(const std::string& folder, ServerId server);
 
 }  // namespace spate::tools

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate down`, `spate status`, `spate ping`.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -11,12 +13,14 @@
 #include "config/load.h"
 #include "tools/deployment.h"
 #include "tools/probe.h"
+#include "tools/server_control.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
 namespace {
 
-constexpr Duration kStopGrace = std::chrono::seconds(10);
+constexpr Duration kStopGrace = std::chrono::seconds(60);  // their disks are synced
+constexpr Duration kLockPatience = std::chrono::seconds(90);
 
 struct Options {
   std::string folder;
@@ -32,14 +36,31 @@ Result<std::string> folder_of(Context& context, const Options& options) {
   return std::filesystem::path(file).parent_path().string();
 }
 
+/// Servers that run without a pid file are to be stopped, too.
+void adopt_unlisted(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
+  for (const ServerProcessState& state : look_at_servers(folder, config)) {
+    if (state.pid == 0) std::ignore = look_at_port(context, folder, *config.find_server(state.server));
+  }
+}
+
 int run_down(Context& context, const Options& options) {
   auto folder = folder_of(context, options);
   if (!folder) return context.fail(folder.error());
   auto loaded = config::load_file(config_path(*folder), {});
   if (!loaded) return context.fail(loaded.error());
+  const auto lock = lock_folder(*folder, kLockPatience);
+  if (!lock) return context.fail(lock.error());
   int code = kExitOk;
   std::size_t stopped = 0;
+  adopt_unlisted(context, *folder, loaded->config);
   for (const ServerProcessState& state : look_at_servers(*folder, loaded->config)) {
+    if (state.pid != 0) ::kill(state.pid, SIGTERM);  // all at once; below they are waited for
+  }
+  for (const ServerProcessState& state : look_at_servers(*folder, loaded->config)) {
+    if (state.stale) {
+      forget_server(*folder, state.server);
+      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(*folder, state.server)));
+    }
     if (state.pid == 0) continue;
     auto done = stop_server(*folder, state.server, state.pid, kStopGrace);
     if (!done) {

@@ -10,6 +10,8 @@
 #include <cerrno>
 
 #include "base/unique_fd.h"
+#include "tools/deployment.h"
+#include "tools/server_control.h"
 
 namespace spate::tools {
 namespace {
@@ -102,6 +104,19 @@ Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingO
 
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how) {
   return process.run([&](client::Client& client) { return ping_all_task(client, servers, how); });
+}
+
+Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server) {
+  if (!answers(server.urls)) return Occupant::kNobody;
+  SPATE_TRY(const assembly::ClientSettings settings, context.client_settings(config_path(folder)));
+  SPATE_TRY(const auto process, assembly::ClientProcess::open(settings));
+  PingOptions how;
+  how.deadline = std::chrono::seconds(2);
+  const auto reply = ping(*process, server.id, how);
+  if (!reply && reply.code() == Errc::kUnreachable) return Occupant::kNobody;  // it has just gone
+  if (!reply || reply->reply.server != server.id) return Occupant::kOther;
+  SPATE_TRY(std::ignore, adopt_server(folder, server.id, static_cast<int>(reply->reply.pid)));
+  return Occupant::kThatServer;
 }
 
 }  // namespace spate::tools

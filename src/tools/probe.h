@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assembly/client_process.h"
+#include "tools/context.h"
 #include "wire/session_messages.h"
 
 namespace spate::tools {
@@ -31,5 +32,10 @@ struct PingOptions {
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
 /// Asks several at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how);
+
+/// Who is at the address of a server that has no pid file.
+enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
+/// The server itself is adopted: `folder` gets its pid file. That may be gone because it was removed, or `up` killed.
+Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
 
 }  // namespace spate::tools

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate up`: a whole file system on this machine.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include <fmt/core.h>
 
 #include "config/load.h"
 #include "tools/deployment.h"
 #include "tools/probe.h"
+#include "tools/server_control.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
@@ -25,7 +22,8 @@ struct UpOptions {
   std::uint64_t port = 7400;
 };
 
-constexpr Duration kStartTimeout = std::chrono::seconds(20);
+constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
+constexpr Duration kLockPatience = std::chrono::seconds(90);
 
 void remember_as_current(const std::string& config_file) {
   const std::filesystem::path path = current_file();
@@ -34,49 +32,70 @@ void remember_as_current(const std::string& config_file) {
   std::ofstream(path) << config_file << "\n";
 }
 
-/// Waits until the server answers; its death or the timeout is an error that quotes its log.
-Result<void> wait_ready(const std::string& folder, const config::ServerConfig& server, int pid) {
-  SystemClock clock;
-  const MonoTime until = clock.now() + kStartTimeout;
-  while (clock.now() < until) {
-    if (answers(server.urls)) return {};
-    if (::waitpid(pid, nullptr, WNOHANG) == pid) {
-      return Error(Errc::kIoError, fmt::format("server {} ended at once; its log says:{}\n  what now", server.id.value,
-                                               log_tail(folder, server.id)));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+struct Started {
+  std::vector<StartedServer> servers;
+  std::size_t running = 0;  // before
+};
+
+void stop_started(const std::string& folder, const Started& started) {
+  for (const StartedServer& server : started.servers) {
+    std::ignore = stop_server(folder, server.server, server.pid, std::chrono::seconds(2));
   }
-  return Error(Errc::kTimeout, fmt::format("server {} does not answer at {}; see {}", server.id.value, server.urls.front(),
-                                           log_path(folder, server.id)));
+}
+
+/// Starts those that do not run.
+Result<Started> start_missing(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
+  Started started;
+  for (const ServerProcessState& state : look_at_servers(folder, config)) {
+    const config::ServerConfig& server = *config.find_server(state.server);
+    if (state.pid != 0) {
+      ++started.running;
+      continue;
+    }
+    auto there = look_at_port(context, folder, server);
+    if (there && *there == Occupant::kThatServer) {
+      ++started.running;
+      continue;
+    }
+    if (!there || *there == Occupant::kOther) {
+      stop_started(folder, started);
+      if (!there) return std::move(there).error();
+      return Error(Errc::kBusy, fmt::format("another program, or another file system, is at {}, the address of server {}: stop it, or change "
+                                            "urls in {}",
+                                            server.urls.front(), server.id.value, config_path(folder)));
+    }
+    if (state.stale && !context.quiet) print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
+    auto one = start_server(folder, state.server);
+    if (!one) {
+      stop_started(folder, started);
+      return std::move(one).error();
+    }
+    started.servers.push_back(*std::move(one));
+  }
+  return started;
 }
 
 int start_all(Context& context, const std::string& folder) {
   auto loaded = config::load_file(config_path(folder), {});
   if (!loaded) return context.fail(loaded.error());
   const config::FileSystemConfig& config = loaded->config;
-  std::vector<std::pair<const config::ServerConfig*, int>> started;
-  std::size_t running = 0;
-  for (const ServerProcessState& state : look_at_servers(folder, config)) {
-    const config::ServerConfig* server = config.find_server(state.server);
-    if (state.stale && !context.quiet) print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
-    if (state.pid != 0) {
-      ++running;
-      continue;
-    }
-    auto pid = start_server(folder, state.server);
-    if (!pid) return context.fail(pid.error());
-    started.emplace_back(server, *pid);
+  auto started = start_missing(context, folder, config);
+  if (!started) return context.fail(started.error());
+  SystemClock clock;
+  const MonoTime until = clock.now() + kStartTimeout;
+  int code = kExitOk;
+  for (const StartedServer& server : started->servers) {
+    const std::string why_not = wait_ready(folder, server, until);
+    if (!why_not.empty()) code = context.fail(why_not);
   }
-  for (const auto& [server, pid] : started) {
-    auto ready = wait_ready(folder, *server, pid);
-    if (ready) continue;
-    for (const auto& [other, other_pid] : started) std::ignore = stop_server(folder, other->id, other_pid, std::chrono::seconds(2));
-    return context.fail(ready.error());
+  if (code != kExitOk) {
+    stop_started(folder, *started);
+    return code;
   }
   remember_as_current(config_path(folder));
   if (context.quiet) return kExitOk;
-  if (started.empty()) {
-    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder, running));
+  if (started->servers.empty()) {
+    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder, started->running));
     return kExitOk;
   }
   print(fmt::format("Spate is up: {} servers, data in {}\n\n"
@@ -88,6 +107,31 @@ int start_all(Context& context, const std::string& folder) {
   return kExitOk;
 }
 
+/// Makes the file system if there is none, and holds the folder's lock.
+Result<FolderLock> open_folder(const DeploymentPlan& plan) {
+  SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
+  if (before == FolderState::kFree) {
+    SPATE_TRY(std::ignore, check_ports(plan));  // nothing is left behind when the ports are wrong
+  }
+  SPATE_TRY(std::ignore, prepare_folder(plan.folder));
+  SPATE_TRY(FolderLock lock, lock_folder(plan.folder, kLockPatience));
+  SPATE_TRY(const FolderState state, inspect_folder(plan.folder));  // another `up` may have made it meanwhile
+  if (state == FolderState::kFree) {
+    SystemRandom random;
+    SPATE_TRY(std::ignore, create_deployment(plan, random));
+  }
+  return lock;
+}
+
+/// The file system started last, if it is still there: so that `spate up` is the way back from `spate down`.
+std::string usual_folder() {
+  std::ifstream in(current_file());
+  std::string config;
+  std::error_code ignored;
+  if (std::getline(in, config) && std::filesystem::exists(config, ignored)) return std::filesystem::path(config).parent_path().string();
+  return default_folder();
+}
+
 int run_up(Context& context, UpOptions& options) {
   if (options.io < 1 || options.io > 64) return context.usage("--io takes 1 to 64");
   if (options.meta != 1) return context.usage("--meta takes 1: this version keeps the name space on one server");
@@ -95,15 +139,14 @@ int run_up(Context& context, UpOptions& options) {
   const std::string& trove = options.plan.trove;
   if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem") return context.usage("--trove takes auto, uring, pool or mem");
   DeploymentPlan& plan = options.plan;
-  if (plan.folder.empty()) plan.folder = default_folder();
+  if (plan.folder.empty()) plan.folder = usual_folder();
   std::error_code ignored;
   plan.folder = std::filesystem::absolute(plan.folder, ignored).lexically_normal().string();
   while (plan.folder.size() > 1 && plan.folder.ends_with('/')) plan.folder.pop_back();
   plan.io_servers = static_cast<std::uint32_t>(options.io);
   plan.first_port = static_cast<std::uint32_t>(options.port);
-  SystemRandom random;
-  auto created = create_deployment(plan, random);
-  if (!created && created.code() != Errc::kExists) return context.fail(created.error());
+  const auto lock = open_folder(plan);
+  if (!lock) return context.fail(lock.error());
   return start_all(context, plan.folder);
 }
 
@@ -123,7 +166,7 @@ Command make_up() {
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
   command.details = "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was.";
-  command.options = {{"--dir", "the folder that holds everything (~/.local/share/spate)", &options->plan.folder},
+  command.options = {{"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)", &options->plan.folder},
                      {"--io", "io servers, for a new file system (4)", &options->io},
                      {"--meta", "meta servers, for a new file system (1)", &options->meta},
                      {"--port", "first TCP port, for a new file system (7400)", &options->port},

@@ -96,7 +96,7 @@ TEST(Golden, EveryOperationIsThere) {
     EXPECT_TRUE(catalog().contains(fmt::format("wire/{}.reply", op_name(op)))) << op_name(op);
     ++operations;
   });
-  EXPECT_GE(operations, 36U);
+  EXPECT_GE(operations, 40U);
 }
 
 /// "TruncateIntent" -> "truncate_intent", "InodeRecord" -> "inode".

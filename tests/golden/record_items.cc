@@ -124,7 +124,9 @@ std::vector<Item> io_items() {
   return {
       io_record("truncate", io::TruncateRecord{43, 0x8899AABBCCDDEEFF}, io::decode_truncate),
       io_record("tombstone", io::TombstoneRecord{kTime}, io::decode_tombstone),
+      io_record("identity", io::IdentityRecord{FsId(0x8d7c1f0a92b34e56), ServerId(2)}, io::decode_identity),
       io_record("fence", io::FenceRecord{6, kTime}, io::decode_fence),
+      key("io/key.identity", io::identity_key()),
       key("io/key.truncate", io::truncate_key(datafile)),
       key("io/key.tombstone", io::tombstone_key(datafile)),
       key("io/key.tombstone_end", io::tombstone_end_key(kTime, datafile)),

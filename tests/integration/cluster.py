@@ -61,7 +61,9 @@ def free_ports(count):
 def alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+            if f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X"):
+                return True
+        return len(os.listdir("/proc/%d/task" % pid)) > 1  # its first thread has ended, others still hold its sockets
     except OSError:
         return False
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 11000))
 spate=$SPATE_BIN/spate
 trap '"$spate" down -q --dir "$dir/fs" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 

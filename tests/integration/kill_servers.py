@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Servers that die, hang or are restarted while `spate cp -r` is at work."""
+import os
 import signal
+import subprocess
+import threading
 import time
 
 from cluster import Cluster, check, make_tree, same_tree, wait_until
@@ -59,6 +62,21 @@ def stopped_in_order_and_restarted(fs):
     check(cp.poll() is None, "the copy did not wait for the servers")
     fs.up()
     succeeds(fs, cp, target)
+    # Large files, again and again: transfers are cut short.
+    data = os.urandom(1 << 20) * 48
+    for _ in range(3):
+        put = fs.start("put", "spate:/large", stdin=subprocess.PIPE)
+        feeder = threading.Thread(target=lambda: (put.stdin.write(data), put.stdin.close()))
+        feeder.start()
+        wait_until(lambda: fs.run("stat", "spate:/large").returncode == 0, "the file is made")
+        fs.spate("down", "-q")
+        fs.up()
+        feeder.join()
+        put.stdin = None
+        out, said = put.communicate(timeout=60)
+        check(put.returncode == 0 and said == b"", "put: exit %s, said: %s" % (put.returncode, said.decode()))
+        check(fs.spate("cat", "spate:/large") == data, "the content differs after a restart")
+        fs.spate("rm", "spate:/large")
 
 
 def killed_and_not_restarted(fs):

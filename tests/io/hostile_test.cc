@@ -108,6 +108,14 @@ TEST_F(HostileTest, ChecksumsAreRefusedNotIgnored) {
   EXPECT_EQ(write(write_too), Errc::kNotSupported);
 }
 
+TEST_F(HostileTest, APathThatIsNotKnownIsRefusedAlsoWhereItIsOfNoMatter) {
+  wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, 100));
+  request.path = static_cast<wire::DataPath>(6);
+  EXPECT_EQ(read(request), Errc::kInvalidArgument);
+  request.inline_limit = 4096;
+  EXPECT_EQ(read(request), Errc::kInvalidArgument);
+}
+
 TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   Sending cut;
   cut.messages = 3;

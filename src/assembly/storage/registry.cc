@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/storage/registry.h"
 
+#include <unistd.h>
+
 #include "log/fields.h"
 #include "log/log.h"
 #include "trove/kvmem/memory_keyval.h"
@@ -13,10 +15,18 @@
 namespace spate::assembly {
 namespace {
 
+/// An empty folder where there was a store means that data is missing: that is never papered over with an empty store.
+Error no_store(const std::string& folder, std::string_view what) {
+  return Error(Errc::kNotFound, folder + " holds no " + std::string(what) +
+                                    ". Is its disk mounted, its path right? If what it held is given up, or it is new: "
+                                    "start spated with --format once, which makes an empty one");
+}
+
 Result<std::shared_ptr<trove::LocalTarget>> open_local(const TargetSettings& settings) {
   const trove::TargetIdentity identity{settings.fs, settings.target};
   auto target = trove::LocalTarget::open(settings.folder, identity);
   if (target || target.code() != Errc::kNotFound) return target;
+  if (!settings.make) return no_store(settings.folder, "file data of Spate");
   SPATE_TRY(std::ignore, trove::create_target(settings.folder, identity));
   SPATE_LOG("server", info, "target formatted folder={} target={}", log::Quoted{settings.folder}, settings.target);
   return trove::LocalTarget::open(settings.folder, identity);
@@ -41,8 +51,9 @@ Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& se
   return std::unique_ptr<trove::Bytestreams>(std::make_unique<trove::PoolBytestreams>(local));
 }
 
-Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder) {
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder, bool make) {
   if (kind == config::TroveKind::kMemory) return trove::make_memory_keyval();
+  if (!make && ::access((folder + "/CURRENT").c_str(), F_OK) != 0) return no_store(folder, "keyval store");
   trove::RocksdbOptions options;
   options.folder = folder;
   return trove::open_rocksdb(options);

@@ -14,7 +14,8 @@ namespace spate::assembly {
 /// What kAuto may fall back to, and what was chosen, is in Bytestreams::describe().
 struct TargetSettings {
   config::TroveKind kind = config::TroveKind::kAuto;
-  std::string folder;  // made and formatted when there is none (kMemory: not used)
+  std::string folder;  // kMemory: not used
+  bool make = false;   // formats it when there is none; else that is kNotFound: its disk may not be mounted
   FsId fs;
   TargetId target;
   std::uint64_t memory_bytes = 0;  // kMemory: capacity
@@ -22,7 +23,7 @@ struct TargetSettings {
 /// Opens a target. kUring where the kernel refuses io_uring fails; kAuto then takes the thread pool and logs it.
 Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& settings);
 
-/// The key/value store in `folder` (made when there is none), or in memory for kMemory.
-Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder);
+/// The key/value store in `folder`, or in memory for kMemory. `make` as above.
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder, bool make);
 
 }  // namespace spate::assembly

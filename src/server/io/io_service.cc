@@ -46,6 +46,11 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
 
 IoService::~IoService() = default;
 
+job::Task<Result<void>> IoService::open(bool make) {
+  auto opened = co_await open_store(*parts_, make);
+  co_return opened;
+}
+
 void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
 
 job::Task<void> IoService::stop() {

@@ -26,6 +26,8 @@ class IoService final : public rpc::Service {
             job::NetworkContext& network, metrics::Registry& metrics);
   ~IoService() override;
 
+  /// Recognises the keyval store as this server's; `make`: one that is nobody's becomes it. Before start().
+  job::Task<Result<void>> open(bool make);
   /// Begins what goes on in the background.
   void start();
   /// Ends it, and what is left of reads that have been answered.

@@ -14,6 +14,7 @@ constexpr std::uint8_t kTruncate = 't';
 constexpr std::uint8_t kTombstone = 'd';
 constexpr std::uint8_t kTombstoneEnd = 'e';
 constexpr std::uint8_t kFence = 'f';
+constexpr std::uint8_t kIdentity = 'i';
 constexpr std::uint8_t kVersion = 1;
 
 constexpr std::size_t kDatafileBytes = 4 + 8 + 4;
@@ -63,6 +64,8 @@ Result<void> check_version(Decoder& in, std::string_view what) {
 }
 
 }  // namespace
+
+Bytes identity_key() { return key_of(kIdentity); }
 
 Bytes truncate_key(const DatafileKey& datafile) {
   Bytes key = key_of(kTruncate);
@@ -143,6 +146,15 @@ Bytes encode(const FenceRecord& record) {
   return value;
 }
 
+Bytes encode(const IdentityRecord& record) {
+  Bytes value;
+  Encoder out(value);
+  out.u8(kVersion);
+  out.u64(record.fs.value);
+  out.u32(record.server.value);
+  return value;
+}
+
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
   SPATE_TRY(std::ignore, check_version(in, "truncate record"));
@@ -169,6 +181,16 @@ Result<FenceRecord> decode_fence(ByteView value) {
   record.lowest_epoch = in.u32();
   record.made.ns = in.i64();
   SPATE_TRY(std::ignore, in.finish("fence record"));
+  return record;
+}
+
+Result<IdentityRecord> decode_identity(ByteView value) {
+  Decoder in(value);
+  SPATE_TRY(std::ignore, check_version(in, "identity record"));
+  IdentityRecord record;
+  record.fs = FsId(in.u64());
+  record.server = ServerId(in.u32());
+  SPATE_TRY(std::ignore, in.finish("identity record"));
   return record;
 }
 

@@ -36,6 +36,14 @@ struct FenceRecord {
   friend bool operator==(const FenceRecord&, const FenceRecord&) = default;
 };
 
+/// Whose store this is; written when it is made.
+struct IdentityRecord {
+  FsId fs;
+  ServerId server;
+  friend bool operator==(const IdentityRecord&, const IdentityRecord&) = default;
+};
+
+Bytes identity_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
 Bytes fence_key(ClientId client);
@@ -56,10 +64,12 @@ Result<ClientId> decode_fence_key(ByteView key);
 Bytes encode(const TruncateRecord& record);
 Bytes encode(const TombstoneRecord& record);
 Bytes encode(const FenceRecord& record);
+Bytes encode(const IdentityRecord& record);
 /// kCorrupt, or kFormatTooNew for a version that this build does not know.
 Result<TruncateRecord> decode_truncate(ByteView value);
 Result<TombstoneRecord> decode_tombstone(ByteView value);
 Result<FenceRecord> decode_fence(ByteView value);
+Result<IdentityRecord> decode_identity(ByteView value);
 
 }  // namespace spate::io
 

@@ -2,6 +2,7 @@
 #include "server/io/store.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "server/io/storage.h"
 
@@ -50,7 +51,29 @@ job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<
   co_return Result<void>();
 }
 
+std::string words(const IdentityRecord& identity) {
+  char text[64];
+  std::snprintf(text, sizeof text, "server %u of file system %016llx", identity.server.value,
+                static_cast<unsigned long long>(identity.fs.value));
+  return text;
+}
+
 }  // namespace
+
+job::Task<Result<void>> open_store(Parts& parts, bool make) {
+  const IdentityRecord wanted{parts.options.fs, parts.options.server};
+  job::Transaction transaction = parts.keyval.begin();
+  SPATE_CO_TRY(const std::optional<Bytes> value, co_await get(transaction, identity_key()));
+  if (value) {
+    SPATE_CO_TRY(const IdentityRecord found, decode_identity(*value));
+    if (found == wanted) co_return Result<void>();
+    co_return Error(Errc::kWrongFileSystem, "the store is that of " + words(found) + ", wanted " + words(wanted));
+  }
+  if (!make) co_return Error(Errc::kNotFound, "the store does not say whose it is: was it emptied?");
+  transaction.put(identity_key(), encode(wanted));
+  auto done = co_await commit(transaction, trove::Durability::kMachine);
+  co_return done;
+}
 
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
   if (!entry.tombstone_known) {

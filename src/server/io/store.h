@@ -8,6 +8,10 @@
 
 namespace spate::io {
 
+/// Recognises the store as this server's; with `make` one that is nobody's becomes it. kWrongFileSystem: it is another
+/// server's; kNotFound: it is nobody's (emptied?): what it forbade is no longer known.
+job::Task<Result<void>> open_store(Parts& parts, bool make);
+
 /// Whether a tombstone forbids to write the datafile. Asks the store once for each entry; the caller holds its lock.
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// kStaleHandle when it is.

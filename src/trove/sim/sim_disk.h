@@ -61,6 +61,8 @@ class SimDisk {
   void crash();
   /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part.
   void inject(BytestreamOp op, std::uint64_t nth, Errc status);
+  /// What was injected and has not struck yet never will.
+  void clear_injected() { faults_.clear(); }
   void set_capacity(std::uint64_t bytes) { model_.capacity_bytes = bytes; }
   void set_model(const SimDiskModel& model) { model_ = model; }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assembly/locate.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace spate::assembly {
+namespace {
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string as_config_file(const std::string& path) {
+  struct stat st {};
+  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? path + "/spate.toml" : path;
+}
+
+}  // namespace
+
+std::vector<std::string> whole_environment() {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
+  return all;
+}
+
+std::string current_file() {
+  std::string state = environment("XDG_STATE_HOME");
+  if (state.empty()) state = environment("HOME") + "/.local/state";
+  return state + "/spate/current";
+}
+
+Result<std::string> locate_config(const std::string& given) {
+  if (!given.empty()) return as_config_file(given);
+  const std::string from_environment = environment("SPATE_FS");
+  if (!from_environment.empty()) return as_config_file(from_environment);
+  std::ifstream in(current_file());
+  std::string path;
+  if (std::getline(in, path) && !path.empty()) return path;
+  return Error(Errc::kNotFound,
+               "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
+}
+
+}  // namespace spate::assembly

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/server_control.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/core.h>
+
+#include "tools/deployment.h"
+
+namespace spate::tools {
+namespace {
+
+constexpr std::size_t kMaxQuotedBytes = 4096;
+
+std::string pid_path(const std::string& folder, ServerId server) { return folder + "/run/" + server_name(server) + ".pid"; }
+
+std::size_t threads_of(int pid) {
+  std::error_code error;
+  std::size_t count = 0;
+  std::filesystem::directory_iterator at("/proc/" + std::to_string(pid) + "/task", error);
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) ++count;
+  return count;
+}
+
+/// The start time of a process in clock ticks since boot; empty when it is gone. Tells a reused pid from the old process.
+std::string start_time_of(int pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream rest(text.substr(name_end + 2));
+  std::string field;
+  std::string state;
+  rest >> state;
+  // Of a process of several threads the first may have ended while the others still hold its sockets and locks.
+  if ((state == "Z" || state == "X") && threads_of(pid) <= 1) return {};
+  for (int i = 4; i <= 22; ++i) rest >> field;
+  return field;
+}
+
+/// A datagram socket with a name of the kernel's choice, and that name as NOTIFY_SOCKET has it.
+Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno_error(errno, "make a socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t size = sizeof address.sun_family;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return errno_error(errno, "bind a socket");
+  size = sizeof address;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return errno_error(errno, "name of a socket");
+  const std::size_t length = size - offsetof(sockaddr_un, sun_path);
+  return std::make_pair(std::move(socket), "@" + std::string(address.sun_path + 1, length - 1));
+}
+
+/// This process's environment with another NOTIFY_SOCKET.
+std::vector<std::string> environment_with(const std::string& notify_socket) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("NOTIFY_SOCKET=")) all.emplace_back(*entry);
+  }
+  all.push_back("NOTIFY_SOCKET=" + notify_socket);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+Result<int> spawn(std::vector<std::string> arguments, std::vector<std::string> environment, int output) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, arguments[0].c_str(), &actions, &attributes, pointers(arguments).data(), pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return errno_error(failed, "start " + arguments[0]);
+  return static_cast<int>(pid);
+}
+
+Result<void> write_pid(const std::string& folder, ServerId server, int pid) {
+  const std::string started = start_time_of(pid);
+  if (started.empty()) return Error(Errc::kNotFound, "no process " + std::to_string(pid));
+  const std::string path = pid_path(folder, server);
+  const std::string fresh = path + ".new";  // renamed: a reader sees all of it or nothing
+  std::ofstream out(fresh, std::ios::trunc);
+  out << pid << " " << started << "\n";
+  out.close();
+  if (!out || ::rename(fresh.c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
+  return {};
+}
+
+/// What a server that has ended said last: its message, or else the end of its log.
+std::string last_words(const std::string& folder, const StartedServer& started) {
+  std::ifstream in(log_path(folder, started.server));
+  in.seekg(static_cast<std::streamoff>(started.log_begin));
+  std::string all;
+  std::string message;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("spated: ")) {
+      message = line.substr(8);
+    } else if (!message.empty()) {
+      message += "\n" + line;  // a message of several lines: mistakes in spate.toml
+    }
+    all += "\n    " + line;
+  }
+  if (!message.empty()) return message.substr(0, kMaxQuotedBytes);
+  if (all.size() > kMaxQuotedBytes) all = "\n    ..." + all.substr(all.size() - kMaxQuotedBytes);
+  return all.empty() ? "it said nothing" : "its log ends with" + all;
+}
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) return fmt::format(" (killed by signal {})", WTERMSIG(status));
+  return WEXITSTATUS(status) == 1 ? "" : fmt::format(" (exit code {})", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
+  const std::string path = folder + "/run/lock";
+  FolderLock lock{UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600))};
+  if (!lock.file) return errno_error(errno, "open " + path);
+  constexpr Duration kPause = std::chrono::milliseconds(10);
+  for (Duration waited{0}; ::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0; waited += kPause) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno_error(errno, "lock " + path);
+    if (waited >= patience) return Error(Errc::kBusy, "another `spate up` or `spate down` is at work in " + folder);
+    std::this_thread::sleep_for(kPause);
+  }
+  return lock;
+}
+
+std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config) {
+  std::vector<ServerProcessState> states;
+  for (const config::ServerConfig& server : config.servers) {
+    ServerProcessState state;
+    state.server = server.id;
+    std::ifstream in(pid_path(folder, server.id));
+    int pid = 0;
+    std::string started;
+    const bool whole = static_cast<bool>(in >> pid >> started);
+    if (whole && pid > 0 && start_time_of(pid) == started) {
+      state.pid = pid;
+    } else {
+      state.stale = in.is_open();
+    }
+    states.push_back(state);
+  }
+  return states;
+}
+
+Result<void> adopt_server(const std::string& folder, ServerId server, int pid) { return write_pid(folder, server, pid); }
+
+void forget_server(const std::string& folder, ServerId server) { ::unlink(pid_path(folder, server).c_str()); }
+
+Result<StartedServer> start_server(const std::string& folder, ServerId server) {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string daemon = (own.parent_path() / "spated").string();
+  if (::access(daemon.c_str(), X_OK) != 0) return errno_error(errno, "the server program " + daemon);
+  const std::string log = log_path(folder, server);
+  const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
+  if (!out) return errno_error(errno, "open " + log);
+  struct stat status {};
+  StartedServer started;
+  started.server = server;
+  started.log_begin = ::fstat(out.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  SPATE_TRY(auto ready, open_ready_socket());
+  std::vector<std::string> arguments = {daemon, "--config", config_path(folder), "--server", std::to_string(server.value)};
+  if (is_unformatted(folder, server)) arguments.emplace_back("--format");
+  SPATE_TRY(started.pid, spawn(std::move(arguments), environment_with(ready.second), out.get()));
+  started.ready = std::move(ready.first);
+  auto noted = write_pid(folder, server, started.pid);
+  if (!noted && noted.code() != Errc::kNotFound) {  // it has ended already: wait_ready says why
+    std::ignore = stop_server(folder, server, started.pid, std::chrono::seconds(2));
+    return std::move(noted).error();
+  }
+  return started;
+}
+
+std::string wait_ready(const std::string& folder, const StartedServer& started, MonoTime until) {
+  SystemClock clock;
+  const std::string name = fmt::format("server {}", started.server.value);
+  const std::string log = "\n  its log: " + log_path(folder, started.server);
+  const auto heard = [&started] {
+    std::array<char, 256> text{};
+    const ssize_t n = ::recv(started.ready.get(), text.data(), text.size(), MSG_DONTWAIT);
+    return n > 0 && std::string_view(text.data(), static_cast<std::size_t>(n)).starts_with("READY=1");
+  };
+  while (clock.now() < until) {
+    pollfd wait{started.ready.get(), POLLIN, 0};
+    std::ignore = ::poll(&wait, 1, 20);
+    if (heard()) {
+      set_formatted(folder, started.server);
+      return {};
+    }
+    int status = 0;
+    if (::waitpid(started.pid, &status, WNOHANG) == started.pid) {
+      forget_server(folder, started.server);
+      return name + " did not start" + how_it_ended(status) + ": " + last_words(folder, started) + log;
+    }
+  }
+  return name + " is not ready yet" + log;
+}
+
+Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace) {
+  const std::string started = start_time_of(pid);
+  const auto gone = [&] {
+    ::waitpid(pid, nullptr, WNOHANG);  // ours when this same process started it
+    return start_time_of(pid) != started;
+  };
+  const auto wait_gone = [&](Duration most) {
+    for (Duration waited{0}; waited < most; waited += std::chrono::milliseconds(5)) {
+      if (gone()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return gone();
+  };
+  if (!started.empty() && ::kill(pid, SIGTERM) != 0 && errno != ESRCH) {
+    return errno_error(errno, "stop server " + std::to_string(server.value) + " (pid " + std::to_string(pid) + ")");
+  }
+  if (!started.empty() && !wait_gone(grace)) {
+    ::kill(pid, SIGKILL);
+    if (!wait_gone(std::chrono::seconds(5))) return Error(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
+  }
+  forget_server(folder, server);
+  return {};
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server processes of a deployment on this machine: found by their pid files, started, waited for, stopped.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "config/filesystem_config.h"
+
+namespace spate::tools {
+
+/// While it lives no other `spate up` or `spate down` works on this folder.
+struct FolderLock {
+  UniqueFd file;
+};
+/// Waits up to `patience` for the others; kBusy after it. `folder`/run must exist.
+Result<FolderLock> lock_folder(const std::string& folder, Duration patience);
+
+/// A server process of this machine, by its pid file.
+struct ServerProcessState {
+  ServerId server;
+  int pid = 0;          // 0: not running
+  bool stale = false;   // a pid file was there, of a process that is gone or another program's
+};
+/// Looks at every server's pid file. A stale one is left for the next start to replace.
+std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config);
+/// Notes a process that runs without a pid file, so that `spate down` finds it. kNotFound: no such process.
+Result<void> adopt_server(const std::string& folder, ServerId server, int pid);
+
+/// A spated that has been started and has not yet said that it serves.
+struct StartedServer {
+  ServerId server;
+  int pid = 0;
+  UniqueFd ready;             // where it says so: a socket as systemd's, sd_notify(3)
+  std::uint64_t log_begin = 0;  // of its lines in the log
+};
+/// Starts `spated` for one server in the background; its output goes to the log.
+Result<StartedServer> start_server(const std::string& folder, ServerId server);
+/// Waits until it serves, and yields nothing; or why it does not, in its own words, when it has ended or `until` has come.
+std::string wait_ready(const std::string& folder, const StartedServer& started, MonoTime until);
+/// Sends SIGTERM, waits up to `grace`, then SIGKILL. kTimeout only when even that does not end it.
+Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace);
+/// Removes what is left of the pid file of a server that is not running.
+void forget_server(const std::string& folder, ServerId server);
+
+}  // namespace spate::tools
