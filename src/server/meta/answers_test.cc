@@ -138,7 +138,7 @@ TEST_F(MetaAnswers, AResentOpenIsDurableBeforeItIsAnswered) {
 
 TEST_F(MetaAnswers, AreOneASlotHoweverManyRequests) {
   for (std::uint64_t i = 1; i <= 1000; ++i) {
-    ASSERT_TRUE(asked<wire::ObjectReply>(client, mkdir(std::to_string(i)), id(i, i % 7)));
+    ASSERT_TRUE(asked<wire::ObjectReply>(client, mkdir(std::to_string(i)), id(i, static_cast<std::uint16_t>(i % 7))));
   }
   EXPECT_EQ(records(KeyKind::kAnswer), 7U);
   EXPECT_EQ(role->answers().size(), 1U);

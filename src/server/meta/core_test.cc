@@ -156,6 +156,15 @@ TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
   EXPECT_EQ(fs.store.puts, puts);  // and left alone
 }
 
+TEST(MetaCore, AnEmptyStoreIsOnlyMadeWhenAskedFor) {
+  TestFsOptions options;
+  options.meta.make_store = false;
+  TestFs fs(options);
+  EXPECT_EQ(fs.started.code(), Errc::kNotFound);
+  fs.close();
+  EXPECT_EQ(fs.store.puts, 0U);
+}
+
 job::Task<Result<void>> put(TestFs& fs, StoreKey key, Bytes value) {
   job::Transaction store = fs.context.begin();
   store.put(key, value);

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint8_t kOpenFlags =
     wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute;
 
+constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
+
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
   if ((request.open_flags & ~kOpenFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
   switch (request.type) {
@@ -51,7 +53,7 @@ Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRe
   wire::CreateReply reply;
   reply.created = true;
   const std::uint8_t flags = request.open_flags;
-  if ((flags & (wire::kOpenRead | wire::kOpenWrite)) != 0) {
+  if ((flags & kRights) != 0) {
     SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, flags, true));
   }
   SPATE_CO_TRY(std::ignore, add_object(operation, named, name, object));
@@ -69,6 +71,8 @@ Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateReques
   for (;;) {
     SPATE_CO_TRY(const Place place, co_await walker.to_last());
     if (place.last != Place::Last::kName) co_return check_place(request, place).error();
+    // Whatever is there, or is not: as Linux does it, which looks at the slash first.
+    if (place.slash && (request.open_flags & kRights) != 0) co_return Errc::kIsDirectory;
     SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
     if (!named.entry) {
       SPATE_CO_TRY(std::ignore, check_place(request, place));

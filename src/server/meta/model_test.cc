@@ -71,10 +71,10 @@ class Model {
     if (to.error != Errc::kOk) return to.error;
     if (!from.node) return Errc::kNotFound;
     const bool exchange = flags == wire::kRenameExchange;
-    if (from.node->directory && holds(from.node, to.parent)) return Errc::kInvalidArgument;
-    if (exchange && to.node && to.node->directory && holds(to.node, from.parent)) return Errc::kInvalidArgument;
     if (exchange && !to.node) return Errc::kNotFound;
     if (to.node && flags == wire::kRenameNoReplace) return Errc::kExists;
+    if (from.node->directory && holds(from.node, to.parent)) return Errc::kInvalidArgument;
+    if (exchange && to.node && to.node->directory && holds(to.node, from.parent)) return Errc::kInvalidArgument;
     if (to.node == from.node) return Errc::kOk;
     if (to.node && !exchange) {
       if (to.node->directory && !from.node->directory) return Errc::kIsDirectory;

@@ -53,6 +53,9 @@ job::Task<Result<void>> MetaCore::open_store() {
   } else {
     SPATE_CO_TRY(const bool empty, co_await is_empty(transaction));
     if (!empty) co_return Error(Errc::kCorrupt, "the meta store has records but no superblock");
+    if (!options_.make_store) {
+      co_return Error(Errc::kNotFound, "the meta store holds no name space: was it emptied?");
+    }
     superblock = {options_.fs, options_.shard, clock().wall(), random_.next(), options_.name_hash_bits};
     put_root(transaction, superblock);
     const auto done = co_await transaction.commit(trove::Durability::kMachine);

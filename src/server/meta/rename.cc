@@ -188,10 +188,10 @@ Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameReques
   move.exchange = (request.flags & wire::kRenameExchange) != 0;
   SPATE_CO_TRY(std::ignore, co_await find_places(operation, request, move));
   SPATE_CO_TRY(std::ignore, co_await read_both(operation, move));
-  SPATE_CO_TRY(std::ignore, check_slashes(move));
-  SPATE_CO_TRY(std::ignore, co_await check_no_loop(operation, move));
   if (move.exchange && !move.target) co_return Errc::kNotFound;
   if (move.target && (request.flags & wire::kRenameNoReplace) != 0) co_return Errc::kExists;
+  SPATE_CO_TRY(std::ignore, check_slashes(move));
+  SPATE_CO_TRY(std::ignore, co_await check_no_loop(operation, move));
   if (move.target && move.target->handle() == move.object.handle()) co_return wire::RenameReply{};
   SPATE_CO_TRY(std::ignore, check_rights(operation.who(), move));
   SPATE_CO_TRY(std::ignore, check_replaceable(move));

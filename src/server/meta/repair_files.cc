@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Repairs of opens, intents, sizes, and of records that belong to nothing.
+#include "job/deadline.h"
 #include "server/meta/core.h"
 #include "server/meta/repair.h"
 #include "server/meta/sizes.h"
@@ -7,6 +8,7 @@
 namespace spate::meta {
 namespace {
 
+constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr std::size_t kErasedAtOnce = 1000;
 constexpr std::size_t kXattrsAtOnce = 64;  // they may be of 64 KiB each
 
@@ -25,11 +27,16 @@ job::Task<Result<std::optional<InodeRecord>>> file_of(Repair& repair) {
   co_return std::move(inode.record);
 }
 
-/// Waits, after the commit, until the io servers have been asked. Its failure becomes the reply's.
+job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopToken stop) {
+  job::DeadlineScope scope(core.executor(), core.executor().now() + kPatience, stop);
+  std::ignore = co_await core.parts().settler->settled(handle, scope.token());
+  co_return Result<void>();
+}
+
+/// Waits, after the commit, until the io servers have been asked; but not for ever: it goes on in the background.
 void wait_for_settler(Operation& operation, Handle handle) {
   const job::StopToken stop = operation.call().stop;
-  operation.finish_with(
-      [settler = operation.core().parts().settler, handle, stop] { return settler->settled(handle, stop); });
+  operation.finish_with([core = &operation.core(), handle, stop] { return wait_a_while(*core, handle, stop); });
 }
 
 /// The datafiles are asked for size and mtime, as after the last close. Puts the inode.

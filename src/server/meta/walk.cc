@@ -23,7 +23,8 @@ Walker::Walker(Operation& operation, const wire::NamePath& where)
     : operation_(operation),
       at_(where.start),
       path_(where.path),
-      rooted_links_((where.flags & wire::NamePath::kRootedLinks) != 0) {}
+      rooted_links_((where.flags & wire::NamePath::kRootedLinks) != 0),
+      flags_known_((where.flags & ~(wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks)) == 0) {}
 
 Walker::Step Walker::next_component(std::string& component) {
   const std::size_t begin = path_.find_first_not_of('/', position_);
@@ -36,6 +37,7 @@ Walker::Step Walker::next_component(std::string& component) {
 }
 
 job::Task<Result<Place>> Walker::to_last() {
+  if (!flags_known_) co_return Error(Errc::kInvalidArgument, "a path with flags that this server does not know");
   if (links_ == 0 && path_.size() > kMaxPathBytes) co_return Errc::kNameTooLong;
   if (path_.find('\0') != std::string::npos) co_return Error(Errc::kInvalidArgument, "a path with a NUL byte");
   for (;;) {

@@ -47,6 +47,7 @@ class Walker {
   std::string path_;
   std::size_t position_ = 0;
   bool rooted_links_ = false;
+  bool flags_known_ = true;
   unsigned links_ = 0;
 };
 

@@ -59,7 +59,9 @@ job::Task<Result<std::optional<Bytes>>> stored_value(Operation& operation, Handl
 Result<void> check_flags(std::uint8_t flags, bool exists) {
   const bool create = (flags & wire::kXattrCreate) != 0;
   const bool replace = (flags & wire::kXattrReplace) != 0;
-  if ((flags & ~(wire::kXattrCreate | wire::kXattrReplace)) != 0 || (create && replace)) return Errc::kInvalidArgument;
+  if ((flags & ~(wire::kXattrCreate | wire::kXattrReplace)) != 0 || (create && replace)) {
+    return Error(Errc::kInvalidArgument, "unknown xattr flags");
+  }
   if (create && exists) return Errc::kExists;
   if (replace && !exists) return Errc::kNoAttribute;
   return {};
