@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/blocking.h"
 
-namespace spate::client {
+#include <algorithm>
 
-Driver::Driver(job::Executor& executor, Duration keep_alive_period) : executor_(executor), gate_(executor) {
-  if (keep_alive_period.count() > 0) keeper_ = std::thread([this, keep_alive_period] { keep_alive(keep_alive_period); });
+namespace spate::client {
+namespace {
+
+constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
+
+}  // namespace
+
+Driver::Driver(job::Executor& executor, Keeper keeper) : executor_(executor), gate_(executor) {
+  if (keeper == Keeper::kSlow) keeper_ = std::thread([this] { keep_alive(); });
+  if (keeper == Keeper::kAlways) keeper_ = std::thread([this] { drive_always(); });
 }
 
 Driver::~Driver() {
@@ -13,6 +21,7 @@ Driver::~Driver() {
     stopping_ = true;
     idle_.notify_all();
   }
+  executor_.wake();
   if (keeper_.joinable()) keeper_.join();
 }
 
@@ -20,56 +29,130 @@ job::Task<void> Driver::finish(CallBase& call) {
   co_await call.run();
   const std::lock_guard lock(mutex_);
   call.done = true;
-  call.wake.notify_one();
+  if (call.sleeper != nullptr) call.sleeper->wake.notify_one();
 }
 
 void Driver::submit(CallBase& call) { job::spawn(gate_, finish(call)); }
 
-void Driver::drive(CallBase& call) {
-  while (!call.done) {
-    executor_.turn();
+/// Called by the thread that drives, with the lock held: lets another one go on.
+void Driver::stop_driving() {
+  driving_ = false;
+  if (sleepers_ != nullptr) {
+    sleepers_->wake.notify_one();
+  } else {
+    idle_.notify_one();  // a keeper that always drives
   }
 }
 
-void Driver::drive_until_done(CallBase& call) {
+void Driver::drive(std::span<CallBase* const> calls) {
+  const auto one_done = [&] { return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; }); };
+  while (!one_done()) {
+    if (!executor_.step() && !one_done()) executor_.sleep_until_event();
+  }
+}
+
+/// False: one of the calls is done. True: nobody drives, this thread may.
+bool Driver::sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls) {
+  const auto one_done = [&] { return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; }); };
+  Sleeper self;
+  self.next = sleepers_;
+  sleepers_ = &self;
+  for (CallBase* call : calls) call->sleeper = &self;
+  while (!one_done() && driving_) self.wake.wait(lock);
+  for (CallBase* call : calls) call->sleeper = nullptr;
+  Sleeper** link = &sleepers_;
+  while (*link != &self) link = &(*link)->next;
+  *link = self.next;
+  if (!one_done()) return true;
+  if (!driving_) stop_driving();  // the wake was meant for whoever drives next
+  return false;
+}
+
+std::size_t Driver::drive_until_one_is_done(std::span<CallBase* const> calls, bool begin_first) {
+  std::unique_lock lock(mutex_);
+  bool may_drive = !driving_;
+  if (!may_drive) {
+    if (begin_first) executor_.post([this, call = calls.front()] { submit(*call); });
+    may_drive = sleep_until_my_turn(lock, calls);
+    begin_first = false;
+  }
+  if (may_drive) {
+    driving_ = true;
+    lock.unlock();
+    if (begin_first) submit(*calls.front());
+    drive(calls);
+    lock.lock();
+    stop_driving();
+  }
+  const auto found = std::find_if(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
+  return static_cast<std::size_t>(found - calls.begin());
+}
+
+void Driver::begin(CallBase& call) {
   std::unique_lock lock(mutex_);
   if (driving_) {
-    executor_.post([this, c = &call] { submit(*c); });
-    call.next = sleepers_;
-    sleepers_ = &call;
-    while (!call.done && driving_) call.wake.wait(lock);
-    CallBase** link = &sleepers_;
-    while (*link != &call) link = &(*link)->next;
-    *link = call.next;
-    if (call.done) {
-      if (!driving_ && sleepers_ != nullptr) sleepers_->wake.notify_one();  // the wake was meant for whoever drives next
-      return;
-    }
-    driving_ = true;
-    lock.unlock();
-  } else {
-    driving_ = true;
-    lock.unlock();
-    submit(call);
+    executor_.post([this, &call] { submit(call); });
+    return;
   }
-  drive(call);
+  driving_ = true;
+  lock.unlock();
+  submit(call);
+  executor_.step();  // what it has posted leaves now, not when somebody waits
   lock.lock();
-  driving_ = false;
-  if (sleepers_ != nullptr) sleepers_->wake.notify_one();
+  stop_driving();
 }
 
-void Driver::keep_alive(Duration period) {
+bool Driver::test(Started& started) {
+  CallBase& call = started.call();
+  std::unique_lock lock(mutex_);
+  if (call.done || driving_) return call.done;
+  driving_ = true;
+  lock.unlock();
+  while (!call.done && executor_.step()) {
+  }
+  lock.lock();
+  stop_driving();
+  return call.done;
+}
+
+std::size_t Driver::wait_any(std::span<Started* const> started) {
+  std::vector<CallBase*> calls;
+  calls.reserve(started.size());
+  for (Started* one : started) calls.push_back(&one->call());
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
+    if (found != calls.end()) return static_cast<std::size_t>(found - calls.begin());
+  }
+  return drive_until_one_is_done(calls, false);
+}
+
+void Driver::keep_alive() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    idle_.wait_for(lock, period);
+    idle_.wait_for(lock, kKeeperPeriod);
     if (stopping_ || driving_) continue;
     driving_ = true;
     lock.unlock();
     // A few turns: due timers fire, their messages leave, answers of the last time are taken.
     for (int turn = 0; turn < 8; ++turn) executor_.step();
     lock.lock();
-    driving_ = false;
-    if (sleepers_ != nullptr) sleepers_->wake.notify_one();
+    stop_driving();
+  }
+}
+
+void Driver::drive_always() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    while (driving_ && !stopping_) idle_.wait(lock);
+    if (stopping_) break;
+    driving_ = true;
+    while (!stopping_) {
+      lock.unlock();
+      if (!executor_.step()) executor_.sleep_until_event();
+      lock.lock();
+    }
+    stop_driving();
   }
 }
 

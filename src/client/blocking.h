@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver: lets many threads use one executor by blocking calls. Whoever waits drives it; the library owns no thread but a
-// slow one that keeps the session alive.
+// Driver: lets many threads use one executor by calls that block, or that are begun now and waited for later.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "job/executor.h"
@@ -14,13 +15,30 @@
 
 namespace spate::client {
 
+/// Who drives the executor while no thread waits for anything.
+enum class Keeper : std::uint8_t {
+  kNone,   // nobody: for short-lived programs that are always inside a call
+  kSlow,   // a thread looks once a second, which keeps the session alive
+  kAlways  // a thread drives it all the time, so that what was started goes on by itself
+};
+
 /// Thread-safe. The calling thread runs the executor until its own task has ended; others that call meanwhile hand their
 /// task over and sleep, and one of them goes on driving when the first is done. Everything that lives on the executor is
-/// touched from within run() only.
+/// touched from within tasks only.
 class Driver {
+  struct Sleeper {
+    std::condition_variable wake;
+    Sleeper* next = nullptr;
+  };
+  struct CallBase {
+    virtual job::Task<void> run() = 0;
+    virtual ~CallBase() = default;
+    bool done = false;           // guarded by mutex_ for other threads; set by the driving one
+    Sleeper* sleeper = nullptr;  // guarded by mutex_: who waits for this one
+  };
+
  public:
-  /// `keep_alive_period`: how often a thread of the driver's own drives the executor when nobody else does; 0 = never.
-  Driver(job::Executor& executor, Duration keep_alive_period);
+  Driver(job::Executor& executor, Keeper keeper);
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -30,24 +48,49 @@ class Driver {
   template <typename Make>
   auto run(Make&& make) {
     using T = typename std::invoke_result_t<Make&>::Value;
-    Call<T, std::remove_reference_t<Make>> call{make};
-    drive_until_done(call);
+    Call<T, std::remove_reference_t<Make>&> call(make);
+    const std::array<CallBase*, 1> all{&call};
+    drive_until_one_is_done(all, true);
     if constexpr (!std::is_void_v<T>) return *std::move(call.value);
   }
 
- private:
-  struct CallBase {
-    virtual job::Task<void> run() = 0;
-    std::condition_variable wake;
-    bool done = false;       // guarded by mutex_ for other threads; set by the driving one
-    CallBase* next = nullptr;  // in the list of sleepers
+  /// A task that was begun by start(). Destroyed when it is done, and before the driver.
+  class Started {
+   public:
+    virtual ~Started() = default;
 
-   protected:
-    ~CallBase() = default;
+   private:
+    friend class Driver;
+    virtual CallBase& call() = 0;
   };
+  template <typename T>
+  class StartedTask : public Started {
+   public:
+    /// What the task gave. Only when it is done.
+    virtual T& value() = 0;
+  };
+
+  /// Begins `make()`, which is kept with it. It goes on while any thread drives the executor.
+  template <typename Make>
+  auto start(Make make) {
+    using T = typename std::invoke_result_t<Make&>::Value;
+    auto started = std::make_unique<KeptCall<T, Make>>(std::move(make));
+    begin(started->call());
+    return std::unique_ptr<StartedTask<T>>(std::move(started));
+  }
+  /// Does what can be done without waiting, unless another thread drives; true when the task is done.
+  bool test(Started& started);
+  /// Waits until one of them (at least one is given) is done; its place.
+  std::size_t wait_any(std::span<Started* const> started);
+  void wait(Started& started) {
+    Started* const one = &started;
+    wait_any(std::span(&one, 1));
+  }
+
+ private:
   template <typename T, typename Make>
   struct Call final : CallBase {
-    explicit Call(Make& m) : make(m) {}
+    explicit Call(Make m) : make(std::forward<Make>(m)) {}
     job::Task<void> run() override {
       if constexpr (std::is_void_v<T>) {
         co_await make();
@@ -55,23 +98,37 @@ class Driver {
         value.emplace(co_await make());
       }
     }
-    Make& make;
+    Make make;
     std::optional<std::conditional_t<std::is_void_v<T>, Unit, T>> value;
   };
+  template <typename T, typename Make>
+  class KeptCall final : public StartedTask<T> {
+   public:
+    explicit KeptCall(Make make) : call_(std::move(make)) {}
+    CallBase& call() override { return call_; }
+    T& value() override { return *call_.value; }
 
-  void drive_until_done(CallBase& call);
-  void drive(CallBase& call);
+   private:
+    Call<T, Make> call_;
+  };
+
+  void begin(CallBase& call);
+  std::size_t drive_until_one_is_done(std::span<CallBase* const> calls, bool begin_first);
+  void drive(std::span<CallBase* const> calls);
   job::Task<void> finish(CallBase& call);
   void submit(CallBase& call);
-  void keep_alive(Duration period);
+  bool sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls);
+  void stop_driving();
+  void keep_alive();
+  void drive_always();
 
   job::Executor& executor_;
   job::Gate gate_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  bool driving_ = false;        // guarded by mutex_
-  CallBase* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
-  bool stopping_ = false;       // guarded by mutex_
+  bool driving_ = false;         // guarded by mutex_
+  Sleeper* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
+  bool stopping_ = false;        // guarded by mutex_
   std::thread keeper_;
 };
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/blocking.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+
+#include "job/event.h"
+
+namespace spate::client {
+namespace {
+
+job::Task<int> give(int value) { co_return value; }
+
+/// Lets others run in between, so that two threads on the executor at once would be seen.
+job::Task<int> count_up(job::Executor& executor, int& counter) {
+  const int before = counter;
+  co_await executor.yield();
+  counter = before + 1;
+  co_return counter;
+}
+
+job::Task<int> wait_for(job::Event& event, int value) {
+  std::ignore = co_await event.wait();
+  co_return value;
+}
+
+job::Task<void> set(job::Event& event) {
+  event.set();
+  co_return;
+}
+
+struct DriverTest : testing::Test {
+  SystemClock clock;
+  job::Executor executor{clock};
+};
+
+TEST_F(DriverTest, RunReturnsWhatTheTaskGives) {
+  Driver driver(executor, Keeper::kNone);
+  EXPECT_EQ(driver.run([] { return give(7); }), 7);
+}
+
+TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 300;
+  Driver driver(executor, Keeper::kSlow);
+  std::atomic<bool> on_executor{false};
+  std::atomic<int> overlaps{0};
+  int plain = 0;  // no lock: only ever touched from within tasks
+  const auto touch = [&]() -> job::Task<int> {
+    if (on_executor.exchange(true)) ++overlaps;
+    ++plain;
+    on_executor = false;
+    return give(plain);
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) driver.run(touch);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(plain, kThreads * kRounds);
+  EXPECT_EQ(overlaps, 0);
+}
+
+TEST_F(DriverTest, ATaskThatWaitsForAnotherThreadsTaskIsDrivenByIt) {
+  Driver driver(executor, Keeper::kNone);
+  job::Event event(executor);
+  std::thread waiter([&] { EXPECT_EQ(driver.run([&] { return wait_for(event, 3); }), 3); });
+  driver.run([&] { return set(event); });
+  waiter.join();
+}
+
+TEST_F(DriverTest, WhatIsStartedEndsWhenSomebodyWaits) {
+  Driver driver(executor, Keeper::kNone);
+  job::Event event(executor);
+  const auto first = driver.start([&event] { return wait_for(event, 1); });
+  const auto second = driver.start([] { return give(2); });
+  EXPECT_FALSE(driver.test(*first));
+  EXPECT_TRUE(driver.test(*second));
+  EXPECT_EQ(second->value(), 2);
+  const std::array<Driver::Started*, 2> both{first.get(), second.get()};
+  EXPECT_EQ(driver.wait_any(both), 1U);
+  driver.run([&] { return set(event); });
+  driver.wait(*first);
+  EXPECT_EQ(first->value(), 1);
+}
+
+TEST_F(DriverTest, ThreadsThatWaitForStartedTasksShareTheDriving) {
+  Driver driver(executor, Keeper::kNone);
+  int counter = 0;
+  std::vector<std::thread> threads;
+  std::atomic<int> sum{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        const auto a = driver.start([] { return give(1); });
+        const auto b = driver.start([] { return give(2); });
+        driver.wait(*b);
+        driver.wait(*a);
+        sum += a->value() + b->value();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum, 4 * 100 * 3);
+  EXPECT_EQ(driver.run([&] { return count_up(executor, counter); }), 1);
+}
+
+TEST_F(DriverTest, AlwaysDrivenTasksGoOnByThemselves) {
+  std::promise<void> reached;
+  Driver driver(executor, Keeper::kAlways);
+  const auto started = driver.start([&]() -> job::Task<int> {
+    struct Walk {
+      static job::Task<int> run(job::Executor& on, std::promise<void>& told) {
+        for (int i = 0; i < 100; ++i) co_await on.yield();
+        told.set_value();
+        co_return 5;
+      }
+    };
+    return Walk::run(executor, reached);
+  });
+  reached.get_future().wait();
+  driver.wait(*started);
+  EXPECT_EQ(started->value(), 5);
+  EXPECT_EQ(driver.run([] { return give(1); }), 1);
+}
+
+}  // namespace
+}  // namespace spate::client
