@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What C hands over, as Spate's own values. Everything is checked here.
+#include <climits>
+
+#include "capi/handles.h"
+
+namespace spate::capi {
+
+posix::Where at(const char* path, bool follow) {
+  posix::Where where;
+  where.path = path;
+  where.follow = follow;
+  return where;
+}
+
+posix::Where at(const spate_file& directory, const char* path, bool follow) {
+  posix::Where where = at(path, follow);
+  where.base = directory.file->handle();
+  return where;
+}
+
+template <typename View>
+Result<std::vector<View>> memory_of(const iovec* memory, int count) {
+  if (count < 0 || count > IOV_MAX) return Error(Errc::kInvalidArgument, "a count of memory pieces from 0 to 1024 is taken");
+  if (memory == nullptr && count > 0) return Error(Errc::kInvalidArgument, "memory pieces: null");
+  std::vector<View> views;
+  views.reserve(static_cast<std::size_t>(count));
+  std::size_t total = 0;
+  for (int i = 0; i < count; ++i) {
+    const iovec& piece = memory[i];
+    if (piece.iov_base == nullptr && piece.iov_len > 0) return Error(Errc::kInvalidArgument, "a memory piece: null");
+    if (piece.iov_len > static_cast<std::size_t>(SSIZE_MAX) - total) return Error(Errc::kInvalidArgument, "more than SSIZE_MAX bytes");
+    total += piece.iov_len;
+    views.emplace_back(static_cast<typename View::pointer>(piece.iov_base), piece.iov_len);
+  }
+  return views;
+}
+
+template Result<std::vector<MutableByteView>> memory_of<MutableByteView>(const iovec* memory, int count);
+template Result<std::vector<ByteView>> memory_of<ByteView>(const iovec* memory, int count);
+
+Result<datatype::Description> description_of(const spate_range* ranges, std::size_t count) {
+  if (ranges == nullptr && count > 0) return Error(Errc::kInvalidArgument, "ranges: null");
+  if (count > datatype::kMaxListPieces) return Error(Errc::kInvalidArgument, "a list of at most 16384 ranges is taken");
+  std::vector<Extent> pieces;
+  pieces.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) pieces.push_back({ranges[i].offset, ranges[i].size});
+  return datatype::Description::list(pieces);
+}
+
+Result<datatype::Description> description_of(const spate_strided* what) {
+  static_assert(SPATE_MAX_LEVELS == datatype::kMaxLevels);
+  if (what == nullptr) return Error(Errc::kInvalidArgument, "description: null");
+  if (what->level_count > SPATE_MAX_LEVELS) return Error(Errc::kInvalidArgument, "at most 8 levels are taken");
+  std::vector<datatype::Level> levels;
+  for (std::size_t i = 0; i < what->level_count; ++i) levels.push_back({what->levels[i].count, what->levels[i].stride});
+  return datatype::Description::strided(what->offset, what->block_size, levels);
+}
+
+}  // namespace spate::capi

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and writing: at an offset, at the position, lists and strides.
+#include <cerrno>
+#include <variant>
+
+#include "capi/handles.h"
+
+namespace spate::capi {
+namespace {
+
+using posix::OpenFile;
+using Description = datatype::Description;
+
+/// Where in the file: its position, an offset, or a description.
+struct AtPosition {};
+using Place = std::variant<AtPosition, std::uint64_t, Description>;
+
+struct ReadCall {
+  spate_file* file = nullptr;
+  Place place;
+  std::vector<MutableByteView> memory;
+};
+struct WriteCall {
+  spate_file* file = nullptr;
+  Place place;
+  std::vector<ByteView> memory;
+};
+
+/// `call` outlives the task.
+Work work_of(const ReadCall& call) {
+  OpenFile& file = *call.file->file;
+  Result<std::uint64_t> got = std::uint64_t{0};
+  if (const auto* offset = std::get_if<std::uint64_t>(&call.place)) {
+    got = co_await file.pread(*offset, call.memory);
+  } else if (const auto* what = std::get_if<Description>(&call.place)) {
+    got = co_await file.read_list(*what, call.memory);
+  } else {
+    got = co_await file.read(call.memory);
+  }
+  if (!got) co_return std::move(got).error();
+  co_return static_cast<std::int64_t>(*got);
+}
+
+Work work_of(const WriteCall& call) {
+  OpenFile& file = *call.file->file;
+  Result<std::uint64_t> put = std::uint64_t{0};
+  if (const auto* offset = std::get_if<std::uint64_t>(&call.place)) {
+    put = co_await file.pwrite(*offset, call.memory);
+  } else if (const auto* what = std::get_if<Description>(&call.place)) {
+    put = co_await file.write_list(*what, call.memory);
+  } else {
+    put = co_await file.write(call.memory);
+  }
+  if (!put) co_return std::move(put).error();
+  co_return static_cast<std::int64_t>(*put);
+}
+
+/// The place of an offset from outside.
+Result<Place> place_of(off_t offset) {
+  if (offset < 0) return Error(Errc::kInvalidArgument, "a negative offset");
+  return Place(static_cast<std::uint64_t>(offset));
+}
+
+Result<Place> place_of(Result<Description> what) {
+  if (!what) return std::move(what).error();
+  return Place(*std::move(what));
+}
+
+template <typename Call>
+ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int count) {
+  if (file == nullptr) return refuse_null("file");
+  using View = typename decltype(Call::memory)::value_type;
+  auto views = memory_of<View>(memory, count);
+  if (!views) return refuse(views.error());
+  if (!place) return refuse(place.error());
+  const Call call{file, *std::move(place), *std::move(views)};
+  return now(file->fs, [&call] { return work_of(call); });
+}
+
+template <typename Call>
+int start(spate_file* file, Result<Place> place, const iovec* memory, int count, spate_op** op) {
+  if (op == nullptr) return refuse_null("op");
+  *op = nullptr;
+  if (file == nullptr) return refuse_null("file");
+  using View = typename decltype(Call::memory)::value_type;
+  auto views = memory_of<View>(memory, count);
+  if (!views) return refuse(views.error());
+  if (!place) return refuse(place.error());
+  // On the heap: it stays where it is while the task refers to it.
+  auto call = std::make_shared<const Call>(Call{file, *std::move(place), *std::move(views)});
+  return later(file->fs, [call = std::move(call)] { return work_of(*call); }, op);
+}
+
+iovec one_piece(const void* buffer, std::size_t size) { return {const_cast<void*>(buffer), size}; }
+
+}  // namespace
+}  // namespace spate::capi
+
+using namespace spate::capi;
+
+extern "C" {
+
+ssize_t spate_pread(spate_file* file, void* buffer, size_t size, off_t offset) {
+  const iovec memory = one_piece(buffer, size);
+  return run<ReadCall>(file, place_of(offset), &memory, 1);
+}
+
+ssize_t spate_pwrite(spate_file* file, const void* buffer, size_t size, off_t offset) {
+  const iovec memory = one_piece(buffer, size);
+  return run<WriteCall>(file, place_of(offset), &memory, 1);
+}
+
+ssize_t spate_preadv(spate_file* file, const struct iovec* memory, int count, off_t offset) {
+  return run<ReadCall>(file, place_of(offset), memory, count);
+}
+
+ssize_t spate_pwritev(spate_file* file, const struct iovec* memory, int count, off_t offset) {
+  return run<WriteCall>(file, place_of(offset), memory, count);
+}
+
+ssize_t spate_read(spate_file* file, void* buffer, size_t size) {
+  const iovec memory = one_piece(buffer, size);
+  return run<ReadCall>(file, Place(), &memory, 1);
+}
+
+ssize_t spate_write(spate_file* file, const void* buffer, size_t size) {
+  const iovec memory = one_piece(buffer, size);
+  return run<WriteCall>(file, Place(), &memory, 1);
+}
+
+ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count) { return run<ReadCall>(file, Place(), memory, count); }
+
+ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count) { return run<WriteCall>(file, Place(), memory, count); }
+
+ssize_t spate_read_list(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory, int memory_count) {
+  return run<ReadCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count);
+}
+
+ssize_t spate_write_list(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory, int memory_count) {
+  return run<WriteCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count);
+}
+
+ssize_t spate_read_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count) {
+  return run<ReadCall>(file, place_of(description_of(what)), memory, memory_count);
+}
+
+ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count) {
+  return run<WriteCall>(file, place_of(description_of(what)), memory, memory_count);
+}
+
+int spate_pread_start(spate_file* file, void* buffer, size_t size, off_t offset, spate_op** op) {
+  const iovec memory = one_piece(buffer, size);
+  return start<ReadCall>(file, place_of(offset), &memory, 1, op);
+}
+
+int spate_pwrite_start(spate_file* file, const void* buffer, size_t size, off_t offset, spate_op** op) {
+  const iovec memory = one_piece(buffer, size);
+  return start<WriteCall>(file, place_of(offset), &memory, 1, op);
+}
+
+int spate_preadv_start(spate_file* file, const struct iovec* memory, int count, off_t offset, spate_op** op) {
+  return start<ReadCall>(file, place_of(offset), memory, count, op);
+}
+
+int spate_pwritev_start(spate_file* file, const struct iovec* memory, int count, off_t offset, spate_op** op) {
+  return start<WriteCall>(file, place_of(offset), memory, count, op);
+}
+
+int spate_read_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory,
+                          int memory_count, spate_op** op) {
+  return start<ReadCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count, op);
+}
+
+int spate_write_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory,
+                           int memory_count, spate_op** op) {
+  return start<WriteCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count, op);
+}
+
+int spate_read_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count, spate_op** op) {
+  return start<ReadCall>(file, place_of(description_of(what)), memory, memory_count, op);
+}
+
+int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count, spate_op** op) {
+  return start<WriteCall>(file, place_of(description_of(what)), memory, memory_count, op);
+}
+
+}  // extern "C"
