@@ -120,6 +120,16 @@ bool Executor::step() {
   return did;
 }
 
+/// Signals of other threads and of the kernel may come after what they announce has been collected. A few wakes for nothing
+/// are usual; more of them mean that one of the descriptors stays readable.
+void Executor::note_wake(bool did_something) {
+  constexpr unsigned kUsual = 8;
+  wakes_for_nothing_ = did_something ? 0 : wakes_for_nothing_ + 1;
+  if (wakes_for_nothing_ < kUsual) return;
+  wakes_for_nothing_ = 0;
+  for (Source* source : sources_) source->woken_for_nothing();
+}
+
 MonoTime Executor::next_timer() const { return timers_.empty() ? MonoTime::never() : (*timers_.begin())->when_; }
 
 std::coroutine_handle<> Executor::take_ready() {

@@ -41,6 +41,9 @@ class Source {
   virtual void wait(Duration /*timeout*/) {}
   /// What it has kept back to be done together is done now: something long follows in this turn.
   virtual void flush() {}
+  /// The executor keeps waking though there is nothing to do: the descriptor may be readable still for something that was
+  /// collected before its signal came. The next prepare_to_wait clears it, whatever seems to be under way.
+  virtual void woken_for_nothing() {}
 };
 
 struct ExecutorOptions {
@@ -94,8 +97,10 @@ class Executor {
   bool step();
   /// The same with a sleep before it, unless something is left to be done at once. What drives an executor in real time.
   void turn() {
-    if (idle()) sleep_until_event();
-    step();
+    const bool slept = idle();
+    if (slept) sleep_until_event();
+    const bool did = step();
+    if (slept) note_wake(did);
   }
   /// Blocks until a source, a timer or another thread has something for the next step. Spurious returns are possible.
   void sleep_until_event();
@@ -165,6 +170,7 @@ class Executor {
   bool idle() const { return ready_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire); }
   bool spin();
   void arm_timer();
+  void note_wake(bool did_something);
   void sleep_on_own_set();
   void watch(Source& source);
   void stop_watching(Source& source);
@@ -188,6 +194,7 @@ class Executor {
   MonoTime armed_for_ = MonoTime::never();  // timer_fd_; never later than the next timer when asleep
   UniqueFd epoll_fd_;  // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
   std::atomic<bool> woken_{false};  // wake_fd_ was written to
+  unsigned wakes_for_nothing_ = 0;  // in a row
 
   std::mutex posted_mutex_;
   std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_

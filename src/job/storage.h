@@ -43,6 +43,7 @@ class StorageContext final : public Source {
   std::size_t poll() override;
   int wait_descriptor() const override { return store_.wait_descriptor(); }
   bool prepare_to_wait() override;
+  void woken_for_nothing() override { armed_ = true; }
 
  private:
   trove::Bytestreams& store_;
@@ -92,6 +93,7 @@ class KeyvalContext final : public Source {
   std::size_t poll() override;
   int wait_descriptor() const override { return store_.wait_descriptor(); }
   bool prepare_to_wait() override;
+  void woken_for_nothing() override { armed_ = true; }
 
   /// What a posted keyval operation's user pointer points to.
   struct Waiter {

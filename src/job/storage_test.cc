@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 
 #include "job/gate.h"
 #include "trove/completion_queue.h"
@@ -71,6 +72,20 @@ TEST(StorageContext, WhatCompletesBeforeTheSleepIsNotSleptOver) {
   store.complete();
   EXPECT_FALSE(storage.prepare_to_wait());
   while (gate.count() > 0) executor.step();
+}
+
+TEST(StorageContext, ASignalThatComesAfterItsCompletionWasCollectedKeepsNobodyAwake) {
+  SystemClock clock;
+  Executor executor(clock);
+  SlowStore store;
+  const StorageContext storage(store, executor);
+  // A worker that was stopped between its completion and the signal.
+  ASSERT_EQ(::eventfd_write(store.wait_descriptor(), 1), 0);
+  Executor::Timer end(executor);
+  end.arm(executor.now() + std::chrono::milliseconds(50), [](void*) {}, nullptr);
+  std::size_t turns = 0;
+  for (; end.armed(); ++turns) executor.turn();
+  EXPECT_LT(turns, 100U);  // thousands, when it does not sleep
 }
 
 }  // namespace
