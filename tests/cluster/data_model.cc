@@ -45,6 +45,12 @@ void DataModel::know(std::uint64_t handle, const Layout& layout) {
   if (fresh) it->second.layout = layout;
 }
 
+std::vector<std::uint64_t> DataModel::handles() const {
+  std::vector<std::uint64_t> list;
+  for (const auto& [handle, file] : files_) list.push_back(handle);
+  return list;
+}
+
 void DataModel::split(Cells& cells, std::uint64_t offset) {
   if (offset == kEndless) return;
   auto it = cells.upper_bound(offset);
@@ -86,7 +92,7 @@ WriteId DataModel::begin_punch(std::uint64_t handle, std::span<const Extent> ext
 WriteId DataModel::begin_truncate(std::uint64_t handle, std::uint64_t size) {
   const WriteId cut = begin(handle, Kind::kCut, {{size, kEndless - size}});
   if (size > 0) {
-    const WriteId extended = begin(handle, Kind::kExtended, {{size - 1, 1}});
+    const WriteId extended = begin(handle, Kind::kExtended, {{0, size}});
     writes_[cut].companion = extended;
   }
   return cut;
@@ -102,18 +108,22 @@ void DataModel::supersede(const Write& write, std::vector<WriteId>& candidates) 
   std::erase_if(candidates, [&](WriteId id) { return older(id, write) && (!fills_in || is_absent(id)); });
 }
 
+/// Takes an extension away where there was nothing to be filled in.
+void DataModel::drop_idle(WriteId id, std::vector<WriteId>& candidates) const {
+  const auto absent = [this](WriteId other) { return is_absent(other); };
+  if (candidates.size() > 1 && std::none_of(candidates.begin(), candidates.end(), absent)) std::erase(candidates, id);
+}
+
 void DataModel::succeeded(WriteId id) {
   writes_[id].ended = ++time_;
   const Write& write = writes_[id];
+  const bool extends = write.kind == Kind::kExtended;
   File& file = files_.at(write.handle);
   for (const Extent& extent : write.extents) {
     for_cells(file.cells, extent, [&](Cell& cell) {
-      // Of what was there before only the zeros that were filled in are new where something was.
-      const bool was_there = write.kind == Kind::kExtended && std::none_of(cell.now.begin(), cell.now.end(), [&](WriteId w) {
-        return is_absent(w);
-      });
-      supersede(write, cell.now);
-      if (was_there && cell.now.size() > 1) std::erase(cell.now, id);
+      if (extends) drop_idle(id, cell.now);
+      if (extends) drop_idle(id, cell.disk);
+      if (contains(cell.now, id)) supersede(write, cell.now);
     });
   }
   merge_equal(file.cells);
@@ -123,7 +133,14 @@ void DataModel::succeeded(WriteId id) {
 void DataModel::over(WriteId id) {
   if (writes_[id].ended != kNotYet) return;
   writes_[id].ended = ++time_;
-  if (writes_[id].companion != 0) over(writes_[id].companion);
+  const Write& write = writes_[id];
+  if (write.kind == Kind::kExtended) {
+    for_cells(files_.at(write.handle).cells, write.extents.front(), [&](Cell& cell) {
+      drop_idle(id, cell.now);
+      drop_idle(id, cell.disk);
+    });
+  }
+  if (write.companion != 0) over(write.companion);
 }
 
 ReadId DataModel::begin_read(std::uint64_t handle, std::span<const Extent> extents) {
@@ -253,6 +270,7 @@ std::string DataModel::synced(std::span<const WriteId> writes) {
     Cells& cells = files_.at(write.handle).cells;
     for (const Extent& extent : write.extents) {
       for_cells(cells, extent, [&](Cell& cell) {
+        if (write.kind == Kind::kExtended && !contains(cell.disk, id)) return;  // there was nothing to be filled in
         supersede(write, cell.disk);
         supersede(write, cell.now);  // a crash may have taken it before: then the sync should not have succeeded
         if (cell.now.empty()) wrong = fmt::format("a sync succeeded though write {} was lost before", id);

@@ -33,6 +33,8 @@ class DataModel {
   void know(std::uint64_t handle, const Layout& layout);
   bool knows(std::uint64_t handle) const { return files_.contains(handle); }
 
+  std::vector<std::uint64_t> handles() const;
+
   WriteId begin_write(std::uint64_t handle, std::span<const Extent> extents);
   WriteId begin_punch(std::uint64_t handle, std::span<const Extent> extents);
   WriteId begin_truncate(std::uint64_t handle, std::uint64_t size);
@@ -67,7 +69,7 @@ class DataModel {
     kData,
     kZeros,     // punched: zeros; the size stays as it was
     kCut,       // beyond the end of a truncated file
-    kExtended,  // the last byte of a truncated file, if it was not there before
+    kExtended,  // zeros below the end of a truncated file, where nothing was before
   };
   struct Write {
     Kind kind = Kind::kNever;
@@ -103,6 +105,7 @@ class DataModel {
   static void for_cells(Cells& cells, const Extent& extent, Do what);
   bool older(WriteId a, const Write& b) const { return writes_[a].ended < b.begun; }
   bool is_absent(WriteId id) const;
+  void drop_idle(WriteId id, std::vector<WriteId>& candidates) const;
   void supersede(const Write& write, std::vector<WriteId>& candidates) const;
   std::pair<std::uint64_t, std::uint64_t> bounds(const Cells& cells) const;
   std::string check_run(Read& read, std::uint64_t offset, ByteView data);

@@ -56,11 +56,13 @@ bool History::needs_orders(const State& state, const Pending& op) const {
 
 void History::drop_equal(std::vector<State>& states) const {
   std::map<std::vector<std::uint64_t>, bool> seen;
-  std::erase_if(states, [&seen](const State& state) {
+  std::erase_if(states, [&](const State& state) {
     std::vector<std::uint64_t> key{state.tree->hash()};
     for (const auto& [number, facts] : state.done) {
       key.push_back(number);
-      key.push_back(hash_of(facts));
+      const auto pending = pending_.find(number);
+      const bool awaited = pending != pending_.end() && !pending->second.given_up;
+      key.push_back(awaited ? hash_of(facts) : 0);
     }
     return !seen.emplace(std::move(key), true).second;
   });

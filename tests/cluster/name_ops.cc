@@ -245,6 +245,8 @@ struct Move {
 };
 
 Errc check_move(const Tree& tree, const Move& move, std::uint8_t flags) {
+  if (move.exchange && !move.target) return Errc::kNotFound;
+  if (move.target && (flags & wire::kRenameNoReplace) != 0) return Errc::kExists;
   const bool apart = move.from.directory != move.to.directory;
   if (apart && move.object.is_directory() && holds(tree, move.object.id, move.to.directory)) {
     return Errc::kInvalidArgument;
@@ -253,8 +255,6 @@ Errc check_move(const Tree& tree, const Move& move, std::uint8_t flags) {
       holds(tree, move.target->id, move.from.directory)) {
     return Errc::kInvalidArgument;
   }
-  if (move.exchange && !move.target) return Errc::kNotFound;
-  if (move.target && (flags & wire::kRenameNoReplace) != 0) return Errc::kExists;
   if (!move.target || move.exchange || move.target->id == move.object.id) return Errc::kOk;
   if (move.target->is_directory() && !move.object.is_directory()) return Errc::kIsDirectory;
   if (!move.target->is_directory() && move.object.is_directory()) return Errc::kNotDirectory;

@@ -1,11 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/plants.h"
 
-namespace spate::cluster {
+#include <array>
 
-std::unique_ptr<trove::Keyval> plant_in_keyval(Plant, trove::Keyval&) { return nullptr; }
-std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant, trove::Bytestreams&) { return nullptr; }
-std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant, meta::IoServers&) { return nullptr; }
-std::unique_ptr<rpc::Service> plant_in_io_service(Plant, rpc::Service&, job::Executor&, job::Gate&) { return nullptr; }
+namespace spate::cluster {
+namespace {
+
+constexpr std::array<std::string_view, 6> kNames = {"none",         "skipped-fsync", "forgotten-answer",
+                                                    "stale-resend", "lost-fence",    "rename-loop"};
+
+/// Says that everything is durable, and syncs nothing.
+class UnsyncedBytestreams final : public trove::Bytestreams {
+ public:
+  explicit UnsyncedBytestreams(trove::Bytestreams& inner) : inner_(inner) {}
+
+  bool post(const trove::BytestreamRequest& request, void* user, trove::BytestreamCompletion& done) override {
+    if (request.op != trove::BytestreamOp::kSync) return inner_.post(request, user, done);
+    done = {};
+    done.user = user;
+    return true;
+  }
+  std::size_t test(std::span<trove::BytestreamCompletion> out) override { return inner_.test(out); }
+  int wait_descriptor() const override { return inner_.wait_descriptor(); }
+  bool prepare_to_wait() override { return inner_.prepare_to_wait(); }
+  Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_.list(after, max); }
+  Result<trove::SpaceInfo> space() override { return inner_.space(); }
+  std::string describe() const override { return inner_.describe(); }
+
+ private:
+  trove::Bytestreams& inner_;
+};
+
+/// Gives back what a session held without telling the io servers.
+class FencelessIoServers final : public meta::IoServers {
+ public:
+  explicit FencelessIoServers(meta::IoServers& inner) : inner_(inner) {}
+
+  job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) override {
+    return inner_.stat(handle, std::move(layout), stop);
+  }
+  job::Task<Result<wire::DataSummary>> truncate(Handle handle, meta::TruncateIntent intent,
+                                                job::StopToken stop) override {
+    return inner_.truncate(handle, std::move(intent), stop);
+  }
+  job::Task<meta::RemoveOutcome> remove(std::vector<meta::DeadFile> files, WallTime tombstone_until,
+                                        job::StopToken stop) override {
+    return inner_.remove(std::move(files), tombstone_until, stop);
+  }
+  job::Task<Result<void>> fence(ClientId /*client*/, std::uint32_t /*lowest_epoch*/, job::StopToken /*stop*/) override {
+    co_return Result<void>();
+  }
+
+ private:
+  meta::IoServers& inner_;
+};
+
+/// Carries out every fifth small write once more, a while after it was answered: as if a first copy of it had been
+/// stuck in a connection that is gone, and nobody had thrown it away.
+class ResendingService final : public rpc::Service {
+ public:
+  ResendingService(rpc::Service& inner, job::Executor& executor, job::Gate& gate)
+      : inner_(inner), executor_(executor), gate_(gate) {
+    for (const auto& row : inner.operations()) {
+      const rpc::RawHandler* handler = &row.second.handler;
+      if (row.first == wire::Op::kWrite) {
+        serve_encoded(row.first, row.second.access,
+                      [this, handler](rpc::Call& call, ByteView body) { return write(*handler, call, body); });
+      } else {
+        serve_encoded(row.first, row.second.access, *handler);
+      }
+    }
+  }
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    return inner_.join(peer, request, reply);
+  }
+
+ private:
+  static constexpr unsigned kEvery = 5;
+  static constexpr std::size_t kSmall = 3000;  // those that hold their data
+
+  job::Task<Result<Bytes>> write(const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
+    auto result = co_await handler(call, body);
+    if (result && body.size() < kSmall && ++writes_ % kEvery == 0) {
+      rpc::Call copy = call;
+      copy.stop = {};
+      job::spawn(gate_, once_more(handler, std::move(copy), to_bytes(body)));
+    }
+    co_return result;
+  }
+  job::Task<void> once_more(const rpc::RawHandler& handler, rpc::Call call, Bytes body) {
+    std::ignore = co_await executor_.sleep(std::chrono::milliseconds(10));
+    std::ignore = co_await handler(call, body);
+  }
+
+  rpc::Service& inner_;
+  job::Executor& executor_;
+  job::Gate& gate_;
+  unsigned writes_ = 0;
+};
+
+}  // namespace
+
+std::string_view name(Plant plant) { return kNames.at(static_cast<std::size_t>(plant)); }
+
+std::optional<Plant> plant_by_name(std::string_view text) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames.at(i) == text) return static_cast<Plant>(i);
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner) {
+  if (plant != Plant::kSkippedFsync) return nullptr;
+  return std::make_unique<UnsyncedBytestreams>(inner);
+}
+
+std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner) {
+  if (plant != Plant::kLostFence) return nullptr;
+  return std::make_unique<FencelessIoServers>(inner);
+}
+
+std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
+                                                  job::Gate& gate) {
+  if (plant != Plant::kStaleResend) return nullptr;
+  return std::make_unique<ResendingService>(inner, executor, gate);
+}
 
 }  // namespace spate::cluster

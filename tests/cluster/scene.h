@@ -47,9 +47,16 @@ class Disturbances {
 
 struct Scene {
   Scene(const WorldOptions& options, bool print)
-      : world(options), journal(world, print), targets(names), history(names, targets) {}
+      : disk_bytes(options.disk_bytes),
+        usual_link(options.fabric.link),
+        journal(world, print),
+        targets(names),
+        history(names, targets),
+        world(options) {}
 
-  World world;
+  const std::uint64_t disk_bytes;  // of each disk, when all is well
+  const bmi::sim::LinkOptions usual_link;
+
   Journal journal;
   NameTable names;
   Targets targets;
@@ -61,7 +68,10 @@ struct Scene {
   /// The meta server's machine has crashed: opens may have been forgotten.
   bool opens_lost = false;
   std::uint64_t operations_left = 0;
+  /// Clients take their time while something is broken, so that they are still there when it matters.
+  Duration pause() const { return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0); }
   std::string failure;  // the first one
+  World world;          // last: at its end processes still tell the others of this and that
 
   void fail(std::string what) {
     if (!failure.empty()) return;

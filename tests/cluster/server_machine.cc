@@ -13,11 +13,12 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
     : Process(ether, entry.id.value, seed),
       settings_(settings),
       entry_(entry),
+      disks_(disks),
       incarnation_(random_.next() | 1U),
       gate_(executor_),
       started_(executor_) {
   for (const std::string& url : entry.urls) SPATE_CHECK(network_->listen(url, context_->id()).has_value());
-  open_stores(disks);
+  open_stores();
   rpc::ServerOptions options;
   options.fs = settings.map.fs;
   options.server = entry.id;
@@ -26,19 +27,19 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
   options.server_key = settings.server_key;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
   if (entry.roles.meta) make_meta();
-  if (entry.roles.io) make_io(disks.boot);
+  if (entry.roles.io) make_io();
   job::spawn(gate_, start());
 }
 
 ServerProcess::~ServerProcess() = default;
 
-void ServerProcess::open_stores(ServerDisks& disks) {
-  keyval_ = std::make_unique<trove::SimKeyval>(disks.records, ether_.clock, random_);
+void ServerProcess::open_stores() {
+  keyval_ = std::make_unique<trove::SimKeyval>(disks_.records, ether_.clock, random_);
   planted_keyval_ = plant_in_keyval(settings_.plant, *keyval_);
   trove::Keyval* store = keyval_.get();
   if (planted_keyval_ != nullptr) store = planted_keyval_.get();
   records_ = std::make_unique<job::KeyvalContext>(*store, executor_);
-  for (auto& disk : disks.targets) {
+  for (auto& disk : disks_.targets) {
     Target target;
     target.mortal = std::make_unique<MortalBytestreams>(std::make_unique<trove::SimBytestreams>(*disk));
     target.planted = plant_in_bytestreams(settings_.plant, *target.mortal);
@@ -67,15 +68,15 @@ void ServerProcess::make_meta() {
   meta::IoServers* io = io_servers_.get();
   if (planted_io_servers_ != nullptr) io = planted_io_servers_.get();
   meta_ = std::make_unique<meta::MetaRole>(std::move(options), *records_, random_, metrics_, *io);
-  wrapped_.push_back(watched(settings_.watch, entry_.id, meta_->service()));
+  wrapped_.push_back(watched(*settings_.watch, entry_.id, meta_->service()));
   server_->add(*wrapped_.back());
 }
 
-void ServerProcess::make_io(std::uint64_t boot) {
+void ServerProcess::make_io() {
   io::IoOptions options;
   options.fs = settings_.map.fs;
   options.server_key = settings_.server_key;
-  options.boot = boot;
+  options.boot = disks_.boot;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
   std::vector<io::IoTarget> targets;
@@ -88,7 +89,7 @@ void ServerProcess::make_io(std::uint64_t boot) {
     wrapped_.push_back(std::move(planted));
     service = wrapped_.back().get();
   }
-  wrapped_.push_back(watched(settings_.watch, entry_.id, *service));
+  wrapped_.push_back(watched(*settings_.watch, entry_.id, *service));
   server_->add(*wrapped_.back());
 }
 

@@ -31,7 +31,7 @@ struct ServerSettings {
   Duration meta_sync = std::chrono::milliseconds(100);
   Duration session_lease = std::chrono::seconds(3);
   Plant plant = Plant::kNone;
-  RequestWatch* watch = nullptr;  // told of every request; outlives the servers
+  RequestWatch* watch = nullptr;  // told of every request; never null, outlives the servers
 };
 
 /// What survives a process: the machine's disks.
@@ -65,14 +65,15 @@ class ServerProcess final : public Process {
     std::unique_ptr<trove::Bytestreams> planted;  // null without a plant
     std::unique_ptr<job::StorageContext> context;
   };
-  void open_stores(ServerDisks& disks);
+  void open_stores();
   void make_meta();
-  void make_io(std::uint64_t boot);
+  void make_io();
   job::Task<void> start();
   job::Task<void> stop();
 
   const ServerSettings& settings_;
   const ServerEntry& entry_;
+  ServerDisks& disks_;
   const Incarnation incarnation_;
   metrics::Registry metrics_;
   job::Gate gate_;

@@ -3,15 +3,19 @@
 
 #include <fmt/format.h>
 
+#include "server/meta/keys.h"
+#include "server/meta/records.h"
+#include "tests/cluster/faults.h"
 #include "tests/cluster/verify.h"
 #include "tests/cluster/workload.h"
 
 namespace spate::cluster {
 namespace {
 
-constexpr int kClients = 3;
+constexpr std::size_t kClients = 3;
 /// Much more than any run needs: a task that never ends is found by it.
-constexpr Duration kLongest = std::chrono::hours(1);
+constexpr Duration kLongest = std::chrono::hours(2);
+constexpr Duration kLookForFenced = std::chrono::milliseconds(300);
 
 WorldOptions world_options(const SimulationOptions& options) {
   SeededRandom random(options.seed * 7919);
@@ -27,15 +31,24 @@ WorldOptions world_options(const SimulationOptions& options) {
   return world;
 }
 
-class Simulation {
+class Simulation final : private ClientRoster {
  public:
   explicit Simulation(const SimulationOptions& options)
-      : options_(options), scene_(world_options(options), options.print), random_(options.seed * 104729) {
+      : options_(options),
+        scene_(world_options(options), options.print),
+        random_(options.seed * 104729),
+        faults_(scene_, *this, random_.next()) {
     scene_.operations_left = options.operations;
+    if (options.faults) faults_.plan(options.operations);
+  }
+
+  ~Simulation() override {
+    for (const auto& workload : workloads_) {
+      if (!workload->was_killed() && !workload->has_left()) workload->killed();  // tells nobody any more
+    }
   }
 
   SimulationReport run() {
-    for (int i = 0; i < kClients; ++i) start_client();
     work();
     if (scene_.failure.empty()) finish();
     SimulationReport report;
@@ -43,41 +56,92 @@ class Simulation {
     report.last_lines.assign(scene_.journal.last_lines().begin(), scene_.journal.last_lines().end());
     report.digest = scene_.journal.digest() ^ scene_.world.fabric().digest();
     report.operations = options_.operations - scene_.operations_left;
+    report.crashes = faults_.crashes();
     report.virtual_seconds = static_cast<double>(scene_.world.now().since_start.count()) / 1e9;
+    report.coverage = faults_.coverage();
     return report;
   }
 
  private:
+  std::vector<Workload*> at_work() override {
+    std::vector<Workload*> list;
+    for (const auto& workload : workloads_) {
+      if (!workload->was_killed() && !workload->finished()) list.push_back(workload.get());
+    }
+    return list;
+  }
+
+  void kill(Workload& workload, bmi::sim::Death death) override {
+    workload.killed();
+    scene_.world.kill_client(workload.process(), death);
+    gone_.push_back(&workload);
+  }
+
   void start_client() {
     ClientProcess& process = scene_.world.start_client();
     const int index = static_cast<int>(workloads_.size());
     workloads_.push_back(std::make_unique<Workload>(scene_, process, index, random_.next()));
+    scene_.journal.note(fmt::format("c{} comes, node {}", index, process.node()));
     job::spawn(process.gate(), workloads_.back()->run());
   }
 
-  bool all_finished() const {
+  void replace_the_gone() {
     for (const auto& workload : workloads_) {
-      if (workload->process().alive() && !workload->finished()) return false;
+      if (!workload->finished() || workload->has_left() || workload->was_killed()) continue;
+      workload->leave();
+      gone_.push_back(workload.get());
     }
-    return true;
+    if (scene_.operations_left == 0) return;
+    for (std::size_t n = at_work().size(); n < kClients; ++n) start_client();
+  }
+
+  /// Which sessions the meta server has given back: nothing of them can come any more.
+  void look_for_the_fenced() {
+    if (gone_.empty() || scene_.world.now() < next_look_) return;
+    next_look_ = scene_.world.now() + kLookForFenced;
+    std::map<ClientId, meta::SessionRecord> sessions;
+    for (const trove::BatchWrite& record : scene_.world.disks(kMetaServer).records.contents()) {
+      if (static_cast<meta::KeyKind>(record.key.front()) != meta::KeyKind::kSession) continue;
+      auto session = meta::decode_record<meta::SessionRecord>(*record.value);
+      if (session) sessions[session->client] = *session;
+    }
+    std::erase_if(gone_, [&](Workload* workload) {
+      const auto session = sessions.find(workload->session());
+      const bool over = session == sessions.end() ||
+                        (session->second.state != meta::SessionState::kOpen &&
+                         session->second.released_epoch == session->second.epoch);
+      if (over) workload->fenced();
+      return over;
+    });
   }
 
   void work() {
     const MonoTime limit = scene_.world.now() + kLongest;
-    while (!all_finished() && scene_.failure.empty()) {
+    while (scene_.failure.empty()) {
+      replace_the_gone();
+      if (scene_.operations_left == 0 && at_work().empty()) break;
+      faults_.run(scene_.operations_left);
+      look_for_the_fenced();
       if (!scene_.world.turn(limit)) scene_.fail("the clients have not finished: something hangs");
     }
+    if (scene_.history.overwhelmed()) scene_.fail("the model has lost its way: too many states are possible");
   }
 
   void finish() {
-    for (const auto& workload : workloads_) workload->process().quit();
-    verify(scene_, {});
+    scene_.journal.note("all clients have gone");
+    faults_.mend_all();
+    wait_until_settled(scene_);
+    for (const auto& workload : workloads_) workload->everything_over();
+    if (scene_.failure.empty()) verify(scene_, faults_.forgotten());
   }
 
   const SimulationOptions options_;
   std::vector<std::unique_ptr<Workload>> workloads_;  // outlive the world: its processes run them
   Scene scene_;
   SeededRandom random_;
+  FaultDriver faults_;
+  std::vector<Workload*> gone_;  // and not known to be fenced yet
+  MonoTime next_look_;
 };
 
 }  // namespace

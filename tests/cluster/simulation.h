@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cluster/coverage.h"
 #include "tests/cluster/plants.h"
 
 namespace spate::cluster {
@@ -23,7 +24,9 @@ struct SimulationReport {
   std::vector<std::string> last_lines;
   std::uint64_t digest = 0;  // of everything that happened, network packets included
   std::uint64_t operations = 0;
+  std::uint64_t crashes = 0;  // of servers: killed processes and crashed machines
   double virtual_seconds = 0;
+  Coverage coverage;
 };
 
 /// Runs to the end. Nothing in it depends on anything but the options.

@@ -29,7 +29,7 @@ bool run(Scene& scene, ClientProcess& client, job::Task<void> task) {
 }
 
 /// What is still to be done, as the meta server's records have it; empty when nothing is.
-std::string unfinished(const Scene& scene, const trove::SimKeyvalDisk& disk) {
+std::string unfinished(const trove::SimKeyvalDisk& disk) {
   std::map<char, int> counts;
   for (const trove::BatchWrite& record : disk.contents()) {
     const auto kind = static_cast<char>(std::to_integer<int>(record.key.front()));
@@ -50,18 +50,7 @@ std::string unfinished(const Scene& scene, const trove::SimKeyvalDisk& disk) {
   }
   std::string text;
   for (const auto& [kind, count] : counts) text += fmt::format(" {} of '{}'", count, kind);
-  return scene.failure.empty() ? text : std::string();
-}
-
-void wait_until_settled(Scene& scene) {
-  const MonoTime limit = scene.world.now() + kLongestSettling;
-  std::string left;
-  while (scene.world.now() < limit) {
-    scene.world.run_for(std::chrono::seconds(1));
-    left = unfinished(scene, scene.world.disks(kMetaServer).records);
-    if (left.empty()) return;
-  }
-  scene.fail("the meta server has not finished its work:" + left);
+  return text;
 }
 
 /// A walk through everything, by a client.
@@ -176,9 +165,18 @@ void check_stores(Scene& scene, const StoredTree& walked, const std::set<std::ui
 
 }  // namespace
 
+void wait_until_settled(Scene& scene) {
+  const MonoTime limit = scene.world.now() + kLongestSettling;
+  std::string left;
+  while (scene.world.now() < limit) {
+    scene.world.run_for(std::chrono::seconds(1));
+    left = unfinished(scene.world.disks(kMetaServer).records);
+    if (left.empty()) return;
+  }
+  scene.fail("the meta server has not finished its work:" + left);
+}
+
 void verify(Scene& scene, const std::set<std::uint64_t>& forgotten) {
-  wait_until_settled(scene);
-  if (!scene.failure.empty()) return;
   ClientProcess& client = scene.world.start_client();
   Walk walk(scene, client);
   if (!run(scene, client, walk.run())) return scene.fail("the walk at the end hangs");

@@ -6,7 +6,7 @@ namespace {
 
 class Watched final : public rpc::Service {
  public:
-  Watched(RequestWatch* watch, ServerId server, rpc::Service& inner) : watch_(watch), server_(server), inner_(inner) {
+  Watched(RequestWatch& watch, ServerId server, rpc::Service& inner) : watch_(watch), server_(server), inner_(inner) {
     for (const auto& row : inner.operations()) {
       const wire::Op op = row.first;
       const rpc::RawHandler* handler = &row.second.handler;
@@ -17,58 +17,54 @@ class Watched final : public rpc::Service {
 
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
-    const Passage passage(watch_, server_, wire::Op::kAuthenticate);
+    const Passage passage(watch_, {server_, wire::Op::kAuthenticate, request.client, MonoTime::never()});
     auto joined = co_await inner_.join(peer, request, reply);
     co_return joined;
   }
 
  private:
   struct Passage {
-    Passage(RequestWatch* watch_in, ServerId server_in, wire::Op op_in)
-        : watch(watch_in), server(server_in), op(op_in) {
-      if (watch != nullptr) watch->begin(server, op);
-    }
+    Passage(RequestWatch& watch_in, const WatchedRequest& request) : watch(watch_in), place(watch.begin(request)) {}
     Passage(const Passage&) = delete;
     Passage& operator=(const Passage&) = delete;
-    ~Passage() {
-      if (watch != nullptr) watch->end(server, op);
-    }
-    RequestWatch* watch;
-    ServerId server;
-    wire::Op op;
+    ~Passage() { watch.end(place); }
+    RequestWatch& watch;
+    RequestWatch::Place place;
   };
 
   job::Task<Result<Bytes>> run(wire::Op op, const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
-    const Passage passage(watch_, server_, op);
+    const Passage passage(watch_, {server_, op, call.peer->client, MonoTime::never()});
     auto result = co_await handler(call, body);
     co_return result;
   }
 
-  RequestWatch* watch_;
+  RequestWatch& watch_;
   const ServerId server_;
   rpc::Service& inner_;
 };
 
 }  // namespace
 
-std::vector<wire::Op> RequestWatch::under_way(ServerId server) const {
-  std::vector<wire::Op> ops;
-  const auto found = under_way_.find(server);
-  if (found == under_way_.end()) return ops;
-  for (const auto& [op, count] : found->second) {
-    if (count > 0) ops.push_back(op);
-  }
-  return ops;
+void RequestWatch::forget_answered() {
+  const MonoTime now = clock_.now();
+  under_way_.remove_if([now](const WatchedRequest& request) {
+    return request.ended != MonoTime::never() && request.ended + kOnTheWay < now;
+  });
 }
 
-void RequestWatch::begin(ServerId server, wire::Op op) {
-  ++under_way_[server][op];
-  if (arrival_) arrival_(server, op);
+const std::list<WatchedRequest>& RequestWatch::under_way() {
+  forget_answered();
+  return under_way_;
 }
 
-void RequestWatch::end(ServerId server, wire::Op op) { --under_way_[server][op]; }
+RequestWatch::Place RequestWatch::begin(const WatchedRequest& request) {
+  forget_answered();
+  under_way_.push_back(request);
+  if (arrival_) arrival_(request);
+  return std::prev(under_way_.end());
+}
 
-std::unique_ptr<rpc::Service> watched(RequestWatch* watch, ServerId server, rpc::Service& inner) {
+std::unique_ptr<rpc::Service> watched(RequestWatch& watch, ServerId server, rpc::Service& inner) {
   return std::make_unique<Watched>(watch, server, inner);
 }
 

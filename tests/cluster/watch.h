@@ -3,7 +3,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -11,25 +11,41 @@
 
 namespace spate::cluster {
 
+/// A request under way at a server.
+struct WatchedRequest {
+  ServerId server;
+  wire::Op op = wire::Op::kPing;
+  /// Who asks; 0: a server, or a client that has no session yet.
+  ClientId client;
+  MonoTime ended = MonoTime::never();
+};
+
 /// One a world. Every service of every server is wrapped by watched().
 class RequestWatch {
  public:
+  explicit RequestWatch(const Clock& clock) : clock_(clock) {}
+
   /// Called when a request begins at a server.
-  using Arrival = std::function<void(ServerId server, wire::Op op)>;
+  using Arrival = std::function<void(const WatchedRequest& request)>;
   void on_arrival(Arrival arrival) { arrival_ = std::move(arrival); }
 
-  /// Under way at a server, each type once, ascending.
-  std::vector<wire::Op> under_way(ServerId server) const;
+  /// In the order of their arrival; with those whose answer has left so lately that it is still on the network.
+  const std::list<WatchedRequest>& under_way();
 
-  void begin(ServerId server, wire::Op op);
-  void end(ServerId server, wire::Op op);
+  using Place = std::list<WatchedRequest>::iterator;
+  Place begin(const WatchedRequest& request);
+  void end(Place place) { place->ended = clock_.now(); }
 
  private:
+  static constexpr Duration kOnTheWay = std::chrono::microseconds(20);
+  void forget_answered();
+
+  const Clock& clock_;
   Arrival arrival_;
-  std::map<ServerId, std::map<wire::Op, int>> under_way_;
+  std::list<WatchedRequest> under_way_;
 };
 
-/// `inner` outlives it. `watch` may be null.
-std::unique_ptr<rpc::Service> watched(RequestWatch* watch, ServerId server, rpc::Service& inner);
+/// `inner` and `watch` outlive it.
+std::unique_ptr<rpc::Service> watched(RequestWatch& watch, ServerId server, rpc::Service& inner);
 
 }  // namespace spate::cluster

@@ -13,9 +13,10 @@ job::Task<void> Workload::run() {
     --scene_.operations_left;
     co_await one();
     if (dead()) break;
-    if (random_.chance(1, 10)) {
-      std::ignore = co_await process_.executor().sleep(Duration(random_.below(3'000'000)));
-    }
+    if (random_.chance(1, 200)) break;  // it leaves, and somebody else comes
+    const Duration pause = scene_.pause();
+    const std::uint64_t most = pause.count() > 0 ? static_cast<std::uint64_t>(pause.count()) : random_.chance(1, 10) ? 3'000'000 : 1;
+    std::ignore = co_await process_.executor().sleep(Duration(random_.below(most)));
   }
   finished_ = true;
 }
@@ -46,6 +47,10 @@ job::Task<void> Workload::use_a_file() {
     co_await close(open);
   } else if (dice < 17) {
     co_await truncate_by_handle();
+  } else if (dice < 18) {
+    const MonoTime begun = process_.executor().now();
+    auto space = co_await process_.client().statfs();
+    if (!dead() && !space) note_failure("statfs", space.code(), begun);
   } else if (dice < 20) {
     const MonoTime begun = process_.executor().now();
     auto synced = co_await process_.client().sync();
@@ -57,17 +62,36 @@ job::Task<void> Workload::use_a_file() {
   }
 }
 
+ClientId Workload::session() {
+  if (!left_ && !killed_) session_ = process_.client().cluster().identity().client;
+  return session_;
+}
+
+void Workload::leave() {
+  std::ignore = session();
+  left_ = true;
+  process_.quit();
+}
+
 void Workload::killed() {
+  std::ignore = session();
+  killed_ = true;
   if (under_way_ != 0) scene_.history.give_up(under_way_);
   under_way_ = 0;
 }
 
 void Workload::fenced() {
   fenced_ = true;
+  scene_.journal.note(fmt::format("c{} is fenced", index_));
   for (const WriteId id : writing_) scene_.data.over(id);
   for (const Doubt& doubt : doubts_) {
     if (!doubt.truncation) scene_.data.over(doubt.id);  // a truncation may go on without the client
   }
+}
+
+void Workload::everything_over() {
+  for (const Doubt& doubt : doubts_) scene_.data.over(doubt.id);
+  doubts_.clear();
 }
 
 void Workload::note_failure(std::string_view what, Errc code, MonoTime begun) {

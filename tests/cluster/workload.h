@@ -20,15 +20,24 @@ class Workload {
   /// Works until the scene has no operations left, a failure, or the death of the process.
   job::Task<void> run();
   bool finished() const { return finished_; }
+  /// Only while it neither has left nor was killed: then the process may be gone.
   ClientProcess& process() { return process_; }
   int index() const { return index_; }
-  ClientId session() { return process_.client().cluster().identity().client; }
+  /// As last known: the process may be gone.
+  ClientId session();
+
+  /// Ends the process in order, once finished.
+  void leave();
+  bool has_left() const { return left_; }
 
   /// The process has been killed: nothing more will be told of what it had under way.
   void killed();
+  bool was_killed() const { return killed_; }
   /// Nothing of its session can take effect any more.
   void fenced();
   bool is_fenced() const { return fenced_; }
+  /// Neither of its session nor of its truncations anything is left.
+  void everything_over();
 
  private:
   struct OpenFile {
@@ -36,6 +45,7 @@ class Workload {
     std::uint64_t handle = 0;
     Rights rights = Rights::kNone;
     std::vector<WriteId> unsynced;  // acknowledged since the last sync
+    std::uint32_t epoch = 0;        // of the session when it was opened
   };
   using OpenFilePtr = std::shared_ptr<OpenFile>;  // a batch works on it while another may close it
   /// A write or truncation that failed and may still be under way somewhere.
@@ -62,6 +72,7 @@ class Workload {
   NodeId some_directory();
   NodeId some_object(bool regular_only);
   job::Task<void> do_name(NameOp op);
+  job::Task<void> settle_given_up();
   job::Task<Facts> perform(const NameOp& op);
   job::Task<Facts> perform_attributes(const NameOp& op);
   job::Task<Facts> open_file(const NameOp& op);
@@ -86,7 +97,9 @@ class Workload {
   std::vector<Extent> some_extents();
   OpenFilePtr some_open(Rights rights);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
-  bool dead() const { return !process_.alive(); }
+  /// The meta server may know nothing of this open any more.
+  bool open_lost(const OpenFile& open);
+  bool dead() const { return killed_; }
 
   Scene& scene_;
   ClientProcess& process_;
@@ -99,8 +112,10 @@ class Workload {
   std::vector<OpenFilePtr> open_;
   std::vector<Doubt> doubts_;
   std::vector<WriteId> writing_;  // writes and punches under way
-  std::uint32_t first_epoch_ = 0;
+  ClientId session_;
   bool finished_ = false;
+  bool left_ = false;
+  bool killed_ = false;
   bool fenced_ = false;
 };
 

@@ -48,6 +48,10 @@ std::vector<Extent> Workload::some_extents() {
   return extents;
 }
 
+bool Workload::open_lost(const OpenFile& open) {
+  return scene_.opens_lost || open.epoch != process_.client().cluster().identity().epoch;
+}
+
 Workload::OpenFilePtr Workload::some_open(Rights rights) {
   std::vector<OpenFilePtr> fitting;
   for (const OpenFilePtr& open : open_) {
@@ -85,6 +89,7 @@ job::Task<void> Workload::open_by_handle(bool truncate) {
   const OpenFilePtr open = std::make_shared<OpenFile>();
   open->handle = handle;
   open->rights = rights;
+  open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
   scene_.data.know(handle, open->file->layout());
   open_.push_back(open);
@@ -263,7 +268,7 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
   }
   doubts_.push_back({cut, open->handle, true, false, {}});
   const bool gone = done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
-  if (gone || (done.code() == Errc::kBadDescriptor && scene_.opens_lost)) co_return;
+  if (gone || (done.code() == Errc::kBadDescriptor && open_lost(*open))) co_return;
   note_failure("ftruncate", done.code(), begun);
 }
 
@@ -280,7 +285,7 @@ job::Task<void> Workload::close(OpenFilePtr open) {
     co_return;
   }
   const bool gone = code == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
-  if (gone || (code == Errc::kBadDescriptor && scene_.opens_lost)) co_return;
+  if (gone || (code == Errc::kBadDescriptor && open_lost(*open))) co_return;
   note_failure("close", code, begun);
 }
 

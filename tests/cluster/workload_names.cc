@@ -179,7 +179,27 @@ NameOp Workload::choose_look() {
   return op;
 }
 
+/// A change that changes nothing, and uses the slot of the one that was given up: when it is answered, that one is known to
+/// the server, or forgotten by it.
+job::Task<void> Workload::settle_given_up() {
+  const MonoTime begun = process_.executor().now();
+  const ClientId as = session();
+  const auto removed = co_await process_.client().removexattr(client::path_from_root("/"), "user.never");
+  if (dead()) co_return;
+  if (removed.code() != Errc::kNoAttribute) {
+    note_failure("a change that changes nothing", removed.code(), begun);
+    co_return;
+  }
+  if (as == given_up_as_) scene_.history.settled(index_);
+  given_up_ = false;
+  for (Doubt& doubt : doubts_) doubt.request_over = true;
+}
+
 job::Task<void> Workload::do_name(NameOp op) {
+  if (given_up_ && changes(op.kind)) {
+    co_await settle_given_up();
+    if (given_up_ || dead()) co_return;
+  }
   const MonoTime begun = process_.executor().now();
   op.number = scene_.history.begin(op, index_);
   scene_.journal.note(fmt::format("c{} begins {}", index_, to_string(scene_.names, op)));
@@ -195,7 +215,7 @@ void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTim
   scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
   if (is_transient(facts.code)) {
     scene_.history.give_up(number);
-    given_up_ = true;
+    given_up_ = given_up_ || changes(op.kind);
     given_up_as_ = under_way_as_;
     scene_.expect_excuse(to_string(scene_.names, op), facts.code, begun);
     return;
@@ -204,11 +224,9 @@ void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTim
     scene_.fail(scene_.history.explain());
     return;
   }
-  if (!changes(op.kind)) return;
-  // The request used the slot of the one that was given up: that one is known to the server, or forgotten by it.
-  if (given_up_ && given_up_as_ == session()) scene_.history.settled(index_);
-  given_up_ = false;
-  for (Doubt& doubt : doubts_) doubt.request_over = true;
+  if (changes(op.kind)) {
+    for (Doubt& doubt : doubts_) doubt.request_over = true;
+  }
 }
 
 job::Task<Facts> Workload::perform(const NameOp& op) {
@@ -318,6 +336,7 @@ job::Task<Facts> Workload::open_file(const NameOp& op) {
   const OpenFilePtr open = std::make_shared<OpenFile>();
   open->handle = facts.handle;
   open->rights = rights;
+  open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
   scene_.data.know(open->handle, open->file->layout());
   open_.push_back(open);

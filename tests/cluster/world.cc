@@ -15,7 +15,7 @@ Key key_of(std::uint8_t byte) {
 }  // namespace
 
 World::World(const WorldOptions& options)
-    : random_(options.seed), fabric_(clock_, random_, options.fabric) {
+    : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_) {
   settings_.map = make_map(options);
   settings_.client_key = key_of(9);
   settings_.server_key = key_of(7);
@@ -30,6 +30,8 @@ World::World(const WorldOptions& options)
 }
 
 World::~World() {
+  actions_.clear();  // whoever wanted them may have gone
+  watch_.on_arrival({});
   for (const ServerId id : servers()) {
     if (server(id) != nullptr) kill_server(id, bmi::sim::Death::kProcess);
   }
@@ -124,6 +126,7 @@ void World::bury_the_ended() {
 
 MonoTime World::next_event_time() {
   MonoTime next = fabric_.next_event_time();
+  if (!actions_.empty()) next = std::min(next, actions_.begin()->first);
   for (const auto& process : processes_) {
     next = std::min({next, process->executor().next_timer(), process->next_event_time()});
   }
@@ -141,8 +144,16 @@ void World::advance_to(MonoTime when) {
   for (const auto& process : processes_) process->run_until(when);
 }
 
+bool World::act() {
+  if (actions_.empty() || actions_.begin()->first > now()) return false;
+  UniqueFunction<void()> action = std::move(actions_.begin()->second);
+  actions_.erase(actions_.begin());
+  action();
+  return true;
+}
+
 bool World::turn(MonoTime limit) {
-  if (step_all()) return true;
+  if (act() || step_all()) return true;
   bury_the_ended();
   const MonoTime next = next_event_time();
   if (next > limit) {

@@ -38,6 +38,8 @@ class World {
   /// at `limit` and there is nothing more to be done.
   bool turn(MonoTime limit);
   void run_for(Duration span);
+  /// Runs `action` at `when`, outside of everything else.
+  void at(MonoTime when, UniqueFunction<void()> action) { actions_.emplace(std::max(when, now()), std::move(action)); }
 
   // Servers. All of them run from the beginning.
   std::vector<ServerId> servers() const;
@@ -67,6 +69,7 @@ class World {
   ClusterMap make_map(const WorldOptions& options) const;
   void make_machine(const ServerEntry& entry, const WorldOptions& options);
   bool step_all();
+  bool act();
   void bury_the_ended();
   MonoTime next_event_time();
   void advance_to(MonoTime when);
@@ -78,6 +81,7 @@ class World {
   RequestWatch watch_;
   ServerSettings settings_;
   std::map<ServerId, Machine> machines_;
+  std::multimap<MonoTime, UniqueFunction<void()>> actions_;
   std::vector<std::unique_ptr<Process>> processes_;  // in the order of their start
   std::uint32_t next_client_node_ = 100;
 };

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coverage: which kinds of fault have met which types of request.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "wire/op.h"
+
+namespace spate::cluster {
+
+enum class FaultKind : std::uint8_t {
+  kDelay,           // packets between two nodes take long, now and then
+  kReorder,         // packets between two nodes overtake each other
+  kDropConnection,  // all connections between two nodes break
+  kPartition,       // nothing passes between two nodes, or only in one direction
+  kStalledPath,     // the first network stands still, the second goes on
+  kKilledServer,    // the process ends, its machine goes on
+  kCrashedServer,   // the machine goes down, and with it what was not synced
+  kKilledClient,
+  kCrashedClient,
+  kDiskFull,
+  kIoError,
+};
+inline constexpr std::size_t kFaultKinds = 11;
+std::string_view name(FaultKind kind);
+
+/// A request counts for a fault when it was under way at the server concerned (between the two nodes concerned, for
+/// faults of the network and of clients) while the fault struck or was in force.
+class Coverage {
+ public:
+  using Cell = std::pair<FaultKind, wire::Op>;
+
+  void note(FaultKind kind, wire::Op op) { ++counts_[{kind, op}]; }
+  void add(const Coverage& other);
+  std::uint64_t count(Cell cell) const;
+  /// All cells that there are. Tools' requests (scan, repair, list, ping, stats) are no part of it; requests of a server
+  /// have no client that could die.
+  static const std::vector<Cell>& cells();
+  std::vector<Cell> missing() const;
+  /// A table: faults down, requests across.
+  std::string table() const;
+
+ private:
+  std::map<Cell, std::uint64_t> counts_;
+};
+
+}  // namespace spate::cluster

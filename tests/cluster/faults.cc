@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/faults.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+
+constexpr std::uint64_t kPlannedMost = 12;
+/// How late after the arrival of the request that it was aimed at a fault strikes at most.
+constexpr std::uint64_t kAimNs = 150'000;
+
+bool of_network(FaultKind kind) { return kind <= FaultKind::kStalledPath; }
+
+}  // namespace
+
+FaultDriver::FaultDriver(Scene& scene, ClientRoster& clients, std::uint64_t seed)
+    : scene_(scene), clients_(clients), random_(seed) {
+  scene_.world.watch().on_arrival([this](const WatchedRequest& request) { arrived(request); });
+}
+
+void FaultDriver::plan(std::uint64_t operations) {
+  const auto& cells = Coverage::cells();
+  const std::uint64_t count = 6 + random_.below(kPlannedMost - 6);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Planned planned;
+    planned.operations_left = 1 + random_.below(operations);
+    const auto& [kind, op] = cells[random_.below(cells.size())];
+    planned.kind = i == 0 ? FaultKind::kKilledServer : i == 1 ? FaultKind::kCrashedServer : kind;
+    // The first two strike for certain.
+    if (i >= 2 && random_.chance(4, 5)) planned.aim = op;
+    planned_.push_back(planned);
+  }
+  std::sort(planned_.begin(), planned_.end(),
+            [](const Planned& a, const Planned& b) { return a.operations_left < b.operations_left; });
+}
+
+void FaultDriver::run(std::uint64_t operations_left) {
+  mind_servers();
+  note_durable();
+  while (!planned_.empty() && planned_.back().operations_left >= operations_left) {
+    const Planned next = planned_.back();
+    planned_.pop_back();
+    if (next.aim) {
+      armed_.push_back(next);
+    } else if (const auto target = any_target()) {
+      strike(next.kind, *target);
+    } else {
+      armed_.push_back(next);
+    }
+  }
+}
+
+void FaultDriver::arrived(const WatchedRequest& request) {
+  for (const InForce& fault : in_force_) {
+    if (concerns(fault.kind, fault.target, request)) coverage_.note(fault.kind, request.op);
+  }
+  for (std::size_t i = 0; i < armed_.size(); ++i) {
+    const Planned planned = armed_[i];
+    if (planned.aim && *planned.aim != request.op) continue;
+    const bool client_dies = planned.kind == FaultKind::kKilledClient || planned.kind == FaultKind::kCrashedClient;
+    const auto target = target_of(request);
+    if (!target || (client_dies && target->client == nullptr)) continue;
+    armed_.erase(armed_.begin() + static_cast<std::ptrdiff_t>(i));
+    const Duration delay = random_.chance(1, 2) ? Duration(0) : Duration(random_.below(kAimNs));
+    scene_.world.at(scene_.world.now() + delay, [this, kind = planned.kind, target = *target] { strike(kind, target); });
+    return;
+  }
+}
+
+Workload* FaultDriver::workload_of(ClientId client) {
+  if (!client) return nullptr;
+  for (Workload* workload : clients_.at_work()) {
+    if (workload->session() == client) return workload;
+  }
+  return nullptr;
+}
+
+std::optional<FaultDriver::Target> FaultDriver::target_of(const WatchedRequest& request) {
+  Target target{request.server, workload_of(request.client), kMetaServer.value};
+  if (target.client != nullptr) {
+    target.other_node = target.client->process().node();
+    return target;
+  }
+  if (request.client || request.server == kMetaServer) return std::nullopt;  // a client that is on its way out
+  return target;
+}
+
+std::optional<FaultDriver::Target> FaultDriver::any_target() {
+  const auto servers = scene_.world.servers();
+  const auto clients = clients_.at_work();
+  if (clients.empty()) return std::nullopt;
+  Target target;
+  target.server = servers[random_.below(servers.size())];
+  target.client = clients[random_.below(clients.size())];
+  target.other_node = target.client->process().node();
+  return target;
+}
+
+bool FaultDriver::concerns(FaultKind kind, const Target& target, const WatchedRequest& request) {
+  if (kind == FaultKind::kStalledPath) return true;
+  const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
+  const bool same_server = request.server == target.server;
+  if (!of_network(kind) && !client_dies) return same_server;
+  const ClientId client = target.client == nullptr ? ClientId() : target.client->session();
+  return request.client == client && (same_server || client_dies);
+}
+
+void FaultDriver::count_under_way(FaultKind kind, const Target& target) {
+  for (const WatchedRequest& request : scene_.world.watch().under_way()) {
+    if (concerns(kind, target, request)) coverage_.note(kind, request.op);
+  }
+}
+
+void FaultDriver::strike(FaultKind kind, Target target) {
+  if (target.client != nullptr) {
+    const auto clients = clients_.at_work();  // it may have gone since
+    if (std::find(clients.begin(), clients.end(), target.client) == clients.end()) return;
+  }
+  scene_.journal.note(fmt::format("FAULT {} server={} other={}", name(kind), target.server.value, target.other_node));
+  count_under_way(kind, target);
+  scene_.disturbances.at(scene_.world.now());
+  switch (kind) {
+    case FaultKind::kKilledServer: return strike_server(target.server, Death::kProcess);
+    case FaultKind::kCrashedServer: return strike_server(target.server, Death::kMachine);
+    case FaultKind::kKilledClient:
+    case FaultKind::kCrashedClient:
+      if (target.client == nullptr) return;
+      return clients_.kill(*target.client, kind == FaultKind::kKilledClient ? Death::kProcess : Death::kMachine);
+    case FaultKind::kDiskFull:
+    case FaultKind::kIoError: return strike_storage(kind, target);
+    default: return strike_network(kind, target);
+  }
+}
+
+Duration FaultDriver::some_span() {
+  static constexpr std::array<std::int64_t, 5> kMost = {5, 50, 400, 3000, 12000};  // ms
+  return Duration(static_cast<std::int64_t>(1 + random_.below(static_cast<std::uint64_t>(
+                      kMost.at(random_.below(kMost.size())) * 1'000'000))));
+}
+
+void FaultDriver::keep_in_force(FaultKind kind, const Target& target, Duration span, UniqueFunction<void()> mend_it) {
+  const std::uint64_t number = ++last_fault_;
+  in_force_.push_back({kind, target, std::move(mend_it), number});
+  scene_.disturbances.begin();
+  scene_.world.at(scene_.world.now() + span, [this, number] {
+    const auto is_it = [number](const InForce& fault) { return fault.number == number; };
+    const auto place = std::find_if(in_force_.begin(), in_force_.end(), is_it);
+    if (place != in_force_.end()) mend(place);  // else it has been mended with all others
+  });
+}
+
+void FaultDriver::mend(InForcePlace place) {
+  scene_.journal.note(fmt::format("MENDED {} server={}", name(place->kind), place->target.server.value));
+  UniqueFunction<void()> mend_it = std::move(place->mend);
+  in_force_.erase(place);
+  mend_it();
+  scene_.disturbances.end(scene_.world.now());
+}
+
+void FaultDriver::strike_network(FaultKind kind, const Target& target) {
+  bmi::sim::Fabric& fabric = scene_.world.fabric();
+  const std::uint32_t a = target.server.value;
+  const std::uint32_t b = target.other_node;
+  bmi::sim::LinkOptions link;
+  switch (kind) {
+    case FaultKind::kDropConnection: fabric.drop_connection(a, b); return;
+    case FaultKind::kStalledPath:
+      fabric.stall(0, true);
+      return keep_in_force(kind, target, some_span(), [&fabric] { fabric.stall(0, false); });
+    case FaultKind::kPartition: {
+      const std::uint64_t direction = random_.below(4);
+      if (direction != 0) fabric.partition_one_way(a, b, true);
+      if (direction != 1) fabric.partition_one_way(b, a, true);
+      return keep_in_force(kind, target, some_span(), [&fabric, a, b] { fabric.partition(a, b, false); });
+    }
+    case FaultKind::kReorder: link.jitter = std::chrono::milliseconds(1 + random_.below(10)); break;
+    default:
+      link.latency = std::chrono::milliseconds(1 + random_.below(20));
+      link.slow_per_mille = 200;
+      link.slow = std::chrono::milliseconds(1 + random_.below(500));
+  }
+  fabric.set_link(a, b, link);
+  keep_in_force(kind, target, some_span(), [this, a, b] { scene_.world.fabric().set_link(a, b, scene_.usual_link); });
+}
+
+void FaultDriver::note_crash_of(ServerId server) {
+  if (server != kMetaServer) {
+    scene_.data.crashed(server);
+    return;
+  }
+  scene_.opens_lost = true;
+  const auto left = read_store(scene_.world.disks(server).records);
+  if (!left) return scene_.fail("the meta server's records cannot be read after the crash");
+  for (const std::uint64_t handle : scene_.data.handles()) {
+    const bool unnamed = std::find(left->unnamed.begin(), left->unnamed.end(), handle) != left->unnamed.end();
+    if (!left->nodes.contains(handle) && !unnamed) forgotten_.insert(handle);
+  }
+  if (!scene_.history.lost(*left, scene_.world.now())) {
+    scene_.fail("after a crash of the meta server's machine, " + scene_.history.explain());
+  }
+}
+
+void FaultDriver::strike_server(ServerId server, Death death) {
+  if (down_.contains(server)) return;
+  ++crashes_;
+  scene_.world.kill_server(server, death);
+  down_.insert(server);
+  if (server != kMetaServer) scene_.io_server_died = true;
+  if (server == kMetaServer) meta_healthy_ = false;
+  if (death == Death::kMachine) note_crash_of(server);
+  const FaultKind kind = death == Death::kMachine ? FaultKind::kCrashedServer : FaultKind::kKilledServer;
+  keep_in_force(kind, {server, nullptr, 0}, some_span(), [this, server] { restart(server); });
+}
+
+void FaultDriver::restart(ServerId server) {
+  if (down_.erase(server) == 0) return;
+  scene_.world.start_server(server);
+}
+
+void FaultDriver::strike_storage(FaultKind kind, const Target& target) {
+  if (target.server == kMetaServer || random_.chance(1, 3)) {
+    hurt_records(kind, target);
+  } else {
+    hurt_disks(kind, target);
+  }
+}
+
+void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
+  using trove::BytestreamOp;
+  static constexpr std::array kDiskOps = {BytestreamOp::kRead,     BytestreamOp::kWrite, BytestreamOp::kTruncate,
+                                      BytestreamOp::kPunch,    BytestreamOp::kSync,  BytestreamOp::kStat,
+                                      BytestreamOp::kRemove,   BytestreamOp::kOpen,  BytestreamOp::kMakeResident};
+  ServerDisks& server_disks = scene_.world.disks(target.server);
+  for (auto& disk : server_disks.targets) {
+    if (kind == FaultKind::kDiskFull) {
+      disk->set_capacity(4096);
+      continue;
+    }
+    const std::uint64_t count = 1 + random_.below(3);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      disk->inject(kDiskOps.at(random_.below(kDiskOps.size())), 1 + random_.below(3), Errc::kIoError);
+    }
+  }
+  keep_in_force(kind, target, some_span(), [this, &server_disks] {
+    for (auto& disk : server_disks.targets) {
+      disk->set_capacity(scene_.disk_bytes);
+      disk->clear_injected();
+    }
+  });
+}
+
+void FaultDriver::hurt_records(FaultKind kind, const Target& target) {
+  trove::SimKeyvalFaults& faults = scene_.world.disks(target.server).records.faults;
+  const bool of_meta = target.server == kMetaServer;
+  bool needs_restart = false;
+  if (kind == FaultKind::kDiskFull) {
+    faults.full = true;
+  } else {
+    switch (random_.below(3)) {
+      case 0: faults.read_error_per_mille = 300; break;
+      case 1: faults.commit_error_per_mille = 500; break;
+      default: faults.sync_error_per_mille = 500; break;
+    }
+    needs_restart = faults.read_error_per_mille == 0;
+  }
+  if (of_meta) ++hurt_records_;
+  meta_healthy_ = meta_healthy_ && !of_meta;
+  keep_in_force(kind, target, some_span(), [this, server = target.server, needs_restart, of_meta] {
+    scene_.world.disks(server).records.faults = {};
+    if (of_meta) --hurt_records_;
+    // A store that has failed stays so until its process is started again.
+    if (needs_restart) strike_server(server, Death::kProcess);
+  });
+}
+
+/// The operator starts what could not start.
+void FaultDriver::mind_servers() {
+  for (const ServerId id : scene_.world.servers()) {
+    const ServerProcess* process = scene_.world.server(id);
+    if (process == nullptr || !process->failed()) continue;
+    strike_server(id, Death::kProcess);
+  }
+}
+
+/// Changes are durable a while after they were answered, when the meta server is well all that time.
+void FaultDriver::note_durable() {
+  const ServerProcess* meta = scene_.world.server(kMetaServer);
+  const bool healthy = meta != nullptr && meta->serving() && hurt_records_ == 0;
+  if (healthy && !meta_healthy_) meta_healthy_since_ = scene_.world.now();
+  meta_healthy_ = healthy;
+  if (!healthy) return;
+  const Duration sync = scene_.world.settings().meta_sync;
+  if (sync == Duration(0)) return scene_.history.durable(scene_.world.now());
+  const MonoTime since{scene_.world.now().since_start - sync - std::chrono::milliseconds(40)};
+  if (since >= meta_healthy_since_) scene_.history.durable(since);
+}
+
+void FaultDriver::mend_all() {
+  planned_.clear();
+  armed_.clear();
+  while (!in_force_.empty()) mend(in_force_.begin());  // may put a server down to start it again
+  for (const ServerId id : scene_.world.servers()) restart(id);
+}
+
+}  // namespace spate::cluster

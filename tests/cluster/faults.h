@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// FaultDriver: breaks things, at times and on requests that the seed chooses, and mends them again.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tests/cluster/coverage.h"
+#include "tests/cluster/scene.h"
+#include "tests/cluster/workload.h"
+
+namespace spate::cluster {
+
+/// What the driver asks of whoever runs the clients.
+class ClientRoster {
+ public:
+  virtual ~ClientRoster() = default;
+  /// Alive and at work.
+  virtual std::vector<Workload*> at_work() = 0;
+  virtual void kill(Workload& workload, bmi::sim::Death death) = 0;
+};
+
+/// One a simulation.
+class FaultDriver {
+ public:
+  FaultDriver(Scene& scene, ClientRoster& clients, std::uint64_t seed);
+  FaultDriver(const FaultDriver&) = delete;
+  FaultDriver& operator=(const FaultDriver&) = delete;
+
+  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine.
+  void plan(std::uint64_t operations);
+  /// Called again and again.
+  void run(std::uint64_t operations_left);
+  /// Everything works again from here on.
+  void mend_all();
+
+  const Coverage& coverage() const { return coverage_; }
+  std::uint64_t crashes() const { return crashes_; }
+  /// Files whose making was taken back by a crash of the meta server's machine.
+  const std::set<std::uint64_t>& forgotten() const { return forgotten_; }
+
+ private:
+  struct Planned {
+    std::uint64_t operations_left = 0;
+    FaultKind kind = FaultKind::kDelay;
+    std::optional<wire::Op> aim;  // strikes when such a request is under way
+  };
+  struct Target {
+    ServerId server;
+    Workload* client = nullptr;    // null: the other side is the meta server
+    std::uint32_t other_node = 0;  // of the client or of the meta server
+  };
+  struct InForce {
+    FaultKind kind = FaultKind::kDelay;
+    Target target;
+    UniqueFunction<void()> mend;
+    std::uint64_t number = 0;
+  };
+  using InForcePlace = std::list<InForce>::iterator;
+
+  void arrived(const WatchedRequest& request);
+  std::optional<Target> target_of(const WatchedRequest& request);
+  std::optional<Target> any_target();
+  Workload* workload_of(ClientId client);
+  bool concerns(FaultKind kind, const Target& target, const WatchedRequest& request);
+  void count_under_way(FaultKind kind, const Target& target);
+  void strike(FaultKind kind, Target target);
+  void strike_network(FaultKind kind, const Target& target);
+  void strike_server(ServerId server, bmi::sim::Death death);
+  void strike_storage(FaultKind kind, const Target& target);
+  void hurt_disks(FaultKind kind, const Target& target);
+  void hurt_records(FaultKind kind, const Target& target);
+  void keep_in_force(FaultKind kind, const Target& target, Duration span, UniqueFunction<void()> mend);
+  void mend(InForcePlace place);
+  void restart(ServerId server);
+  void note_crash_of(ServerId server);
+  void mind_servers();
+  void note_durable();
+  Duration some_span();
+
+  Scene& scene_;
+  ClientRoster& clients_;
+  SeededRandom random_;
+  std::vector<Planned> planned_;  // soonest last
+  std::vector<Planned> armed_;
+  std::list<InForce> in_force_;
+  std::set<ServerId> down_;
+  Coverage coverage_;
+  std::uint64_t crashes_ = 0;
+  std::set<std::uint64_t> forgotten_;
+  MonoTime meta_healthy_since_;
+  bool meta_healthy_ = false;
+  int hurt_records_ = 0;      // of the meta server
+  std::uint64_t last_fault_ = 0;
+};
+
+}  // namespace spate::cluster
