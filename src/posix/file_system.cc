@@ -22,6 +22,16 @@ Result<std::uint8_t> rename_flags(unsigned flags) {
   return static_cast<std::uint8_t>(out);
 }
 
+/// The last component is "." or "..".
+bool ends_in_dots(std::string_view path) {
+  const std::size_t end = path.find_last_not_of('/');
+  if (end == std::string_view::npos) return false;
+  path = path.substr(0, end + 1);
+  const std::size_t slash = path.rfind('/');
+  const std::string_view last = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return last == "." || last == "..";
+}
+
 /// As mkdir, rename and the like are: the last component is the name itself.
 Where not_followed(Where where) {
   where.follow = false;
@@ -133,7 +143,10 @@ job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
 job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags) {
   SPATE_CO_TRY(const std::uint8_t how, rename_flags(flags));
   const auto operation = [this, how](wire::NamePath old, wire::NamePath path) { return client_.rename(std::move(old), std::move(path), how); };
+  const bool dots = ends_in_dots(from.path) || ends_in_dots(to.path);
   auto done = co_await walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
+  // Linux says so; between client and server kBusy means that it is worth trying again.
+  if (dots && done.code() == Errc::kInvalidArgument) co_return Errc::kBusy;
   co_return done;
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/posix/pair.h"
+
+#include <fcntl.h>
+
+#include <sstream>
+
+namespace spate::posix_test {
+namespace {
+
+struct Name {
+  std::string path;
+  int type = 0;
+};
+
+/// Without "." and "..".
+std::vector<Name> names_in(Face& face, const std::string& directory) {
+  const Outcome fd = face.open(directory, O_RDONLY | O_DIRECTORY, 0);
+  EXPECT_GE(fd.number, 0) << directory;
+  std::istringstream in(face.list(static_cast<int>(fd.number)).text);
+  face.close(static_cast<int>(fd.number));
+  std::vector<Name> names;
+  for (std::string word; in >> word;) {
+    const std::size_t colon = word.rfind(':');
+    const std::string name = word.substr(0, colon);
+    if (name != "." && name != "..") names.push_back({directory + (directory.ends_with('/') ? "" : "/") + name, std::stoi(word.substr(colon + 1))});
+  }
+  return names;
+}
+
+constexpr int kDirectoryType = 4;  // DT_DIR
+constexpr int kFileType = 8;       // DT_REG
+constexpr int kLinkType = 10;      // DT_LNK
+
+}  // namespace
+
+std::string dump(Face& face, const std::string& directory) {
+  std::string text;
+  for (const Name& name : names_in(face, directory)) {
+    text += name.path + " " + describe(face.stat(name.path, false));
+    if (name.type == kLinkType) text += " -> " + face.readlink(name.path).text;
+    if (name.type == kFileType) {
+      const Outcome fd = face.open(name.path, O_RDONLY, 0);
+      text += " = " + face.pread(static_cast<int>(fd.number), 1U << 20U, 0).text;
+      face.close(static_cast<int>(fd.number));
+    }
+    text += "\n";
+    if (name.type == kDirectoryType) text += dump(face, name.path);
+  }
+  return text;
+}
+
+void wipe(Face& face, const std::string& directory) {
+  for (const Name& name : names_in(face, directory)) {
+    if (name.type == kDirectoryType) {
+      wipe(face, name.path);
+      EXPECT_EQ(face.rmdir(name.path).number, 0) << name.path;
+    } else {
+      EXPECT_EQ(face.unlink(name.path).number, 0) << name.path;
+    }
+  }
+}
+
+}  // namespace spate::posix_test

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pair: the kernel's file system and Spate's, given the same calls.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/posix/face.h"
+
+namespace spate::posix_test {
+
+/// Everything below a directory: a line an object, with its contents.
+std::string dump(Face& face, const std::string& directory);
+/// Removes everything below a directory.
+void wipe(Face& face, const std::string& directory);
+
+class Pair {
+ public:
+  explicit Pair(std::uint64_t seed = 1) : kernel_(make_kernel_face()), spate_(make_spate_face(kernel_->root(), seed)) {}
+
+  Face& kernel() { return *kernel_; }
+  Face& spate() { return *spate_; }
+
+  /// The same call on both gives the same; yields what it gave.
+  template <typename Call>
+  Outcome same(const std::string& what, Call call) {
+    const Outcome expected = call(*kernel_);
+    const Outcome seen = call(*spate_);
+    EXPECT_EQ(describe(seen), describe(expected)) << what;
+    return seen;
+  }
+  void same_tree(const std::string& after) { EXPECT_EQ(dump(*spate_, "/"), dump(*kernel_, "/")) << after; }
+
+ private:
+  std::unique_ptr<Face> kernel_;
+  std::unique_ptr<Face> spate_;
+};
+
+}  // namespace spate::posix_test
