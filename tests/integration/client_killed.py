@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A client that is killed, or stands still for too long, in the middle of a write: size and content are right, for everyone and
+for ever."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+from cluster import BIN, Cluster, check, wait_until
+
+LEASE = 1.2  # seconds
+WRITER = os.path.join(BIN, "steady_writer")
+SIZE = 48 << 20
+
+
+def size_of(fs, path):
+    return json.loads(fs.spate("stat", "--json", path))[0]["size"]
+
+
+class Writer:
+    """steady_writer at work on spate:NAME."""
+
+    def __init__(self, fs, name):
+        self.path = "spate:" + name
+        self.said = open(fs.root + "/said" + name.replace("/", "-"), "wb+")
+        self.process = subprocess.Popen([WRITER, fs.dir + "/spate.toml", name, fs.root + "/data", str(random.randrange(1 << 30))],
+                                        env=dict(fs.env, SPATE_LOG_LEVEL="error"), stdout=self.said, stderr=subprocess.PIPE)
+
+    def lines(self):
+        self.said.seek(0)
+        return self.said.read().split()
+
+    def acknowledged(self):
+        numbers = [int(line) for line in self.lines() if line != b"closed"]
+        return numbers[-1] if numbers else 0
+
+    def wait_for(self, pieces):
+        wait_until(lambda: len(self.lines()) >= pieces or self.process.poll() is not None, "%d acknowledged pieces" % pieces)
+        check(self.process.poll() is None, "the writer has ended too early")
+
+    def killed(self):
+        self.process.kill()
+        self.process.communicate()
+        self.said.flush()
+        return self.acknowledged()
+
+    def ended(self):
+        said = self.process.communicate(timeout=60)[1].decode()
+        return self.process.returncode, said
+
+
+def right(fs, path, data, acknowledged, moment):
+    """What was acknowledged is there; what follows was written, or is a hole. Yields the content."""
+    content = fs.spate("cat", path)
+    check(size_of(fs, path) == len(content), "%s: size %d, content of %d" % (moment, size_of(fs, path), len(content)))
+    check(acknowledged <= len(content) <= acknowledged + (1 << 20), "%s: %d acknowledged, %d there" % (moment, acknowledged, len(content)))
+    check(content[:acknowledged] == data[:acknowledged], moment + ": what was acknowledged differs")
+    check(all(a in (b, 0) for a, b in zip(content[acknowledged:], data[acknowledged:len(content)])), moment + ": content that was never written")
+    return content
+
+
+def killed_in_mid_write(fs, data):
+    dead = []
+    for pieces in (1, 7, 60):
+        writer = Writer(fs, "/killed%d" % pieces)
+        writer.wait_for(pieces)
+        time.sleep(random.uniform(0, 0.02))
+        acknowledged = writer.killed()
+        dead.append((writer.path, acknowledged, right(fs, writer.path, data, acknowledged, "at once")))
+    time.sleep(LEASE * 2)  # the leases run out, and the meta server looks after what was left
+    for moment in ("after the lease", "after a crash of all servers"):
+        for path, acknowledged, at_once in dead:
+            check(right(fs, path, data, acknowledged, moment) == at_once, "the content has changed " + moment)
+            check(str(len(at_once)) in fs.spate("ls", "-l", path).decode(), "ls -l shows another size")
+        if moment == "after the lease":
+            fs.kill(*range(1, fs.io + 2))
+            fs.up()
+
+
+def stood_still(fs, data):
+    """A client that was stopped for longer than its lease goes on, or is told; what it says is true. What it writes late into a
+    file that is gone goes nowhere."""
+    paused, removed = Writer(fs, "/paused"), Writer(fs, "/removed")
+    for writer in (paused, removed):
+        writer.wait_for(10)
+        writer.process.send_signal(signal.SIGSTOP)
+    fs.spate("rm", removed.path)
+    time.sleep(LEASE * 3)
+    right(fs, paused.path, data, paused.acknowledged(), "while it stands still")
+    for writer in (paused, removed):
+        writer.process.send_signal(signal.SIGCONT)
+    code, said = paused.ended()
+    if code == 0:
+        check(fs.spate("cat", paused.path) == data, "it succeeded, the content differs")
+    else:
+        check(said.startswith("steady_writer: "), "no message: " + said)
+        right(fs, paused.path, data, paused.acknowledged(), "after it went on")
+    code, said = removed.ended()
+    check(code == 1 and said.startswith("steady_writer: "), "a write to a removed file: exit %d, %s" % (code, said))
+    fs.fails("stat", removed.path)
+
+
+def nothing_is_left(fs):
+    fs.spate("rm", *["spate:/" + name for name in fs.spate("ls", "spate:/").decode().split()])
+    wait_until(lambda: not any(fs.datafiles(s) for s in range(2, fs.io + 2)), "the data of removed files goes")
+
+
+with Cluster(io=3, env={"SPATE_META_SESSION_LEASE": "%dms" % (LEASE * 1000)}) as fs:
+    fs.up()
+    data = os.urandom(SIZE)
+    with open(fs.root + "/data", "wb") as f:
+        f.write(data)
+    killed_in_mid_write(fs, data)
+    stood_still(fs, data)
+    fs.fsck()
+    nothing_is_left(fs)
