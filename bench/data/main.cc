@@ -87,7 +87,9 @@ class Bench {
     Goal latency_goal;
     latency_goal.above_probe_at_most = 8;
     SPATE_TRY(std::ignore, figure({"random 4 KiB x 1, p50", "us", "us/op", latency_goal, {}, {}}, kRoundTrips / 1e6,
-                                  [this] { return raw_latency(kRoundTrips); }, [this] { return spate_latency(kRoundTrips); }));
+                                  [this] { return raw_latency(kRoundTrips, 0.5); }, [this] { return spate_latency(kRoundTrips, 0.5); }));
+    SPATE_TRY(std::ignore, figure({"random 4 KiB x 1, p99", "us", "us/op", {}, {}, {}}, kRoundTrips / 1e6,
+                                  [this] { return raw_latency(kRoundTrips, 0.99); }, [this] { return spate_latency(kRoundTrips, 0.99); }));
     constexpr std::uint64_t kReads = 200'000;
     Goal rate_goal;
     rate_goal.at_least = 100'000;
@@ -158,9 +160,9 @@ class Bench {
     return plan;
   }
 
-  Result<double> raw_latency(std::uint64_t requests) {
+  Result<double> raw_latency(std::uint64_t requests, double share) {
     SPATE_TRY(const measure::Rate rate, measure::run_requests(peers_, raw_plan(requests)));
-    return measure::percentile(rate.latency_us, 0.5);
+    return measure::percentile(rate.latency_us, share);
   }
 
   Result<double> raw_rate(std::uint64_t requests) {
@@ -184,10 +186,10 @@ class Bench {
     return now() - begin;
   }
 
-  Result<double> spate_latency(std::uint64_t requests) {
+  Result<double> spate_latency(std::uint64_t requests, double share) {
     std::vector<double> latency_us;
     SPATE_TRY(std::ignore, random_reads(requests, 1, latency_us));
-    return measure::percentile(std::move(latency_us), 0.5);
+    return measure::percentile(std::move(latency_us), share);
   }
 
   Result<double> spate_rate(std::uint64_t requests) {

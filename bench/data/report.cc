@@ -25,6 +25,7 @@ std::string goal_text(const Figure& f) {
   if (f.goal.cpu_ratio_at_most) text += fmt::format("cpu <= {:.2f}x ", *f.goal.cpu_ratio_at_most);
   if (f.goal.above_probe_at_most) text += fmt::format("<= raw + {:.0f} {} ", *f.goal.above_probe_at_most, f.unit);
   if (f.goal.at_least) text += fmt::format(">= {:.0f} ", *f.goal.at_least);
+  if (f.goal.at_most) text += fmt::format("<= {:.0f} {} ", *f.goal.at_most, f.unit);
   return text.empty() ? "-" : text + (f.met() ? "(met)" : "(MISSED)");
 }
 
@@ -58,6 +59,7 @@ bool Figure::met() const {
   if (goal.ratio_at_least && ratio().median < *goal.ratio_at_least) return false;
   if (goal.cpu_ratio_at_most && cpu_ratio().median > *goal.cpu_ratio_at_most) return false;
   if (goal.above_probe_at_most && value().median > raw_value().median + *goal.above_probe_at_most) return false;
+  if (goal.at_most && value().median > *goal.at_most) return false;
   return !goal.at_least || value().median >= *goal.at_least;
 }
 
@@ -95,6 +97,7 @@ std::string json(const std::vector<Figure>& figures, const std::vector<std::pair
                               {"ratio", as_json(f.ratio())},
                               {"cpu_ratio", as_json(f.cpu_ratio())},
                               {"goal", goal_text(f)},
+                              {"has_goal", f.goal.any()},
                               {"met", f.met()}});
   }
   return out.dump(2);

@@ -24,6 +24,8 @@ struct Goal {
   std::optional<double> cpu_ratio_at_most;
   std::optional<double> above_probe_at_most;  // in the figure's unit
   std::optional<double> at_least;
+  std::optional<double> at_most;
+  bool any() const { return ratio_at_least || cpu_ratio_at_most || above_probe_at_most || at_least || at_most; }
 };
 
 struct Figure {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// RawStore: a bare RocksDB with the options that the meta server's has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+
+namespace rocksdb {
+class DB;
+}
+
+namespace spate::bench {
+
+/// Its folder goes with it. One thread.
+class RawStore {
+ public:
+  static Result<RawStore> open(const std::string& folder);
+  RawStore(RawStore&& other) noexcept;
+  RawStore& operator=(RawStore&&) = delete;
+  RawStore(const RawStore&) = delete;
+  RawStore& operator=(const RawStore&) = delete;
+  ~RawStore();
+
+  /// `count` puts of 200 bytes under new keys, each its own write, not synced.
+  Result<double> puts_per_second(std::uint64_t count);
+  /// Seconds to read `count` records, which are put first if they are not there, by an iterator.
+  Result<double> scan_seconds(std::uint64_t count);
+
+ private:
+  RawStore(std::string folder, std::unique_ptr<rocksdb::DB> store);
+
+  std::string folder_;
+  std::unique_ptr<rocksdb::DB> store_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace spate::bench

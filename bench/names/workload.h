@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one client does in the bench of names.
+#pragma once
+
+#include <string>
+
+#include "client/client.h"
+
+namespace spate::bench {
+
+job::Task<Result<void>> make_folder(client::Client& client, std::string folder);
+
+// One operation each on file number `n` of a folder.
+/// A file that is not opened: one request.
+job::Task<Result<void>> create_file(client::Client& client, std::string folder, std::uint64_t n);
+/// As open(O_CREAT) and close() do: two requests, on names that create_file does not use.
+job::Task<Result<void>> create_open_close(client::Client& client, std::string folder, std::uint64_t n);
+job::Task<Result<void>> stat_file(client::Client& client, std::string folder, std::uint64_t n);
+job::Task<Result<void>> unlink_file(client::Client& client, std::string folder, std::uint64_t n);
+
+/// Files made by several tasks at once, each in a folder of its own below `folder`, or all in this one.
+struct Creation {
+  std::string folder;
+  std::size_t tasks = 8;
+  std::uint64_t files = 0;
+  bool one_folder = false;
+};
+job::Task<Result<void>> create_many(client::Client& client, Creation creation);
+
+/// Reads all entries with their attributes; how many there are.
+job::Task<Result<std::uint64_t>> list_folder(client::Client& client, std::string folder);
+
+}  // namespace spate::bench
