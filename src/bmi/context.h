@@ -74,10 +74,12 @@ class Context {
   bool take_skip() { return skipped_ = std::exchange(skip_, false) && !skipped_; }
 
  private:
+  bool sleep_inside(std::span<Module* const> sleeping);
+
   ContextId id_;
   UniqueFd event_;
-  UniqueFd poll_;           // over both, unless the module's own descriptor serves
-  Module* sole_ = nullptr;  // whose descriptor that is
+  UniqueFd poll_;              // over all of them, unless a module that sleeps watches the others
+  Module* sleeper_ = nullptr;  // that module
   int wait_ = -1;
   std::atomic<bool> waiting_{false};  // set and cleared by the tester only
   bool signalled_ = false;

@@ -59,6 +59,15 @@ class FakeModule final : public Module {
   }
   int wait_descriptor() const override { return descriptor; }
   bool prepare_to_wait() override { return true; }
+  bool has_wait() const override { return sleeps; }
+  bool also_wait_for(int fd) override {
+    if (sleeps) waits_for.push_back(fd);
+    return sleeps;
+  }
+  bool wait(Duration /*timeout*/) override {
+    if (sleeps) ++waits;
+    return sleeps;
+  }
   Result<void> mem_register(MutableByteView memory) override {
     registered.push_back(memory.data());
     return {};
@@ -76,6 +85,9 @@ class FakeModule final : public Module {
   bool at_once = false;     // posts complete immediately
   Errc refuse = Errc::kOk;  // posts fail
   int descriptor = -1;
+  bool sleeps = false;  // has a wait of its own
+  int waits = 0;
+  std::vector<int> waits_for;
   std::uint32_t connections = 0;
   int progressed = 0;
   ContextId listening;

@@ -179,6 +179,8 @@ class Module {
   /// has come: progress() must follow. One thread at a time; the others may do everything else. False: it has no such
   /// wait, sleep on the descriptor.
   virtual bool wait(Duration /*timeout*/) { return false; }
+  /// Whether it has that wait, and also_wait_for().
+  virtual bool has_wait() const { return false; }
 
   /// Makes memory usable by the device until mem_deregister. Default: nothing to do. A failure is not fatal: the module
   /// must also move memory that was never registered.

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <set>
@@ -297,6 +298,25 @@ TEST_F(CoreTest, AllocatedMemoryIsAlignedAndRegistered) {
   EXPECT_EQ(b_->registered, std::vector{memory.data()});
   network_->mem_free(memory);
   EXPECT_TRUE(a_->registered.empty());
+}
+
+TEST(Network, AContextSleepsInsideTheModuleThatCanAndIsWokenByTheOthers) {
+  std::vector<std::unique_ptr<Module>> modules;
+  modules.push_back(std::make_unique<FakeModule>("a"));
+  modules.push_back(std::make_unique<FakeModule>("b"));
+  auto& other = static_cast<FakeModule&>(*modules[0]);
+  auto& sleeper = static_cast<FakeModule&>(*modules[1]);
+  const UniqueFd of_other(::eventfd(0, EFD_CLOEXEC));
+  const UniqueFd of_sleeper(::eventfd(0, EFD_CLOEXEC));
+  other.descriptor = of_other.get();
+  sleeper.descriptor = of_sleeper.get();
+  sleeper.sleeps = true;
+  const std::unique_ptr<Network> network = make_network(std::move(modules));
+  const ContextId context = network->open_context();
+  EXPECT_EQ(network->wait_descriptor(context), of_sleeper.get());
+  EXPECT_NE(std::ranges::find(sleeper.waits_for, of_other.get()), sleeper.waits_for.end());
+  EXPECT_TRUE(network->wait(context, Duration(-1)));
+  EXPECT_EQ(sleeper.waits, 1);
 }
 
 TEST(Network, AModuleThatCannotStartIsLeftOut) {

@@ -176,6 +176,7 @@ class Engine final : public ShmModule, private PeerHost {
   std::size_t next_bulk_ = 0;      // of polled_: whose bulk comes first
   std::uint64_t since_events_ = 0;  // turns, and work done in them, since epoll was asked
   bool sleeping_ = false;           // somebody may be asleep on the descriptor
+  bool used_ = false;               // there was a listener or a link; else epoll need not be asked
   bool active_ = false;             // something was found since prepare_to_wait() looked last
   MonoTime spin_until_;
   std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more

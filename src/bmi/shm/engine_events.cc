@@ -46,7 +46,8 @@ bool Engine::also_wait_for(int fd) {
 bool Engine::poll() {
   graveyard_.clear();
   bool did = turn_all();
-  if (std::exchange(sleeping_, false) || polled_.empty() || since_events_ >= kEventsEvery) {
+  const bool slept = std::exchange(sleeping_, false);
+  if (used_ && (slept || polled_.empty() || since_events_ >= kEventsEvery)) {
     since_events_ = 0;
     if (look_at_events()) {
       turn_all();  // those who rang are looked into at once
@@ -296,6 +297,7 @@ void Engine::drain_timer() {
 }
 
 void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+  used_ = used_ || (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign);
   epoll_event event{};
   event.events = events;
   event.data.ptr = &pollable;

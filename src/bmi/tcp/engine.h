@@ -54,6 +54,7 @@ class Engine final : public TcpModule, private PeerHost {
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
   void stop_waiting_for(int fd) override;
+  bool has_wait() const override { return true; }
   void hold_sends() override { holding_.store(true, std::memory_order_relaxed); }
   void flush_sends() override;
   bool wait(Duration timeout) override;
