@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The back's way in: signals held back, errno kept, a fork noticed, the handler run.
+#include "preload/back.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "preload/calls.h"
+#include "preload/lifetime.h"
+
+namespace spate::preload {
+namespace {
+
+const Front* the_front = nullptr;
+std::atomic<int> at_work{0};  // threads inside take()
+
+/// A handler of the program must not run in the middle of the client: it could call it again.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    const std::uint64_t all = ~std::uint64_t{0};
+    raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before_, sizeof all);
+  }
+  ~SignalsHeld() { raw(SYS_rt_sigprocmask, SIG_SETMASK, &before_, 0, sizeof before_); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  std::uint64_t before_ = 0;
+};
+
+/// In a child of fork() the client's descriptors are copies of the parent's.
+void close_own_descriptors() {
+  FrontState& state = *front().state;
+  for (int number = 0; number < kMaxDescriptors; ++number) {
+    if (state.marks[number] != kOwn) continue;
+    raw(SYS_close, number);
+    state.marks[number] = kForeign;
+    --state.special_descriptors;
+  }
+}
+
+Reply run(Handler handler, Frame& frame) {
+  try {
+    return handler(frame);
+  } catch (const std::bad_alloc&) {
+    return minus(ENOMEM);
+  }
+}
+
+bool take(Frame* frame) {
+  const Handler handler = handler_of(frame->number);
+  if (handler == nullptr) return false;
+  const int kept = errno;
+  bool taken = false;
+  {
+    const SignalsHeld held;
+    notice_fork();
+    at_work.fetch_add(1);
+    if (const Reply reply = run(handler, *frame)) {
+      frame->result = *reply;
+      taken = true;
+    }
+    at_work.fetch_sub(1);
+  }
+  errno = kept;
+  return taken;
+}
+
+unsigned read_umask() {
+  const long file = raw(SYS_open, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+  std::array<char, 1024> text{};
+  const long size = raw(SYS_read, file, text.data(), text.size() - 1);
+  raw(SYS_close, file);
+  const char* const line = failed(size) ? nullptr : std::strstr(text.data(), "Umask:");
+  return line == nullptr ? 022U : static_cast<unsigned>(std::strtoul(line + 6, nullptr, 8));
+}
+
+/// What begins in a thread of the client is the library's own.
+struct ThreadStart {
+  void* (*run)(void*);
+  void* argument;
+};
+
+void* run_inside(void* data) {
+  const std::unique_ptr<ThreadStart> start(static_cast<ThreadStart*>(data));
+  ++front().thread()->inside;
+  return start->run(start->argument);
+}
+
+}  // namespace
+
+const Front& front() { return *the_front; }
+
+unsigned without_umask(unsigned mode) {
+  FrontState& state = *front().state;
+  if (state.umask < 0) state.umask = static_cast<int>(read_umask() & 0777U);
+  return mode & ~static_cast<unsigned>(state.umask);
+}
+
+void notice_fork() {
+  if (*front().state->same_process != 0) return;
+  if (front().in_vfork_child()) return;
+  *front().state->same_process = 1;
+  at_work = 0;
+  close_own_descriptors();
+  forget_clients();
+  forget_descriptors();
+  forget_working_directory();
+}
+
+void end_everything() {
+  if (at_work.load() > 1 || !any_client_started()) return;
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    if (const DescriptionRef d = description_of(number)) std::ignore = d->close();
+  }
+  end_clients();
+}
+
+Handler handler_of(long number) {
+  for (const auto group : {open_handler, data_handler, name_handler, attribute_handler, descriptor_handler, directory_handler, memory_handler,
+                           wait_handler, process_handler}) {
+    if (const Handler handler = group(number)) return handler;
+  }
+  return nullptr;
+}
+
+}  // namespace spate::preload
+
+extern "C" {
+
+spate::preload::Take spate_preload_back(const spate::preload::Front* front) {
+  spate::preload::the_front = front;
+  return spate::preload::take;
+}
+
+/// The client's own threads (std::thread) are known as the library's.
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  if (create == nullptr) return EAGAIN;
+  auto start = std::make_unique<spate::preload::ThreadStart>(spate::preload::ThreadStart{run, argument});
+  const int error = create(thread, attributes, spate::preload::run_inside, start.get());
+  if (error == 0) std::ignore = start.release();
+  return error;
+}
+
+/// Nothing of the back is destroyed before the process is gone: programs write to their streams to the very end.
+int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
+}

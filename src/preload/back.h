@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The back's access to the front (front.h) and to the kernel.
+#pragma once
+
+#include "preload/front.h"
+#include "preload/raw.h"
+
+namespace spate::preload {
+
+/// Set before anything else of the back runs.
+const Front& front();
+
+/// The mode of what is made, without the bits of the program's umask.
+unsigned without_umask(unsigned mode);
+
+}  // namespace spate::preload

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handlers of the system calls, and what they share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "posix/errno.h"
+#include "preload/back.h"
+#include "preload/descriptors.h"
+
+namespace spate::preload {
+
+/// What the kernel would return (-errno: an error); nothing: the kernel shall do it, with the frame as it is now.
+using Reply = std::optional<long>;
+constexpr Reply kToKernel = std::nullopt;
+using Handler = Reply (*)(Frame& frame);
+
+inline long minus(int error) { return -static_cast<long>(error); }
+inline Reply refuse(const Error& error) { return minus(posix::to_errno(error.code())); }
+template <typename T>
+Reply done(const Result<T>& result) {
+  return result ? Reply(0) : refuse(result.error());
+}
+inline Reply count(const Result<std::uint64_t>& result) {
+  return result ? Reply(static_cast<long>(*result)) : refuse(result.error());
+}
+
+/// Arguments as what they are.
+inline int fd(const Frame& frame, int index) { return static_cast<int>(frame.word[index]); }
+template <typename T>
+T* memory(const Frame& frame, int index) {
+  return reinterpret_cast<T*>(frame.word[index]);  // NOLINT(performance-no-int-to-ptr)
+}
+
+/// Passes the call on as it is now, past the hooks.
+inline long ask_kernel(const Frame& f) { return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]); }
+
+/// Which arguments of a call are a path: the directory descriptor's index (-1: there is none), and the path's.
+struct PathArguments {
+  int directory;
+  int path;
+};
+constexpr PathArguments kPlain{-1, 0};
+constexpr PathArguments kAtPath{0, 1};
+
+/// Where a path leads.
+struct Place {
+  Mount* mount = nullptr;  // null: out of Spate
+  posix::Where where;
+  std::string shown;        // the path as the program sees it, straight
+  DescriptionRef opened;    // with an empty path: the descriptor that is meant
+};
+
+/// Looks where a path of the call leads. When that is out of Spate, the frame's path is replaced if need be, so that the kernel
+/// can go on with it. `empty`: an empty path stands for the directory descriptor itself.
+Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
+/// Lets the kernel go on at `path`, absolute.
+void redirect(Frame& frame, PathArguments arguments, std::string path);
+/// An absolute link that leads out of the file system: its target and what is left of the path.
+bool leads_out(const Error& error);
+
+/// Runs `make(posix::FileSystem&, posix::Where)` for the path of a call and returns `reply(result)`.
+template <typename Make, typename ReplyOf>
+Reply on_path(Frame& frame, PathArguments arguments, bool follow, const Make& make, const ReplyOf& reply) {
+  auto place = locate(frame, arguments, follow);
+  if (!place) return refuse(place.error());
+  if (place->mount == nullptr) return kToKernel;
+  auto result = place->mount->run([&](posix::FileSystem& files) { return make(files, place->where); });
+  if (!result && leads_out(result.error())) {
+    redirect(frame, arguments, result.error().context());
+    return kToKernel;
+  }
+  return reply(result);
+}
+
+/// The working directory, as Spate's handles know it.
+Result<posix::Where> working_directory();
+void forget_working_directory();
+
+/// The handler of a call, or null.
+Handler handler_of(long number);
+
+// Each group of handlers, by the number of the call; null when it is not one of the group.
+Handler open_handler(long number);
+Handler data_handler(long number);
+Handler name_handler(long number);
+Handler attribute_handler(long number);
+Handler descriptor_handler(long number);
+Handler directory_handler(long number);
+Handler memory_handler(long number);
+Handler wait_handler(long number);
+Handler process_handler(long number);
+
+/// Fills a struct stat of the C library and the kernel (the same on x86-64).
+void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount);
+/// The same for an open file.
+Reply stat_description(Description& description, struct stat* out);
+
+/// Copies at most `size` bytes from one descriptor to another, whoever they belong to, in one step; as copy_file_range. Null
+/// offsets: the descriptors' positions.
+Reply copy_between(int in, std::int64_t* in_offset, int out, std::int64_t* out_offset, std::size_t size);
+
+/// read(2) and write(2) with scattered memory. `offset` null: at the position.
+Reply read_from(Description& description, std::span<const MutableByteView> memory, const std::uint64_t* offset);
+Reply write_to(Description& description, std::span<const ByteView> memory, const std::uint64_t* offset);
+
+}  // namespace spate::preload

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading, writing, seeking, and what else concerns an open file's data.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <climits>
+#include <vector>
+
+#include "preload/calls.h"
+
+namespace spate::preload {
+namespace {
+
+constexpr std::size_t kMostPerCall = 0x7ffff000;  // as Linux has it
+constexpr std::size_t kCopyStep = 1U << 20U;
+
+bool may_read(Description& d) { return (d.flags() & O_PATH) == 0 && (d.flags() & O_ACCMODE) != O_WRONLY; }
+bool may_write(Description& d) { return (d.flags() & O_PATH) == 0 && (d.flags() & O_ACCMODE) != O_RDONLY; }
+
+template <typename View>
+View view_of(void* data, std::size_t size);
+template <>
+MutableByteView view_of(void* data, std::size_t size) {
+  return {static_cast<std::byte*>(data), size};
+}
+template <>
+ByteView view_of(void* data, std::size_t size) {
+  return {static_cast<const std::byte*>(data), size};
+}
+
+template <typename View>
+Result<std::vector<View>> vector_of(const Frame& frame) {
+  const auto* const from = memory<const iovec>(frame, 1);
+  const long pieces = frame.word[2];
+  if (pieces < 0 || pieces > IOV_MAX) return Errc::kInvalidArgument;
+  std::vector<View> views;
+  views.reserve(static_cast<std::size_t>(pieces));
+  std::size_t room = kMostPerCall;
+  for (long i = 0; i < pieces; ++i) {
+    if (from[i].iov_len > SSIZE_MAX) return Errc::kInvalidArgument;
+    const std::size_t size = std::min(room, from[i].iov_len);
+    views.push_back(view_of<View>(from[i].iov_base, size));
+    room -= size;
+  }
+  return views;
+}
+
+/// Where a call reads or writes: -1 stands for the position where the call allows it (preadv2).
+struct At {
+  bool given = false;
+  std::int64_t offset = 0;
+};
+
+template <typename View, typename Transfer>
+Reply transfer(Frame& f, const std::vector<View>& views, At at, const Transfer& act) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  if (at.given && at.offset < 0) return minus(EINVAL);
+  const auto offset = static_cast<std::uint64_t>(at.offset);
+  return act(*d, std::span<const View>(views), at.given ? &offset : nullptr);
+}
+
+template <typename View, typename Transfer>
+Reply one_piece(Frame& f, At at, const Transfer& act) {
+  const std::vector<View> views{view_of<View>(memory<void>(f, 1), std::min(static_cast<std::size_t>(f.word[2]), kMostPerCall))};
+  return transfer(f, views, at, act);
+}
+
+template <typename View, typename Transfer>
+Reply many_pieces(Frame& f, At at, const Transfer& act) {
+  auto views = vector_of<View>(f);
+  return views ? transfer(f, *views, at, act) : refuse(views.error());
+}
+
+constexpr auto kRead = read_from;
+constexpr auto kWrite = write_to;
+using In = MutableByteView;
+using Out = ByteView;
+
+Reply read(Frame& f) { return one_piece<In>(f, {}, kRead); }
+Reply write(Frame& f) { return one_piece<Out>(f, {}, kWrite); }
+Reply pread(Frame& f) { return one_piece<In>(f, {true, f.word[3]}, kRead); }
+Reply pwrite(Frame& f) { return one_piece<Out>(f, {true, f.word[3]}, kWrite); }
+Reply readv(Frame& f) { return many_pieces<In>(f, {}, kRead); }
+Reply writev(Frame& f) { return many_pieces<Out>(f, {}, kWrite); }
+Reply preadv(Frame& f) { return many_pieces<In>(f, {true, f.word[3]}, kRead); }
+Reply pwritev(Frame& f) { return many_pieces<Out>(f, {true, f.word[3]}, kWrite); }
+
+/// The flags are hints (RWF_HIPRI, RWF_NOWAIT), or ask for what is not there.
+bool known_flags(const Frame& f) { return (f.word[5] & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC)) == 0; }
+
+Reply preadv2(Frame& f) {
+  if (!known_flags(f)) return minus(EOPNOTSUPP);
+  return many_pieces<In>(f, {f.word[3] != -1, f.word[3]}, kRead);
+}
+
+Reply sync_data(Description& d) {
+  return done(d.run([](posix::OpenFile& file) { return file.sync(); }));
+}
+
+Reply pwritev2(Frame& f) {
+  if (!known_flags(f)) return minus(EOPNOTSUPP);
+  const Reply written = many_pieces<Out>(f, {f.word[3] != -1, f.word[3]}, kWrite);
+  if (!written || *written < 0 || (f.word[5] & (RWF_DSYNC | RWF_SYNC)) == 0) return written;
+  const DescriptionRef d = description_of(fd(f, 0));
+  const Reply synced = d == nullptr ? Reply(minus(EBADF)) : sync_data(*d);
+  return *synced < 0 ? synced : written;
+}
+
+Reply lseek(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  const Turn turn(d->state());
+  const auto offset = static_cast<std::int64_t>(f.word[1]);
+  const int whence = fd(f, 2);
+  return count(d->run([&](posix::OpenFile& file) { return file.seek(offset, whence); }));
+}
+
+Reply fsync(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  return d == nullptr ? kToKernel : sync_data(*d);
+}
+
+Reply syncfs(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  return done(d->mount().run([](posix::FileSystem& files) { return files.sync(); }));
+}
+
+Reply ftruncate(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  if (!may_write(*d)) return minus((d->flags() & O_PATH) != 0 ? EBADF : EINVAL);
+  const auto size = static_cast<std::int64_t>(f.word[1]);
+  return done(d->run([&](posix::OpenFile& file) { return file.truncate(size); }));
+}
+
+Reply fallocate(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  if (!may_write(*d)) return minus(EBADF);
+  const int mode = fd(f, 1);
+  const std::int64_t offset = f.word[2];
+  const std::int64_t size = f.word[3];
+  return done(d->run([&](posix::OpenFile& file) { return file.allocate(mode, offset, size); }));
+}
+
+/// Advice that changes nothing here.
+Reply advice(Frame& f) { return description_of(fd(f, 0)) == nullptr ? kToKernel : Reply(0); }
+
+/// Without the pages of a cache there is nothing to be moved: callers copy by themselves.
+Reply not_for_files(Frame&) { return minus(EINVAL); }
+
+Reply sendfile(Frame& f) {
+  auto* const offset = memory<std::int64_t>(f, 2);
+  return copy_between(fd(f, 1), offset, fd(f, 0), nullptr, static_cast<std::size_t>(f.word[3]));
+}
+
+Reply copy_file_range(Frame& f) {
+  if (f.word[5] != 0) return minus(EINVAL);
+  return copy_between(fd(f, 0), memory<std::int64_t>(f, 1), fd(f, 2), memory<std::int64_t>(f, 3), static_cast<std::size_t>(f.word[4]));
+}
+
+/// Reads or writes through any descriptor; `offset` null: at its position.
+long any_read(int descriptor, MutableByteView room, const std::int64_t* offset) {
+  if (const DescriptionRef d = description_of(descriptor)) {
+    const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
+    return *read_from(*d, std::span(&room, 1), offset == nullptr ? nullptr : &at);
+  }
+  return offset == nullptr ? raw(SYS_read, descriptor, room.data(), room.size()) : raw(SYS_pread64, descriptor, room.data(), room.size(), *offset);
+}
+
+long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
+  if (const DescriptionRef d = description_of(descriptor)) {
+    const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
+    return *write_to(*d, std::span(&data, 1), offset == nullptr ? nullptr : &at);
+  }
+  return offset == nullptr ? raw(SYS_write, descriptor, data.data(), data.size()) : raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
+}
+
+/// What was read and could not be written is read again by whoever goes on.
+void give_back(int in, std::int64_t bytes) {
+  const DescriptionRef d = description_of(in);
+  if (d == nullptr) {
+    raw(SYS_lseek, in, -bytes, SEEK_CUR);
+  } else {
+    const Turn turn(d->state());
+    d->state()->position -= static_cast<std::uint64_t>(bytes);
+  }
+}
+
+}  // namespace
+
+Reply read_from(Description& description, std::span<const MutableByteView> memory, const std::uint64_t* offset) {
+  if (description.type() == FileType::kDirectory && (description.flags() & O_PATH) == 0) return minus(EISDIR);
+  if (!may_read(description)) return minus(EBADF);
+  if (offset != nullptr) return count(description.run([&](posix::OpenFile& file) { return file.pread(*offset, memory); }));
+  const Turn turn(description.state());
+  return count(description.run([&](posix::OpenFile& file) { return file.read(memory); }));
+}
+
+Reply write_to(Description& description, std::span<const ByteView> memory, const std::uint64_t* offset) {
+  if (!may_write(description)) return minus(EBADF);
+  if (offset != nullptr) return count(description.run([&](posix::OpenFile& file) { return file.pwrite(*offset, memory); }));
+  const Turn turn(description.state());
+  return count(description.run([&](posix::OpenFile& file) { return file.write(memory); }));
+}
+
+Reply copy_between(int in, std::int64_t* in_offset, int out, std::int64_t* out_offset, std::size_t size) {
+  thread_local Bytes step;
+  if ((in_offset != nullptr && *in_offset < 0) || (out_offset != nullptr && *out_offset < 0)) return minus(EINVAL);
+  const std::size_t wanted = std::min(size, kCopyStep);
+  if (step.size() < wanted) step.resize(wanted);
+  const long got = any_read(in, MutableByteView(step.data(), wanted), in_offset);
+  if (got <= 0) return got;
+  const long put = any_write(out, ByteView(step.data(), static_cast<std::size_t>(got)), out_offset);
+  const long moved = put < 0 ? 0 : put;
+  if (in_offset == nullptr && moved < got) give_back(in, got - moved);
+  if (in_offset != nullptr) *in_offset += moved;
+  if (out_offset != nullptr) *out_offset += moved;
+  return put;
+}
+
+Handler data_handler(long number) {
+  switch (number) {
+    case SYS_read: return read;
+    case SYS_write: return write;
+    case SYS_pread64: return pread;
+    case SYS_pwrite64: return pwrite;
+    case SYS_readv: return readv;
+    case SYS_writev: return writev;
+    case SYS_preadv: return preadv;
+    case SYS_pwritev: return pwritev;
+    case SYS_preadv2: return preadv2;
+    case SYS_pwritev2: return pwritev2;
+    case SYS_lseek: return lseek;
+    case SYS_fsync:
+    case SYS_fdatasync: return fsync;
+    case SYS_syncfs: return syncfs;
+    case SYS_ftruncate: return ftruncate;
+    case SYS_fallocate: return fallocate;
+    case SYS_fadvise64:
+    case SYS_readahead:
+    case SYS_sync_file_range: return advice;
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice: return not_for_files;
+    case SYS_sendfile: return sendfile;
+    case SYS_copy_file_range: return copy_file_range;
+    default: return nullptr;
+  }
+}
+
+}  // namespace spate::preload

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls on descriptors as such: dup, fcntl, ioctl, flock, close_range.
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+
+#include "preload/calls.h"
+
+namespace spate::preload {
+namespace {
+
+constexpr int kSettable = O_APPEND | O_NONBLOCK | O_NOATIME | O_ASYNC | O_DIRECT;
+
+bool is_own(long descriptor) {
+  const auto number = static_cast<unsigned>(descriptor);
+  return number < static_cast<unsigned>(kMaxDescriptors) && front().state->marks[number] == kOwn;
+}
+
+/// After the kernel has made `to` another name of `from`.
+Reply duplicated(int from, long to) {
+  if (failed(to) || front().in_vfork_child()) return to;
+  const DescriptionRef meant = description_of(from);
+  if (meant != nullptr && to >= kMaxDescriptors) {
+    raw(SYS_close, to);
+    return minus(EMFILE);
+  }
+  std::ignore = release(replace(static_cast<int>(to), meant));
+  return to;
+}
+
+Reply dup(Frame& f) {
+  if (is_own(f.word[0])) return minus(EBADF);
+  return duplicated(fd(f, 0), ask_kernel(f));
+}
+
+Reply dup_to(Frame& f) {
+  if (is_own(f.word[0])) return minus(EBADF);
+  if (is_own(f.word[1])) return minus(EBUSY);
+  if (fd(f, 0) == fd(f, 1)) return kToKernel;
+  return duplicated(fd(f, 0), ask_kernel(f));
+}
+
+Reply set_flags(Description& d, int flags) {
+  std::uint32_t before = d.state()->flags.load();
+  while (!d.state()->flags.compare_exchange_weak(before, (before & ~static_cast<std::uint32_t>(kSettable)) | static_cast<std::uint32_t>(flags & kSettable))) {
+  }
+  return 0;
+}
+
+Reply fcntl(Frame& f) {
+  if (is_own(f.word[0])) return minus(EBADF);
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  switch (fd(f, 1)) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC: return duplicated(fd(f, 0), ask_kernel(f));
+    case F_GETFD:
+    case F_SETFD: return kToKernel;
+    case F_GETFL: return d->flags() | 0100000;  // O_LARGEFILE, as the kernel has it
+    case F_SETFL: return (d->flags() & O_PATH) != 0 ? Reply(minus(EBADF)) : set_flags(*d, fd(f, 2));
+    case F_GETLK:
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_GETLK:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW: return minus(ENOLCK);
+    default: return minus(EINVAL);
+  }
+}
+
+Reply flock(Frame& f) { return description_of(fd(f, 0)) == nullptr ? kToKernel : Reply(minus(ENOLCK)); }
+
+Reply bytes_to_read(Description& d, int* out) {
+  struct stat st {};
+  const Reply known = stat_description(d, &st);
+  if (*known < 0) return known;
+  const auto position = static_cast<std::int64_t>(d.state()->position.load());
+  *out = static_cast<int>(std::clamp<std::int64_t>(st.st_size - position, 0, INT32_MAX));
+  return 0;
+}
+
+Reply ioctl(Frame& f) {
+  if (is_own(f.word[0])) return minus(EBADF);
+  const DescriptionRef d = description_of(fd(f, 0));
+  if (d == nullptr) return kToKernel;
+  switch (static_cast<unsigned long>(f.word[1])) {
+    case FIOCLEX: return raw(SYS_fcntl, fd(f, 0), F_SETFD, FD_CLOEXEC);
+    case FIONCLEX: return raw(SYS_fcntl, fd(f, 0), F_SETFD, 0);
+    case FIONREAD: return bytes_to_read(*d, memory<int>(f, 2));
+    case FIONBIO: return 0;
+    case _IOW(0x94, 9, int): return minus(EOPNOTSUPP);  // FICLONE
+    default: return minus(ENOTTY);
+  }
+}
+
+/// The numbers between the library's own ones, which stay open.
+Reply close_range(Frame& f) {
+  auto first = static_cast<unsigned>(f.word[0]);
+  const auto last = static_cast<unsigned>(f.word[1]);
+  const auto flags = static_cast<unsigned>(f.word[2]);
+  if (first > last || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) != 0) return minus(EINVAL);
+  const bool closes = (flags & CLOSE_RANGE_CLOEXEC) == 0 && !front().in_vfork_child();
+  for (int n = closes ? next_descriptor(static_cast<int>(std::min<unsigned>(first, kMaxDescriptors))) : -1; n >= 0 && static_cast<unsigned>(n) <= last;
+       n = next_descriptor(n + 1)) {
+    DescriptionRef meant = replace(n, nullptr);
+    raw(SYS_close, n);
+    std::ignore = release(std::move(meant));
+  }
+  for (unsigned n = first; n <= last && n < static_cast<unsigned>(kMaxDescriptors); ++n) {
+    if (!is_own(n)) continue;
+    if (first < n) raw(SYS_close_range, first, n - 1, flags);
+    first = n + 1;
+  }
+  return first > last ? 0 : raw(SYS_close_range, first, last, flags);
+}
+
+}  // namespace
+
+Handler descriptor_handler(long number) {
+  switch (number) {
+    case SYS_dup: return dup;
+    case SYS_dup2:
+    case SYS_dup3: return dup_to;
+    case SYS_fcntl: return fcntl;
+    case SYS_flock: return flock;
+    case SYS_ioctl: return ioctl;
+    case SYS_close_range: return close_range;
+    default: return nullptr;
+  }
+}
+
+}  // namespace spate::preload

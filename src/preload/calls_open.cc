@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// open, openat, openat2, creat, close.
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#include "preload/calls.h"
+
+namespace spate::preload {
+namespace {
+
+struct Wish {
+  PathArguments arguments;
+  int flags;
+  unsigned mode;
+};
+
+/// A descriptor for a file that was just opened.
+Result<int> make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix::OpenFile> file) {
+  int descriptor = -1;
+  auto state = MappedState::create({file->handle(), file->type(), wish.flags, place.mount->prefix(), place.shown}, descriptor);
+  if (!state) {
+    std::ignore = place.mount->run([&](posix::FileSystem&) { return file->close(); });
+    return std::move(state).error();
+  }
+  return install(std::make_shared<Description>(*place.mount, *std::move(state), std::move(file)), descriptor);
+}
+
+Reply open_wish(Frame& frame, const Wish& wish) {
+  const bool follow = (wish.flags & O_NOFOLLOW) == 0 && (wish.flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+  auto place = locate(frame, wish.arguments, follow);
+  if (!place) return refuse(place.error());
+  if (place->mount == nullptr) return kToKernel;
+  posix::OpenRequest request;
+  request.where = place->where;
+  request.flags = wish.flags;
+  request.mode = without_umask(wish.mode);
+  auto file = place->mount->run([&](posix::FileSystem& files) { return files.open(request); });
+  if (!file && leads_out(file.error())) {
+    redirect(frame, wish.arguments, file.error().context());
+    return kToKernel;
+  }
+  if (!file) return refuse(file.error());
+  auto descriptor = make_descriptor(*place, wish, *std::move(file));
+  return descriptor ? Reply(*descriptor) : refuse(descriptor.error());
+}
+
+unsigned mode_of(int flags, long word) { return (flags & O_CREAT) != 0 ? static_cast<unsigned>(word) & 07777U : 0; }
+
+Reply open(Frame& f) { return open_wish(f, {kPlain, fd(f, 1), mode_of(fd(f, 1), f.word[2])}); }
+Reply openat(Frame& f) { return open_wish(f, {kAtPath, fd(f, 2), mode_of(fd(f, 2), f.word[3])}); }
+Reply creat(Frame& f) { return open_wish(f, {kPlain, O_CREAT | O_WRONLY | O_TRUNC, static_cast<unsigned>(f.word[1]) & 07777U}); }
+
+Reply openat2(Frame& f) {
+  const auto* const how = memory<const open_how>(f, 2);
+  if (how == nullptr || f.word[3] < static_cast<long>(sizeof(open_how))) return minus(EINVAL);
+  if (how->resolve != 0) return minus(EAGAIN);  // what it forbids is not looked at here: callers go another way
+  return open_wish(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode) & 07777U});
+}
+
+Reply close(Frame& f) {
+  const int number = fd(f, 0);
+  if (front().in_vfork_child()) return kToKernel;
+  if (front().state->marks[number] == kOwn) return minus(EBADF);
+  DescriptionRef meant = replace(number, nullptr);  // before another thread can be given the number
+  const long closed = raw(SYS_close, number);
+  const auto ended = release(std::move(meant));
+  return failed(closed) ? Reply(closed) : done(ended);
+}
+
+}  // namespace
+
+Handler open_handler(long number) {
+  switch (number) {
+    case SYS_open: return open;
+    case SYS_openat: return openat;
+    case SYS_openat2: return openat2;
+    case SYS_creat: return creat;
+    case SYS_close: return close;
+    default: return nullptr;
+  }
+}
+
+}  // namespace spate::preload

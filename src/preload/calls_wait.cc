@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// poll, select, epoll: a file is always ready.
+#include <poll.h>
+#include <sys/select.h>
+
+#include <vector>
+
+#include "preload/calls.h"
+
+namespace spate::preload {
+namespace {
+
+constexpr short kReadable = POLLIN | POLLRDNORM;
+constexpr short kWritable = POLLOUT | POLLWRNORM;
+
+/// The kernel is asked about the others, without waiting when one of ours is ready.
+Reply poll(Frame& f) {
+  auto* const fds = memory<pollfd>(f, 0);
+  const auto n = static_cast<std::size_t>(static_cast<unsigned>(f.word[1]));
+  std::vector<pollfd> others(fds, fds + n);
+  long ready = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (fds[i].fd < 0 || description_of(fds[i].fd) == nullptr) continue;
+    others[i].fd = -1;
+    others[i].revents = static_cast<short>(fds[i].events & (kReadable | kWritable));
+    if (others[i].revents != 0) ++ready;
+  }
+  const timespec none{};
+  long found = 0;
+  if (f.number == SYS_poll) {
+    found = raw(SYS_poll, others.data(), n, ready > 0 ? 0 : f.word[2]);
+  } else {
+    found = raw(SYS_ppoll, others.data(), n, ready > 0 ? reinterpret_cast<long>(&none) : f.word[2], f.word[3], f.word[4]);
+  }
+  if (failed(found)) return found;
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool ours = fds[i].fd >= 0 && others[i].fd < 0;
+    fds[i].revents = ours ? static_cast<short>(fds[i].events & (kReadable | kWritable)) : others[i].revents;
+  }
+  return found + ready;
+}
+
+/// Takes our descriptors out of `set` and counts them in `ours`.
+long take_out(fd_set* set, int n, fd_set& ours) {
+  FD_ZERO(&ours);
+  if (set == nullptr) return 0;
+  long count = 0;
+  for (int number = next_descriptor(0); number >= 0 && number < n; number = next_descriptor(number + 1)) {
+    if (!FD_ISSET(number, set)) continue;
+    FD_CLR(number, set);
+    FD_SET(number, &ours);
+    ++count;
+  }
+  return count;
+}
+
+void put_back(fd_set* set, int n, const fd_set& ours) {
+  for (int number = 0; set != nullptr && number < n; ++number) {
+    if (FD_ISSET(number, &ours)) FD_SET(number, set);
+  }
+}
+
+Reply select(Frame& f) {
+  const int n = std::min(fd(f, 0), FD_SETSIZE);
+  auto* const in = memory<fd_set>(f, 1);
+  auto* const out = memory<fd_set>(f, 2);
+  fd_set ours_in;
+  fd_set ours_out;
+  fd_set ours_error;
+  const long ready = take_out(in, n, ours_in) + take_out(out, n, ours_out);
+  take_out(memory<fd_set>(f, 3), n, ours_error);
+  if (ready == 0) return ask_kernel(f);
+  timeval none{};
+  timespec none_exact{};
+  f.word[4] = f.number == SYS_select ? reinterpret_cast<long>(&none) : reinterpret_cast<long>(&none_exact);
+  const long found = ask_kernel(f);
+  if (failed(found)) return found;
+  put_back(in, n, ours_in);
+  put_back(out, n, ours_out);
+  return found + ready;
+}
+
+/// As the kernel says of files.
+Reply epoll_ctl(Frame& f) { return description_of(fd(f, 2)) == nullptr ? kToKernel : Reply(minus(EPERM)); }
+
+}  // namespace
+
+Handler wait_handler(long number) {
+  switch (number) {
+    case SYS_poll:
+    case SYS_ppoll: return poll;
+    case SYS_select:
+    case SYS_pselect6: return select;
+    case SYS_epoll_ctl: return epoll_ctl;
+    default: return nullptr;
+  }
+}
+
+}  // namespace spate::preload

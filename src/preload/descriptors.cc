@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/descriptors.h"
+
+#include <fcntl.h>
+
+#include <array>
+#include <cstring>
+
+#include "preload/back.h"
+
+namespace spate::preload {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::array<DescriptionRef, kMaxDescriptors> of;
+};
+
+Table* current = nullptr;
+
+/// Lives for ever; a child of fork() makes its own.
+Table& table() {
+  static Table& first = *(current = new Table);
+  std::ignore = first;
+  return *current;
+}
+
+void mark(int descriptor, Mark what) {
+  std::uint8_t& now = front().state->marks[descriptor];
+  if (now == kForeign && what != kForeign) __atomic_fetch_add(&front().state->special_descriptors, 1, __ATOMIC_RELAXED);
+  if (now != kForeign && what == kForeign) __atomic_fetch_sub(&front().state->special_descriptors, 1, __ATOMIC_RELAXED);
+  now = what;
+}
+
+bool in_range(int descriptor) { return descriptor >= 0 && descriptor < kMaxDescriptors; }
+
+/// With the table's lock held.
+DescriptionRef adopt(Table& all, int descriptor) {
+  const std::uint64_t identity = identity_of(descriptor);
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    const DescriptionRef& other = all.of[static_cast<std::size_t>(number)];
+    if (other != nullptr && other->state().identity() == identity) return other;
+  }
+  auto state = MappedState::adopt(descriptor);
+  Mount* const mount = state ? mount_at((**state)->prefix) : nullptr;
+  if (mount == nullptr) return nullptr;
+  return std::make_shared<Description>(*mount, *std::move(state), nullptr);
+}
+
+}  // namespace
+
+Description::Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file)
+    : mount_(mount), state_(std::move(state)), file_(std::move(file)) {
+  if (file_ != nullptr) file_->share_position((*state_)->position);
+}
+
+Result<posix::OpenFile*> Description::file() {
+  constexpr int kKept = O_APPEND | O_SYNC;
+  const std::lock_guard lock(*opening_);
+  if (file_ != nullptr && ((file_->flags() ^ flags()) & kKept) == 0) return file_.get();
+  posix::OpenRequest request;
+  request.where = posix::Where::object(handle());
+  request.flags = flags();
+  auto opened = mount_.run([&](posix::FileSystem& files) { return files.open(request); });
+  if (!opened) return std::move(opened).error();
+  if (file_ != nullptr) std::ignore = mount_.run([&](posix::FileSystem&) { return file_->close(); });
+  file_ = *std::move(opened);
+  file_->share_position((*state_)->position);
+  return file_.get();
+}
+
+Result<void> Description::close() {
+  const std::lock_guard lock(*opening_);
+  if (file_ == nullptr) return {};
+  auto closed = mount_.run([&](posix::FileSystem&) { return file_->close(); });
+  file_ = nullptr;
+  pending.reset();
+  return closed;
+}
+
+void Description::forget() {
+  std::ignore = opening_.release();
+  opening_ = std::make_unique<std::mutex>();
+  std::ignore = file_.release();
+  pending.reset();
+}
+
+int next_descriptor(int from) {
+  if (from >= kMaxDescriptors) return -1;
+  const std::uint8_t* const marks = front().state->marks;
+  const void* const found = std::memchr(marks + from, kOurs, static_cast<std::size_t>(kMaxDescriptors - from));
+  return found == nullptr ? -1 : static_cast<int>(static_cast<const std::uint8_t*>(found) - marks);
+}
+
+DescriptionRef description_of(int descriptor) {
+  if (!in_range(descriptor) || front().state->marks[descriptor] != kOurs) return nullptr;
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  DescriptionRef& entry = all.of[static_cast<std::size_t>(descriptor)];
+  if (entry == nullptr) entry = adopt(all, descriptor);
+  return entry;
+}
+
+Result<int> install(const DescriptionRef& description, int descriptor) {
+  if (!in_range(descriptor)) {
+    raw(SYS_close, descriptor);
+    return errno_error(EMFILE, "make a descriptor");
+  }
+  if (!front().in_vfork_child()) replace(descriptor, description);
+  return descriptor;
+}
+
+DescriptionRef replace(int descriptor, DescriptionRef description) {
+  if (!in_range(descriptor)) return nullptr;
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  mark(descriptor, description == nullptr ? kForeign : kOurs);
+  std::swap(all.of[static_cast<std::size_t>(descriptor)], description);
+  return description;
+}
+
+Result<void> release(DescriptionRef description) {
+  if (description == nullptr) return {};
+  {
+    Table& all = table();
+    const std::lock_guard lock(all.mutex);
+    for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+      if (all.of[static_cast<std::size_t>(number)] == description) return {};
+    }
+  }
+  // Another thread that is still at work on it closes it when it is done.
+  return description.use_count() == 1 ? description->close() : Result<void>();
+}
+
+void forget_descriptors() {
+  Table& before = table();
+  current = new Table;
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    const auto index = static_cast<std::size_t>(number);
+    current->of[index] = std::move(before.of[index]);
+    if (current->of[index] != nullptr) current->of[index]->forget();
+  }
+}
+
+}  // namespace spate::preload

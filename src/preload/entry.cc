@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the patched places of the C library come to (see sites.h), and what happens to a call that is Spate's affair.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "preload/filter.h"
+#include "preload/front_start.h"
+#include "preload/raw.h"
+
+#if !defined(__x86_64__)
+#error "the preload library knows x86-64 only"
+#endif
+
+// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall do it, with the registers
+// as they are now. All others are kept but r11, as a system call does; of xmm registers, too, code around a system call may
+// count on that. Builds a Frame on the stack.
+asm(R"(
+  .text
+  .globl spate_preload_enter
+  .hidden spate_preload_enter
+  .type spate_preload_enter, @function
+spate_preload_enter:
+  pushq %rbp
+  movq %rsp, %rbp
+  andq $-16, %rsp
+  subq $64, %rsp
+  movq %rax, 0(%rsp)
+  movq %rdi, 8(%rsp)
+  movq %rsi, 16(%rsp)
+  movq %rdx, 24(%rsp)
+  movq %r10, 32(%rsp)
+  movq %r8, 40(%rsp)
+  movq %r9, 48(%rsp)
+  movq %rsp, %rdi
+  call spate_preload_wants
+  testb %al, %al
+  jz 1f
+  movq %rsp, %rdi
+  subq $256, %rsp
+  movaps %xmm0, 0(%rsp)
+  movaps %xmm1, 16(%rsp)
+  movaps %xmm2, 32(%rsp)
+  movaps %xmm3, 48(%rsp)
+  movaps %xmm4, 64(%rsp)
+  movaps %xmm5, 80(%rsp)
+  movaps %xmm6, 96(%rsp)
+  movaps %xmm7, 112(%rsp)
+  movaps %xmm8, 128(%rsp)
+  movaps %xmm9, 144(%rsp)
+  movaps %xmm10, 160(%rsp)
+  movaps %xmm11, 176(%rsp)
+  movaps %xmm12, 192(%rsp)
+  movaps %xmm13, 208(%rsp)
+  movaps %xmm14, 224(%rsp)
+  movaps %xmm15, 240(%rsp)
+  call spate_preload_take_over
+  movaps 0(%rsp), %xmm0
+  movaps 16(%rsp), %xmm1
+  movaps 32(%rsp), %xmm2
+  movaps 48(%rsp), %xmm3
+  movaps 64(%rsp), %xmm4
+  movaps 80(%rsp), %xmm5
+  movaps 96(%rsp), %xmm6
+  movaps 112(%rsp), %xmm7
+  movaps 128(%rsp), %xmm8
+  movaps 144(%rsp), %xmm9
+  movaps 160(%rsp), %xmm10
+  movaps 176(%rsp), %xmm11
+  movaps 192(%rsp), %xmm12
+  movaps 208(%rsp), %xmm13
+  movaps 224(%rsp), %xmm14
+  movaps 240(%rsp), %xmm15
+  addq $256, %rsp
+  testb %al, %al
+  jz 1f
+  movq 56(%rsp), %rax
+  xorl %ecx, %ecx
+  jmp 2f
+1:
+  movq 0(%rsp), %rax
+  movl $1, %ecx
+2:
+  movq 8(%rsp), %rdi
+  movq 16(%rsp), %rsi
+  movq 24(%rsp), %rdx
+  movq 32(%rsp), %r10
+  movq 40(%rsp), %r8
+  movq 48(%rsp), %r9
+  movq %rbp, %rsp
+  popq %rbp
+  ret
+  .size spate_preload_enter, .-spate_preload_enter
+)");
+
+namespace spate::preload {
+namespace {
+
+/// Own descriptors begin here: above what programs count on, below the limit of open files.
+int first_own_descriptor() {
+  rlimit limit{};
+  long most = kMaxDescriptors;
+  if (!failed(raw(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit)) && limit.rlim_cur < static_cast<rlim_t>(most)) most = static_cast<long>(limit.rlim_cur);
+  return static_cast<int>(most / 4 * 3);
+}
+
+int hide(int descriptor) {
+  long moved = raw(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, first_own_descriptor());
+  if (failed(moved) || moved >= kMaxDescriptors) {
+    if (!failed(moved)) raw(SYS_close, moved);
+    moved = descriptor;  // no room up there: it stays where it is
+  } else {
+    raw(SYS_close, descriptor);
+  }
+  if (front_state.marks[moved] == kForeign) __atomic_fetch_add(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
+  front_state.marks[moved] = kOwn;
+  return static_cast<int>(moved);
+}
+
+/// A call of the library itself: what it opens is put out of the program's way.
+bool own_call(Frame& frame) {
+  if (frame.number == SYS_close) {
+    const auto number = static_cast<unsigned>(frame.word[0]);
+    if (number < static_cast<unsigned>(kMaxDescriptors) && front_state.marks[number] == kOwn) {
+      front_state.marks[number] = kForeign;
+      __atomic_fetch_sub(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
+    }
+    return false;
+  }
+  const long made = raw(frame.number, frame.word[0], frame.word[1], frame.word[2], frame.word[3], frame.word[4], frame.word[5]);
+  frame.result = failed(made) ? made : hide(static_cast<int>(made));
+  return true;
+}
+
+ThreadState* own_thread() { return &thread_state; }
+
+const Front kFront{&front_state, own_thread, hide, in_vfork_child};
+
+/// The back, loaded by the first thread that needs it; null when it cannot be.
+Take back = nullptr;  // set once
+
+Take load_back() {
+  static int lock = 0;
+  static bool tried = false;
+  Take loaded = __atomic_load_n(&back, __ATOMIC_ACQUIRE);
+  if (loaded != nullptr) return loaded;
+  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE) != 0) raw(SYS_sched_yield);
+  loaded = back;
+  if (loaded == nullptr && !tried) {
+    tried = true;
+    void* const library = dlopen(back_library(), RTLD_NOW | RTLD_LOCAL);
+    void* const entry = library == nullptr ? nullptr : dlsym(library, kBackEntry);
+    if (entry == nullptr) {
+      complain(dlerror());
+    } else {
+      BackEntry start = nullptr;
+      memcpy(&start, &entry, sizeof start);
+      loaded = start(&kFront);
+      __atomic_store_n(&back, loaded, __ATOMIC_RELEASE);
+    }
+  }
+  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  return loaded;
+}
+
+}  // namespace
+
+extern "C" bool spate_preload_take_over(Frame* frame) {
+  if (thread_state.inside > 0) return own_call(*frame);
+  if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr) return false;  // nothing to end
+  ++thread_state.inside;
+  const Take take = load_back();
+  const bool taken = take != nullptr && take(frame);
+  --thread_state.inside;
+  return taken;
+}
+
+}  // namespace spate::preload

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/filter.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <initializer_list>
+
+#include "preload/raw.h"
+
+namespace spate::preload {
+
+FrontState front_state;
+__thread ThreadState thread_state;
+
+namespace {
+
+/// Which of a call's arguments name a file.
+enum Kind : std::uint8_t {
+  kNone,
+  kFd,         // descriptor, ...
+  kFdFd,       // descriptor, descriptor
+  kFdSkipFd,   // descriptor, x, descriptor
+  kFd5,        // x, x, x, x, descriptor
+  kPath,       // path, ...
+  kPathPath,   // path, path
+  kTextPath,   // x, path
+  kAt,         // descriptor, path
+  kAtAt,       // descriptor, path, descriptor, path
+  kTextAt,     // x, descriptor, path
+  kControlFd,  // epoll_ctl: x, x, descriptor
+  kPoll,       // pollfd[], count
+  kWhenInside, // where the working directory is in Spate
+  kWhenOurs,   // where any descriptor is special
+  kChdir,      // path
+  kFchdir,     // descriptor
+  kUmask,
+  kMakesFd,    // returns a descriptor: hidden when the library itself calls
+  kForks,      // clone(flags)
+  kForks3      // clone3(struct)
+};
+
+constexpr int kCalls = 512;
+
+struct Kinds {
+  std::uint8_t of[kCalls] = {};
+  constexpr void set(Kind kind, std::initializer_list<int> numbers) {
+    for (const int number : numbers) of[number] = kind;
+  }
+  constexpr Kinds() {
+    set(kFd, {SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_preadv, SYS_pwritev, SYS_preadv2,
+              SYS_pwritev2, SYS_close, SYS_lseek, SYS_fstat, SYS_getdents64, SYS_ftruncate, SYS_fsync, SYS_fdatasync, SYS_syncfs,
+              SYS_fallocate, SYS_fadvise64, SYS_readahead, SYS_sync_file_range, SYS_fchmod, SYS_fchown, SYS_fstatfs, SYS_fgetxattr,
+              SYS_fsetxattr, SYS_flistxattr, SYS_fremovexattr, SYS_fcntl, SYS_dup, SYS_ioctl, SYS_flock, SYS_vmsplice});
+    set(kFdFd, {SYS_dup2, SYS_dup3, SYS_sendfile, SYS_tee});
+    set(kFdSkipFd, {SYS_copy_file_range, SYS_splice});
+    set(kFd5, {SYS_mmap});
+    set(kPath, {SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_unlink, SYS_mkdir, SYS_rmdir, SYS_truncate,
+                SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_mknod, SYS_statfs, SYS_getxattr, SYS_lgetxattr,
+                SYS_setxattr, SYS_lsetxattr, SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr, SYS_execve});
+    set(kPathPath, {SYS_rename, SYS_link});
+    set(kTextPath, {SYS_symlink, SYS_inotify_add_watch});
+    set(kAt, {SYS_openat, SYS_openat2, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat, SYS_unlinkat, SYS_mkdirat,
+              SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat, SYS_name_to_handle_at, SYS_execveat});
+    set(kAtAt, {SYS_renameat, SYS_renameat2, SYS_linkat});
+    set(kTextAt, {SYS_symlinkat});
+    set(kControlFd, {SYS_epoll_ctl});
+    set(kPoll, {SYS_poll, SYS_ppoll});
+    set(kWhenInside, {SYS_getcwd});
+    set(kWhenOurs, {SYS_close_range, SYS_select, SYS_pselect6, SYS_exit_group});
+    set(kChdir, {SYS_chdir});
+    set(kFchdir, {SYS_fchdir});
+    set(kUmask, {SYS_umask});
+    set(kMakesFd, {SYS_socket, SYS_accept4, SYS_epoll_create1, SYS_eventfd2, SYS_timerfd_create, SYS_memfd_create, SYS_io_uring_setup});
+    set(kForks, {SYS_clone, SYS_vfork});
+    set(kForks3, {SYS_clone3});
+  }
+};
+
+constexpr Kinds kKinds;
+
+bool special(long descriptor) {
+  const auto number = static_cast<unsigned>(descriptor);
+  return number < static_cast<unsigned>(kMaxDescriptors) && front_state.marks[number] != kForeign;
+}
+
+bool starts_with(const char* text, const char* prefix) {
+  while (*prefix != '\0') {
+    if (*text++ != *prefix++) return false;
+  }
+  return true;
+}
+
+/// Something in the path keeps it from being compared as it is: "//", "/./", "/../".
+bool is_crooked(const char* path) {
+  for (; *path != '\0'; ++path) {
+    if (path[0] != '/') continue;
+    const char* const next = path + (path[1] == '.' ? (path[2] == '.' ? 3 : 2) : 1);
+    if (path[1] == '/' || (next > path + 1 && (*next == '/' || *next == '\0'))) return true;
+  }
+  return false;
+}
+
+bool below_a_mount(const char* path) {
+  for (int i = 0; i < front_state.mount_count; ++i) {
+    const MountPoint& mount = front_state.mounts[i];
+    if (path[1] != mount.prefix[1] || !starts_with(path, mount.prefix)) continue;
+    const char next = path[mount.prefix_size];
+    if (next == '/' || next == '\0') return true;
+  }
+  return false;
+}
+
+/// `path` without empty, "." and ".." components, as far as it matters here: its first few components.
+bool is_below_when_straight(const char* path) {
+  constexpr int kRoom = sizeof(MountPoint::prefix) * 2;
+  char straight[kRoom + 2] = "/";
+  int size = 0;  // of what ends before the next '/'
+  while (*path != '\0' && size < kRoom) {
+    while (*path == '/') ++path;
+    int length = 0;
+    while (path[length] != '\0' && path[length] != '/') ++length;
+    if (length == 2 && path[0] == '.' && path[1] == '.') {
+      while (size > 0 && straight[--size] != '/') {
+      }
+    } else if (length > 0 && !(length == 1 && path[0] == '.')) {
+      straight[size++] = '/';
+      for (int i = 0; i < length && size < kRoom; ++i) straight[size++] = path[i];
+    }
+    path += length;
+  }
+  straight[size] = '\0';
+  return size > 1 && below_a_mount(straight);
+}
+
+bool named(long path_word) {
+  if (path_word >= 0 && path_word < 4096) return false;  // the kernel says EFAULT
+  const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
+  if (path[0] != '/') return front_state.cwd_inside;
+  if (below_a_mount(path)) return true;
+  if (front_state.special_descriptors > 0 && (starts_with(path, "/proc/") || starts_with(path, "/dev/"))) return true;
+  return is_crooked(path) && is_below_when_straight(path);
+}
+
+bool named_at(long directory, long path_word) {
+  if (path_word >= 0 && path_word < 4096) return special(directory);  // a null path stands for the descriptor itself
+  const char first = *reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
+  if (first == '/') return named(path_word);
+  if (static_cast<int>(directory) == AT_FDCWD) return front_state.cwd_inside;
+  return special(directory);
+}
+
+bool polls(const Frame& frame) {
+  const auto* const fds = reinterpret_cast<const pollfd*>(frame.word[0]);  // NOLINT(performance-no-int-to-ptr)
+  for (unsigned i = 0; i < static_cast<unsigned>(frame.word[1]); ++i) {
+    if (fds[i].fd >= 0 && special(fds[i].fd)) return true;
+  }
+  return false;
+}
+
+/// A child that shares memory with its parent is on its way: until the parent runs again, see in_vfork_child().
+void note_fork(std::uint64_t flags) {
+  constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;
+  if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
+}
+
+bool decide(const Frame& f) {
+  const long* const w = f.word;
+  switch (kKinds.of[f.number]) {
+    case kFd: return special(w[0]);
+    case kFdFd: return special(w[0]) || special(w[1]);
+    case kFdSkipFd: return special(w[0]) || special(w[2]);
+    case kFd5: return special(w[4]);
+    case kPath: return named(w[0]);
+    case kPathPath: return named(w[0]) || named(w[1]);
+    case kTextPath: return named(w[1]);
+    case kAt: return named_at(w[0], w[1]);
+    case kAtAt: return named_at(w[0], w[1]) || named_at(w[2], w[3]);
+    case kTextAt: return named_at(w[1], w[2]);
+    case kControlFd: return special(w[2]);
+    case kPoll: return front_state.special_descriptors > 0 && polls(f);
+    case kWhenInside: return front_state.cwd_inside;
+    case kWhenOurs: return front_state.special_descriptors > 0;
+    case kChdir: return front_state.cwd_inside || named(w[0]);
+    case kFchdir: return front_state.cwd_inside || special(w[0]);
+    case kUmask: front_state.umask = static_cast<int>(w[0] & 0777); return false;
+    case kForks: note_fork(f.number == SYS_vfork ? CLONE_VM | CLONE_VFORK : static_cast<std::uint64_t>(w[0])); return false;
+    case kForks3: note_fork(*reinterpret_cast<const std::uint64_t*>(w[0])); return false;  // NOLINT(performance-no-int-to-ptr)
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool knows_call(unsigned long number) { return number < static_cast<unsigned long>(kCalls) && kKinds.of[number] != kNone; }
+
+bool in_vfork_child() {
+  if (thread_state.vfork_parent == 0) return false;
+  if (raw(SYS_getpid) != thread_state.vfork_parent) return true;
+  thread_state.vfork_parent = 0;  // the parent runs again
+  return false;
+}
+
+extern "C" bool spate_preload_wants(const Frame* frame) {
+  if (static_cast<unsigned long>(frame->number) >= static_cast<unsigned long>(kCalls)) return false;
+  const std::uint8_t kind = kKinds.of[frame->number];
+  if (kind == kNone) return false;
+  if (thread_state.inside > 0) return kind == kMakesFd || frame->number == SYS_openat || frame->number == SYS_close;
+  return decide(*frame);
+}
+
+}  // namespace spate::preload

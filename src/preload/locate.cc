@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the paths of calls to places in file systems.
+#include <fcntl.h>
+
+#include <array>
+
+#include "preload/calls.h"
+#include "preload/paths.h"
+
+namespace spate::preload {
+namespace {
+
+/// A directory that a relative path begins at.
+struct Base {
+  Mount* mount = nullptr;
+  Handle handle;
+  std::string shown;
+};
+
+struct CwdCache {
+  std::mutex mutex;
+  std::string path;  // that `handle` is the handle of
+  Handle handle;
+};
+
+CwdCache& cwd_cache() {
+  static auto& cache = *new CwdCache;
+  return cache;
+}
+
+Result<Base> working_base() {
+  Base base;
+  base.shown = front().state->cwd;
+  base.mount = mount_of(base.shown);
+  if (base.mount == nullptr) return Errc::kNotFound;
+  CwdCache& cache = cwd_cache();
+  const std::lock_guard lock(cache.mutex);
+  if (cache.path != base.shown) {
+    posix::Where where;
+    where.path = base.shown.substr(base.mount->prefix().size()) + "/";
+    SPATE_TRY(const Attributes directory, base.mount->run([&](posix::FileSystem& files) { return files.stat(where); }));
+    cache.path = base.shown;
+    cache.handle = directory.handle;
+  }
+  base.handle = cache.handle;
+  return base;
+}
+
+Result<Base> base_of(const Frame& frame, PathArguments arguments, DescriptionRef& opened) {
+  const int directory = arguments.directory < 0 ? AT_FDCWD : fd(frame, arguments.directory);
+  if (directory == AT_FDCWD) {
+    if (!front().state->cwd_inside) return Base();
+    return working_base();
+  }
+  opened = description_of(directory);
+  if (opened == nullptr) return Base();
+  Base base;
+  base.mount = &opened->mount();
+  base.handle = opened->handle();
+  base.shown = opened->path();
+  return base;
+}
+
+/// An absolute path; where it is in Spate, if it is.
+Place absolute(const std::string& path) {
+  Place place;
+  Mount* mount = mount_of(path);
+  std::string rest;
+  if (mount != nullptr) rest = path.substr(mount->prefix().size());
+  place.shown = straighten(path);
+  if (mount == nullptr || climbs_out(rest, 0)) {
+    mount = mount_of(place.shown);
+    if (mount == nullptr) return place;
+    rest = place.shown.substr(mount->prefix().size());
+  }
+  place.mount = mount;
+  place.where.path = rest.empty() ? "/" : rest;
+  return place;
+}
+
+Place relative(const Base& base, const std::string& path) {
+  const std::size_t depth = depth_of(base.shown) - depth_of(base.mount->prefix());
+  if (climbs_out(path, depth)) return absolute(straighten(base.shown + "/" + path));
+  Place place;
+  place.mount = base.mount;
+  place.where.base = base.handle;
+  place.where.path = path;
+  place.shown = straighten(base.shown + "/" + path);
+  return place;
+}
+
+/// Descriptors of Spate have names below /proc and /dev, too.
+Result<bool> locate_descriptor(const std::string& path, Place& place) {
+  const int number = named_descriptor(path, raw(SYS_getpid));
+  DescriptionRef opened = number < 0 ? nullptr : description_of(number);
+  if (opened == nullptr) return false;
+  place.mount = &opened->mount();
+  place.where = posix::Where::object(opened->handle());
+  place.shown = opened->path();
+  place.opened = std::move(opened);
+  return true;
+}
+
+}  // namespace
+
+bool leads_out(const Error& error) { return error.code() == Errc::kCrossDevice && error.context().starts_with('/'); }
+
+void redirect(Frame& frame, PathArguments arguments, std::string path) {
+  // Kept until the thread's calls after the next: the kernel reads it when this library has returned.
+  thread_local std::array<std::string, 4> kept;
+  thread_local std::size_t next = 0;
+  std::string& place = kept[next++ % kept.size()];
+  place = std::move(path);
+  frame.word[arguments.path] = reinterpret_cast<long>(place.c_str());
+  if (arguments.directory >= 0) frame.word[arguments.directory] = AT_FDCWD;
+}
+
+Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty) {
+  const char* const given = memory<const char>(frame, arguments.path);
+  const std::string path = given == nullptr ? "" : given;
+  if (path.size() > posix::kLongestPath) return Errc::kNameTooLong;
+  Place place;
+  if (path.starts_with('/')) {
+    if (follow) {
+      SPATE_TRY(const bool found, locate_descriptor(path, place));
+      if (found) return place;
+    }
+    place = absolute(path);
+    if (place.mount == nullptr && mount_of(path) != nullptr) redirect(frame, arguments, place.shown);
+  } else {
+    DescriptionRef opened;
+    SPATE_TRY(const Base base, base_of(frame, arguments, opened));
+    if (base.mount == nullptr) return Place();
+    if (path.empty()) {
+      if (!empty) return Errc::kNotFound;
+      place.mount = base.mount;
+      place.where = posix::Where::object(base.handle);
+      place.shown = base.shown;
+      place.opened = std::move(opened);
+      return place;
+    }
+    if (opened != nullptr && opened->type() != FileType::kDirectory) return Errc::kNotDirectory;
+    place = relative(base, path);
+    if (place.mount == nullptr) redirect(frame, arguments, place.shown);
+  }
+  place.where.follow = follow;
+  return place;
+}
+
+Result<posix::Where> working_directory() {
+  SPATE_TRY(const Base base, working_base());
+  return posix::Where::object(base.handle);
+}
+
+void forget_working_directory() {
+  const std::lock_guard lock(cwd_cache().mutex);
+  cwd_cache().path.clear();
+}
+
+}  // namespace spate::preload

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/mounts.h"
+
+#include <openssl/crypto.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <deque>
+
+#include "assembly/locate.h"
+#include "log/log.h"
+#include "preload/back.h"
+#include "preload/paths.h"
+
+namespace spate::preload {
+namespace {
+
+constexpr unsigned kDeviceMajor = 0xfa7;  // of no real device; a mount's number is the minor
+
+/// Lives for ever: calls come until the process is gone.
+std::deque<Mount>& mounts() {
+  static auto& all = *new std::deque<Mount>([] {
+    std::deque<Mount> made;
+    const FrontState& state = *front().state;
+    for (int i = 0; i < state.mount_count; ++i) made.emplace_back(state.mounts[i], static_cast<unsigned>(i));
+    return made;
+  }());
+  return all;
+}
+
+/// A library is silent; SPATE_LOG_LEVEL or the setting log.level makes it talk.
+Result<void> set_log_level(const std::vector<config::Override>& overrides) {
+  std::string level = "off";
+  for (const config::Override& one : overrides) {
+    if (one.key == "log.level") level = one.value;
+  }
+  return log::set_levels(level);
+}
+
+void tell(const std::string& prefix, const Error& error) {
+  const std::string line = "spate: " + prefix + ": " + error.message() + "\n";
+  raw(SYS_write, 2, line.data(), line.size());
+}
+
+}  // namespace
+
+dev_t Mount::device() const { return makedev(kDeviceMajor, index_); }
+
+Result<std::unique_ptr<Mount::Running>> Mount::start() const {
+  // What it would do at exit comes before the last write of a program's streams.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  assembly::ClientSettings settings;
+  SPATE_TRY(settings.config_file, assembly::locate_config(config_));
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
+  SPATE_TRY(std::ignore, set_log_level(settings.overrides));
+  settings.program = program_invocation_short_name;
+  settings.credential = assembly::own_credential();
+  SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
+  return std::make_unique<Running>(std::move(process), prefix_);
+}
+
+Result<Mount::Running*> Mount::client() {
+  const std::lock_guard lock(*starting_);
+  if (running_ == nullptr) {
+    auto made = start();
+    if (!made) {
+      static bool told = false;
+      if (!told) tell(prefix_, made.error());
+      told = true;
+      return Error(Errc::kIoError, made.error().message());
+    }
+    running_ = *std::move(made);
+  }
+  return running_.get();
+}
+
+void Mount::forget() {
+  std::ignore = starting_.release();  // the parent's threads may have held it
+  starting_ = std::make_unique<std::mutex>();
+  std::ignore = running_.release();
+}
+
+void Mount::end() { running_.reset(); }
+
+Mount* mount_at(std::string_view prefix) {
+  for (Mount& mount : mounts()) {
+    if (mount.prefix() == prefix) return &mount;
+  }
+  return nullptr;
+}
+
+Mount* mount_of(std::string_view path) {
+  for (Mount& mount : mounts()) {
+    if (is_below(path, mount.prefix())) return &mount;
+  }
+  return nullptr;
+}
+
+void forget_clients() {
+  for (Mount& mount : mounts()) mount.forget();
+}
+
+void end_clients() {
+  for (Mount& mount : mounts()) mount.end();
+}
+
+bool any_client_started() {
+  for (const Mount& mount : mounts()) {
+    if (mount.started()) return true;
+  }
+  return false;
+}
+
+}  // namespace spate::preload

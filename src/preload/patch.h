@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the system calls of the loaded C library and dynamic linker into jumps to spate_preload_enter.
+#pragma once
+
+namespace spate::preload {
+
+/// Once, before there is a second thread. Null, or why it cannot be done; then nothing has been changed.
+const char* patch_c_library();
+
+}  // namespace spate::preload

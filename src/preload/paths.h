@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths as text. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace spate::preload {
+
+/// An absolute path without empty, "." and ".." components and without a '/' at the end (but "/").
+std::string straighten(std::string_view path);
+
+/// Components of a path.
+std::size_t depth_of(std::string_view path);
+
+/// Whether walking `path` from a directory that lies `depth` below the root would leave the root by "..".
+bool climbs_out(std::string_view path, std::size_t depth);
+
+/// `path` is `prefix` or lies below it.
+bool is_below(std::string_view path, std::string_view prefix);
+
+/// The descriptor that /proc/self/fd/N, /proc/PID/fd/N, /dev/fd/N or /dev/std{in,out,err} stands for, or -1.
+int named_descriptor(std::string_view path, long own_pid);
+
+}  // namespace spate::preload
