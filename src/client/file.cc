@@ -181,7 +181,6 @@ job::Task<Result<void>> File::renew(Limits limits) {
 }
 
 void File::note_written(const std::vector<SlotState>& slots) {
-  written_ = true;
   check_incarnations(slots);
   for (const SlotState& s : slots) {
     SlotKnowledge& slot = slots_[s.slot];
@@ -210,7 +209,6 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
     uncertain_ = true;
     co_return std::move(reply).error();
   }
-  written_ = true;
   for (SlotKnowledge& slot : slots_) slot.state.reset();  // the meta server knows better now
   note_cut();
   co_return Result<void>();
@@ -285,7 +283,8 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
 }
 
 std::optional<wire::DataSummary> File::summary() const {
-  if (!written_ || uncertain_) return std::nullopt;
+  // Of a file that this open has made, the state is known before the first write: there is none.
+  if (uncertain_ || !allows(rights_, Rights::kWrite)) return std::nullopt;
   std::vector<SlotState> states;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].state) return std::nullopt;

@@ -93,7 +93,6 @@ class File {
   };
   std::vector<SlotKnowledge> slots_;
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
-  bool written_ = false;
   bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
   bool lost_write_ = false;
 };

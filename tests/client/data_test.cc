@@ -38,6 +38,14 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
   EXPECT_EQ(meta_->closed_with->size, model.size());
 }
 
+TEST_F(ClientData, OfANewFileThatNobodyWroteTheSizeIsKnownAtItsClose) {
+  auto file = create("empty");
+  ASSERT_NE(file, nullptr);
+  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_TRUE(meta_->closed_with.has_value());  // else the meta server would ask every io server
+  EXPECT_EQ(meta_->closed_with->size, 0U);
+}
+
 TEST_F(ClientData, AHoleReadsAsZerosAndTheEndIsTheFilesNotTheDatafiles) {
   auto file = create("sparse");
   ASSERT_NE(file, nullptr);
