@@ -176,6 +176,7 @@ Result<void> ServerProcess::make_services() {
     meta.strip_bytes = config_.defaults.strip_bytes;
     meta.strip_count = config_.defaults.strip_count;
     meta.sync = config_.meta.sync;
+    meta.gather_removals = std::chrono::milliseconds(5);
     meta.session_lease = config_.meta.session_lease;
     meta::IoServersOptions io_servers;
     io_servers.map = meta.map;

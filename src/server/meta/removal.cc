@@ -2,6 +2,7 @@
 #include "server/meta/removal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "job/deadline.h"
 #include "log/log.h"
@@ -57,6 +58,7 @@ void RemovalQueue::added(Handle handle) {
 }
 
 void RemovalQueue::hurry(Handle handle) {
+  hurried_ = true;
   out_of_reach_.clear();
   push(handle);
 }
@@ -85,9 +87,17 @@ job::Task<void> RemovalQueue::wait_for_work() {
   pass_wanted_ = true;
 }
 
+/// A few files wait a little for others that go with them.
+job::Task<void> RemovalQueue::gather() {
+  const Duration span = core_.options().gather_removals;
+  if (std::exchange(hurried_, false) || in_pass_ || span == Duration(0) || fresh_.size() >= kBatch) co_return;
+  std::ignore = co_await core_.executor().sleep(span, stopping_);
+}
+
 job::Task<void> RemovalQueue::work() {
   while (!stopping_.stopped()) {
     co_await wait_for_work();
+    co_await gather();
     if (stopping_.stopped()) break;
     auto batch = co_await next_batch();
     Result<void> done;

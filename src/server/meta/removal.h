@@ -37,6 +37,7 @@ class RemovalQueue final : public Removals {
   job::Task<Result<void>> count();
   job::Task<void> work();
   job::Task<void> wait_for_work();
+  job::Task<void> gather();
   job::Task<Result<std::vector<DeadFile>>> next_batch();
   job::Task<Result<std::vector<DeadFile>>> load(std::vector<Handle> handles);
   job::Task<Result<std::vector<DeadFile>>> next_page();
@@ -51,6 +52,7 @@ class RemovalQueue final : public Removals {
   std::vector<Handle> fresh_;  // added lately; when there are too many, a pass over the store finds them
   bool pass_wanted_ = false;
   bool in_pass_ = false;
+  bool hurried_ = false;  // somebody waits for a removal
   Bytes cursor_;              // of the pass under way
   bool left_behind_ = false;  // something was passed over because of a target out of reach
   std::map<TargetId, OutOfReach> out_of_reach_;

@@ -295,6 +295,22 @@ TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
   Audit(*this).check_at_rest();
 }
 
+TEST_F(MetaRemoval, FilesThatGoOneAfterTheOtherAreRemovedTogether) {
+  options.gather_removals = std::chrono::milliseconds(5);
+  restart();
+  ASSERT_TRUE(join(client));
+  const Handle first = make_file(client, "f", 10);
+  const Handle second = make_file(client, "g", 10);
+  ASSERT_TRUE(unlink(client, "f"));
+  run_ready();
+  EXPECT_FALSE(io.files[first].removed);
+  ASSERT_TRUE(unlink(client, "g"));
+  wait(std::chrono::milliseconds(5));
+  EXPECT_TRUE(io.files[first].removed);
+  EXPECT_TRUE(io.files[second].removed);
+  EXPECT_EQ(io.largest_removal, 2U);
+}
+
 TEST_F(MetaRemoval, WhatAnEarlierProcessLeftIsFoundPageByPage) {
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   for (int i = 0; i < 300; ++i) {
