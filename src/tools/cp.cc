@@ -7,7 +7,8 @@
 
 #include <cerrno>
 #include <map>
-#include <set>
+#include <memory>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -19,7 +20,9 @@
 namespace spate::tools {
 namespace {
 
-constexpr std::size_t kFilesAtOnce = 16;
+constexpr std::size_t kFilesAtOnce = 32;
+/// A file of at most this much is read whole before it is created, and goes in one write.
+constexpr std::uint64_t kWholeBytes = 1U << 20U;
 
 struct Options {
   std::vector<std::string> paths;
@@ -33,15 +36,40 @@ timespec spec(WallTime t) { return {static_cast<time_t>(t.ns / 1'000'000'000), s
 struct Job {
   client::Client& client;
   job::Gate gate;
+  job::Gate finishing;  // of directories; closed after `gate`
   job::Semaphore slots;
   Progress progress;
   Result<void> first;                      // the first failure
-  std::map<std::pair<dev_t, ino_t>, std::string> linked;  // local files of several names: where they went
-  explicit Job(client::Client& c) : client(c), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
+  std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;  // local files of several names: where they went
+  explicit Job(client::Client& c) : client(c), gate(c.cluster().executor()), finishing(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
   void failed(Error error, const std::string& name) {
     if (first) first = std::move(error).within(name);
   }
 };
+
+/// A directory that is being copied in. It gets its mode and times when the last one who holds it, the walk or a file on its
+/// way, lets go.
+struct Folder {
+  Handle handle;
+  std::string name;  // for messages
+  struct stat st {};
+};
+using FolderPtr = std::shared_ptr<Folder>;
+
+/// Something local and the name it gets.
+struct Entry {
+  std::string from;
+  FolderPtr folder;  // null: `where` is a path from the root
+  wire::NamePath where;
+  struct stat st {};
+};
+
+wire::NamePath within(const Folder& folder, const std::string& name) {
+  wire::NamePath where;
+  where.start = folder.handle;
+  where.path = name;
+  return where;
+}
 
 wire::NewAttributes attributes_of(const struct stat& st) {
   wire::NewAttributes attributes;
@@ -53,33 +81,90 @@ wire::NewAttributes attributes_of(const struct stat& st) {
   return attributes;
 }
 
-job::Task<Result<void>> file_in(Job& job, const std::string& from, const std::string& to, const struct stat& st) {
-  const UniqueFd fd(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+/// What a small file holds.
+struct Whole {
+  std::unique_ptr<std::byte[]> data;
+  std::size_t size = 0;
+};
+
+/// Nothing when there is more by now than its size says.
+Result<std::optional<Whole>> read_whole(int fd, const struct stat& st) {
+  const auto expected = static_cast<std::size_t>(st.st_size);
+  Whole whole{std::unique_ptr<std::byte[]>(new std::byte[expected + 1]), 0};
+  while (whole.size <= expected) {
+    const ssize_t n = ::read(fd, whole.data.get() + whole.size, expected + 1 - whole.size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error(errno, "read");
+    if (n == 0) return std::optional<Whole>(std::move(whole));
+    whole.size += static_cast<std::size_t>(n);
+  }
+  if (::lseek(fd, 0, SEEK_SET) != 0) return errno_error(errno, "seek");
+  return std::optional<Whole>();
+}
+
+job::Task<Result<void>> write_whole(client::File& file, const Whole& whole, Progress& progress) {
+  if (whole.size == 0) co_return Result<void>();
+  auto written = co_await file.write(0, ByteView(whole.data.get(), whole.size));
+  if (written) progress.bytes += whole.size;
+  co_return written;
+}
+
+job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
+  const UniqueFd fd(::open(entry.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) co_return errno_error(errno, "open");
+  std::optional<Whole> whole;
+  if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes) {
+    SPATE_CO_TRY(whole, read_whole(fd.get(), entry.st));
+  }
   client::NewObject object;
-  object.attributes = attributes_of(st);
+  object.attributes = attributes_of(entry.st);
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  SPATE_CO_TRY(auto file, co_await job.client.create(client::path_from_root(to), flags, object));
-  auto moved = co_await pump_in(*file, fd.get(), job.progress);
+  SPATE_CO_TRY(auto file, co_await job.client.create(entry.where, flags, object));
+  Result<void> moved;
+  if (whole) {
+    moved = co_await write_whole(*file, *whole, job.progress);
+  } else {
+    auto pumped = co_await pump_in(*file, fd.get(), job.progress);
+    if (!pumped) moved = std::move(pumped).error();
+  }
   client::CloseOptions closing;
-  closing.mtime = wall(st.st_mtim);
-  closing.atime = wall(st.st_atim);
+  closing.mtime = wall(entry.st.st_mtim);
+  closing.atime = wall(entry.st.st_atim);
   auto closed = co_await file->close(closing);
-  if (!moved) co_return std::move(moved).error();
+  if (!moved) co_return moved;
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
 }
 
-job::Task<void> file_in_slot(Job& job, std::string from, std::string to, struct stat st) {
+/// Mode and times of a directory, once nothing is put into it any more.
+job::Task<void> finish_folder(Job& job, Handle handle, std::string name, struct stat st) {
+  wire::SetattrRequest request;
+  request.where.start = handle;
+  request.mode = st.st_mode & 07777U;
+  request.mtime = wall(st.st_mtim);
+  request.atime = wall(st.st_atim);
+  auto set = co_await job.client.setattr(request);
+  if (!set) job.failed(std::move(set).error(), name);
+}
+
+FolderPtr make_folder(Job& job, Handle handle, const std::string& name, const struct stat& st) {
+  const auto finish = [&job](Folder* folder) {
+    const std::unique_ptr<Folder> owned(folder);
+    job::spawn(job.finishing, finish_folder(job, owned->handle, owned->name, owned->st));
+  };
+  return FolderPtr(new Folder{handle, name, st}, finish);
+}
+
+job::Task<void> file_in_slot(Job& job, Entry entry) {
   auto units = co_await job.slots.acquire(1);
-  auto copied = co_await file_in(job, from, to, st);
-  if (!copied) job.failed(std::move(copied).error(), from);
+  auto copied = co_await file_in(job, entry);
+  if (!copied) job.failed(std::move(copied).error(), entry.from);
   ++job.progress.files;
 }
 
-job::Task<Result<void>> tree_in(Job& job, std::string from, std::string to);
+job::Task<Result<void>> tree_in(Job& job, Entry entry);
 
-job::Task<Result<void>> entries_in(Job& job, const std::string& from, const std::string& to) {
+job::Task<Result<void>> entries_in(Job& job, const std::string& from, FolderPtr folder) {
   std::vector<std::string> names;
   DIR* directory = ::opendir(from.c_str());
   if (directory == nullptr) co_return errno_error(errno, from);
@@ -89,68 +174,78 @@ job::Task<Result<void>> entries_in(Job& job, const std::string& from, const std:
   }
   ::closedir(directory);
   for (const std::string& name : names) {
-    SPATE_CO_TRY(std::ignore, co_await tree_in(job, join_path(from, name), join_path(to, name)));
+    Entry entry;
+    entry.from = join_path(from, name);
+    entry.folder = folder;
+    entry.where = within(*folder, name);
+    SPATE_CO_TRY(std::ignore, co_await tree_in(job, std::move(entry)));
   }
   co_return Result<void>();
 }
 
-job::Task<Result<void>> directory_in(Job& job, const std::string& from, const std::string& to, const struct stat& st) {
-  wire::NewAttributes attributes = attributes_of(st);
+job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
+  wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  auto made = co_await job.client.mkdir(client::path_from_root(to), attributes);
-  if (!made && made.code() != Errc::kExists) co_return std::move(made).error().within(to);
-  SPATE_CO_TRY(std::ignore, co_await entries_in(job, from, to));
+  Handle handle;
+  auto made = co_await job.client.mkdir(entry.where, attributes);
+  if (made) {
+    handle = made->handle;
+  } else {
+    if (made.code() != Errc::kExists) co_return std::move(made).error().within(entry.from);
+    SPATE_CO_TRY(auto there, co_await job.client.lookup(entry.where));
+    handle = there.attributes.handle;
+  }
+  FolderPtr folder = make_folder(job, handle, entry.from, entry.st);
+  SPATE_CO_TRY(std::ignore, co_await entries_in(job, entry.from, std::move(folder)));
   co_return Result<void>();
 }
 
-/// Modes and times of directories, once nothing is put into them any more.
-job::Task<Result<void>> finish_directory(Job& job, const std::string& to, const struct stat& st) {
-  wire::SetattrRequest request;
-  request.where = client::path_from_root(to);
-  request.mode = st.st_mode & 07777U;
-  request.mtime = wall(st.st_mtim);
-  request.atime = wall(st.st_atim);
-  auto set = co_await job.client.setattr(request);
-  if (!set) co_return std::move(set).error().within(to);
+job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
+  std::string target(kMaxSymlinkBytes + 1, '\0');
+  const ssize_t n = ::readlink(entry.from.c_str(), target.data(), target.size());
+  if (n < 0) co_return errno_error(errno, entry.from);
+  target.resize(static_cast<std::size_t>(n));
+  wire::NewAttributes attributes = attributes_of(entry.st);
+  attributes.mtime = wall(entry.st.st_mtim);
+  auto made = co_await job.client.symlink(entry.where, target, attributes);
+  if (!made) co_return std::move(made).error().within(entry.from);
   co_return Result<void>();
 }
 
-job::Task<Result<void>> tree_in(Job& job, std::string from, std::string to) {
-  struct stat st {};
-  if (::lstat(from.c_str(), &st) != 0) co_return errno_error(errno, from);
+/// A further name of a file that is there already, or on its way.
+job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Entry& entry) {
+  auto units = co_await job.slots.acquire(kFilesAtOnce);  // its first name exists by now
+  auto made = co_await job.client.link(first, entry.where);
+  if (!made) co_return std::move(made).error().within(entry.from);
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> tree_in(Job& job, Entry entry) {
+  if (::lstat(entry.from.c_str(), &entry.st) != 0) co_return errno_error(errno, entry.from);
   if (!job.first) co_return job.first;
-  if (S_ISDIR(st.st_mode)) {
-    SPATE_CO_TRY(std::ignore, co_await directory_in(job, from, to, st));
-    if (!job.first) co_return job.first;
-    const std::string where = to;
-    auto units = co_await job.slots.acquire(kFilesAtOnce);  // this directory's files are all there
-    auto finished = co_await finish_directory(job, where, st);
-    co_return finished;
+  if (S_ISDIR(entry.st.st_mode)) {
+    auto copied = co_await directory_in(job, entry);
+    co_return copied;
   }
-  if (S_ISLNK(st.st_mode)) {
-    std::string target(kMaxSymlinkBytes + 1, '\0');
-    const ssize_t n = ::readlink(from.c_str(), target.data(), target.size());
-    if (n < 0) co_return errno_error(errno, from);
-    target.resize(static_cast<std::size_t>(n));
-    wire::NewAttributes attributes = attributes_of(st);
-    attributes.mtime = wall(st.st_mtim);
-    auto made = co_await job.client.symlink(client::path_from_root(to, false), target, attributes);
-    if (!made) co_return std::move(made).error().within(to);
-    co_return Result<void>();
+  entry.where.flags = entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
+  if (S_ISLNK(entry.st.st_mode)) {
+    auto made = co_await symlink_in(job, entry);
+    co_return made;
   }
-  if (!S_ISREG(st.st_mode)) co_return Error(Errc::kNotSupported, from + ": neither file, directory nor link");
-  const auto key = std::make_pair(st.st_dev, st.st_ino);
-  if (st.st_nlink > 1 && job.linked.contains(key)) {
-    auto units = co_await job.slots.acquire(kFilesAtOnce);  // its first name exists by now
-    auto made = co_await job.client.link(client::path_from_root(job.linked[key], false), client::path_from_root(to, false));
-    if (!made) co_return std::move(made).error().within(to);
-    co_return Result<void>();
+  if (!S_ISREG(entry.st.st_mode)) co_return Error(Errc::kNotSupported, entry.from + ": neither file, directory nor link");
+  const auto key = std::make_pair(entry.st.st_dev, entry.st.st_ino);
+  const auto first = job.linked.find(key);
+  if (entry.st.st_nlink > 1 && first != job.linked.end()) {
+    auto made = co_await link_in(job, first->second, entry);
+    co_return made;
   }
-  if (st.st_nlink > 1) job.linked[key] = to;
+  if (entry.st.st_nlink > 1) job.linked[key] = entry.where;
+  // As before: a file is written through a link that stands in its place.
+  entry.where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
   {
     auto room = co_await job.slots.acquire(1);  // bounds how many are spawned, too
   }
-  job::spawn(job.gate, file_in_slot(job, std::move(from), std::move(to), st));
+  job::spawn(job.gate, file_in_slot(job, std::move(entry)));
   co_return Result<void>();
 }
 
@@ -206,6 +301,8 @@ job::Task<Result<void>> tree_out(Job& job, std::string from, std::string to) {
   }
   if (a.type == FileType::kSymlink) {
     if (::symlink(object.target.c_str(), to.c_str()) != 0) co_return errno_error(errno, "link " + to);
+    const timespec times[2] = {spec(a.atime), spec(a.mtime)};
+    if (::utimensat(AT_FDCWD, to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) co_return errno_error(errno, "times of " + to);
     co_return Result<void>();
   }
   if (a.type != FileType::kRegular) co_return Error(Errc::kNotSupported, "spate:" + from + ": neither file, directory nor link");
@@ -236,11 +333,15 @@ job::Task<Result<void>> copy(client::Client& client, std::string from, std::stri
   if (progress) job::spawn(drawing, show_progress(job, done));
   Result<void> walked;
   if (in) {
-    walked = co_await tree_in(job, from, to);
+    Entry entry;
+    entry.from = from;
+    entry.where = client::path_from_root(to);
+    walked = co_await tree_in(job, std::move(entry));
   } else {
     walked = co_await tree_out(job, from, to);
   }
   co_await job.gate.close();
+  co_await job.finishing.close();
   done.request_stop();
   co_await drawing.close();
   co_return walked ? job.first : walked;
