@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -61,6 +62,8 @@ bool take(Frame* frame) {
   const Handler handler = handler_of(frame->number);
   if (handler == nullptr) return false;
   const int kept = errno;
+  int cancellable = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
   bool taken = false;
   {
     const SignalsHeld held;
@@ -72,6 +75,7 @@ bool take(Frame* frame) {
     }
     at_work.fetch_sub(1);
   }
+  pthread_setcancelstate(cancellable, nullptr);
   errno = kept;
   return taken;
 }
@@ -124,6 +128,19 @@ void end_everything() {
     if (const DescriptionRef d = description_of(number)) std::ignore = d->close();
   }
   end_clients();
+}
+
+bool may_end_before_exec() {
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    const long flags = raw(SYS_fcntl, number, F_GETFD);
+    if (failed(flags) || (flags & FD_CLOEXEC) != 0) continue;
+    const DescriptionRef d = description_of(number);
+    if (d == nullptr || d->is_place()) continue;
+    struct stat st {};
+    const Reply known = stat_description(*d, &st);
+    if (*known == 0 && st.st_nlink == 0) return false;
+  }
+  return true;
 }
 
 Handler handler_of(long number) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <string_view>
@@ -102,13 +103,19 @@ Reply start_program(Frame& f, const Place& place, int first_word) {
   return reply;
 }
 
-/// A path in Spate is given to the kernel as one that it can run. The session ends before: its connections would.
+/// A path in Spate is given to the kernel as one that it can run.
 Reply exec(Frame& f, PathArguments path, int first_word) {
   auto place = locate(f, path, true);
   if (!place) return refuse(place.error());
-  Reply reply = kToKernel;
-  if (place->mount != nullptr) reply = start_program(f, *place, first_word);
-  return reply;
+  if (place->mount != nullptr) {
+    const Reply prepared = start_program(f, *place, first_word);
+    if (prepared) return prepared;
+  }
+  // The connections end with the program; what it has open, the next one opens anew.
+  const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
+  const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;
+  if (starts && !front().in_vfork_child() && any_client_started() && may_end_before_exec()) end_everything();
+  return kToKernel;
 }
 
 Reply execve(Frame& f) { return exec(f, kPlain, 1); }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the patched places of the C library come to (see sites.h), and what happens to a call that is Spate's affair.
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "preload/filter.h"
@@ -165,15 +168,80 @@ Take load_back() {
   return loaded;
 }
 
+/// Descriptors that come over a socket may be of Spate's files.
+bool receive(Frame& frame) {
+  const long got = raw(SYS_recvmsg, frame.word[0], frame.word[1], frame.word[2]);
+  frame.result = got;
+  auto* const message = reinterpret_cast<msghdr*>(frame.word[1]);  // NOLINT(performance-no-int-to-ptr)
+  if (failed(got)) return true;
+  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int descriptor = -1;
+      memcpy(&descriptor, CMSG_DATA(part) + at, sizeof descriptor);
+      note_descriptor(descriptor);
+    }
+  }
+  return true;
+}
+
+/// Stacks of our own for the work of the back: a program's thread, a handler of a signal or a child of posix_spawn() may have but
+/// a few KiB. As many as there were calls at the same time; never given back.
+constexpr int kStacks = 256;
+constexpr long kStackSize = 1L << 20U;
+void* free_stacks[kStacks];
+
+void* take_stack() {
+  for (void*& place : free_stacks) {
+    if (__atomic_load_n(&place, __ATOMIC_RELAXED) == nullptr) continue;
+    if (void* const stack = __atomic_exchange_n(&place, nullptr, __ATOMIC_ACQUIRE)) return stack;
+  }
+  const long made = raw(SYS_mmap, 0, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  return failed(made) ? nullptr : reinterpret_cast<void*>(made);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void give_stack(void* stack) {
+  for (void*& place : free_stacks) {
+    void* empty = nullptr;
+    if (__atomic_compare_exchange_n(&place, &empty, stack, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
+  }
+  raw(SYS_munmap, stack, kStackSize);
+}
+
+bool work(Frame* frame) {
+  const Take take = load_back();
+  return take != nullptr && take(frame);
+}
+
+bool work_on(void* stack, Frame* frame) {
+  bool taken = false;
+  asm volatile(
+      "movq %%rsp, %%rbx\n\t"
+      "movq %[top], %%rsp\n\t"
+      "call *%[work]\n\t"
+      "movq %%rbx, %%rsp"
+      : "=a"(taken), "+D"(frame)
+      : [top] "r"(static_cast<char*>(stack) + kStackSize), [work] "r"(&work)
+      : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+        "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+  return taken;
+}
+
 }  // namespace
 
 extern "C" bool spate_preload_take_over(Frame* frame) {
   if (thread_state.inside > 0) return own_call(*frame);
   if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr) return false;  // nothing to end
+  if (frame->number == SYS_recvmsg) return receive(*frame);
+  void* const stack = take_stack();
+  if (stack == nullptr) {
+    frame->result = -ENOMEM;
+    return true;
+  }
   ++thread_state.inside;
-  const Take take = load_back();
-  const bool taken = take != nullptr && take(frame);
+  const bool taken = work_on(stack, frame);
   --thread_state.inside;
+  give_stack(stack);
   return taken;
 }
 

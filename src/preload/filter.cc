@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
 
 #include <initializer_list>
 
@@ -30,12 +31,15 @@ enum Kind : std::uint8_t {
   kAtAt,       // descriptor, path, descriptor, path
   kTextAt,     // x, descriptor, path
   kControlFd,  // epoll_ctl: x, x, descriptor
+  kReceive,    // recvmsg: a message with room for descriptors
   kPoll,       // pollfd[], count
   kWhenInside, // where the working directory is in Spate
   kWhenOurs,   // where any descriptor is special
   kChdir,      // path
   kFchdir,     // descriptor
   kUmask,
+  kExec,       // path, with a client that may have to be ended
+  kExecAt,     // descriptor, path
   kMakesFd,    // returns a descriptor: hidden when the library itself calls
   kForks,      // clone(flags)
   kForks3      // clone3(struct)
@@ -58,17 +62,20 @@ struct Kinds {
     set(kFd5, {SYS_mmap});
     set(kPath, {SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_unlink, SYS_mkdir, SYS_rmdir, SYS_truncate,
                 SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_mknod, SYS_statfs, SYS_getxattr, SYS_lgetxattr,
-                SYS_setxattr, SYS_lsetxattr, SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr, SYS_execve});
+                SYS_setxattr, SYS_lsetxattr, SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr});
     set(kPathPath, {SYS_rename, SYS_link});
     set(kTextPath, {SYS_symlink, SYS_inotify_add_watch});
     set(kAt, {SYS_openat, SYS_openat2, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat, SYS_unlinkat, SYS_mkdirat,
-              SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat, SYS_name_to_handle_at, SYS_execveat});
+              SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat, SYS_name_to_handle_at});
     set(kAtAt, {SYS_renameat, SYS_renameat2, SYS_linkat});
     set(kTextAt, {SYS_symlinkat});
     set(kControlFd, {SYS_epoll_ctl});
+    set(kReceive, {SYS_recvmsg});
     set(kPoll, {SYS_poll, SYS_ppoll});
     set(kWhenInside, {SYS_getcwd});
     set(kWhenOurs, {SYS_close_range, SYS_select, SYS_pselect6, SYS_exit_group});
+    set(kExec, {SYS_execve});
+    set(kExecAt, {SYS_execveat});
     set(kChdir, {SYS_chdir});
     set(kFchdir, {SYS_fchdir});
     set(kUmask, {SYS_umask});
@@ -179,8 +186,11 @@ bool decide(const Frame& f) {
     case kAtAt: return named_at(w[0], w[1]) || named_at(w[2], w[3]);
     case kTextAt: return named_at(w[1], w[2]);
     case kControlFd: return special(w[2]);
+    case kReceive: return w[1] != 0 && reinterpret_cast<const msghdr*>(w[1])->msg_control != nullptr;  // NOLINT(performance-no-int-to-ptr)
     case kPoll: return front_state.special_descriptors > 0 && polls(f);
     case kWhenInside: return front_state.cwd_inside;
+    case kExec: return front_state.special_descriptors > 0 || named(w[0]);
+    case kExecAt: return front_state.special_descriptors > 0 || named_at(w[0], w[1]);
     case kWhenOurs: return front_state.special_descriptors > 0;
     case kChdir: return front_state.cwd_inside || named(w[0]);
     case kFchdir: return front_state.cwd_inside || special(w[0]);

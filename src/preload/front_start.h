@@ -7,6 +7,9 @@ namespace spate::preload {
 /// One line on standard error, past the C library's streams.
 void complain(const char* text);
 
+/// Marks a descriptor that this process has got from another one, if it is of a file of Spate.
+void note_descriptor(int descriptor);
+
 /// The path of the back, beside this library.
 const char* back_library();
 

@@ -35,6 +35,30 @@ const char* back_library() {
 
 namespace {
 
+bool is_ours(long directory, const char* name) {
+  char target[64];
+  const long size = raw(SYS_readlinkat, directory, name, target, sizeof target - 1);
+  if (failed(size)) return false;
+  target[size] = '\0';
+  constexpr char kMemfd[] = "/memfd:";
+  return strncmp(target, kMemfd, sizeof kMemfd - 1) == 0 && strncmp(target + sizeof kMemfd - 1, kDescriptorName, sizeof kDescriptorName - 1) == 0;
+}
+
+}  // namespace
+
+void note_descriptor(int descriptor) {
+  char name[32] = "/proc/self/fd/";
+  char* end = name + strlen(name);
+  int place = 1;
+  while (descriptor / place >= 10) place *= 10;
+  for (; place > 0; place /= 10) *end++ = static_cast<char>('0' + descriptor / place % 10);
+  if (descriptor < 0 || descriptor >= kMaxDescriptors || front_state.marks[descriptor] != kForeign || !is_ours(AT_FDCWD, name)) return;
+  front_state.marks[descriptor] = kOurs;
+  __atomic_fetch_add(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
+}
+
+namespace {
+
 /// Absolute, not the root, no empty, "." or ".." component, no '/' at the end.
 bool good_prefix(const char* text, size_t size) {
   if (size < 2 || size >= sizeof(MountPoint::prefix) || text[0] != '/' || text[size - 1] == '/') return false;
@@ -68,15 +92,6 @@ void read_prefixes() {
   }
 }
 
-bool is_ours(int directory, const char* name) {
-  char target[64];
-  const long size = raw(SYS_readlinkat, directory, name, target, sizeof target - 1);
-  if (failed(size)) return false;
-  target[size] = '\0';
-  constexpr char kMemfd[] = "/memfd:";
-  return strncmp(target, kMemfd, sizeof kMemfd - 1) == 0 && strncmp(target + sizeof kMemfd - 1, kDescriptorName, sizeof kDescriptorName - 1) == 0;
-}
-
 /// Descriptors of Spate that this program was started with. The back makes files of them when they are used.
 void find_descriptors() {
   const long directory = raw(SYS_open, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -87,7 +102,7 @@ void find_descriptors() {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer + at);
       at += entry->d_reclen;
       const long number = strtol(entry->d_name, nullptr, 10);
-      if (entry->d_name[0] == '.' || number >= kMaxDescriptors || !is_ours(static_cast<int>(directory), entry->d_name)) continue;
+      if (entry->d_name[0] == '.' || number >= kMaxDescriptors || !is_ours(directory, entry->d_name)) continue;
       front_state.marks[number] = kOurs;
       ++front_state.special_descriptors;
     }
