@@ -60,6 +60,17 @@ void scatter(const Transfer& transfer, std::uint32_t slot, ByteView stream) {
   }
 }
 
+/// What is wrong with a server's storage is told with its name: somebody has to go there.
+Error refused_by(const Share& share, Error error) {
+  switch (error.code()) {
+    case Errc::kNoSpace:
+    case Errc::kNoMemory:
+    case Errc::kIoError:
+    case Errc::kCorrupt: return std::move(error).within(share.channel->name());
+    default: return error;
+  }
+}
+
 /// The stream of one slot, appended to `out`: inline data of a write.
 void gather(const Transfer& transfer, std::uint32_t slot, Bytes& out) {
   datatype::SlotCursor cursor(transfer.what, transfer.target.distribution, slot);
@@ -120,7 +131,7 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
     options.bulk = &bulk;
   }
   auto raw = co_await share.channel->call(wire::Op::kRead, body, options);
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refused_by(share, std::move(raw).error());
   auto reply = wire::decode_body<wire::ReadReply>(raw->body);
   Result<std::uint64_t> sent = reply ? check_streams(*reply, share) : Result<std::uint64_t>(reply.error());
   if (sent && in_reply && reply->data.size() != *sent) sent = Errc::kProtocol;
@@ -163,7 +174,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   Bytes body;
   wire::encode_body(request, body);
   auto raw = co_await share.channel->call(wire::Op::kWrite, body, options);
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refused_by(share, std::move(raw).error());
   auto reply = wire::decode_body<wire::WriteReply>(raw->body);
   if (!reply) {
     co_await bulk.abandon();
@@ -185,7 +196,7 @@ job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, bool
   Bytes body;
   wire::encode_body(request, body);
   auto raw = co_await share.channel->call(wire::Op::kPunch, body, call_options(transfer, share));
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refused_by(share, std::move(raw).error());
   auto reply = wire::decode_body<wire::PunchReply>(raw->body);
   if (!reply) co_return std::move(reply).error().within(share.channel->name());
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
@@ -199,7 +210,7 @@ job::Task<Result<void>> ask_share(Transfer& transfer, const Share& share, bool s
   wire::encode_body(request, body);  // DatafileSyncRequest has the same fields
   const wire::Op op = sync ? wire::Op::kDatafileSync : wire::Op::kDatafileStat;
   auto raw = co_await share.channel->call(op, body, call_options(transfer, share));
-  if (!raw) co_return std::move(raw).error();
+  if (!raw) co_return refused_by(share, std::move(raw).error());
   auto reply = wire::decode_body<wire::DatafileStatReply>(raw->body);
   if (!reply) co_return std::move(reply).error().within(share.channel->name());
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);

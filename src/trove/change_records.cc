@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -94,21 +95,44 @@ Result<std::unique_ptr<ChangeRecords>> ChangeRecords::create(int folder, const s
   const std::size_t size = kHeaderBytes + slots * kRecordBytes;
   if (size > kMaxFileBytes) return Error(Errc::kInvalidArgument, "change records: too many slots");
   ::unlinkat(folder, kFreshName, 0);
-  const UniqueFd fd(::openat(folder, kFreshName, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return errno_error(errno, "create change records");
+  UniqueFd fd(::openat(folder, kFreshName, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) return errno == ENOSPC ? take_over(folder, boot_id, slots) : errno_error(errno, "create change records");
   // Allocated, not sparse: on a full device a store to a hole of the mapping would end the process.
   if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size)); error != 0) {
-    return errno_error(error, "allocate change records");
+    fd.reset();
+    ::unlinkat(folder, kFreshName, 0);
+    return error == ENOSPC ? take_over(folder, boot_id, slots) : errno_error(error, "allocate change records");
   }
-  const Bytes head = header(boot_id);
-  if (::pwrite(fd.get(), head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) {
-    return errno_error(errno, "write change records");
-  }
-  void* const map = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
-  if (map == MAP_FAILED) return errno_error(errno, "map change records");
-  std::unique_ptr<ChangeRecords> made(new ChangeRecords(static_cast<std::byte*>(map), size, slots));
+  SPATE_TRY(auto made, map_file(fd.get(), boot_id, slots));
   if (::renameat(folder, kFreshName, folder, kFileName) != 0) return errno_error(errno, "name change records");
   return made;
+}
+
+/// On a full device the old file is used again: it has its room already, and a server that serves no reads and no removals
+/// would keep the device full for ever. What it held has been applied; a death in between leaves some to be applied again.
+Result<std::unique_ptr<ChangeRecords>> ChangeRecords::take_over(int folder, const std::string& boot_id, std::size_t slots) {
+  const UniqueFd fd(::openat(folder, kFileName, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  struct stat st{};
+  if (!fd || ::fstat(fd.get(), &st) != 0 || st.st_size < static_cast<off_t>(kHeaderBytes)) {
+    return errno_error(ENOSPC, "allocate change records");
+  }
+  const std::size_t room = (static_cast<std::size_t>(st.st_size) - kHeaderBytes) / kRecordBytes;
+  const Bytes zeros(room * kRecordBytes);  // all of them: the next start applies what it finds
+  if (::pwrite(fd.get(), zeros.data(), zeros.size(), kHeaderBytes) != static_cast<ssize_t>(zeros.size())) {
+    return errno_error(errno, "clear change records");
+  }
+  return map_file(fd.get(), boot_id, std::min(room, slots));
+}
+
+Result<std::unique_ptr<ChangeRecords>> ChangeRecords::map_file(int fd, const std::string& boot_id, std::size_t slots) {
+  const std::size_t size = kHeaderBytes + slots * kRecordBytes;
+  const Bytes head = header(boot_id);
+  if (::pwrite(fd, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) {
+    return errno_error(errno, "write change records");
+  }
+  void* const map = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (map == MAP_FAILED) return errno_error(errno, "map change records");
+  return std::unique_ptr<ChangeRecords>(new ChangeRecords(static_cast<std::byte*>(map), size, slots));
 }
 
 ChangeRecords::ChangeRecords(std::byte* map, std::size_t map_size, std::size_t slots) : map_(map), map_size_(map_size) {

@@ -36,7 +36,8 @@ class ChangeRecords {
   static LeftOverRecords read(int folder, const std::string& boot_id);
   /// The same from the file's bytes; nothing when they are no such file.
   static LeftOverRecords parse(ByteView raw, const std::string& boot_id);
-  /// Makes a fresh, empty file with `slots` records and maps it. The left-over records must have been dealt with.
+  /// Makes a fresh, empty file with `slots` records and maps it; on a full device clears the one that is there, which may
+  /// have fewer. The left-over records must have been dealt with.
   static Result<std::unique_ptr<ChangeRecords>> create(int folder, const std::string& boot_id, std::size_t slots);
 
   ChangeRecords(const ChangeRecords&) = delete;
@@ -49,6 +50,8 @@ class ChangeRecords {
   void release(int slot);
 
  private:
+  static Result<std::unique_ptr<ChangeRecords>> take_over(int folder, const std::string& boot_id, std::size_t slots);
+  static Result<std::unique_ptr<ChangeRecords>> map_file(int fd, const std::string& boot_id, std::size_t slots);
   ChangeRecords(std::byte* map, std::size_t map_size, std::size_t slots);
   std::byte* map_;
   std::size_t map_size_;

@@ -78,6 +78,8 @@ class Keyval {
   virtual int wait_descriptor() const = 0;
   virtual bool prepare_to_wait() = 0;
   virtual std::string describe() const = 0;
+  /// The device has so little room left that it is to be kept for what makes room. Cheap; any thread.
+  virtual bool short_of_space() const { return false; }
 };
 
 }  // namespace spate::trove

@@ -22,9 +22,27 @@ LocalBytestreams::~LocalBytestreams() {
   while (on_threads_ > 0) idle_.wait(lock);
 }
 
+/// The device is looked at only after a part of what it had free has been written here: others write to it, too.
+bool LocalBytestreams::has_room(std::uint64_t bytes) {
+  if (bytes <= unlooked_bytes_) {
+    unlooked_bytes_ -= bytes;
+    return true;
+  }
+  const auto space = target_->space();
+  if (!space) return true;  // the write itself tells what is wrong
+  if (space->free_bytes < bytes) return false;
+  unlooked_bytes_ = (space->free_bytes - bytes) / 8;
+  return true;
+}
+
 bool LocalBytestreams::complete_now(const BytestreamRequest& request, BytestreamCompletion& done) {
   done.status = check_request(request);
   if (done.status != Errc::kOk) return true;
+  const bool takes_room = request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate;
+  if (takes_room && !has_room(total_size(request.extents))) {
+    done.status = Errc::kNoSpace;
+    return true;
+  }
   if (options_.inline_limit_bytes == 0) return false;
   const bool moves_bytes = request.op == BytestreamOp::kRead || request.op == BytestreamOp::kWrite;
   if (moves_bytes && total_size(request.extents) > options_.inline_limit_bytes) return false;

@@ -58,9 +58,11 @@ class LocalBytestreams : public Bytestreams {
 
  private:
   bool complete_now(const BytestreamRequest& request, BytestreamCompletion& done);
+  bool has_room(std::uint64_t bytes);
   void ended_on_thread();
 
   const std::shared_ptr<LocalTarget> target_;
+  std::uint64_t unlooked_bytes_ = 0;  // may be written before the device is looked at again
   const LocalBytestreamsOptions options_;
   CompletionQueue queue_;
   std::mutex mutex_;

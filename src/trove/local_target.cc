@@ -76,12 +76,19 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   return target;
 }
 
+std::uint64_t LocalTarget::kept_bytes(std::uint64_t total_bytes) {
+  constexpr std::uint64_t kMost = 64U << 20U;
+  return std::min(kMost, total_bytes / 8);
+}
+
 Result<SpaceInfo> LocalTarget::space() const {
   struct statvfs fs{};
   if (::fstatvfs(folder_.datafiles.get(), &fs) != 0) return errno_error(errno, "space of " + folder_.path);
   SpaceInfo space;
   space.total_bytes = fs.f_blocks * fs.f_frsize;
-  space.free_bytes = fs.f_bavail * fs.f_frsize;
+  const std::uint64_t left = fs.f_bavail * fs.f_frsize;
+  const std::uint64_t kept = kept_bytes(space.total_bytes);
+  space.free_bytes = left > kept ? left - kept : 0;
   space.total_files = fs.f_files;
   space.free_files = fs.f_favail;
   return space;

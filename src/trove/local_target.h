@@ -36,7 +36,10 @@ class LocalTarget {
   const TargetFolder& folder() const { return folder_; }
   /// The folder is on a file system that is memory (tmpfs): no call ever waits for a device.
   bool in_memory() const { return in_memory_; }
+  /// Free is what writes may still take: the last `kept_bytes` of a device are for the records of this and other servers
+  /// on it, without which nothing could be removed from a full one.
   Result<SpaceInfo> space() const;
+  static std::uint64_t kept_bytes(std::uint64_t total_bytes);
 
  private:
   explicit LocalTarget(TargetFolder folder) : folder_(std::move(folder)) {}

@@ -111,6 +111,9 @@ job::Task<void> MetaCore::sync_now_and_then() {
 }
 
 job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
+  if (store_.store().short_of_space()) {
+    co_return Error(Errc::kNoSpace, "the device of the meta server has room for removals only: remove files, or give it more");
+  }
   SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
   if (number >> 48U != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);

@@ -6,6 +6,7 @@
 #include "trove/rocksdb/format.h"
 #include "trove/rocksdb/options.h"
 #include "trove/rocksdb/read.h"
+#include "trove/rocksdb/reserve.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 #include "trove/rocksdb/status.h"
 #include "trove/rocksdb/store.h"
@@ -62,13 +63,16 @@ Result<void> check_format(const RocksdbOptions& options, rocksdb::DB& db) {
 }  // namespace
 
 Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options) {
+  SpaceReserve reserve(options.folder);
+  reserve.release_if_needed();
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(rocksdb_options(options), options.folder, &raw);
   if (!status.ok()) return open_error(options, status);
   std::unique_ptr<rocksdb::DB> db(raw);
   SPATE_TRY(std::ignore, check_format(options, *db));
+  reserve.keep();
   SPATE_LOG("trove/rocksdb", info, "store open folder={}", options.folder);
-  return std::unique_ptr<Keyval>(std::make_unique<RocksdbStore>(std::move(db), options));
+  return std::unique_ptr<Keyval>(std::make_unique<RocksdbStore>(std::move(db), options, std::move(reserve)));
 }
 
 }  // namespace spate::trove

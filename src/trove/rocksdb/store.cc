@@ -17,13 +17,14 @@ rocksdb::WriteOptions inline_write() {
 
 }  // namespace
 
-RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options)
-    : db_(std::move(db)),
+RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options, SpaceReserve reserve)
+    : folder_(options.folder),
+      db_(std::move(db)),
       read_threads_(options.read_threads),
       inline_reads_(options.inline_reads),
       inline_commits_(options.inline_commits),
       resolver_(options.conflict_window_bytes),
-      syncer_(*db_, events_) {
+      syncer_(*db_, events_, std::move(reserve)) {
   SPATE_CHECK(read_threads_ >= 1);
 }
 

@@ -28,7 +28,7 @@ using SnapshotRef = std::shared_ptr<const rocksdb::Snapshot>;
 /// through the writer; so the log's order is the decision order.
 class RocksdbStore final : public Keyval {
  public:
-  RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options);
+  RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options, SpaceReserve reserve);
   ~RocksdbStore() override;
 
   std::unique_ptr<Transaction> begin() override;
@@ -37,6 +37,7 @@ class RocksdbStore final : public Keyval {
   int wait_descriptor() const override { return events_.descriptor(); }
   bool prepare_to_wait() override { return events_.prepare_to_wait(); }
   std::string describe() const override { return "rocksdb"; }
+  bool short_of_space() const override { return SpaceReserve::short_of_space(folder_); }
 
   // For its transactions.
   Resolver& resolver() { return resolver_; }
@@ -57,6 +58,7 @@ class RocksdbStore final : public Keyval {
   void commit_in_thread(Version version, Durability durability, void* user);
   bool complete(Event& event, KeyvalCompletion& out);
 
+  const std::string folder_;
   std::unique_ptr<rocksdb::DB> db_;
   const unsigned read_threads_;
   const bool inline_reads_;

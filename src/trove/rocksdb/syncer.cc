@@ -35,6 +35,7 @@ void Syncer::serve() {
       if (!serving_) return;
     }
     const Errc status = sync();
+    reserve_.keep();
     for (const Waiter& waiter : group) {
       Event event;
       event.user = waiter.user;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trove/rocksdb/events.h"
+#include "trove/rocksdb/reserve.h"
 #include "trove/workers.h"
 
 namespace spate::trove {
@@ -16,7 +17,9 @@ namespace spate::trove {
 /// Thread-safe. Its thread is started by the first add(). The destructor finishes what waits.
 class Syncer {
  public:
-  Syncer(rocksdb::DB& db, EventQueue& events) : db_(db), events_(events) {}
+  /// Refills `reserve` when it was used up and there is room again.
+  Syncer(rocksdb::DB& db, EventQueue& events, SpaceReserve reserve)
+      : db_(db), events_(events), reserve_(std::move(reserve)) {}
   Syncer(const Syncer&) = delete;
   Syncer& operator=(const Syncer&) = delete;
 
@@ -37,6 +40,7 @@ class Syncer {
 
   rocksdb::DB& db_;
   EventQueue& events_;
+  SpaceReserve reserve_;  // of the thread
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::vector<Waiter> waiting_;      // guarded by mutex_

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Full disks: of an io server's data, of all that an io server keeps, of the meta server. What was there stays, the reason is told,
+and room that is made can be used, without a restart."""
+import os
+import subprocess
+
+from cluster import Cluster, check, make_tree, same_tree, skip, wait_until
+
+IO = 2
+SMALL = "%d" % (48 << 20)
+
+
+class SmallDisk:
+    """A tmpfs of 48 MiB at `path` while the block runs."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        os.makedirs(self.path, exist_ok=True)
+        if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%s,mode=0700" % SMALL, "spate-test", self.path], stderr=subprocess.DEVNULL).returncode != 0:
+            skip("a small tmpfs cannot be mounted here (needs root)")
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", self.path], check=True)
+
+
+def free(path):
+    s = os.statvfs(path)
+    return s.f_bavail * s.f_frsize
+
+
+def fill_and_recover(fs, disk, limit):
+    """Files go in until one does not fit; then some are removed and fit again."""
+    make_tree(fs.root + "/tree", 50)
+    fs.spate("cp", "-r", fs.root + "/tree", "spate:/tree")
+    data = os.urandom(5 << 20)
+    names = []
+    for i in range(limit):
+        done = fs.run("put", "spate:/f%d" % i, input=data)
+        if done.returncode != 0:
+            break
+        names.append("spate:/f%d" % i)
+    check(done.returncode == 1 and "no space left on device" in done.stderr, "full: exit %d, said: %s" % (done.returncode, done.stderr))
+    check("server %d" % IO in done.stderr, "the full server is not named: " + done.stderr)
+    check(len(names) >= 4, "only %d files fit" % len(names))
+    # All is as it was, and the servers go on.
+    for name in names:
+        check(fs.spate("cat", name) == data, name + " has been harmed")
+    fs.spate("cp", "-r", "spate:/tree", fs.root + "/back")
+    same_tree(fs.root + "/tree", fs.root + "/back")
+    fs.spate("status")
+    check("df" in fs.log(IO) or fs.run("df").returncode == 0, "df fails")
+    fs.run("rm", "spate:/f%d" % i)  # what did not fit: part of it may be there
+    # Again and again: removed, fits.
+    for turn in range(3):
+        before = free(disk)
+        fs.spate("rm", names.pop(), names.pop())
+        wait_until(lambda: free(disk) > before + (4 << 20), "the space of removed files comes back")
+        names.append("spate:/again%d" % turn)
+        fs.spate("put", names[-1], input=data)
+        check(fs.spate("cat", names[-1]) == data, "content differs after room was made")
+    # A restart in the full state.
+    fs.run("put", "spate:/last", input=os.urandom(64 << 20))
+    fs.kill(IO)
+    fs.up()
+    for name in names:
+        check(fs.spate("cat", name) == data, name + " has been harmed by a restart")
+    fs.spate("rm", "-r", "spate:/tree", *names)
+
+
+def disk_of_data():
+    with Cluster(io=1) as fs:
+        fs.up()
+        fs.spate("down", "-q")
+        target = fs.target(IO)
+        os.rename(target, target + ".kept")
+        with SmallDisk(target):
+            subprocess.run(["cp", "-a", target + ".kept/.", target], check=True)
+            fs.up()
+            fill_and_recover(fs, target, 20)
+            fs.fsck()
+            fs.spate("down", "-q")
+
+
+def disk_of_everything():
+    """Records are written to remove files: there must be room for them even then."""
+    with Cluster(io=1) as fs:
+        home = fs.dir + "/server-%d" % IO
+        with SmallDisk(home):
+            fs.up()
+            fill_and_recover(fs, home, 20)
+            fs.fsck()
+            fs.spate("down", "-q")
+
+
+def disk_of_meta():
+    with Cluster(io=1) as fs:
+        home = fs.dir + "/server-1"
+        with SmallDisk(home):
+            fs.up()
+            fs.spate("down", "-q")
+            with open(home + "/ballast", "wb") as ballast:
+                ballast.write(b"b" * (26 << 20))
+            fs.up()
+            make_tree(fs.root + "/tree", 50)
+            fs.spate("cp", "-r", fs.root + "/tree", "spate:/tree")
+            made = []
+            for i in range(1000):
+                done = fs.run("mkdir", "-p", *["spate:/d%d-%d" % (i, j) for j in range(1000)])
+                if done.returncode != 0:
+                    break
+                made.append(i)
+            check(done.returncode == 1 and "no space left on device" in done.stderr, "full: exit %d, said: %s" % (done.returncode, done.stderr))
+            check("room for removals only" in done.stderr, "the full server is not told: " + done.stderr)
+            # What is there can be read, and room can be made.
+            fs.spate("cp", "-r", "spate:/tree", fs.root + "/back")
+            same_tree(fs.root + "/tree", fs.root + "/back")
+            fs.spate("rm", "-r", "spate:/d0-0", "spate:/d0-1")
+            os.unlink(home + "/ballast")
+            fs.spate("mkdir", "spate:/after")
+            fs.kill(1)
+            fs.up()
+            fs.spate("stat", "spate:/after", *["spate:/d%d-999" % i for i in made])
+            fs.fsck()
+            fs.spate("down", "-q")
+
+
+disk_of_data()
+disk_of_everything()
+disk_of_meta()
