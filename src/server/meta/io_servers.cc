@@ -202,13 +202,13 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
                                                   job::StopToken stop) {
   RemoveOutcome outcome;
   outcome.removed.assign(files.size(), true);
-  std::map<rpc::Channel*, std::vector<wire::DatafileRef>> by_channel;
+  std::map<ServerId, std::vector<wire::DatafileRef>> by_server;
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (std::uint32_t slot = 0; slot < files[i].layout.slots.size(); ++slot) {
       for (const TargetId target : files[i].layout.slots[slot].targets) {
         const auto channel = channel_of(target);
         if (channel) {
-          by_channel[*channel].push_back({files[i].handle, {slot, target}});
+          by_server[(*channel)->server()].push_back({files[i].handle, {slot, target}});
           continue;
         }
         outcome.removed[i] = false;  // until spate.toml has the target again
@@ -219,9 +219,9 @@ job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, W
   }
   std::vector<job::Task<Result<void>>> tasks;
   std::vector<rpc::Channel*> asked;
-  for (auto& [channel, datafiles] : by_channel) {
-    asked.push_back(channel);
-    tasks.push_back(remove_share(std::move(datafiles), *channel, tombstone_until, stop));
+  for (auto& [server, datafiles] : by_server) {
+    asked.push_back(channels_.at(server).get());
+    tasks.push_back(remove_share(std::move(datafiles), *asked.back(), tombstone_until, stop));
   }
   const auto outcomes = co_await run_all(executor_, std::move(tasks));
   for (std::size_t i = 0; i < asked.size(); ++i) {
