@@ -43,6 +43,21 @@ class TruncateRemoveTest : public ::testing::Test {
     request.tombstone_until.ns = world_.clock().wall().ns + keep.count();
     return server_.ask<wire::DatafileRemoveReply>(request).code();
   }
+  /// As a crash of the machine does with a datafile whose removal was not durable.
+  void bring_back() {
+    Bytes data = pattern(1, 1000);
+    const Extent extent{0, data.size()};
+    const MutableByteView memory(data);
+    trove::BytestreamRequest request;
+    request.op = BytestreamOp::kWrite;
+    request.id = {kFile, 0};
+    request.extents = {&extent, 1};
+    request.memory = {&memory, 1};
+    trove::BytestreamCompletion done;
+    ASSERT_TRUE(world_.storage(0).post(request, nullptr, done));
+    ASSERT_EQ(datafiles().size(), 1U);
+  }
+  std::vector<DatafileId> datafiles() { return *world_.storage(0).list({}, 10); }
   template <typename T>
   static job::Task<void> keep(job::Task<Result<T>> task, std::optional<Result<T>>& out) {
     out.emplace(co_await std::move(task));
@@ -159,6 +174,33 @@ TEST_F(TruncateRemoveTest, TombstonesOutliveTheProcess) {
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // never written here
   world_.restart();
   EXPECT_EQ(write(0, pattern(1, 10)), Errc::kStaleHandle);
+}
+
+// The removal was answered and not durable: the meta server does not ask for it again.
+TEST_F(TruncateRemoveTest, WhatACrashBringsBackIsRemovedOnceMore) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  ASSERT_EQ(remove({kFile}), Errc::kOk);
+  world_.restart(true);
+  world_.pass(std::chrono::seconds(1));  // now nothing is left to be done for this start of the machine
+  bring_back();
+  world_.restart();
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_EQ(datafiles().size(), 1U);  // a killed process undoes nothing
+  world_.restart(true);
+  world_.pass(std::chrono::seconds(1));
+  EXPECT_TRUE(datafiles().empty());
+}
+
+TEST_F(TruncateRemoveTest, TombstonesStayUntilWhatACrashBroughtBackIsRemoved) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  ASSERT_EQ(remove({kFile}, std::chrono::minutes(2)), Errc::kOk);
+  bring_back();
+  for (std::uint64_t n = 1; n <= 10; ++n) world_.storage(0).add({.op = BytestreamOp::kRemove, .nth = n});
+  world_.restart(true);
+  world_.pass(std::chrono::minutes(4));  // the tombstone has expired meanwhile
+  ASSERT_EQ(datafiles().size(), 1U);
+  world_.pass(std::chrono::minutes(10));
+  EXPECT_TRUE(datafiles().empty());
 }
 
 TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removal of datafiles, for a meta server. The tombstones come first: whatever happens after, no write brings one back.
+// Removal of datafiles, for a meta server. The tombstones come first, durably: whatever happens after, no write brings one
+// back, and what a crash of the machine brings back is removed again.
+#include "job/deadline.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
+#include "server/io/removal.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -11,28 +14,38 @@ namespace {
 
 constexpr std::size_t kMaxRemovals = 4096;
 
-/// One removal under way. Lives on the handler's frame.
+constexpr std::size_t kRedoBatch = 256;
+
+/// Datafiles whose tombstones are stored. Outlives the tasks that work on it.
 struct RemoveWork {
   Parts& parts;
-  WallTime until;
   std::vector<DatafileKey> keys;
-  std::vector<Target*> targets;
+  std::vector<WallTime> until;    // as many
+  std::vector<Target*> targets;   // as many
   flow::Asker asker;
-  ActiveRequest& active;
+  job::StopToken stop;
 };
 
 job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   const DatafileTable::Use datafile = work.parts.datafiles.use(work.keys[index]);
+  const WallTime until = work.until[index];
   datafile->tombstone_known = true;
-  datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, work.until) : work.until;
+  datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
   // Writes that had begun before the tombstone was there end first.
-  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await datafile->lock.exclusive(work.active.token()));
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await datafile->lock.exclusive(work.stop));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;
   request.id = work.keys[index].id;
-  SPATE_CO_TRY(std::ignore, co_await run_op(*work.targets[index], work.asker, request, work.active.token()));
+  SPATE_CO_TRY(std::ignore, co_await run_op(*work.targets[index], work.asker, request, work.stop));
   work.parts.datafiles.close(*datafile);
   co_return Result<void>();
+}
+
+job::Task<Result<void>> remove_all(RemoveWork& work, job::StopSource& siblings) {
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < work.keys.size(); ++i) tasks.push_back(remove_one(work, i));
+  auto done = co_await run_all(work.parts.executor, std::move(tasks), siblings);
+  co_return done;
 }
 
 }  // namespace
@@ -42,19 +55,44 @@ job::Task<Result<wire::DatafileRemoveReply>> IoService::datafile_remove(rpc::Cal
   if (request.datafiles.size() > kMaxRemovals)
     co_return Error(Errc::kInvalidArgument, "at most 4096 datafiles a request");
   ActiveRequest active(nullptr, call.peer->incarnation, epoch_of(call), call.stop);
-  RemoveWork work{*parts_, request.tombstone_until, {}, {}, asker_of(call, nullptr), active};
+  RemoveWork work{*parts_, {}, {}, {}, asker_of(call, nullptr), active.token()};
   for (const wire::DatafileRef& ref : request.datafiles) {
     if (!ref.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
     SPATE_CO_TRY(Target* const target, find_target(*parts_, ref.slot.target));
     work.targets.push_back(target);
     work.keys.push_back({ref.slot.target, {ref.handle, ref.slot.slot}});
+    work.until.push_back(request.tombstone_until);
   }
   if (work.keys.empty()) co_return wire::Empty();
-  SPATE_CO_TRY(std::ignore, co_await store_tombstones(*parts_, work.keys, work.until));
-  std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < work.keys.size(); ++i) tasks.push_back(remove_one(work, i));
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  SPATE_CO_TRY(std::ignore, co_await store_tombstones(*parts_, work.keys, request.tombstone_until));
+  SPATE_CO_TRY(std::ignore, co_await remove_all(work, active.stop()));
   co_return wire::Empty();
+}
+
+job::Task<Result<void>> redo_removals(Parts& parts) {
+  if (parts.options.boot == 0 || parts.removals_redone) co_return Result<void>();
+  SPATE_CO_TRY(const std::uint64_t redone_at, co_await load_redone_boot(parts));
+  if (redone_at == parts.options.boot) {
+    parts.removals_redone = true;
+    co_return Result<void>();
+  }
+  TombstonePage page;
+  do {
+    SPATE_CO_TRY(page, co_await list_tombstones(parts, std::move(page.next), kRedoBatch));
+    job::DeadlineScope stop(parts.executor, MonoTime::never(), parts.stopping);
+    RemoveWork work{parts, {}, {}, {}, {ClientId(), wire::Priority::kBackground}, stop.token()};
+    for (const TombstoneEnd& tombstone : page.tombstones) {
+      const auto target = find_target(parts, tombstone.datafile.target);
+      if (!target) continue;  // moved to another server: its disk is not here
+      work.keys.push_back(tombstone.datafile);
+      work.until.push_back(tombstone.until);
+      work.targets.push_back(*target);
+    }
+    SPATE_CO_TRY(std::ignore, co_await remove_all(work, stop.source()));
+  } while (!page.next.empty());
+  SPATE_CO_TRY(std::ignore, co_await store_redone_boot(parts, parts.options.boot));
+  parts.removals_redone = true;
+  co_return Result<void>();
 }
 
 }  // namespace spate::io

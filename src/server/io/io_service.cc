@@ -6,9 +6,15 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "server/io/parts.h"
+#include "server/io/removal.h"
 #include "server/io/store.h"
 
 namespace spate::io {
+namespace {
+
+constexpr Duration kRedoPause = std::chrono::seconds(5);
+
+}  // namespace
 
 Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job::KeyvalContext& keyval_in,
              job::NetworkContext& network, metrics::Registry& metrics)
@@ -59,8 +65,13 @@ job::Task<void> IoService::stop() {
 }
 
 job::Task<void> IoService::purge_again_and_again() {
-  for (;;) {
-    const auto slept = co_await parts_->executor.sleep(parts_->options.purge_interval, parts_->stopping);
+  const Duration interval = parts_->options.purge_interval;
+  for (Duration pause = kRedoPause;; pause *= 2) {
+    const auto redone = co_await redo_removals(*parts_);
+    if (!redone && !parts_->stopping.stopped())
+      SPATE_LOG("server", warn, "removals not done again, will try again error={}", redone.error());
+    pause = redone ? interval : std::min(interval, pause);
+    const auto slept = co_await parts_->executor.sleep(pause, parts_->stopping);
     if (!slept) co_return;
     const auto purged = co_await purge();
     if (!purged) SPATE_LOG("server", warn, "expired records not removed, will try again error={}", purged.error());
@@ -69,7 +80,9 @@ job::Task<void> IoService::purge_again_and_again() {
 
 job::Task<Result<void>> IoService::purge() {
   const WallTime now = parts_->now();
-  for (bool more = true; more && !parts_->stopping.stopped();) {
+  // Tombstones say what is to be removed once more after a crash: until then they stay.
+  const bool may_go = parts_->removals_redone || parts_->options.boot == 0;
+  for (bool more = may_go; more && !parts_->stopping.stopped();) {
     SPATE_CO_TRY(more, co_await purge_tombstones(*parts_, now));
   }
   const WallTime before{now.ns - parts_->options.longest_capability.count()};

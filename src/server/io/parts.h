@@ -45,6 +45,8 @@ struct Parts {
   ClientTable clients;
   DatafileTable datafiles;
 
+  /// Nothing that has a tombstone is there because of a crash of the machine (removal.h).
+  bool removals_redone = false;
   /// The last fence that the background looked at.
   ClientId fence_looked_at;
 

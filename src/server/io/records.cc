@@ -15,6 +15,7 @@ constexpr std::uint8_t kTombstone = 'd';
 constexpr std::uint8_t kTombstoneEnd = 'e';
 constexpr std::uint8_t kFence = 'f';
 constexpr std::uint8_t kIdentity = 'i';
+constexpr std::uint8_t kRedone = 'r';
 constexpr std::uint8_t kVersion = 1;
 
 constexpr std::size_t kDatafileBytes = 4 + 8 + 4;
@@ -66,6 +67,7 @@ Result<void> check_version(Decoder& in, std::string_view what) {
 }  // namespace
 
 Bytes identity_key() { return key_of(kIdentity); }
+Bytes redone_key() { return key_of(kRedone); }
 
 Bytes truncate_key(const DatafileKey& datafile) {
   Bytes key = key_of(kTruncate);
@@ -99,6 +101,7 @@ Bytes tombstone_end_after(WallTime until) {
 }
 
 Bytes tombstone_end_first() { return key_of(kTombstoneEnd); }
+Bytes tombstone_end_after_all() { return key_of(kTombstoneEnd + 1); }
 Bytes fence_after_all() { return key_of(kFence + 1); }
 
 Result<TombstoneEnd> decode_tombstone_end_key(ByteView key) {
@@ -155,6 +158,14 @@ Bytes encode(const IdentityRecord& record) {
   return value;
 }
 
+Bytes encode(const RedoneRecord& record) {
+  Bytes value;
+  Encoder out(value);
+  out.u8(kVersion);
+  out.u64(record.boot);
+  return value;
+}
+
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
   SPATE_TRY(std::ignore, check_version(in, "truncate record"));
@@ -191,6 +202,15 @@ Result<IdentityRecord> decode_identity(ByteView value) {
   record.fs = FsId(in.u64());
   record.server = ServerId(in.u32());
   SPATE_TRY(std::ignore, in.finish("identity record"));
+  return record;
+}
+
+Result<RedoneRecord> decode_redone(ByteView value) {
+  Decoder in(value);
+  SPATE_TRY(std::ignore, check_version(in, "record of removals done again"));
+  RedoneRecord record;
+  record.boot = in.u64();
+  SPATE_TRY(std::ignore, in.finish("record of removals done again"));
   return record;
 }
 

@@ -43,7 +43,14 @@ struct IdentityRecord {
   friend bool operator==(const IdentityRecord&, const IdentityRecord&) = default;
 };
 
+/// Since this start of the machine everything that had a tombstone has been removed once more.
+struct RedoneRecord {
+  std::uint64_t boot = 0;
+  friend bool operator==(const RedoneRecord&, const RedoneRecord&) = default;
+};
+
 Bytes identity_key();
+Bytes redone_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
 Bytes fence_key(ClientId client);
@@ -52,6 +59,7 @@ Bytes tombstone_end_key(WallTime until, const DatafileKey& datafile);
 /// One past the last key of the index whose time ends at or before `until`, and the index's first key.
 Bytes tombstone_end_after(WallTime until);
 Bytes tombstone_end_first();
+Bytes tombstone_end_after_all();
 Bytes fence_after_all();
 
 struct TombstoneEnd {
@@ -65,11 +73,13 @@ Bytes encode(const TruncateRecord& record);
 Bytes encode(const TombstoneRecord& record);
 Bytes encode(const FenceRecord& record);
 Bytes encode(const IdentityRecord& record);
+Bytes encode(const RedoneRecord& record);
 /// kCorrupt, or kFormatTooNew for a version that this build does not know.
 Result<TruncateRecord> decode_truncate(ByteView value);
 Result<TombstoneRecord> decode_tombstone(ByteView value);
 Result<FenceRecord> decode_fence(ByteView value);
 Result<IdentityRecord> decode_identity(ByteView value);
+Result<RedoneRecord> decode_redone(ByteView value);
 
 }  // namespace spate::io
 

@@ -26,6 +26,7 @@ TEST(Records, KeysAreAsDocumented) {
             bytes_of({'I', 'e',  0,    0,    0,    0,    0,    0,    1,    2,    1,    2,    3,
                       4,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24}));
   EXPECT_EQ(identity_key(), bytes_of({'I', 'i'}));
+  EXPECT_EQ(redone_key(), bytes_of({'I', 'r'}));
   EXPECT_EQ(fence_key(ClientId(0x0102)), bytes_of({'I', 'f', 0, 0, 0, 0, 0, 0, 1, 2}));
 }
 
@@ -33,6 +34,7 @@ TEST(Records, ValuesAreAsDocumented) {
   EXPECT_EQ(encode(TruncateRecord{0x0201, 3}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode(TombstoneRecord{WallTime{0x0201}}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode(IdentityRecord{FsId(0x0201), ServerId(3)}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0}));
+  EXPECT_EQ(encode(RedoneRecord{0x0201}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode(FenceRecord{0x0403, WallTime{0x0201}}), bytes_of({1, 3, 4, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0}));
 }
 
@@ -41,6 +43,7 @@ TEST(Records, DecodeWhatWasEncoded) {
   EXPECT_EQ(decode_tombstone(encode(TombstoneRecord{WallTime{78}})).value(), TombstoneRecord{WallTime{78}});
   const FenceRecord fence{5, WallTime{79}};
   EXPECT_EQ(decode_fence(encode(fence)).value(), fence);
+  EXPECT_EQ(decode_redone(encode(RedoneRecord{77})).value(), RedoneRecord{77});
   const IdentityRecord identity{FsId(77), ServerId(78)};
   EXPECT_EQ(decode_identity(encode(identity)).value(), identity);
   const auto end = decode_tombstone_end_key(tombstone_end_key(WallTime{80}, kDatafile));

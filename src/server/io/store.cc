@@ -162,6 +162,41 @@ job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now) {
   co_return found.more;
 }
 
+job::Task<Result<TombstonePage>> list_tombstones(Parts& parts, Bytes from, std::size_t max) {
+  job::Transaction transaction = parts.keyval.begin();
+  trove::KeyRange range;
+  range.begin = from.empty() ? tombstone_end_first() : std::move(from);
+  range.end = tombstone_end_after_all();
+  range.limit = max;
+  range.mode = trove::ReadMode::kSnapshot;
+  const trove::KeyvalCompletion found = co_await transaction.range(range);
+  if (found.status != Errc::kOk) co_return found.status;
+  TombstonePage page;
+  for (const trove::KeyValue& entry : found.entries) {
+    const auto end = decode_tombstone_end_key(entry.key);
+    if (end) page.tombstones.push_back(*end);
+  }
+  if (found.more) {
+    page.next = found.entries.back().key;
+    page.next.push_back(std::byte{0});
+  }
+  co_return page;
+}
+
+job::Task<Result<std::uint64_t>> load_redone_boot(Parts& parts) {
+  SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, redone_key()));
+  if (!value) co_return std::uint64_t{0};
+  SPATE_CO_TRY(const RedoneRecord record, decode_redone(*value));
+  co_return record.boot;
+}
+
+job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot) {
+  job::Transaction transaction = parts.keyval.begin();
+  transaction.put(redone_key(), encode(RedoneRecord{boot}));
+  auto done = co_await commit(transaction, trove::Durability::kMachine);
+  co_return done;
+}
+
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client) {
   SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, fence_key(client)));
   if (!value) co_return std::uint32_t{0};

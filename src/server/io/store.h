@@ -30,6 +30,17 @@ job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileK
 /// Removes up to one batch of tombstones that end at or before `now`; false when none is left.
 job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now);
 
+struct TombstonePage {
+  std::vector<TombstoneEnd> tombstones;
+  Bytes next;  // where the next page begins; empty: there is none
+};
+/// Up to `max` tombstones, by their end; of what is damaged nothing is told. `from`: empty, or a page's `next`.
+job::Task<Result<TombstonePage>> list_tombstones(Parts& parts, Bytes from, std::size_t max);
+/// The start of the machine since which everything that has a tombstone has been removed once more; 0: none is known.
+job::Task<Result<std::uint64_t>> load_redone_boot(Parts& parts);
+/// Durable when it ends.
+job::Task<Result<void>> store_redone_boot(Parts& parts, std::uint64_t boot);
+
 /// The client's lowest epoch that is not fenced; 0 without a fence.
 job::Task<Result<std::uint32_t>> load_fence(Parts& parts, ClientId client);
 /// Never lowers a fence. Durable when it ends.
