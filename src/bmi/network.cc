@@ -72,13 +72,20 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
     address = addresses_.reserve();
   }
   std::vector<Route> routes;
+  Error missing(Errc::kNoSuchModule, urls.front());
   for (const std::string& url : urls) {
     Module* module = module_for(url);
     if (module == nullptr) continue;
-    SPATE_TRY(const PeerId peer, module->lookup(url, address));
-    routes.push_back(Route{module, peer});
+    const Result<PeerId> peer = module->lookup(url, address);
+    if (peer) {
+      routes.push_back(Route{module, *peer});
+    } else if (peer.code() == Errc::kNoSuchModule) {
+      missing = peer.error();  // one that is loaded when it is needed, and is not there
+    } else {
+      return peer.error();
+    }
   }
-  if (routes.empty()) return Error(Errc::kNoSuchModule, urls.front());
+  if (routes.empty()) return missing;
   const std::lock_guard lock(mutex_);
   addresses_.add(address, std::move(routes), ContextId());
   addresses_.add_list(std::move(list), address);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/late_module.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <array>
+
+#include "bmi/fake_module.h"
+
+namespace spate::bmi {
+namespace {
+
+struct LateModuleTest : testing::Test {
+  /// A network over a late module "late" and a loaded one, "here".
+  std::unique_ptr<Network> make() {
+    const ModuleLoader loader = [this](std::string_view scheme, const ModuleEnvironment&) {
+      ++loads;
+      if (missing) return Result<std::unique_ptr<Module>>(Error(Errc::kNoSuchModule, "install it"));
+      auto module = std::make_unique<FakeModule>(std::string(scheme));
+      late = module.get();
+      descriptor.reset(::eventfd(0, EFD_CLOEXEC));
+      late->descriptor = descriptor.get();
+      return Result<std::unique_ptr<Module>>(std::move(module));
+    };
+    std::vector<std::unique_ptr<Module>> modules;
+    modules.push_back(make_late_module("late", {clock}, loader));
+    modules.push_back(std::make_unique<FakeModule>("here"));
+    return make_network(std::move(modules));
+  }
+  SystemClock clock;
+  UniqueFd descriptor;
+  FakeModule* late = nullptr;
+  int loads = 0;
+  bool missing = false;
+};
+
+TEST_F(LateModuleTest, NothingIsLoadedUntilAUrlAsksForIt) {
+  const auto network = make();
+  const std::array<std::string, 1> other{"here://1"};
+  ASSERT_TRUE(network->lookup(other));
+  network->open_context();
+  EXPECT_EQ(loads, 0);
+  const std::array<std::string, 1> urls{"late+x://1"};
+  EXPECT_TRUE(network->lookup(urls));
+  EXPECT_TRUE(network->listen("late://2", network->open_context()));
+  EXPECT_EQ(loads, 1);
+}
+
+TEST_F(LateModuleTest, AMissingOneIsNamedAndSkipped) {
+  missing = true;
+  const auto network = make();
+  const std::array<std::string, 1> alone{"late://1"};
+  const Result<Address> failed = network->lookup(alone);
+  EXPECT_EQ(failed.code(), Errc::kNoSuchModule);
+  EXPECT_NE(failed.error().message().find("install it"), std::string::npos);
+  const std::array<std::string, 2> both{"late://1", "here://1"};
+  EXPECT_TRUE(network->lookup(both));
+  EXPECT_EQ(network->listen("late://1", network->open_context()).code(), Errc::kNoSuchModule);
+}
+
+TEST_F(LateModuleTest, MemoryThatWasAllocatedBeforeIsRegisteredWithIt) {
+  const auto network = make();
+  const MutableByteView early = network->mem_alloc(4096);
+  const MutableByteView freed = network->mem_alloc(4096);
+  network->mem_free(freed);
+  const std::array<std::string, 1> urls{"late://1"};
+  ASSERT_TRUE(network->lookup(urls));
+  EXPECT_EQ(late->registered, std::vector<std::byte*>{early.data()});
+  network->mem_free(early);
+  EXPECT_TRUE(late->registered.empty());
+}
+
+TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
+  const auto network = make();
+  const ContextId context = network->open_context();
+  const std::array<std::string, 1> urls{"late://1"};
+  const Result<Address> peer = network->lookup(urls);
+  ASSERT_TRUE(peer);
+  const Result<Posted> posted = network->post_recv({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
+  ASSERT_TRUE(posted);
+  ASSERT_EQ(late->posts.size(), 1U);
+  late->complete(late->last());
+  EXPECT_TRUE(network->test(context, posted->op));
+}
+
+TEST(LoadModule, WhatIsNotThereIsNamed) {
+  SystemClock clock;
+  const auto loaded = load_module("pigeon", {clock});
+  EXPECT_EQ(loaded.code(), Errc::kNoSuchModule);
+  EXPECT_NE(loaded.error().message().find("libspate-bmi-pigeon.so"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace spate::bmi
