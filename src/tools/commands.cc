@@ -6,6 +6,7 @@
 #include "tools/fsck.h"
 #include "tools/mount.h"
 #include "tools/name_space.h"
+#include "tools/run.h"
 #include "tools/stats.h"
 #include "tools/sum.h"
 #include "tools/up_down.h"
@@ -18,7 +19,7 @@ std::vector<Command> all_commands() {
   for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
-  for (auto make : {make_mount, make_umount}) commands.push_back(make());
+  for (auto make : {make_mount, make_umount, make_run, make_check_binary}) commands.push_back(make());
   for (auto make : {make_help, make_complete}) commands.push_back(make());
   return commands;
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/paths.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::preload {
+namespace {
+
+TEST(Paths, StraightenTakesOutWhatChangesNothing) {
+  EXPECT_EQ(straighten("/"), "/");
+  EXPECT_EQ(straighten("//a/./b/"), "/a/b");
+  EXPECT_EQ(straighten("/a/../../b"), "/b");
+  EXPECT_EQ(straighten("/a/..."), "/a/...");
+}
+
+TEST(Paths, ClimbsOutOnlyAboveItsRoot) {
+  EXPECT_FALSE(climbs_out("a/../b", 0));
+  EXPECT_FALSE(climbs_out("../b", 1));
+  EXPECT_TRUE(climbs_out("..", 0));
+  EXPECT_TRUE(climbs_out("a/../../b", 0));
+  EXPECT_TRUE(climbs_out("../..", 1));
+  EXPECT_EQ(depth_of("/a//b/./c"), 3U);
+}
+
+TEST(Paths, APrefixEndsAtASlash) {
+  EXPECT_TRUE(is_below("/spate", "/spate"));
+  EXPECT_TRUE(is_below("/spate/a", "/spate"));
+  EXPECT_FALSE(is_below("/spatex", "/spate"));
+  EXPECT_FALSE(is_below("/spat", "/spate"));
+}
+
+TEST(Paths, DescriptorsHaveNames) {
+  EXPECT_EQ(named_descriptor("/proc/self/fd/7", 42), 7);
+  EXPECT_EQ(named_descriptor("/proc/42/fd/7", 42), 7);
+  EXPECT_EQ(named_descriptor("/proc/43/fd/7", 42), -1);
+  EXPECT_EQ(named_descriptor("/dev/fd/12", 42), 12);
+  EXPECT_EQ(named_descriptor("/dev/stderr", 42), 2);
+  EXPECT_EQ(named_descriptor("/dev/fd/", 42), -1);
+  EXPECT_EQ(named_descriptor("/dev/fd/7x", 42), -1);
+  EXPECT_EQ(named_descriptor("/dev/fd/99999999999", 42), -1);
+}
+
+}  // namespace
+}  // namespace spate::preload

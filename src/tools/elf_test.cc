@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/elf.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace spate::tools {
+namespace {
+
+Bytes own_file() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const ByteView bytes = as_bytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+bool has(const std::vector<std::string>& list, std::string_view wanted) { return std::find(list.begin(), list.end(), wanted) != list.end(); }
+
+TEST(Elf, ThisProgramIsReadAsTheLinkerMadeIt) {
+  const auto binary = read_binary(own_file());
+  ASSERT_TRUE(binary.has_value()) << binary.error().message();
+  EXPECT_TRUE(binary->dynamic);
+  EXPECT_FALSE(binary->go);
+  EXPECT_TRUE(has(binary->needed, "libc.so.6"));
+  EXPECT_TRUE(has(binary->imports, "strlen") || has(binary->imports, "memcpy") || has(binary->imports, "malloc"));
+}
+
+TEST(Elf, OtherFilesAreRefused) {
+  EXPECT_EQ(read_binary({}).code(), Errc::kInvalidArgument);
+  Bytes file = own_file();
+  file[0] = std::byte{0};
+  EXPECT_EQ(read_binary(file).code(), Errc::kInvalidArgument);
+  file = own_file();
+  file[18] = std::byte{3};  // e_machine: i386
+  EXPECT_EQ(read_binary(file).code(), Errc::kInvalidArgument);
+}
+
+TEST(Elf, ATruncatedFileIsReadWithinItsBounds) {
+  const Bytes file = own_file();
+  std::size_t refused = 0;
+  for (std::size_t size = 0; size < 4096; size += 7) {
+    const Bytes part(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
+    refused += read_binary(part).has_value() ? 0U : 1U;
+  }
+  EXPECT_GT(refused, 500U);
+}
+
+TEST(Elf, ForeignNumbersInTheHeadersDoNoHarm) {
+  const Bytes good = own_file();
+  for (std::size_t place = 24; place < 64; ++place) {
+    for (const unsigned value : {0U, 1U, 0x7fU, 0xffU}) {
+      Bytes file(good.begin(), good.begin() + std::min<std::ptrdiff_t>(65536, static_cast<std::ptrdiff_t>(good.size())));
+      file[place] = static_cast<std::byte>(value);
+      std::ignore = read_binary(file);  // no crash, no endless loop
+    }
+  }
+}
+
+/// A program header alone, and a text that makes one system call.
+TEST(Elf, SystemCallsInTheTextAreCounted) {
+  Bytes file = own_file();
+  const auto before = read_binary(file);
+  ASSERT_TRUE(before.has_value());
+  const auto number = [&](std::size_t at, unsigned size) {
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < size; ++i) value |= std::to_integer<std::uint64_t>(file[at + i]) << (8 * i);
+    return value;
+  };
+  const std::uint64_t headers = number(32, 8);
+  for (std::uint64_t i = 0; i < number(56, 2); ++i) {
+    const std::uint64_t header = headers + i * 56;
+    if (number(header, 4) != 1 || (number(header + 4, 4) & 1) == 0) continue;  // PT_LOAD, PF_X
+    const std::uint64_t text = number(header + 8, 8);
+    const unsigned code[] = {0x90, 0xb8, 0x01, 0, 0, 0, 0x0f, 0x05};
+    for (std::size_t j = 0; j < std::size(code); ++j) file[text + 64 + j] = static_cast<std::byte>(code[j]);
+  }
+  EXPECT_EQ(read_binary(file)->own_calls, before->own_calls + 1);
+}
+
+}  // namespace
+}  // namespace spate::tools

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunArguments {
+  std::string prefixes;
+  std::vector<std::string> program;
+};
+
+/// In the build folder and where it is installed.
+std::string find_library() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder : {own / "../lib", own / "../lib/x86_64-linux-gnu", own / "../lib64"}) {
+    const fs::path file = folder / "libspate-preload.so";
+    if (fs::exists(file, error)) return fs::weakly_canonical(file, error).string();
+  }
+  return {};
+}
+
+/// "section.key=value" as the variable of the environment that says the same.
+std::pair<std::string, std::string> as_variable(const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  std::string name = "SPATE_" + setting.substr(0, equals);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c == '.' ? '_' : static_cast<char>(std::toupper(c)); });
+  return {name, equals == std::string::npos ? "" : setting.substr(equals + 1)};
+}
+
+/// Programs may go elsewhere before they look: the paths of configurations are made absolute.
+std::string absolute_list(std::string rest) {
+  std::string list;
+  while (!rest.empty()) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    std::string one = rest.substr(0, colon);
+    rest = rest.substr(std::min(colon + 1, rest.size()));
+    const std::size_t equals = one.find('=');
+    if (equals != std::string::npos && equals + 1 < one.size()) one = one.substr(0, equals + 1) + fs::absolute(one.substr(equals + 1)).string();
+    list += (list.empty() ? "" : ":") + one;
+  }
+  return list;
+}
+
+Result<void> set_environment(Context& context, const RunArguments& arguments) {
+  const std::string library = find_library();
+  if (library.empty()) return Error(Errc::kNotFound, "libspate-preload.so is not beside this program (in ../lib)");
+  SPATE_TRY(const std::string config, context.config_file());
+  SPATE_TRY(std::ignore, context.config_overrides());  // said here rather than by the program
+  const char* const before = std::getenv("LD_PRELOAD");
+  const std::string preload = before == nullptr || *before == '\0' ? library : library + ":" + before;
+  ::setenv("LD_PRELOAD", preload.c_str(), 1);
+  ::setenv("SPATE_FS", fs::absolute(config).c_str(), 1);
+  for (const std::string& setting : context.overrides) {
+    const auto [name, value] = as_variable(setting);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  if (!arguments.prefixes.empty()) ::setenv("SPATE_PREFIX", absolute_list(arguments.prefixes).c_str(), 1);
+  return {};
+}
+
+int run_program(Context& context, const RunArguments& arguments) {
+  if (auto set = set_environment(context, arguments); !set) return context.fail(set.error());
+  std::vector<char*> words;
+  for (const std::string& word : arguments.program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  std::signal(SIGPIPE, SIG_DFL);  // ignored signals would stay so
+  ::execvp(words.front(), words.data());
+  return context.fail(errno_error(errno, "start " + arguments.program.front()));
+}
+
+}  // namespace
+
+Command make_run() {
+  auto arguments = std::make_shared<RunArguments>();
+  Command command;
+  command.name = "run";
+  command.group = "Unchanged programs";
+  command.summary = "run a program that sees the file system as /spate, without a mount";
+  command.details = "spate run -- ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate check-binary`.\n"
+                    "docs/preload.md says what works.";
+  command.options = {{"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes}};
+  command.positionals = {{"PROGRAM", "the program and, behind --, its arguments", &arguments->program, true}};
+  command.run = [arguments](Context& context) { return run_program(context, *arguments); };
+  return command;
+}
+
+}  // namespace spate::tools
