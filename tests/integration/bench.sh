@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# spate bench measures every kind of work beside a probe and leaves nothing behind, not even after Ctrl-C.
+source "$(dirname "$0")/common.sh"
+
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
+"$spate" bench --json --size 8MiB --request 64KiB --threads 2 --files 60 --tasks 3 --probe-dir "$dir" > "$dir/report"
+python3 - "$dir/report" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+results = {r["name"]: r for r in report["results"]}
+assert list(results) == ["write", "read", "random read 4 KiB", "create", "stat", "unlink"], list(results)
+for r in results.values():
+    assert r["value"] > 0 and r["probe"] > 0 and abs(r["ratio"] - r["value"] / r["probe"]) < 1e-9, r
+    assert r["client_cpu"] >= 0 and r["server_cpu"] >= 0, r
+assert report["about"]["meta.sync"], report["about"]
+P
+test -z "$("$spate" ls spate:/)" || fail 'something is left'
+"$spate" bench meta --files 20 > "$dir/table"
+has -E '^unlink +per s' < "$dir/table" || fail 'no table'
+if grep -q '^read' "$dir/table"; then fail 'data was measured, too'; fi
+
+code=0
+"$spate" bench --request 1TiB 2> "$dir/err" || code=$?
+test "$code" = 2 || fail "exit code $code for a request of 1 TiB"
+
+"$spate" bench meta --files 100000000 > /dev/null 2> "$dir/err" &
+bench=$!
+works() { test -n "$("$spate" ls spate:/)"; }
+wait_for works
+kill -INT "$bench"
+code=0
+wait "$bench" || code=$?
+test "$code" = 1 || fail "exit code $code after an interrupt"
+grep -q 'interrupted' "$dir/err" || fail 'the interrupt is not told'
+test -z "$("$spate" ls spate:/)" || fail 'an interrupted bench leaves something'
