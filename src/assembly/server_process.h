@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "assembly/network_counters.h"
 #include "base/random.h"
 #include "bmi/network.h"
 #include "config/load.h"
@@ -69,6 +70,7 @@ class ServerProcess {
   Key server_key_{};
   job::Executor executor_;
   std::unique_ptr<bmi::Network> network_;
+  std::unique_ptr<NetworkCounters> network_counters_;
   std::unique_ptr<job::NetworkContext> context_;
   std::unique_ptr<trove::Keyval> keyval_;
   std::unique_ptr<job::KeyvalContext> records_;
