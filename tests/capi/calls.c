@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each group of calls of spate.h from C, on a running file system (SPATE_FS): ends with 0 when all is as spate.h says. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <spate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#define CHECK(what)                                                                       \
+  do {                                                                                    \
+    if (!(what)) {                                                                        \
+      fprintf(stderr, "line %d: %s (last error: %s)\n", __LINE__, #what, spate_last_error()); \
+      exit(1);                                                                            \
+    }                                                                                     \
+  } while (0)
+
+enum { SIZE = 3000001 };
+
+static unsigned char *pattern(size_t size, unsigned seed) {
+  unsigned char *bytes = malloc(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = (unsigned char)((i * 31 + seed + i / 4096) & 0xff);
+  return bytes;
+}
+
+static spate_file *opened(spate_fs *fs, const char *path, int flags) {
+  spate_file *file = NULL;
+  CHECK(spate_open(fs, path, flags, 0640, &file) == 0 && file != NULL);
+  return file;
+}
+
+static void names(spate_fs *fs) {
+  struct stat st;
+  char text[64];
+  CHECK(spate_mkdir(fs, "/d", 0750) == 0);
+  CHECK(spate_mkdir(fs, "d", 0750) == -EEXIST);
+  CHECK(strstr(spate_last_error(), "exists") != NULL);
+  CHECK(spate_stat(fs, "/d", &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 07777) == 0750);
+  CHECK(spate_close(opened(fs, "/d/f", O_CREAT | O_WRONLY | O_EXCL)) == 0);
+  CHECK(spate_stat(fs, "/d/f", &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 07777) == 0640 && st.st_nlink == 1);
+  CHECK(spate_link(fs, "/d/f", "/d/g") == 0 && spate_stat(fs, "/d/g", &st) == 0 && st.st_nlink == 2);
+  CHECK(spate_symlink(fs, "f", "/d/s") == 0);
+  CHECK(spate_readlink(fs, "/d/s", text, sizeof text) == 1 && text[0] == 'f');
+  CHECK(spate_lstat(fs, "/d/s", &st) == 0 && S_ISLNK(st.st_mode));
+  CHECK(spate_rename(fs, "/d/g", "/d/f2", 1) == 0 && spate_rename(fs, "/d/f2", "/d/f", 1) == -EEXIST);
+  CHECK(spate_chmod(fs, "/d/f2", 0600) == 0 && spate_access(fs, "/d/f2", 4) == 0);
+  const struct timespec times[2] = {{11, 12}, {13, 14}};
+  CHECK(spate_utimens(fs, "/d/f2", times, 0) == 0 && spate_stat(fs, "/d/f2", &st) == 0);
+  CHECK(st.st_mtim.tv_sec == 13 && st.st_mtim.tv_nsec == 14 && (st.st_mode & 07777) == 0600);
+  CHECK(spate_setxattr(fs, "/d/f", "user.colour", "red", 3, XATTR_CREATE) == 0);
+  CHECK(spate_setxattr(fs, "/d/f", "user.colour", "red", 3, XATTR_CREATE) == -EEXIST);
+  CHECK(spate_getxattr(fs, "/d/f", "user.colour", NULL, 0, 0) == 3);
+  CHECK(spate_getxattr(fs, "/d/f", "user.colour", text, 2, 0) == -ERANGE);
+  CHECK(spate_getxattr(fs, "/d/f", "user.colour", text, sizeof text, 0) == 3 && memcmp(text, "red", 3) == 0);
+  CHECK(spate_listxattr(fs, "/d/f", text, sizeof text, 0) >= 12);
+  CHECK(spate_removexattr(fs, "/d/f", "user.colour") == 0);
+  CHECK(spate_getxattr(fs, "/d/f", "user.colour", text, sizeof text, 0) == -ENODATA);
+  CHECK(spate_rmdir(fs, "/d") == -ENOTEMPTY && spate_unlink(fs, "/d") == -EISDIR && spate_unlink(fs, "/none") == -ENOENT);
+  struct statvfs space;
+  CHECK(spate_statvfs(fs, &space) == 0 && space.f_blocks > 0 && space.f_namemax == 255);
+  CHECK(spate_sync(fs) == 0);
+}
+
+static void data(spate_fs *fs) {
+  unsigned char *in = pattern(SIZE, 7);
+  unsigned char *out = malloc(SIZE);
+  spate_file *file = opened(fs, "/data", O_CREAT | O_RDWR);
+  CHECK(spate_pwrite(file, in, SIZE, 0) == SIZE);
+  CHECK(spate_pread(file, out, SIZE, 0) == SIZE && memcmp(in, out, SIZE) == 0);
+  CHECK(spate_pread(file, out, SIZE, SIZE - 10) == 10 && spate_pread(file, out, 10, SIZE) == 0);
+  struct stat st;
+  CHECK(spate_fsync(file) == 0 && spate_fstat(file, &st) == 0 && st.st_size == SIZE);
+  CHECK(spate_lseek(file, 100, SEEK_SET) == 100 && spate_read(file, out, 50) == 50 && memcmp(out, in + 100, 50) == 0);
+  CHECK(spate_lseek(file, 0, SEEK_CUR) == 150 && spate_lseek(file, 0, SEEK_END) == SIZE);
+  struct iovec memory[2] = {{out, 1000}, {out + 5000, 2000}};
+  CHECK(spate_preadv(file, memory, 2, 65000) == 3000);
+  CHECK(memcmp(out, in + 65000, 1000) == 0 && memcmp(out + 5000, in + 66000, 2000) == 0);
+  CHECK(spate_preadv(file, memory, -1, 0) == -EINVAL && spate_pread(file, NULL, 10, 0) == -EINVAL);
+
+  const struct spate_range ranges[3] = {{2000000, 70000}, {10, 5}, {65536, 65536}};
+  const struct iovec whole = {out, 70000 + 5 + 65536};
+  CHECK(spate_read_list(file, ranges, 3, &whole, 1) == (ssize_t)whole.iov_len);
+  CHECK(memcmp(out, in + 2000000, 70000) == 0 && memcmp(out + 70000, in + 10, 5) == 0 && memcmp(out + 70005, in + 65536, 65536) == 0);
+  struct spate_strided rows = {100, 4, 1, {{1000, 2500}}};
+  unsigned char zeros[4000] = {0};
+  const struct iovec stripes = {zeros, sizeof zeros};
+  CHECK(spate_write_strided(file, &rows, &stripes, 1) == 4000);
+  CHECK(spate_pread(file, out, SIZE, 0) == SIZE);
+  for (size_t i = 0; i < 1000; ++i) memset(in + 100 + i * 2500, 0, 4);
+  CHECK(memcmp(in, out, SIZE) == 0);
+  CHECK(spate_ftruncate(file, 1000) == 0 && spate_pread(file, out, SIZE, 0) == 1000);
+  CHECK(spate_close(file) == 0);
+
+  struct spate_layout layout = {.strip_bytes = 4096, .target_count = 1};
+  CHECK(spate_open_layout(fs, "/narrow", O_CREAT | O_RDWR | O_EXCL, 0600, &layout, &file) == 0);
+  memset(&layout, 0, sizeof layout);
+  CHECK(spate_get_layout(file, &layout) == 0 && layout.strip_bytes == 4096 && layout.target_count == 1);
+  CHECK(spate_close(file) == 0);
+  free(in);
+  free(out);
+}
+
+static void started(spate_fs *fs) {
+  enum { OPS = 16, PIECE = 100000 };
+  unsigned char *in = pattern(OPS * PIECE, 3);
+  unsigned char *out = malloc(OPS * PIECE);
+  spate_file *file = opened(fs, "/started", O_CREAT | O_RDWR);
+  spate_op *ops[OPS];
+  for (int i = 0; i < OPS; ++i) CHECK(spate_pwrite_start(file, in + i * PIECE, PIECE, (off_t)i * PIECE, &ops[i]) == 0);
+  CHECK(spate_disconnect(fs) == -EBUSY);
+  for (int i = 0; i < OPS; ++i) CHECK(spate_wait(ops[i]) == PIECE);
+  for (int i = 0; i < OPS; ++i) CHECK(spate_pread_start(file, out + i * PIECE, PIECE, (off_t)i * PIECE, &ops[i]) == 0);
+  for (int left = OPS; left > 0; --left) {
+    ssize_t result = 0;
+    const ssize_t which = spate_wait_any(ops, OPS, &result);
+    CHECK(which >= 0 && which < OPS && result == PIECE);
+    ops[which] = NULL;
+  }
+  CHECK(spate_wait_any(ops, OPS, &(ssize_t){0}) == -EINVAL);
+  CHECK(memcmp(in, out, OPS * PIECE) == 0);
+  ssize_t result = 0;
+  CHECK(spate_fsync_start(file, &ops[0]) == 0);
+  while (spate_test(ops[0], &result) == 0) continue;
+  CHECK(result == 0);
+  CHECK(spate_unlink_start(fs, "/none", &ops[0]) == 0 && spate_wait(ops[0]) == -ENOENT);
+  CHECK(spate_close(file) == 0);
+  free(in);
+  free(out);
+}
+
+static void directories(spate_fs *fs) {
+  enum { FILES = 300 };
+  char name[32];
+  CHECK(spate_mkdir(fs, "/many", 0755) == 0);
+  for (int i = 0; i < FILES; ++i) {
+    snprintf(name, sizeof name, "/many/%d", i);
+    CHECK(spate_close(opened(fs, name, O_CREAT | O_WRONLY)) == 0);
+  }
+  spate_file *directory = opened(fs, "/many", O_RDONLY | O_DIRECTORY);
+  struct spate_dirent entries[64];
+  struct stat st[64];
+  int seen = 0;
+  for (ssize_t n = 0; (n = spate_readdir_many(directory, entries, st, 64)) != 0;) {
+    CHECK(n > 0);
+    for (ssize_t i = 0; i < n; ++i) {
+      if (entries[i].name[0] == '.') continue;
+      ++seen;
+      CHECK(entries[i].type == DT_REG && (st[i].st_nlink == 0 || S_ISREG(st[i].st_mode)));
+    }
+  }
+  CHECK(seen == FILES);
+  CHECK(spate_lseek(directory, 0, SEEK_SET) == 0);
+  seen = 0;
+  for (int n = 0; (n = spate_readdir(directory, entries)) != 0; ++seen) CHECK(n == 1);
+  CHECK(seen == FILES + 2);
+  spate_file *below = NULL;
+  CHECK(spate_openat(directory, "7", O_RDONLY, 0, &below) == 0 && spate_close(below) == 0);
+  CHECK(spate_fstatat(directory, "8", st, 0) == 0 && spate_fstatat(directory, "none", st, 0) == -ENOENT);
+  CHECK(spate_close(directory) == 0);
+}
+
+struct writer {
+  spate_fs *fs;
+  spate_file *file;
+  unsigned number;
+};
+
+static void *write_part(void *given) {
+  const struct writer *writer = given;
+  for (unsigned i = writer->number; i < 400; i += 4) {
+    unsigned char piece[777];
+    memset(piece, (int)(i & 0xff), sizeof piece);
+    CHECK(spate_pwrite(writer->file, piece, sizeof piece, (off_t)i * 777) == 777);
+  }
+  return NULL;
+}
+
+static void threads(spate_fs *fs) {
+  pthread_t thread[4];
+  struct writer writers[4];
+  spate_file *file = opened(fs, "/threads", O_CREAT | O_RDWR);
+  for (unsigned i = 0; i < 4; ++i) {
+    writers[i] = (struct writer){fs, file, i};
+    CHECK(pthread_create(&thread[i], NULL, write_part, &writers[i]) == 0);
+  }
+  for (unsigned i = 0; i < 4; ++i) CHECK(pthread_join(thread[i], NULL) == 0);
+  unsigned char piece[777];
+  for (unsigned i = 0; i < 400; ++i) {
+    CHECK(spate_pread(file, piece, sizeof piece, (off_t)i * 777) == 777);
+    CHECK(piece[0] == (i & 0xff) && piece[776] == (i & 0xff));
+  }
+  CHECK(spate_close(file) == 0);
+}
+
+static void arguments(spate_fs *fs) {
+  struct stat st;
+  spate_file *file = (spate_file *)8;
+  CHECK(spate_stat(NULL, "/", &st) == -EFAULT);
+  CHECK(spate_stat(fs, NULL, &st) < 0 && spate_stat(fs, "/", NULL) < 0);
+  CHECK(spate_open(fs, "/none", O_RDONLY, 0, &file) == -ENOENT && file == NULL);
+  CHECK(spate_close(NULL) < 0 && spate_wait(NULL) < 0);
+  spate_fs *none = (spate_fs *)8;
+  CHECK(spate_connect(&none, "/nowhere/spate.toml", NULL) < 0 && none == NULL);
+  CHECK(strstr(spate_last_error(), "/nowhere") != NULL);
+  const char *const wrong[] = {"client.no_such_key=1", NULL};
+  const struct spate_options options = {.size = sizeof options, .settings = wrong};
+  CHECK(spate_connect(&none, NULL, &options) < 0 && strstr(spate_last_error(), "no_such_key") != NULL);
+}
+
+int main(void) {
+  for (unsigned flags = 0; flags <= SPATE_PROGRESS_THREAD; ++flags) {
+    spate_fs *fs = NULL;
+    const struct spate_options options = {.size = sizeof options, .flags = flags};
+    CHECK(spate_connect(&fs, NULL, &options) == 0);
+    names(fs);
+    data(fs);
+    started(fs);
+    directories(fs);
+    threads(fs);
+    arguments(fs);
+    const char *const gone[] = {"/d/f", "/d/f2", "/d/s", "/data", "/narrow", "/started", "/threads"};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; ++i) CHECK(spate_unlink(fs, gone[i]) == 0);
+    char name[32];
+    for (int i = 0; i < 300; ++i) {
+      snprintf(name, sizeof name, "/many/%d", i);
+      CHECK(spate_unlink(fs, name) == 0);
+    }
+    CHECK(spate_rmdir(fs, "/many") == 0 && spate_rmdir(fs, "/d") == 0);
+    CHECK(spate_disconnect(fs) == 0);
+  }
+  printf("%s\n", spate_version());
+  return 0;
+}
