@@ -5,6 +5,9 @@
 #include "bmi/fault/fault_module.h"
 #include "tests/bmi/sim_world.h"
 #include "tests/bmi/subject.h"
+#ifdef SPATE_HAS_BMI_OFI
+#include "tests/bmi/ofi_world.h"
+#endif
 #ifdef SPATE_HAS_BMI_SHM
 #include "tests/bmi/shm_world.h"
 #endif
@@ -33,6 +36,11 @@ const std::vector<Subject>& subjects() {
 #ifdef SPATE_HAS_BMI_SHM
       {"shm", [] { return std::make_unique<ShmWorld>(); }},
       {"fault_shm", [] { return std::make_unique<ShmWorld>(no_fault); }},
+#endif
+#ifdef SPATE_HAS_BMI_OFI
+      {"ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp"); }},
+      {"fault_ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp", no_fault); }},
+      {"ofi_shm", [] { return std::make_unique<OfiWorld>("shm"); }},
 #endif
   };
   return all;

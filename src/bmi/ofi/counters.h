@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// OfiCounters: what an ofi module counts, beside its pin-down caches.
+#pragma once
+
+#include <cstdint>
+
+namespace spate::bmi::ofi {
+
+/// X(name, what it says). All grow only.
+#define SPATE_OFI_COUNTERS(X)                                                        \
+  X(packets_sent, "handed to the provider")                                          \
+  X(packets_received, "well-formed or not")                                          \
+  X(packet_bytes, "payload received in packets, copied once")                        \
+  X(read_bytes, "payload read straight into posted receives")                        \
+  X(connections, "sessions opened by either side")                                   \
+  X(connections_lost, "sessions that ended without this side's wish")                \
+  X(protocol_errors, "peers and strangers dropped for what they sent")               \
+  X(strangers, "packets that belong to no session")                                  \
+  X(dropped_messages, "payloads that came for a receive that was gone")              \
+  X(aborted, "messages that their sender broke off")                                 \
+  X(refused, "hellos that were refused")                                             \
+  X(copied_for_want_of_registration, "large messages sent in packets, since their memory could not be registered") \
+  X(endpoints_reopened, "since a read did not end")
+
+struct OfiCounters {
+#define SPATE_OFI_COUNTER(name, what) std::uint64_t name = 0;
+  SPATE_OFI_COUNTERS(SPATE_OFI_COUNTER)
+#undef SPATE_OFI_COUNTER
+};
+
+}  // namespace spate::bmi::ofi

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/ofi/credit.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "bmi/ofi/packet.h"
+
+namespace spate::bmi::ofi {
+namespace {
+
+TEST(OfiCredit, AReserveIsLeftAlone) {
+  SendCredit credit{.available = 100};
+  EXPECT_FALSE(credit.take(60, 50));
+  EXPECT_TRUE(credit.take(50, 50));
+  EXPECT_FALSE(credit.take(1, 50));
+  EXPECT_TRUE(credit.take(50, 0));
+  EXPECT_FALSE(credit.take(1, 0));
+}
+
+TEST(OfiCredit, MoreThanCanBeCountedIsRefused) {
+  SendCredit credit;
+  EXPECT_TRUE(credit.give(UINT32_MAX));
+  credit.available = std::uint64_t{1} << 48U;
+  EXPECT_FALSE(credit.give(1));
+}
+
+TEST(OfiCredit, WhoeverSendsMoreThanHisWindowIsFound) {
+  ReceiveCredit credit;
+  EXPECT_TRUE(credit.charge(60, 100));
+  EXPECT_FALSE(credit.charge(41, 100));
+  EXPECT_TRUE(credit.charge(40, 100));
+  EXPECT_FALSE(credit.charge(UINT64_MAX, 100));
+  credit.consume(60);
+  EXPECT_FALSE(credit.charge(1, 100)) << "not given back yet";
+  EXPECT_EQ(credit.take_owed(), 60U);
+  EXPECT_TRUE(credit.charge(60, 100));
+}
+
+// Two ends that keep to it: never refused, never more than the window held, and all of it free again in the end.
+TEST(OfiCredit, TheTwoHalvesAgree) {
+  SeededRandom random(7);
+  constexpr std::uint64_t kWindow = 10'000;
+  SendCredit sender{.available = kWindow};
+  ReceiveCredit receiver;
+  std::vector<std::uint64_t> kept;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint64_t cost = cost_of(random.below(3000));
+    if (random.chance(1, 2) && sender.take(cost, 0)) {
+      ASSERT_TRUE(receiver.charge(cost, kWindow));
+      kept.push_back(cost);
+    } else if (!kept.empty()) {
+      receiver.consume(kept.back());
+      kept.pop_back();
+    }
+    if (random.chance(1, 3)) {
+      ASSERT_TRUE(sender.give(receiver.take_owed()));
+    }
+    ASSERT_LE(receiver.held, kWindow);
+  }
+  for (const std::uint64_t cost : kept) receiver.consume(cost);
+  ASSERT_TRUE(sender.give(receiver.take_owed()));
+  EXPECT_EQ(sender.available, kWindow);
+  EXPECT_EQ(receiver.held, 0U);
+}
+
+// What a receiver may keep back never starves the largest unexpected message.
+TEST(OfiCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
+  for (const std::uint64_t largest : {std::uint64_t{0}, std::uint64_t{1000}, std::uint64_t{256 * 1024}}) {
+    for (const std::uint64_t extra : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1 << 20}}) {
+      const Limits limits{cost_of(largest) + extra, largest, 1, 4096};
+      const std::uint64_t back = kept_back(limits, MessageClass::kControl);
+      EXPECT_LE(reserve_of(limits, MessageClass::kControl), limits.window);
+      EXPECT_GE(reserve_of(limits, MessageClass::kControl) - back, cost_of(largest));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spate::bmi::ofi

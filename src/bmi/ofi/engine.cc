@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Posts, the life of peers, and delivery to the core.
+#include "bmi/ofi/engine.h"
+
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::bmi::ofi {
+
+std::unique_ptr<OfiModule> make_ofi_module(const Clock& clock, OfiOptions options) {
+  return std::make_unique<Engine>(clock, options);
+}
+
+Engine::Engine(const Clock& clock, OfiOptions options) : clock_(clock), ofi_options_(options), complaints_(clock) {
+  SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
+}
+
+Engine::~Engine() {
+  // What was reported as sent leaves, and those who are there hear that this side goes: for a moment only.
+  constexpr Duration kPatience = std::chrono::milliseconds(200);
+  struct Deaf final : WireClient {
+    void on_packet(ByteView) override {}
+    void on_sent(Route&, bool) override {}
+    void on_read(void*, bool) override {}
+  } deaf;
+  for (const auto& [id, peer] : peers_) {
+    if (peer->state == Standing::kUp) peer->say(PacketType::kBye);
+  }
+  const MonoTime end = clock_.now() + kPatience;
+  for (Entry& entry : wires_) {
+    while (entry.wire->packets_in_flight() > 0 && clock_.now() < end) entry.wire->poll(deaf);
+  }
+  wires_.clear();  // before the peers that own routes, and before the watch over pages
+}
+
+Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
+  sink_ = &sink;
+  network_ = &options;
+  // The window always holds one message of the largest size, or such a message could never be sent.
+  limits_.window = std::max(options.buffered_per_peer_bytes, cost_of(options.max_unexpected_bytes));
+  limits_.max_unexpected = options.max_unexpected_bytes;
+  limits_.max_announced = ofi_options_.max_announced;
+  limits_.max_packet = ofi_options_.packet_bytes;
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!epoll_ || !timer_ || !wake_) return errno_error(errno, "start of the ofi module");
+  for (const int fd : {timer_.get(), wake_.get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+  }
+  if (ofi_options_.watch_pages) {
+    Result<std::unique_ptr<PageWatch>> watch = PageWatch::start();
+    if (watch) {
+      pages_ = std::move(*watch);
+    } else {
+      SPATE_LOG("bmi/ofi", info, "registrations are not kept: the kernel does not tell of unmapped pages error={}",
+                watch.error());
+    }
+  }
+  return {};
+}
+
+Peer* Engine::find_peer(PeerId id) const {
+  const auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+Peer& Engine::add_peer() {
+  const PeerId id(++last_peer_);
+  std::unique_ptr<Peer>& peer = peers_[id];
+  peer = std::make_unique<Peer>(static_cast<PeerHost&>(*this), id, random_.next());
+  return *peer;
+}
+
+Result<PeerId> Engine::lookup(std::string_view url, Address address) {
+  SPATE_TRY(Target target, parse_url(url));
+  if (target.kind == Target::Kind::kAny || target.service == "0") {
+    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" names no single server");
+  }
+  const std::lock_guard lock(mutex_);
+  Peer& peer = add_peer();
+  peer.outbound = true;
+  peer.address = address;
+  peer.url = std::string(url);
+  peer.remote = std::move(target);
+  random_.fill(peer.link_id);
+  return peer.id;
+}
+
+PeerState Engine::peer_state(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  if (peer == nullptr) return {};
+  PeerState state;
+  state.connected = peer->state == Standing::kUp;
+  if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
+  state.connections = peer->connections;
+  state.same_host = peer->wire != nullptr && peer->wire->on_this_host();
+  state.failure = peer->failure;
+  return state;
+}
+
+std::uint32_t Engine::connections(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  return peer == nullptr ? 0 : peer->connections;
+}
+
+void Engine::disconnect(PeerId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+    settle();
+  }
+  deliver_outbox();
+}
+
+void Engine::fill(OfiOp& op, const Post& post) {
+  op.id = post.op;
+  op.tag = post.tag.value;
+  op.message_class = post.message_class;
+  op.receiver_ready = post.receiver_ready;
+  op.located = false;
+  op.past_end = false;
+  op.size = post.size;
+  op.arriving = 0;
+  op.charged = 0;
+  op.remote_id = 0;
+  op.reads = 0;
+  op.segments.assign(post.segments);
+  op.cursor = SegmentCursor(op.segments.view());
+}
+
+Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
+  PostResult result;
+  {
+    const std::lock_guard lock(mutex_);
+    Peer* peer = find_peer(post.peer);
+    if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+    OfiOp& op = ops_.at(op_slot(post.op));
+    SPATE_CHECK(!op.id);
+    fill(op, post);
+    op.receive = receive;
+    op.unexpected = unexpected;
+    op.peer = peer;
+    peer->link_op(op);
+    result.done = receive ? peer->post_recv(op) : peer->post_send(op);
+    if (result.done) {
+      result.actual_size = receive ? op.arriving : op.size;
+      release(op);
+    }
+    settle();
+  }
+  deliver_outbox();
+  return result;
+}
+
+void Engine::release(OfiOp& op) {
+  for (PinCache::Region* region : op.pins) op.pin_cache->release(*region);
+  op.pins.clear();
+  op.peer->unlink_op(op);
+  op.id = OpId();
+  op.segments.release();
+  op.source.clear();
+}
+
+void Engine::completed(OfiOp& op, Errc status, std::uint64_t actual_size) {
+  outbox_.outcomes.push_back(Outcome{op.id, status, actual_size});
+  outbox_waiting_.store(true);
+  release(op);
+}
+
+void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
+  outbox_waiting_.store(true);
+}
+
+OfiOp* Engine::find_op(OpId id) {
+  OfiOp* op = ops_.find(op_slot(id));
+  return op != nullptr && id && op->id == id ? op : nullptr;
+}
+
+void Engine::cancel(PeerId id, OpId op_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    OfiOp* op = find_op(op_id);
+    if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+    settle();
+  }
+  deliver_outbox();
+}
+
+void Engine::consumed(PeerId id, std::uint64_t charge) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Peer* peer = find_peer(id)) peer->consumed(charge);
+    settle();
+  }
+  deliver_outbox();
+}
+
+// --- registration ---
+
+void Engine::look_at_pages() {
+  if (pages_ == nullptr) return;
+  pages_->take_ended([this](const PageRange& range) {
+    for (Entry& entry : wires_) entry.wire->pins().invalidate(range);
+  });
+}
+
+Result<void> Engine::mem_register(MutableByteView memory) {
+  const std::lock_guard lock(mutex_);
+  registered_.push_back(memory);
+  Result<void> all;
+  look_at_pages();
+  for (Entry& entry : wires_) {
+    if (Result<void> kept = entry.wire->pins().keep(memory); !kept) all = kept;
+  }
+  return all;
+}
+
+void Engine::mem_deregister(MutableByteView memory) {
+  const std::lock_guard lock(mutex_);
+  const auto same = [&](MutableByteView other) { return other.data() == memory.data() && other.size() == memory.size(); };
+  const auto found = std::ranges::find_if(registered_, same);
+  if (found == registered_.end()) return;
+  registered_.erase(found);
+  for (Entry& entry : wires_) entry.wire->pins().drop(memory);
+}
+
+OfiCounters Engine::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+PinCounters Engine::pin_counters() const {
+  const std::lock_guard lock(mutex_);
+  PinCounters sum;
+  for (const Entry& entry : wires_) {
+    const PinCounters& one = entry.wire->pins().counters();
+    sum.hits += one.hits;
+    sum.misses += one.misses;
+    sum.evictions += one.evictions;
+    sum.merges += one.merges;
+    sum.invalidations += one.invalidations;
+    sum.refused += one.refused;
+    sum.pinned_bytes += one.pinned_bytes;
+    sum.unpinned_bytes += one.unpinned_bytes;
+  }
+  return sum;
+}
+
+std::vector<ModuleCount> Engine::counts() const {
+  const OfiCounters c = counters();
+  const PinCounters p = pin_counters();
+  std::vector<ModuleCount> all;
+#define SPATE_OFI_COUNT(name, what) all.push_back({#name, c.name});
+  SPATE_OFI_COUNTERS(SPATE_OFI_COUNT)
+#undef SPATE_OFI_COUNT
+  all.push_back({"registration_hits", p.hits});
+  all.push_back({"registration_misses", p.misses});
+  all.push_back({"registration_evictions", p.evictions});
+  all.push_back({"registration_merges", p.merges});
+  all.push_back({"registration_invalidations", p.invalidations});
+  all.push_back({"registration_refused", p.refused});
+  all.push_back({"registered_bytes", p.pinned_bytes});
+  all.push_back({"deregistered_bytes", p.unpinned_bytes});
+  return all;
+}
+
+// --- the end of peers ---
+
+void Engine::settle() {
+  while (!lost_.empty()) {
+    const Loss loss = lost_.back();
+    lost_.pop_back();
+    if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
+  }
+}
+
+void Engine::lose_peer(Peer& peer, Errc status) {
+  if (peer.state == Standing::kIdle || peer.state == Standing::kGone) return;
+  const bool was_up = peer.state == Standing::kUp;
+  if (was_up) ++counters_.connections_lost;
+  if (status == Errc::kProtocol) {
+    ++counters_.protocol_errors;
+    complain(peer.url, "protocol error");
+    status = Errc::kConnectionLost;
+  }
+  if (was_up) peer.say(PacketType::kBye);
+  sessions_.erase(peer.local_session);
+  if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
+  peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
+  peer.process.reset();
+  peer.reset(status);
+  if (!peer.outbound) remember_gone(peer);
+}
+
+void Engine::remember_gone(Peer& peer) {
+  gone_.push_back(&peer);
+  if (gone_.size() <= ofi_options_.gone_peers_kept) return;
+  // One with operations that the device has not let go of yet is needed for their end.
+  const auto oldest = std::ranges::find_if(gone_, [](const Peer* p) { return p->first_op() == nullptr; });
+  if (oldest == gone_.end()) return;
+  inbound_.erase((*oldest)->link_id);
+  const auto found = peers_.find((*oldest)->id);
+  gone_.erase(oldest);
+  outbox_.forgotten.push_back(std::move(found->second));
+  outbox_waiting_.store(true);
+  peers_.erase(found);
+}
+
+bool Engine::take_outbox() {
+  if (delivering_.exchange(true)) return false;  // that thread looks again when it has finished
+  std::swap(outbox_, delivering_box_);
+  outbox_waiting_.store(false);
+  return true;
+}
+
+void Engine::deliver_taken() {
+  delivering_box_.deliver_to(*sink_);
+  delivering_.store(false);
+}
+
+void Engine::deliver_outbox() {
+  while (outbox_waiting_.load()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!take_outbox()) return;
+    }
+    deliver_taken();
+  }
+}
+
+}  // namespace spate::bmi::ofi

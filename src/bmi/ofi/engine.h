@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: the ofi module's state and its parts: posts and delivery (engine.cc), turns and time (engine_events.cc),
+// connecting and accepting (engine_connect.cc).
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/unique_fd.h"
+#include "bmi/ofi/ofi_module.h"
+#include "bmi/ofi/outbox.h"
+#include "bmi/ofi/peer.h"
+#include "bmi/ofi/wire.h"
+#include "bmi/page_watch.h"
+#include "bmi/slot_table.h"
+#include "log/rate_limit.h"
+
+namespace spate::bmi::ofi {
+
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
+/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+///
+/// Each URL that is listened at has an endpoint (wire) of its own; outbound peers share one per device.
+class Engine final : public OfiModule, private PeerHost {
+ public:
+  Engine(const Clock& clock, OfiOptions options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() override;
+
+  std::string_view scheme() const override { return "ofi"; }
+  Abilities abilities() const override { return Abilities{.uses_registered_memory = true}; }
+  Result<void> start(Sink& sink, const NetworkOptions& options) override;
+  Result<std::string> listen(std::string_view url, ContextId context) override;
+  Result<PeerId> lookup(std::string_view url, Address address) override;
+  PeerState peer_state(PeerId peer) const override;
+  std::uint32_t connections(PeerId peer) const override;
+  void disconnect(PeerId peer) override;
+  Result<PostResult> post_send(const Post& post) override { return this->post(post, false, false); }
+  Result<PostResult> post_recv(const Post& post) override { return this->post(post, true, false); }
+  Result<PostResult> post_send_unexpected(const Post& post) override { return this->post(post, false, true); }
+  void cancel(PeerId peer, OpId op) override;
+  void consumed(PeerId peer, std::uint64_t charge) override;
+  bool progress() override;
+  int wait_descriptor() const override { return epoll_.get(); }
+  bool also_wait_for(int fd) override;
+  void stop_waiting_for(int fd) override { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
+  bool prepare_to_wait() override;
+  Result<void> mem_register(MutableByteView memory) override;
+  void mem_deregister(MutableByteView memory) override;
+  OfiCounters counters() const override;
+  PinCounters pin_counters() const override;
+  std::vector<ModuleCount> counts() const override;
+
+ private:
+  /// A wire and what the engine knows of it. Lives as long as the engine.
+  struct Entry final : WireClient {
+    explicit Entry(Engine& e) : engine(e) {}
+    void on_packet(ByteView packet) override { engine.on_packet(*this, packet); }
+    void on_sent(Route& route, bool good) override { engine.on_sent(route, good); }
+    void on_read(void* who, bool good) override { engine.on_read(*this, *static_cast<OfiOp*>(who), good); }
+    Engine& engine;
+    std::unique_ptr<Wire> wire;
+    std::string suffix;
+    ContextId context;  // of the listener
+    bool listens = false;
+    int watched_fd = -1;
+    std::vector<std::pair<OfiOp*, bool>> ended_reads;  // shm: told one poll later
+  };
+  struct Loss {
+    PeerId peer;  // it may be gone for good by the time that it is taken down
+    Errc status = Errc::kConnectionLost;
+  };
+
+  // PeerHost.
+  void completed(OfiOp& op, Errc status, std::uint64_t actual_size) override;
+  void deliver(Peer& peer, Tag tag, Buffer payload) override;
+  OfiOp* find_op(OpId id) override;
+  void connect(Peer& peer) override;
+  void keep_turning(Peer& peer) override;
+  MonoTime begin_grace() override;
+  void lose_later(Peer& peer, Errc status) override { lost_.push_back(Loss{peer.id, status}); }
+  void look_at_pages() override;
+  const NetworkOptions& options() const override { return *network_; }
+  const Limits& local_limits() const override { return limits_; }
+  OfiCounters& counters() override { return counters_; }
+
+  // engine.cc
+  Result<PostResult> post(const Post& post, bool receive, bool unexpected);
+  static void fill(OfiOp& op, const Post& post);
+  Peer* find_peer(PeerId id) const;
+  Peer& add_peer();
+  void release(OfiOp& op);
+  void settle();
+  void lose_peer(Peer& peer, Errc status);
+  void remember_gone(Peer& peer);
+  bool take_outbox();  // under the lock; true: this thread has to deliver it
+  void deliver_taken();
+  void deliver_outbox();
+
+  // engine_events.cc
+  bool poll();
+  bool poll_wire(Entry& entry);
+  bool turn_all();
+  void on_packet(Entry& entry, ByteView bytes);
+  void on_sent(Route& route, bool good);
+  void on_read(Entry& entry, OfiOp& op, bool good);
+  void sweep();
+  void sweep_peer(Peer& peer, MonoTime now, Wire*& hung);
+  void reopen(Wire& wire);
+  Duration time_to_next_look() const;
+  void arm_timer(Duration from_now);
+  void wake();
+  void complain(const std::string& who, std::string_view what);
+
+  // engine_connect.cc
+  Result<Entry*> add_wire(const WireOptions& options, std::string suffix);
+  void watch_wire(Entry& entry);
+  WireOptions wire_options(const Target& target) const;
+  Result<Entry*> outbound_wire(const Target& target);
+  Result<void> begin_session(Peer& peer);
+  Result<void> say_hello(Peer& peer);
+  void attempt_failed(Peer& peer, std::string why);
+  bool send_alone(Peer& peer, const PacketHeader& header, const Bytes& payload);
+  void on_hello(Entry& entry, ByteView payload);
+  Peer* returning_peer(Entry& entry, const Hello& hello);
+  void refuse(Entry& entry, const Hello& hello, Errc status);
+  void welcome_peer(Entry& entry, Peer& peer, const Hello& hello);
+  bool say_welcome(Peer& peer, std::uint64_t session);
+  void on_welcome(Peer& peer, ByteView payload);
+  void open_session(Peer& peer);
+  static UniqueFd watch_process(const Wire& wire, std::uint32_t pid);
+
+  const Clock& clock_;
+  const OfiOptions ofi_options_;
+  const NetworkOptions* network_ = nullptr;
+  Sink* sink_ = nullptr;
+  Limits limits_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
+  std::unique_ptr<PageWatch> pages_;
+
+  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
+  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
+  Outbox delivering_box_;                    // of the thread that set delivering_
+
+  mutable std::mutex mutex_;  // guards everything below
+  SystemRandom random_;
+  SlotTable<OfiOp> ops_;
+  std::uint64_t last_peer_ = 0;
+  std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
+  std::map<LinkId, Peer*> inbound_;
+  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  std::unordered_map<std::uint64_t, Peer*> sessions_;  // by what their packets carry
+  std::list<Entry> wires_;
+  std::map<std::string, Entry*> outbound_;  // by provider and host
+  std::vector<MutableByteView> registered_;  // explicitly: wires to come register it, too
+  std::vector<Peer*> turning_;
+  std::vector<Peer*> turning_now_;  // scratch
+  std::vector<Loss> lost_;          // to be taken down when nothing of them is on the stack any more
+  bool sleeping_ = false;           // somebody may be asleep on the descriptor
+  bool woken_ = false;              // wake_ is readable
+  std::uint32_t polls_ = 0;
+  std::uint32_t idle_polls_ = 0;  // in a row
+  MonoTime next_sweep_ = MonoTime::never();
+  MonoTime armed_for_ = MonoTime::never();
+  Outbox outbox_;
+  OfiCounters counters_;
+  log::RateLimit complaints_;
+};
+
+}  // namespace spate::bmi::ofi

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets: what one message of the fabric says. docs/wire-ofi.md.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "bmi/network.h"
+
+namespace spate::bmi::ofi {
+
+inline constexpr std::uint16_t kVersionMin = 1;
+inline constexpr std::uint16_t kVersionMax = 1;
+
+/// Values are part of the format. Messages begin with one of the first four and go on with kMore.
+enum class PacketType : std::uint8_t {
+  kEager = 1,       // an expected message; charged to the credit of its class
+  kUnexpected = 2,  // an unexpected message; charged likewise
+  kReady = 3,       // an expected message whose receive is known to be posted; dropped when it is not
+  kData = 4,        // an announced message; `id`: the receiver's operation
+  kMore = 5,        // the message that was begun goes on
+  kAbort = 6,       // the message that was begun ends here and never was
+  kAnnounce = 7,    // an expected message of `length` bytes waits at the sender; `id`: the sender's operation
+  kClear = 8,       // the receiver's `tag` operation takes the announced message `id`
+  kWithdraw = 9,    // the announced message `id` will not come
+  kNoData = 10,     // answer to kClear: the message had been withdrawn; `id`: the receiver's operation
+  kTaken = 11,      // the located message `id` was read (or dropped): its memory is the sender's again
+  kWithdrawn = 12,  // answer to kWithdraw of a located message: nobody will read it
+  kCredit = 13,     // nothing but what every packet carries
+  kPing = 14,       // asks for a kPong
+  kPong = 15,
+  kBye = 16,      // the sender has left this session
+  kHello = 17,    // the connector's first packet
+  kWelcome = 18,  // the answer to it
+};
+inline constexpr auto kLastPacketType = PacketType::kWelcome;
+
+/// On kClear: the message is longer than the receive; it is to be dropped by the sender.
+inline constexpr std::uint8_t kFlagTooBig = 1;
+/// On kAnnounce, kReady, kWithdraw: the message lies in memory that the receiver may read by RMA; the payload of the
+/// packet says where (Extent).
+inline constexpr std::uint8_t kFlagLocated = 2;
+
+/// Of a message, bytes; so that sums with it do not overflow.
+inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
+inline constexpr std::size_t kClasses = 2;
+inline constexpr std::size_t index_of(MessageClass c) { return static_cast<std::size_t>(c); }
+
+struct PacketHeader {
+  PacketType type = PacketType::kEager;
+  MessageClass message_class = MessageClass::kControl;
+  std::uint8_t flags = 0;
+  std::uint64_t session = 0;                     // the receiver's name for the pair; 0 in kHello
+  std::array<std::uint32_t, kClasses> credit{};  // bytes given back, by class
+  std::uint64_t tag = 0;
+  std::uint64_t length = 0;  // of the whole message, bytes
+  std::uint64_t id = 0;
+  friend bool operator==(const PacketHeader&, const PacketHeader&) = default;
+};
+
+inline constexpr std::size_t kHeaderSize = 48;
+
+/// A header and the payload behind it, borrowed from the packet.
+struct Packet {
+  PacketHeader header;
+  ByteView payload;
+};
+
+/// Writes the header of a packet with `payload` bytes behind it; `out` has room for kHeaderSize.
+void encode(const PacketHeader& header, std::size_t payload, std::byte* out);
+/// Empty when the bytes are no packet: too short, wrong magic, type, class or flags, a length beyond kMaxLength, or
+/// another payload than they say.
+std::optional<Packet> decode_packet(ByteView bytes);
+
+/// A part of a located message, in the sender's memory.
+struct Extent {
+  std::uint64_t key = 0;
+  std::uint64_t address = 0;  // as the provider counts: virtual, or from the region's begin
+  std::uint64_t size = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+inline constexpr std::size_t kExtentSize = 24;
+inline constexpr std::size_t kMaxExtents = 64;
+
+void encode(std::span<const Extent> extents, Bytes& out);
+/// Empty unless the extents are 1 to kMaxExtents, none is empty or wraps around, and they add up to `length`.
+std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t length);
+
+/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the acceptor
+/// that a peer came back.
+using LinkId = std::array<std::byte, 16>;
+
+/// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
+inline constexpr std::uint64_t kMessageOverhead = 256;
+inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
+
+/// What the side that says it lets the other one do.
+struct Limits {
+  std::uint64_t window = 0;          // charged bytes per class that it will buffer
+  std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
+  std::uint32_t max_announced = 0;   // announced messages per class without a receive
+  std::uint32_t max_packet = 0;      // bytes of a packet, header included
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
+inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
+  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
+  return std::max(limits.window / 2, cost_of(limits.max_unexpected));
+}
+
+/// How much of consumed credit the receiver may keep back, waiting for a packet that takes it along: never so much that
+/// the largest unexpected message would not fit into the rest of the reserve.
+inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
+  if (c == MessageClass::kBulk) return limits.window / 2;
+  return reserve_of(limits, c) - cost_of(limits.max_unexpected);
+}
+
+/// A provider's address is at most so long.
+inline constexpr std::size_t kMaxAddress = 256;
+
+struct Hello {
+  std::uint16_t version_min = kVersionMin;
+  std::uint16_t version_max = kVersionMax;
+  std::uint32_t pid = 0;  // of the connector, for the shm provider: so that its end is noticed
+  LinkId link{};
+  std::uint64_t session = 0;  // what the answer and everything after it is to carry
+  Limits limits;
+  Bytes address;  // of the connector, as its provider gives it
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+struct Welcome {
+  Errc status = Errc::kOk;  // anything else: refused
+  std::uint16_t version = kVersionMax;
+  std::uint32_t pid = 0;
+  std::uint64_t session = 0;
+  Limits limits;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+Bytes encode(const Hello& hello);
+Bytes encode(const Welcome& welcome);
+/// Empty when the bytes are no such message, or a field is out of range. Both keep this form in every version; what a
+/// later one adds comes behind.
+std::optional<Hello> decode_hello(ByteView bytes);
+std::optional<Welcome> decode_welcome(ByteView bytes);
+
+}  // namespace spate::bmi::ofi

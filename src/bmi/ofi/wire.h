@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wire: one endpoint of a libfabric provider with what belongs to it: queue, addresses, packet buffers, registrations.
+// The only part of the module that knows libfabric.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/result.h"
+#include "bmi/ofi/packet.h"
+#include "bmi/pin_cache.h"
+
+namespace spate::bmi::ofi {
+
+struct Slot;
+
+/// Another endpoint as this one reaches it. Owned by the wire; freed some time after close_route().
+struct Route {
+  std::uint64_t fabric_address = 0;
+  void* owner = nullptr;        // null: closed
+  Bytes name;                   // as the provider gives it
+  std::uint32_t in_flight = 0;  // packets
+  Slot* refused = nullptr;      // filled, but the provider could not take it yet: goes first
+  bool same_process = false;
+  bool failed = false;  // the provider refuses to send there: lose the peer
+};
+
+/// What happens on a wire; told from inside poll().
+class WireClient {
+ public:
+  virtual ~WireClient() = default;
+  virtual void on_packet(ByteView packet) = 0;
+  /// A packet left (or never will: `good` false). Not told for closed routes.
+  virtual void on_sent(Route& route, bool good) = 0;
+  /// A read that read() began has ended: nothing of it is on its way any more.
+  virtual void on_read(void* who, bool good) = 0;
+};
+
+struct WireOptions {
+  std::string provider;  // libfabric's name: "tcp;ofi_rxm"
+  std::string node;      // to bind to or to reach; empty: the provider's choice
+  std::string service;
+  bool bind = false;                 // node and service are this side's
+  std::size_t packet_bytes = 16128;  // at most
+  std::size_t receive_packets = 128;
+  std::size_t send_packets = 512;  // at most
+  PinCache::Options pins;
+};
+
+/// Pinned; not thread-safe (the module's lock, which also is what FI_THREAD_DOMAIN asks for).
+class Wire final : public Registrar {
+ public:
+  /// kUnreachable: the provider has no way there; kExists: the address is in use; kNotSupported: libfabric has no such
+  /// provider, or it cannot do what is needed. `watch` may be null.
+  static Result<std::unique_ptr<Wire>> open(const WireOptions& options, PageWatcher* watch);
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+  ~Wire() override;
+
+  const std::string& provider() const { return options_.provider; }
+  /// Device and network that it was opened on: two wires of one device do for each other.
+  const std::string& device() const { return device_; }
+  const Bytes& name() const { return name_; }
+  /// "host:port" or a name on this host, where the provider's addresses are such; else empty.
+  std::string text_of(ByteView name) const;
+  /// The device that open() would take; errors as open()'s.
+  static Result<std::string> device_for(const WireOptions& options);
+  bool on_this_host() const { return options_.provider == "shm"; }
+  /// Readable when poll() may find something; -1: the provider cannot sleep.
+  int wait_descriptor() const { return wait_fd_; }
+  /// False: do not sleep, poll() first.
+  bool may_sleep();
+
+  Route* open_route(ByteView name, void* owner);
+  void close_route(Route& route);
+  /// Calls on_...() for what has happened, at most some hundred things. True when there was any.
+  bool poll(WireClient& client);
+
+  std::size_t packet_bytes() const { return options_.packet_bytes; }
+  /// Room for one packet, or null: too many are on their way.
+  Slot* take_slot();
+  void give_slot(Slot& slot);
+  static std::byte* data_of(Slot& slot);
+  /// Sends the slot's first `size` bytes. False: not yet; the wire keeps it as route.refused, and resend() tries again.
+  bool send(Route& route, Slot& slot, std::size_t size);
+  bool resend(Route& route);
+  /// Packets sent and not yet gone, of all routes.
+  std::size_t packets_in_flight() const { return in_flight_; }
+
+  /// Whether RMA is to be had at all.
+  bool reads() const { return reads_; }
+  std::size_t max_pieces() const { return max_pieces_; }
+  enum class Begun : std::uint8_t { kYes, kNotYet, kNo };
+  /// Reads `size` bytes at (key, address) of the peer into `pieces` (which add up to it; `descriptors`: of the regions
+  /// that hold them, from descriptor_of()). on_read(who) tells of its end.
+  Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
+             void* who);
+  std::size_t reads_in_flight() const { return reads_in_flight_.size(); }
+  /// Closes the endpoint and opens it anew at the same address: the only way to be sure that a read which does not end
+  /// touches its memory no more. Tells no ends; every route is dead.
+  Result<void> reopen();
+
+  /// Registrations of the caller's memory. local_needed(): the provider asks for one where data is read to, too.
+  PinCache& pins() { return *pins_; }
+  const PinCache& pins() const { return *pins_; }
+  bool local_needed() const { return local_needed_; }
+  Extent extent_of(const PinCache::Region& region, const std::byte* data, std::uint64_t size) const;
+  void* descriptor_of(const PinCache::Region& region) const;
+
+  Result<void*> pin(const PageRange& range) override;
+  void unpin(void* handle) override;
+
+ private:
+  struct Fabric;
+  struct ReadSlot;
+
+  explicit Wire(WireOptions options);
+  Result<void> find_provider();
+  Result<void> open_domain();
+  Result<void> open_endpoint();
+  Result<void> learn_name();
+  Result<void> add_slab(std::size_t packets, std::vector<Slot*>& out);
+  Result<void> post_receive(Slot& slot);
+  long post_send(Route& route, Slot& slot);
+  void on_completion(WireClient& client, void* context, std::size_t length, bool good);
+  void on_failed_completion(WireClient& client);
+  void ended_send(WireClient& client, Slot& slot, bool good);
+  void ended_read(WireClient& client, ReadSlot& read, bool good);
+  void forget_if_unused(Route& route);
+  bool insert_address(Route& route);
+  void remove_address(const Route& route);
+  std::uint64_t new_key();
+
+  WireOptions options_;
+  std::unique_ptr<Fabric> fabric_;
+  std::string device_;
+  Bytes name_;
+  int wait_fd_ = -1;
+  bool reads_ = false;
+  bool local_needed_ = false;
+  bool virtual_addresses_ = false;
+  bool provider_keys_ = false;
+  std::size_t max_pieces_ = 1;
+  std::vector<std::unique_ptr<std::byte, void (*)(void*)>> slab_memory_;
+  std::vector<std::unique_ptr<std::vector<Slot>>> slabs_;
+  std::vector<Slot*> receive_slots_;
+  std::vector<Slot*> free_slots_;
+  std::size_t send_slots_ = 0;
+  std::size_t in_flight_ = 0;
+  std::list<std::unique_ptr<Route>> routes_;
+  std::map<Bytes, std::uint64_t> known_;  // addresses that the provider was given, by name
+  std::deque<Bytes> known_order_;         // the oldest first
+  std::list<ReadSlot> reads_in_flight_;  // in the order of their beginning
+  std::unique_ptr<PinCache> pins_;
+};
+
+/// The providers that this host's libfabric has, for messages; empty when it cannot say.
+std::string known_providers();
+
+}  // namespace spate::bmi::ofi

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// A wire's traffic: routes, packets, reads, completions.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "bmi/ofi/wire_internal.h"
+
+namespace spate::bmi::ofi {
+namespace {
+
+constexpr std::string_view kShmPrefix = "fi_shm://";
+
+/// shm takes the process down when it is given the name of an endpoint that does not exist.
+bool shm_exists(const std::string& name) {
+  struct stat st {};
+  const std::string path = "/dev/shm/" + name.substr(std::min(name.size(), kShmPrefix.size()));
+  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+}
+
+}  // namespace
+
+bool Wire::may_sleep() {
+  if (wait_fd_ < 0) return true;  // the caller sleeps by the clock
+  fid* waited = &fabric_->queue->fid;
+  return fi_trywait(fabric_->fabric.get(), &waited, 1) == FI_SUCCESS;
+}
+
+Route* Wire::open_route(ByteView name, void* owner) {
+  Bytes address = to_bytes(name);
+  bool same_process = false;
+  if (options_.provider == "shm") {
+    while (!address.empty() && address.back() == std::byte{0}) address.pop_back();
+    const std::string text(as_text(address));
+    if (!text.starts_with(kShmPrefix) || text.find('/', kShmPrefix.size()) != std::string::npos || !shm_exists(text)) {
+      return nullptr;
+    }
+    ShmNames& local = ShmNames::of_this_process();
+    const std::lock_guard lock(local.mutex);
+    same_process = local.names.contains(address);
+  } else if (address.size() != name_.size()) {
+    return nullptr;
+  }
+  auto route = std::make_unique<Route>();
+  route->owner = owner;
+  route->name = address;
+  route->same_process = same_process;
+  if (!insert_address(*route)) return nullptr;
+  routes_.push_back(std::move(route));
+  return routes_.back().get();
+}
+
+void Wire::close_route(Route& route) {
+  route.owner = nullptr;
+  if (route.refused != nullptr) {
+    free_slots_.push_back(route.refused);
+    route.refused = nullptr;
+  }
+  forget_if_unused(route);
+}
+
+void Wire::forget_if_unused(Route& route) {
+  if (route.owner != nullptr || route.in_flight > 0) return;
+  const auto reads = [&](const ReadSlot& read) { return read.route == &route; };
+  if (std::ranges::any_of(reads_in_flight_, reads)) return;
+  remove_address(route);
+  std::erase_if(routes_, [&](const std::unique_ptr<Route>& r) { return r.get() == &route; });
+}
+
+bool Wire::insert_address(Route& route) {
+  const auto known = known_.find(route.name);
+  if (known != known_.end()) {
+    route.fabric_address = known->second;
+    return true;
+  }
+  Bytes address = route.name;
+  address.push_back(std::byte{0});  // for providers whose addresses are text
+  fi_addr_t at = FI_ADDR_UNSPEC;
+  if (fi_av_insert(fabric_->addresses.get(), address.data(), 1, &at, 0, nullptr) != 1) return false;
+  route.fabric_address = at;
+  if (on_this_host()) return true;
+  known_.emplace(route.name, at);
+  known_order_.push_back(route.name);
+  return true;
+}
+
+/// Called when a route is closed. For shm an address is a mapping of the other's memory, to be made anew. With the others
+/// it is kept for whoever comes back: in 1.17 rxm and net lose what is sent soon after an address was taken out and put
+/// back. Strangers' addresses go in the order of their coming.
+void Wire::remove_address(const Route& route) {
+  constexpr std::size_t kKept = 4096;
+  fi_addr_t at = route.fabric_address;
+  const auto uses = [&](const std::unique_ptr<Route>& other) {
+    return other.get() != &route && other->fabric_address == at;
+  };
+  if (on_this_host()) {
+    ShmNames& local = ShmNames::of_this_process();
+    const std::lock_guard lock(local.mutex);
+    const bool alive = !route.same_process || local.names.contains(route.name);
+    if (alive && !std::ranges::any_of(routes_, uses)) (void)fi_av_remove(fabric_->addresses.get(), &at, 1, 0);
+    return;
+  }
+  if (known_order_.size() <= kKept) return;
+  const Bytes oldest = std::move(known_order_.front());
+  known_order_.pop_front();
+  at = known_.at(oldest);
+  if (std::ranges::any_of(routes_, uses) || route.fabric_address == at) {
+    known_order_.push_back(oldest);
+    return;
+  }
+  known_.erase(oldest);
+  (void)fi_av_remove(fabric_->addresses.get(), &at, 1, 0);
+}
+
+Result<void> Wire::post_receive(Slot& slot) {
+  const long failed = fi_recv(fabric_->endpoint.get(), slot.data, options_.packet_bytes, slot.descriptor, FI_ADDR_UNSPEC,
+                              &slot.fabric);
+  if (failed != 0) return fabric_error(failed, "fi_recv");
+  return {};
+}
+
+long Wire::post_send(Route& route, Slot& slot) {
+  if (!route.same_process) {
+    return fi_send(fabric_->endpoint.get(), slot.data, slot.size, slot.descriptor, route.fabric_address, &slot.fabric);
+  }
+  ShmNames& local = ShmNames::of_this_process();
+  const std::lock_guard lock(local.mutex);
+  if (!local.names.contains(route.name)) return -FI_ECONNRESET;
+  return fi_send(fabric_->endpoint.get(), slot.data, slot.size, slot.descriptor, route.fabric_address, &slot.fabric);
+}
+
+bool Wire::send(Route& route, Slot& slot, std::size_t size) {
+  SPATE_CHECK(route.refused == nullptr);
+  slot.route = &route;
+  slot.size = size;
+  route.refused = &slot;
+  return resend(route);
+}
+
+bool Wire::resend(Route& route) {
+  if (route.refused == nullptr) return true;
+  Slot& slot = *route.refused;
+  const long failed = post_send(route, slot);
+  if (failed == -FI_EAGAIN) return false;
+  route.refused = nullptr;
+  if (failed != 0) {
+    free_slots_.push_back(&slot);
+    route.failed = true;
+    return false;
+  }
+  ++route.in_flight;
+  ++in_flight_;
+  return true;
+}
+
+Wire::Begun Wire::read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors,
+                       const Extent& from, void* who) {
+  reads_in_flight_.emplace_back();
+  ReadSlot& read = reads_in_flight_.back();
+  read.kind = Context::Kind::kRead;
+  read.who = who;
+  read.route = &route;
+  read.self = std::prev(reads_in_flight_.end());
+  fi_rma_iov remote{};
+  remote.addr = from.address;
+  remote.len = from.size;
+  remote.key = from.key;
+  fi_msg_rma message{};
+  message.msg_iov = pieces.data();
+  message.desc = const_cast<void**>(descriptors.data());
+  message.iov_count = pieces.size();
+  message.addr = route.fabric_address;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &read.fabric;
+  long failed = -FI_ECONNRESET;
+  if (!route.same_process) {
+    failed = fi_readmsg(fabric_->endpoint.get(), &message, FI_COMPLETION);
+  } else {
+    ShmNames& local = ShmNames::of_this_process();
+    const std::lock_guard lock(local.mutex);
+    if (local.names.contains(route.name)) failed = fi_readmsg(fabric_->endpoint.get(), &message, FI_COMPLETION);
+  }
+  if (failed == 0) return Begun::kYes;
+  reads_in_flight_.pop_back();
+  if (failed == -FI_EAGAIN) return Begun::kNotYet;
+  return Begun::kNo;
+}
+
+bool Wire::poll(WireClient& client) {
+  constexpr int kRounds = 8;
+  std::array<fi_cq_msg_entry, 32> entries;  // filled by the provider
+  bool did = false;
+  for (int round = 0; round < kRounds; ++round) {
+    const ssize_t n = fi_cq_read(fabric_->queue.get(), entries.data(), entries.size());
+    if (n == -FI_EAVAIL) {
+      on_failed_completion(client);
+      did = true;
+      continue;
+    }
+    if (n <= 0) break;
+    did = true;
+    for (ssize_t i = 0; i < n; ++i) {
+      const fi_cq_msg_entry& entry = entries[static_cast<std::size_t>(i)];
+      on_completion(client, entry.op_context, entry.len, true);
+    }
+    if (n < static_cast<ssize_t>(entries.size())) break;
+  }
+  return did;
+}
+
+void Wire::on_failed_completion(WireClient& client) {
+  fi_cq_err_entry entry{};
+  if (fi_cq_readerr(fabric_->queue.get(), &entry, 0) != 1) return;
+  void* context = entry.op_context;
+  // shm, in 1.17, does not say which read failed; it does them one after the other, so it was the oldest.
+  if (context == nullptr && !reads_in_flight_.empty()) context = &reads_in_flight_.front().fabric;
+  if (context != nullptr) on_completion(client, context, 0, false);
+}
+
+void Wire::on_completion(WireClient& client, void* context, std::size_t length, bool good) {
+  // The context is each operation's first member.
+  auto* any = reinterpret_cast<Context*>(context);
+  switch (any->kind) {
+    case Context::Kind::kReceive: {
+      Slot& slot = static_cast<Slot&>(*any);
+      if (good) client.on_packet({slot.data, std::min(length, options_.packet_bytes)});
+      (void)post_receive(slot).has_value();  // the queue has room for all of them
+      return;
+    }
+    case Context::Kind::kSend: return ended_send(client, static_cast<Slot&>(*any), good);
+    case Context::Kind::kRead: return ended_read(client, static_cast<ReadSlot&>(*any), good);
+  }
+}
+
+void Wire::ended_send(WireClient& client, Slot& slot, bool good) {
+  Route& route = *slot.route;
+  free_slots_.push_back(&slot);
+  --in_flight_;
+  --route.in_flight;
+  if (route.owner != nullptr) {
+    client.on_sent(route, good);
+  } else {
+    forget_if_unused(route);
+  }
+}
+
+void Wire::ended_read(WireClient& client, ReadSlot& read, bool good) {
+  void* const who = read.who;
+  Route& route = *read.route;
+  reads_in_flight_.erase(read.self);
+  client.on_read(who, good);
+  forget_if_unused(route);
+}
+
+}  // namespace spate::bmi::ofi

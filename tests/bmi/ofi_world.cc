@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bmi/ofi_world.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "bmi/ofi/ofi_module.h"
+
+namespace spate::bmi::conformance {
+
+OfiWorld::OfiWorld(std::string suffix, Wrap wrap) : suffix_(std::move(suffix)), wrap_(std::move(wrap)) {
+  if (suffix_ == "shm") {
+    dead_url_ = "ofi+shm://nobody-listens-here";
+    return;
+  }
+  dead_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  SPATE_CHECK(::bind(dead_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  SPATE_CHECK(::getsockname(dead_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  dead_url_ = scheme() + "://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+Traits OfiWorld::traits() const {
+  Traits traits;
+  // Packets that the provider and the kernel may hold of one direction (32 at a time, docs/wire-ofi.md).
+  traits.transit_bytes = 1024 * 1024;
+  return traits;
+}
+
+World::Place OfiWorld::start(const NetworkOptions& options) {
+  return {restart({}, options), scheme() + (suffix_ == "shm" ? "://*" : "://127.0.0.1:0")};
+}
+
+std::unique_ptr<Network> OfiWorld::restart(const std::string& /*url*/, const NetworkOptions& options) {
+  std::vector<std::unique_ptr<Module>> modules;
+  modules.push_back(ofi::make_ofi_module(clock_));
+  if (wrap_) modules.back() = wrap_(std::move(modules.back()));
+  return make_network(std::move(modules), options);
+}
+
+}  // namespace spate::bmi::conformance
