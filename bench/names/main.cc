@@ -28,6 +28,7 @@ struct Settings {
   pid_t server = 0;  // the meta server
   std::string folder = "/dev/shm";
   std::string json_file;
+  std::string only;  // a part of the names of the figures to measure
   std::uint64_t operations = 20'000;
   std::uint64_t entries = 1'000'000;
   int runs = 5;
@@ -69,7 +70,9 @@ class Bench {
       SPATE_TRY(std::ignore, pair(unlink, units, [this] { return raw(true); }, each(unlink_file)));
       SPATE_TRY(std::ignore, pair(whole, units, [this] { return raw(true); }, each(create_open_close)));
     }
-    for (Figure* f : {&create, &unlink, &stat, &whole}) figures_.push_back(std::move(*f));
+    for (Figure* f : {&create, &unlink, &stat, &whole}) {
+      if (!f->spate.empty()) figures_.push_back(std::move(*f));
+    }
     return {};
   }
 
@@ -122,6 +125,7 @@ class Bench {
   }
 
   Result<void> pair(Figure& f, double units, const Work& raw, const Work& spate) {
+    if (f.name.find(settings_.only) == std::string::npos) return {};
     fmt::print(stderr, "{} ...\n", f.name);
     SPATE_TRY(const Sample below, sample(units, raw, [this] { return peers_.cpu_seconds(); }));
     SPATE_TRY(const Sample ours, sample(units, spate, [this] { return measure::cpu_seconds(settings_.server).value_or(0); }));
@@ -188,7 +192,7 @@ Result<std::vector<Figure>> run(const Settings& settings) {
 
 int usage() {
   fmt::print(stderr, "usage: names_bench --config spate.toml --server PID [--operations 20000] [--entries 1000000] [--runs 5]\n"
-                     "         [--folder DIR] [--json FILE]\n"
+                     "         [--folder DIR] [--only PART-OF-NAME] [--json FILE]\n"
                      "--server: the meta server's process. --folder: where the bare RocksDB lies. See bench/README.md.\n");
   return 2;
 }
@@ -197,7 +201,7 @@ bool parse(int argc, char** argv, Settings& settings) {
   const option options[] = {{"config", required_argument, nullptr, 'c'},     {"server", required_argument, nullptr, 's'},
                             {"operations", required_argument, nullptr, 'o'}, {"runs", required_argument, nullptr, 'r'},
                             {"entries", required_argument, nullptr, 'e'},    {"json", required_argument, nullptr, 'j'},
-                            {"folder", required_argument, nullptr, 'f'},     {nullptr, 0, nullptr, 0}};
+                            {"folder", required_argument, nullptr, 'f'},     {"only", required_argument, nullptr, 'n'},       {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "", options, nullptr)) != -1;) {
     if (c == 'c') settings.config_file = optarg;
     if (c == 's') settings.server = std::atoi(optarg);
@@ -206,6 +210,7 @@ bool parse(int argc, char** argv, Settings& settings) {
     if (c == 'r') settings.runs = std::atoi(optarg);
     if (c == 'j') settings.json_file = optarg;
     if (c == 'f') settings.folder = optarg;
+    if (c == 'n') settings.only = optarg;
     if (c == '?') return false;
   }
   return !settings.config_file.empty() && settings.server > 0 && settings.runs > 0 && settings.operations > 0;

@@ -100,9 +100,13 @@ void World::kill_server(ServerId id, bmi::sim::Death death) {
   machine.disks->records.crash_machine(random_);
 }
 
-ClientProcess& World::start_client() {
+ClientProcess& World::start_client() { return start_client(small_client_options({}, {}, {})); }
+
+ClientProcess& World::start_client(client::Options options) {
   const std::uint32_t node = next_client_node_++;
-  auto options = small_client_options(settings_.map, settings_.client_key, "client " + std::to_string(node));
+  options.map = settings_.map;
+  options.client_key = settings_.client_key;
+  options.description = "client " + std::to_string(node);
   auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options));
   ClientProcess& client = *process;
   processes_.push_back(std::move(process));

@@ -53,6 +53,8 @@ class World {
   // Clients.
   /// On a node of its own that no process has been on.
   ClientProcess& start_client();
+  /// The same with limits of its own; `options` needs neither map nor key.
+  ClientProcess& start_client(client::Options options);
   void kill_client(ClientProcess& client, bmi::sim::Death death);
 
   bmi::sim::Fabric& fabric() { return fabric_; }
