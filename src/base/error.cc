@@ -26,6 +26,8 @@ constexpr ErrcRow kRows[] = {
     {Errc::kNotSupported, "not_supported", "operation not supported"},
     {Errc::kOutOfRange, "out_of_range", "result does not fit"},
     {Errc::kArgumentTooLong, "argument_too_long", "argument too long"},
+    {Errc::kDeadlock, "deadlock", "resource deadlock avoided"},
+    {Errc::kNoLocks, "no_locks", "no locks available"},
     {Errc::kNotFound, "not_found", "no such file or directory"},
     {Errc::kExists, "exists", "file exists"},
     {Errc::kNotDirectory, "not_directory", "not a directory"},
@@ -66,6 +68,8 @@ constexpr ErrcRow kRows[] = {
     {Errc::kStaleLayout, "stale_layout", "layout has changed"},
     {Errc::kStaleMap, "stale_map", "cluster map has changed"},
     {Errc::kForgottenRequest, "forgotten_request", "the answer of a resent request is no longer known"},
+    {Errc::kLocksForgotten, "locks_forgotten", "the server has restarted and its locks are to be reclaimed"},
+    {Errc::kLostLock, "lost_lock", "a lock was lost: the session ran out, or the lock was not reclaimed in time"},
 };
 
 const ErrcRow& row(Errc code) {
@@ -87,6 +91,8 @@ Errc errc_from_errno(int error_number) {
   switch (error_number) {
     case 0: return Errc::kOk;
     case EPERM: return Errc::kNotPermitted;
+    case EDEADLK: return Errc::kDeadlock;
+    case ENOLCK: return Errc::kNoLocks;
     case ENOENT: return Errc::kNotFound;
     case EINTR:
     case EAGAIN: return Errc::kTryAgain;

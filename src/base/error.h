@@ -23,6 +23,8 @@ enum class Errc : std::uint16_t {
   kNotSupported = 8,
   kOutOfRange = 9,  // a value or result does not fit (ERANGE)
   kArgumentTooLong = 10,  // E2BIG
+  kDeadlock = 11,         // EDEADLK: to wait for this lock would be to wait for oneself
+  kNoLocks = 12,          // ENOLCK: too many locks, or those who wait for one
 
   // Name space.
   kNotFound = 20,
@@ -75,6 +77,8 @@ enum class Errc : std::uint16_t {
   kStaleLayout = 105,
   kStaleMap = 106,
   kForgottenRequest = 107,  // the answer of a resent request is no longer known; it was not run again
+  kLocksForgotten = 108,    // the meta server restarted: the session's locks are to be reclaimed before anything else
+  kLostLock = 109,          // a lock is gone with its session, or was not reclaimed in time; others may have had it since
 };
 
 /// Short stable name ("not_found"), for logs and JSON. Static storage.

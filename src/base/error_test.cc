@@ -24,7 +24,7 @@ TEST(Error, EveryKnownNumberHasItsOwnNameAndUnknownNumbersBecomeUnknown) {
     EXPECT_TRUE(names.insert(name(code)).second) << name(code);
     EXPECT_FALSE(describe(code).empty());
   }
-  EXPECT_EQ(known, 51);
+  EXPECT_EQ(known, 55);
 }
 
 TEST(Error, MessageReadsOutsideIn) {

@@ -48,6 +48,22 @@ Work allocate_in(OpenFile& file, int mode, off_t offset, off_t size) {
   co_return 0;
 }
 
+Work flock_file(OpenFile& file, int operation) {
+  SPATE_CO_TRY(std::ignore, co_await file.flock(operation));
+  co_return 0;
+}
+
+Work lock_file(OpenFile& file, int cmd, struct flock* lock) {
+  const posix::RecordLock wish{*lock, 0, true};
+  if (cmd == F_OFD_GETLK) {
+    SPATE_CO_TRY(*lock, co_await file.get_lock(wish));
+    co_return 0;
+  }
+  if (cmd != F_OFD_SETLK && cmd != F_OFD_SETLKW) co_return Errc::kInvalidArgument;
+  SPATE_CO_TRY(std::ignore, co_await file.set_lock(wish, cmd == F_OFD_SETLKW));
+  co_return 0;
+}
+
 Work stat_file(OpenFile& file, struct stat* out) {
   SPATE_CO_TRY(const Attributes attributes, co_await file.stat());
   *out = file.file() == nullptr ? posix::to_stat(attributes) : posix::to_stat(attributes, file.file()->layout().strip_bytes);
@@ -155,6 +171,16 @@ int spate_ftruncate_start(spate_file* file, off_t size, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file == nullptr || op == nullptr) return refuse_null("file or op");
   return later(file->fs, [=] { return truncate_file(*file->file, size); }, op);
+}
+
+int spate_flock(spate_file* file, int operation) {
+  if (file == nullptr) return refuse_null("file");
+  return static_cast<int>(now(file->fs, [=] { return flock_file(*file->file, operation); }));
+}
+
+int spate_lock(spate_file* file, int cmd, struct flock* lock) {
+  if (file == nullptr || lock == nullptr) return refuse_null("file or lock");
+  return static_cast<int>(now(file->fs, [=] { return lock_file(*file->file, cmd, lock); }));
 }
 
 int spate_fallocate(spate_file* file, int mode, off_t offset, off_t size) {

@@ -82,8 +82,8 @@ struct spate_layout {
   uint32_t first_target;  /* the first one's number (`spate df --json`) */
 };
 
-/* open(2): an access mode with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_DSYNC. O_TMPFILE is
- * not there (-EOPNOTSUPP); O_DIRECT, O_NONBLOCK and O_CLOEXEC change nothing. A directory is opened to be listed or as a base for
+/* open(2): an access mode with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_DSYNC, O_TMPFILE;
+ * O_DIRECT, O_NONBLOCK and O_CLOEXEC change nothing. A directory is opened to be listed or as a base for
  * spate_openat(). `mode` counts with O_CREAT. On failure *file is NULL. */
 SPATE_API int spate_open(spate_fs *fs, const char *path, int flags, mode_t mode, spate_file **file);
 /* The same below an open directory. */
@@ -102,8 +102,7 @@ SPATE_API ssize_t spate_pwrite(spate_file *file, const void *buffer, size_t size
 SPATE_API ssize_t spate_preadv(spate_file *file, const struct iovec *memory, int count, off_t offset);
 SPATE_API ssize_t spate_pwritev(spate_file *file, const struct iovec *memory, int count, off_t offset);
 
-/* At the file's position, which moves. With O_APPEND at the end of the file; two clients that append at once may find the same
- * end. */
+/* At the file's position, which moves. With O_APPEND at the end of the file: the appends of all clients follow one another. */
 SPATE_API ssize_t spate_read(spate_file *file, void *buffer, size_t size);
 SPATE_API ssize_t spate_write(spate_file *file, const void *buffer, size_t size);
 SPATE_API ssize_t spate_readv(spate_file *file, const struct iovec *memory, int count);
@@ -144,6 +143,11 @@ SPATE_API ssize_t spate_write_strided(spate_file *file, const struct spate_strid
  * earlier write may be lost because its server restarted. */
 SPATE_API int spate_fsync(spate_file *file);
 SPATE_API int spate_ftruncate(spate_file *file, off_t size);
+/* Locks of this handle that hold across all clients. flock(2): LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB. spate_lock: fcntl(2) with
+ * F_OFD_SETLK, F_OFD_SETLKW, F_OFD_GETLK. -EAGAIN: another has it. They go with the handle, and with the program's death. -EIO: a
+ * lock was lost because this client was cut off for so long that others got it; close the file. */
+SPATE_API int spate_flock(spate_file *file, int operation);
+SPATE_API int spate_lock(spate_file *file, int cmd, struct flock *lock);
 /* fallocate(2): mode 0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE. */
 SPATE_API int spate_fallocate(spate_file *file, int mode, off_t offset, off_t size);
 /* st_dev is 0 and st_ino the object's handle, which is never used again in this file system. */

@@ -14,7 +14,7 @@ bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == E
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor()), gate_(network.executor()) {
+    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor()), locks_(*this), appends_(network.executor(), locks_), gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
@@ -47,6 +47,8 @@ WallTime Cluster::fs_time() const {
 
 job::Task<void> Cluster::stop(Limits limits) {
   stopping_.request_stop();
+  co_await locks_.stop();
+  co_await appends_.stop();
   if (identity_.client) {
     const wire::EndSessionRequest request;
     auto ended = co_await ask<wire::EndSessionReply>(request, limits);
@@ -103,7 +105,9 @@ job::Task<void> Cluster::keep_alive() {
     options.stop = stopping_;
     const wire::KeepAliveRequest request;
     auto alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
-    if (alive) identity_.ticket = alive->ticket;
+    if (!alive) continue;
+    identity_.ticket = alive->ticket;
+    locks_.heard();
   }
 }
 

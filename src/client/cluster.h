@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "client/appends.h"
+#include "client/limits.h"
+#include "client/locks.h"
 #include "client/options.h"
 #include "client/request_slots.h"
 #include "job/gate.h"
@@ -14,22 +17,6 @@
 #include "rpc/channel.h"
 
 namespace spate::client {
-
-/// When an operation must have ended, and who may end it before.
-struct Limits {
-  MonoTime deadline;
-  job::StopToken stop;
-  TraceId trace;  // of the operation, carried by each of its requests
-
-  /// For a request that is part of the operation.
-  rpc::CallOptions call_options() const {
-    rpc::CallOptions options;
-    options.deadline = deadline;
-    options.stop = stop;
-    options.trace = trace;
-    return options;
-  }
-};
 
 /// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed. The session is opened by the
 /// first request and kept alive by a task of its own while the executor is driven.
@@ -80,6 +67,8 @@ class Cluster {
   /// The file system's clock, as well as this client knows it.
   WallTime fs_time() const;
   rpc::Channel& meta() { return *meta_; }
+  Locks& locks() { return locks_; }
+  Appends& appends() { return appends_; }
   /// All io servers' channels, by server id.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
@@ -97,6 +86,8 @@ class Cluster {
   RequestSlots slots_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
+  Locks locks_;
+  Appends appends_;
   job::Gate gate_;
   job::StopSource stopping_;
   bool keeping_alive_ = false;

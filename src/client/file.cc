@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/file.h"
+#include "client/file_operation.h"
 
 #include <algorithm>
 #include <array>
@@ -25,15 +25,6 @@ std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t f
 }
 
 }  // namespace
-
-/// A transfer that may be larger than one request; the spans belong to the caller of read or write.
-struct File::Operation {
-  Kind kind;
-  const datatype::Description& what;
-  std::span<const MutableByteView> read_memory;
-  std::span<const ByteView> write_memory;
-  job::StopToken stop;
-};
 
 File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
     : cluster_(cluster),
@@ -111,6 +102,7 @@ job::Task<Result<void>> File::allocate(std::uint64_t offset, std::uint64_t size)
 }
 
 job::Task<Result<std::uint64_t>> File::run(Operation operation) {
+  if (operation.kind != Kind::kRead && cluster_.locks().lost(handle_)) co_return Errc::kLostLock;
   const std::uint64_t total = operation.what.total_bytes();
   const std::uint64_t most = cluster_.options().max_transfer_bytes;
   std::uint64_t done = 0;
@@ -132,10 +124,13 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
       }
     }
     const Limits limits = cluster_.limits(operation.stop);
+    const std::uint32_t epoch = operation.only_epoch;
+    if (epoch != 0 && capability_.session_epoch != epoch) co_return Errc::kSessionFenced;
     auto result = co_await attempt(piece, *part, limits);
     if (!result && must_renew(result.code())) {
       auto renewed = co_await renew(limits);
       if (!renewed) co_return std::move(renewed).error();
+      if (epoch != 0 && capability_.session_epoch != epoch) co_return Errc::kSessionFenced;
       result = co_await attempt(piece, *part, limits);
     }
     if (!result) {
@@ -307,6 +302,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options) {
     const auto channel = cluster_.io_channel(layout_.slots[slot].targets.front());
     if (channel && (*channel)->incarnation() != *slots_[slot].unsynced_since) lost_write_ = true;
   }
+  if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
   auto reply = co_await cluster_.change<wire::CloseReply>(request, cluster_.limits());
   if (!reply) co_return std::move(reply).error();
   if (lost_write_) co_return Errc::kLostWrite;

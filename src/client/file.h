@@ -44,6 +44,9 @@ class File {
                                              job::StopToken stop = {});
   job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
                                      job::StopToken stop = {});
+  /// All of `memory` at the end of the file, wherever that is by then: appends of all clients follow one another. Where it
+  /// was put. After a failure part of it may have been written.
+  job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {});
   /// Zeros a range (the size stays) / reserves its space.
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size);
   job::Task<Result<void>> allocate(std::uint64_t offset, std::uint64_t size);
@@ -69,6 +72,10 @@ class File {
   job::Task<Result<std::uint64_t>> run(Operation operation);
   job::Task<Result<TransferResult>> attempt(Operation& operation, const datatype::Description& part, Limits limits);
   job::Task<Result<void>> renew(Limits limits);
+  job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, std::span<const ByteView> memory,
+                                               job::StopToken stop);
+  job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, std::span<const ByteView> memory,
+                                                job::StopToken stop);
   void note_written(const std::vector<SlotState>& slots);
   void check_incarnations(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);
@@ -84,6 +91,7 @@ class File {
   Capability capability_;
   std::unique_ptr<const Distribution> distribution_;
   wire::DataPath path_ = wire::DataPath::kAutomatic;
+  Appends::AppendedPtr appended_;  // from the first append on
 
   /// What this File knows of a slot's datafile.
   struct SlotKnowledge {

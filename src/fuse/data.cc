@@ -4,6 +4,7 @@
 #include <linux/falloc.h>
 
 #include <algorithm>
+#include <array>
 
 #include "fuse/mount.h"
 #include "log/log.h"
@@ -23,12 +24,19 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   return out;
 }
 
+/// What is written goes to the end of the file as it is at the servers, not where the kernel takes the end to be. Its dirty
+/// pages have a place already: with them there is only one client, which knows the end.
+bool appends(const Mount& mount, const fuse_file_info& info) {
+  return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
+}
+
 /// Notes the open and tells the kernel what to keep of its data.
 void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t flags, fuse_file_info* info) {
   const Attributes attributes = file->attributes();
-  info->direct_io = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0;
+  const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
+  info->direct_io = direct;
   info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes);
-  info->fh = mount.files.add(OpenFile{std::move(file), flags});
+  info->fh = mount.files.add(OpenFile{std::move(file), flags, direct});
 }
 
 /// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but the
@@ -36,6 +44,7 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
 void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
+  release_locks(mount, number, open->file->handle());
   const auto closed = mount.process.run([&](client::Client&) { return open->file->close(); });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
 }
@@ -71,12 +80,30 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
   answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got)); });
 }
 
+/// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
+void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
+  if (mount.options.cache == CacheMode::kNone) return;
+  std::ignore = fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
+}
+
+void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes) {
+  Mount& mount = mount_of(request);
+  const std::array<ByteView, 1> memory{bytes};
+  const auto end = run(request, [&](client::Client&) { return open.file->append(memory); });
+  if (!end) return reply_error(request, end.error());
+  // A write through the kernel's pages (O_APPEND was set later) holds them until it is answered.
+  if (open.direct) drop_pages(mount, inode, *end, bytes.size());
+  answer([&] { return fuse_reply_write(request, bytes.size()); });
+  if (!open.direct) drop_pages(mount, inode, 0, 0);
+}
+
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
   Mount& mount = mount_of(request);
   const auto open = mount.files.find(info->fh);
   if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
   mount.pages.forget(Handle(inode));
   const ByteView bytes = as_bytes(std::string_view(data, size));
+  if (appends(mount, *info)) return append(request, inode, *open, bytes);
   const auto done = run(request, [&](client::Client&) { return open->file->write(static_cast<std::uint64_t>(offset), bytes); });
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });

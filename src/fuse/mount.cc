@@ -43,6 +43,7 @@ fuse_lowlevel_ops make_operations() {
   add_attribute_operations(all);
   add_data_operations(all);
   add_directory_operations(all);
+  add_lock_operations(all);
   return all;
 }
 
@@ -108,6 +109,7 @@ wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode) {
   const fuse_ctx* caller = fuse_req_ctx(request);
   const Credential& own = mount_of(request).credential;
   if (own.uid == 0 && (caller->uid != own.uid || caller->gid != own.gid)) {
+    attributes.mode |= wire::NewAttributes::kOnBehalf;
     attributes.uid = caller->uid;
     attributes.gid = caller->gid;
   }

@@ -9,6 +9,7 @@
 
 #include "assembly/client_process.h"
 #include "fuse/kept_pages.h"
+#include "fuse/kernel_locks.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "fuse/pending.h"
@@ -23,6 +24,8 @@ struct Mount {
   Credential credential;  // that the session acts with
   OpenFiles files;
   KeptPages pages;
+  KernelLocks locks{process};
+  fuse_session* session = nullptr;  // while it is mounted
 };
 
 /// Legal until the handler's first run(), after which the request may be gone.
@@ -36,6 +39,12 @@ void add_name_operations(fuse_lowlevel_ops& operations);
 void add_attribute_operations(fuse_lowlevel_ops& operations);
 void add_data_operations(fuse_lowlevel_ops& operations);
 void add_directory_operations(fuse_lowlevel_ops& operations);
+void add_lock_operations(fuse_lowlevel_ops& operations);
+
+/// The kernel forgets the file's pages, since a lock on it was granted.
+void drop_pages_for_lock(Mount& mount, Handle handle);
+/// What was locked through this open file, by whomever.
+void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 
 /// Runs `reply` unless the request has been given up; how every handler answers. 0, or what the kernel said.
 template <typename Reply>

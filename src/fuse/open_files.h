@@ -15,6 +15,7 @@ namespace spate::fuse {
 struct OpenFile {
   std::unique_ptr<client::File> file;
   std::uint8_t open_flags = 0;  // wire::OpenFlags it was opened with
+  bool direct = false;          // the kernel keeps none of its pages
 };
 
 /// Thread-safe. A number is never used again, so that a wrong one finds nothing.

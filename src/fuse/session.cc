@@ -98,13 +98,16 @@ Result<std::unique_ptr<Session>> Session::mount(Mount& mount) {
   std::unique_ptr<fuse_session, Deleter> session(make_session(mount));
   if (session == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
   if (fuse_session_mount(session.get(), mount.options.directory.c_str()) != 0) return mount_error(mount.options);
+  mount.session = session.get();
+  mount.locks.on_grant([&mount](Handle handle) { drop_pages_for_lock(mount, handle); });
   return std::unique_ptr<Session>(new Session(mount, std::move(session), std::move(ended)));
 }
 
 Session::~Session() {
   fuse_session_exit(session_.get());
   if (mounted_) fuse_session_unmount(session_.get());  // readers see the end of the connection
-  if (!wait_for_workers()) {
+  const bool no_waits = mount_.locks.stop();
+  if (!wait_for_workers() || !no_waits) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
     std::_Exit(0);  // what was acknowledged is on the servers; nothing is buffered here
   }

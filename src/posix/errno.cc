@@ -45,6 +45,8 @@ int to_errno(Errc code) {
     case Errc::kNotSupported: return EOPNOTSUPP;
     case Errc::kOutOfRange: return ERANGE;
     case Errc::kArgumentTooLong: return E2BIG;
+    case Errc::kDeadlock: return EDEADLK;
+    case Errc::kNoLocks: return ENOLCK;
     case Errc::kUnreachable: return EHOSTUNREACH;
     case Errc::kConnectionLost: return ECONNRESET;
     case Errc::kUnauthenticated: return EACCES;

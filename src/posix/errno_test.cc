@@ -11,7 +11,7 @@ namespace {
 TEST(Errno, EveryErrnoThatBecomesACodeComesBackAsItself) {
   for (const int number : {ENOENT, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ENAMETOOLONG, EMLINK, ELOOP, ENODATA, ESTALE, EBADF,
                            EXDEV, EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EFBIG, EBUSY, EAGAIN, ENOMEM, EINVAL,
-                           EOPNOTSUPP, ERANGE, ETIMEDOUT, E2BIG, ENXIO}) {
+                           EOPNOTSUPP, ERANGE, ETIMEDOUT, E2BIG, ENXIO, EDEADLK, ENOLCK}) {
     EXPECT_EQ(to_errno(errc_from_errno(number)), number) << number;
   }
 }

@@ -2,7 +2,6 @@
 // FileSystem: the calls of POSIX on a file system. Shared by the faces; which descriptor means what is theirs.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +22,7 @@ struct FileSystemOptions {
 
 struct OpenRequest {
   Where where;
-  int flags = 0;           // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC
+  int flags = 0;           // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_TMPFILE
   std::uint32_t mode = 0;  // of what is created; the umask is taken away
   wire::LayoutHints layout;
 };
@@ -37,7 +36,7 @@ class FileSystem {
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
-  /// O_TMPFILE: kNotSupported. A fifo, socket or device: kNoSuchDevice. O_DIRECT and O_NONBLOCK change nothing. A directory
+  /// A fifo, socket or device: kNoSuchDevice. O_DIRECT and O_NONBLOCK change nothing. A directory
   /// costs a second request.
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
@@ -76,7 +75,6 @@ class FileSystem {
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);
   job::Task<Result<Where>> parent_of(Where where);
   std::unique_ptr<OpenFile> make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file);
-  AppendTurn append_turn(Handle handle);
 
   /// Runs `operation(NamePath)`, which returns a Task and outlives the one returned here, and follows links that end the walk.
   template <typename Operation>
@@ -89,7 +87,6 @@ class FileSystem {
 
   client::Client& client_;
   const FileSystemOptions options_;
-  std::map<Handle, std::weak_ptr<job::Semaphore>> append_turns_;
 };
 
 }  // namespace spate::posix

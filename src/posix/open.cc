@@ -13,7 +13,7 @@ bool has(int flags, int flag) { return (flags & flag) == flag; }
 
 /// What Linux refuses before it looks at the path.
 Result<void> check_flags(int flags) {
-  if (has(flags, O_TMPFILE)) return Errc::kNotSupported;
+  if (has(flags, O_TMPFILE)) return (flags & (O_WRONLY | O_RDWR)) != 0 ? Result<void>() : Errc::kInvalidArgument;
   if (has(flags, O_PATH)) return {};
   if ((flags & O_ACCMODE) == O_ACCMODE) return Errc::kInvalidArgument;
   return has(flags, O_CREAT | O_DIRECTORY) ? Errc::kInvalidArgument : Result<void>();
@@ -26,6 +26,8 @@ std::uint8_t wire_flags(int flags) {
   if (access != O_RDONLY) out |= wire::kOpenWrite;
   if (has(flags, O_TRUNC)) out |= wire::kOpenTruncate;
   if (has(flags, O_CREAT | O_EXCL)) out |= wire::kOpenExclusive;
+  if (has(flags, O_TMPFILE)) out |= wire::kOpenTemporary;
+  if (has(flags, O_TMPFILE | O_EXCL)) out |= wire::kOpenExclusive;
   return static_cast<std::uint8_t>(out);
 }
 
@@ -49,12 +51,13 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open(OpenRequest reques
 }
 
 job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWish& wish, wire::NamePath path) {
-  if (has(wish.flags, O_PATH) || has(wish.flags, O_DIRECTORY)) {
+  const bool temporary = has(wish.flags, O_TMPFILE) && !has(wish.flags, O_PATH);
+  if (!temporary && (has(wish.flags, O_PATH) || has(wish.flags, O_DIRECTORY))) {
     auto opened = co_await open_place(wish.flags, std::move(path));
     co_return opened;
   }
   Result<std::unique_ptr<client::File>> file = Errc::kInvalidArgument;
-  if (has(wish.flags, O_CREAT)) {
+  if (temporary || has(wish.flags, O_CREAT)) {
     client::NewObject object = wish.object;
     file = co_await client_.create(path, wire_flags(wish.flags), std::move(object));
   } else {
@@ -91,20 +94,9 @@ std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes
   OpenFile::Parts parts;
   parts.handle = attributes.handle;
   parts.type = attributes.type;
-  parts.flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC);
-  if (file != nullptr && has(flags, O_APPEND)) parts.append_turn = append_turn(attributes.handle);
+  parts.flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | (has(flags, O_TMPFILE) ? O_TMPFILE : 0));
   parts.file = std::move(file);
   return std::make_unique<OpenFile>(client_, std::move(parts));
-}
-
-AppendTurn FileSystem::append_turn(Handle handle) {
-  std::erase_if(append_turns_, [](const auto& entry) { return entry.second.expired(); });
-  auto turn = append_turns_[handle].lock();
-  if (turn == nullptr) {
-    turn = std::make_shared<job::Semaphore>(client_.cluster().executor(), 1);
-    append_turns_[handle] = turn;
-  }
-  return turn;
 }
 
 }  // namespace spate::posix

@@ -18,6 +18,12 @@ std::uint64_t total_of(std::span<const View> memory) {
 }
 
 bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
+/// Of an open file among the owners of locks; 0 is none.
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 bool appends(int flags) { return (flags & O_APPEND) != 0; }
 
 }  // namespace
@@ -28,8 +34,8 @@ OpenFile::OpenFile(client::Client& client, Parts parts)
       type_(parts.type),
       flags_(parts.flags),
       file_(std::move(parts.file)),
-      append_turn_(std::move(parts.append_turn)),
-      position_turn_(client.cluster().executor(), 1) {}
+      position_turn_(client.cluster().executor(), 1),
+      number_(next_number()) {}
 
 Result<void> OpenFile::check_file(bool writes) const {
   if (file_ != nullptr) return {};
@@ -85,12 +91,12 @@ job::Task<Result<std::uint64_t>> OpenFile::end_of_file() {
   co_return now.size;
 }
 
-/// Where the data was put. Others of this process wait; another client may find the same end (docs/consistency.md).
+/// Where the data was put.
 job::Task<Result<std::uint64_t>> OpenFile::append(std::span<const ByteView> memory) {
-  auto turn = co_await append_turn_->acquire(1);
-  if (!turn) co_return std::move(turn).error();
-  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
-  SPATE_CO_TRY(std::ignore, co_await write_at(end, memory));
+  SPATE_CO_TRY(const std::uint64_t end, co_await file_->append(memory));
+  if (is_synchronous(flags_)) {
+    SPATE_CO_TRY(std::ignore, co_await file_->sync());
+  }
   co_return end;
 }
 
@@ -218,7 +224,9 @@ job::Task<Result<Attributes>> OpenFile::set_attributes(wire::SetattrRequest requ
 
 job::Task<Result<void>> OpenFile::close() {
   if (file_ == nullptr) co_return Result<void>();
+  auto released = co_await release_locks();
   auto closed = co_await file_->close();
+  if (closed && !released) co_return std::move(released).error();
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
 }

@@ -2,8 +2,11 @@
 // OpenFile: an open file description, as POSIX has it: what open makes and descriptors refer to.
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "client/client.h"
@@ -11,8 +14,13 @@
 
 namespace spate::posix {
 
-/// Serialises what appends to one file within a process; one for each file that is open for appending.
-using AppendTurn = std::shared_ptr<job::Semaphore>;
+/// A record lock as fcntl(2) has it, and whose: `process` is a number that the face gives each process of its, or with
+/// `open_file` the open file description itself.
+struct RecordLock {
+  struct ::flock range {};
+  std::uint64_t process = 0;
+  bool open_file = false;
+};
 
 /// Where the next read or write takes place. A face may place it in memory that processes share (fork); it then sees to it that
 /// they do not use it at the same time.
@@ -38,7 +46,6 @@ class OpenFile {
     FileType type = FileType::kRegular;
     int flags = 0;                      // of open(2)
     std::unique_ptr<client::File> file;  // null: a directory or O_PATH
-    AppendTurn append_turn;             // with O_APPEND
   };
   OpenFile(client::Client& client, Parts parts);
   OpenFile(const OpenFile&) = delete;
@@ -56,7 +63,8 @@ class OpenFile {
 
   // At a given offset. Short only at the end of the file; holes read as zeros.
   job::Task<Result<std::uint64_t>> pread(std::uint64_t offset, std::span<const MutableByteView> memory);
-  /// All of it, or an error after which part of it may have been written. With O_APPEND at the end, as Linux does.
+  /// All of it, or an error after which part of it may have been written. With O_APPEND at the end, as Linux does:
+  /// the appends of all clients follow one another.
   job::Task<Result<std::uint64_t>> pwrite(std::uint64_t offset, std::span<const ByteView> memory);
   /// Pieces of the file in any shape, one request a server (list and strided I/O).
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what, std::span<const MutableByteView> memory);
@@ -81,11 +89,22 @@ class OpenFile {
   /// The next entry, or nothing at the end. Entries made or removed meanwhile may be missed or seen; all others come once.
   job::Task<Result<std::optional<DirectoryItem>>> next_entry(bool with_attributes = false);
 
+  /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). Stopped: the token's reason.
+  job::Task<Result<void>> flock(int operation, job::StopToken stop = {});
+  /// fcntl(2) with F_SETLK (`wait`: F_SETLKW), or the F_OFD_ ones. kTryAgain, kDeadlock, kNoLocks.
+  job::Task<Result<void>> set_lock(RecordLock lock, bool wait, job::StopToken stop = {});
+  /// F_GETLK, F_OFD_GETLK: the lock that is in the way, or l_type F_UNLCK.
+  job::Task<Result<struct ::flock>> get_lock(RecordLock lock);
+  /// A descriptor of this process was closed: its record locks on the file go, whichever descriptor they were made through.
+  job::Task<Result<void>> drop_locks_of(std::uint64_t process);
+
   /// kLostWrite when a write that was not synced may be gone. The object is of no more use, whatever comes out.
   job::Task<Result<void>> close();
 
  private:
   Result<void> check_file(bool writes) const;
+  job::Task<Result<wire::LockSpec>> lock_spec(RecordLock lock);
+  job::Task<Result<void>> release_locks();
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> end_of_file();
@@ -99,10 +118,11 @@ class OpenFile {
   const FileType type_;
   const int flags_;
   std::unique_ptr<client::File> file_;
-  AppendTurn append_turn_;
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;
+  const std::uint64_t number_;         // as an owner of locks
+  std::set<client::LockHolder> locks_;  // who has had locks through this open file
 
   // Directories: the page that the server sent last, and how far it was read.
   wire::ReaddirReply page_;

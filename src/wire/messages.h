@@ -6,6 +6,7 @@
 
 #include "wire/check_messages.h"
 #include "wire/io_messages.h"
+#include "wire/lock_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::wire {

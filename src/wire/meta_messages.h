@@ -109,11 +109,14 @@ enum OpenFlags : std::uint8_t {
   kOpenTruncate = 4,   // an existing file is cut to 0 (an intent, as Truncate)
   kOpenExclusive = 8,  // create: kExists when it is there
   kOpenExecute = 16,   // open: rights are checked for execution as well
+  kOpenTemporary = 32, // create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one
 };
 
 /// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).
 struct NewAttributes {
-  std::uint32_t mode = 0;  // 0..07777, umask applied by the client
+  /// Beside the mode: uid and gid are those of the user for whom it is made, so that a setgid directory's group goes before.
+  static constexpr std::uint32_t kOnBehalf = 1U << 16U;
+  std::uint32_t mode = 0;  // 0..07777, umask applied by the client; and kOnBehalf
   std::optional<std::uint32_t> uid;  // other than the caller's: only for uid 0
   std::optional<std::uint32_t> gid;
   std::optional<WallTime> atime;

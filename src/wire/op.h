@@ -38,6 +38,11 @@ namespace spate::wire {
   X(MetaScan, 40, "meta_scan")              \
   X(MetaRepair, 41, "meta_repair")          \
   X(MetaJudge, 42, "meta_judge")            \
+  X(Lock, 43, "lock")                       \
+  X(LockTest, 44, "lock_test")              \
+  X(LockCancel, 45, "lock_cancel")          \
+  X(LockEvents, 46, "lock_events")          \
+  X(LockReclaim, 47, "lock_reclaim")        \
   X(Read, 60, "read")                       \
   X(Write, 61, "write")                     \
   X(DatafileStat, 62, "datafile_stat")      \

@@ -9,6 +9,8 @@
 namespace spate::meta {
 namespace {
 
+constexpr std::string_view kLockHolder = "lock_holder.";
+
 std::uint64_t read_u64(ByteView bytes) {
   std::uint64_t v = 0;
   for (const std::byte b : bytes.first(8)) v = v << 8U | static_cast<std::uint64_t>(b);
@@ -83,6 +85,8 @@ StoreKey truncate_key(Handle handle) { return StoreKey(KeyKind::kTruncate).appen
 
 StoreKey unsettled_key(Handle handle) { return StoreKey(KeyKind::kUnsettled).append_u64(handle.value); }
 
+StoreKey lock_holder_key(ClientId client) { return global_key(kLockHolder).append_u64(client.value); }
+
 StoreKey global_key(std::string_view name) { return StoreKey(KeyKind::kGlobal).append(name); }
 
 trove::KeyRange all_of(KeyKind kind) { return prefix_range(StoreKey(kind)); }
@@ -122,6 +126,14 @@ std::optional<OpenKeyParts> parse_open_key(ByteView key) {
   std::uint32_t epoch = 0;
   for (const std::byte b : key.last(4)) epoch = epoch << 8U | static_cast<std::uint32_t>(b);
   return OpenKeyParts{Handle(read_u64(key.subspan(1))), ClientId(read_u64(key.subspan(9))), epoch};
+}
+
+trove::KeyRange lock_holders() { return prefix_range(global_key(kLockHolder)); }
+
+std::optional<ClientId> parse_lock_holder_key(ByteView key) {
+  constexpr std::size_t kBytes = 1 + kLockHolder.size() + 8;
+  if (!is_kind(key, KeyKind::kGlobal, kBytes) || key.size() != kBytes) return std::nullopt;
+  return ClientId(read_u64(key.last(8)));
 }
 
 std::optional<std::uint64_t> parse_id_key(ByteView key) {

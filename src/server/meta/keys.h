@@ -60,6 +60,8 @@ StoreKey removal_key(Handle handle);
 StoreKey truncate_key(Handle handle);
 StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
+/// Under a global name: the session has taken locks. A counter, of its epoch.
+StoreKey lock_holder_key(ClientId client);
 
 /// Everything of a kind.
 trove::KeyRange all_of(KeyKind kind);
@@ -68,6 +70,7 @@ trove::KeyRange entries_after(Handle directory, std::uint64_t after);
 trove::KeyRange xattrs_of(Handle handle);
 trove::KeyRange answers_of(ClientId client);
 trove::KeyRange opens_of(Handle handle);
+trove::KeyRange lock_holders();
 trove::KeyRange opens_of(Handle handle, ClientId client);
 
 /// A key taken apart; nothing when it is not one of that kind.
@@ -83,6 +86,7 @@ struct OpenKeyParts {
   std::uint32_t epoch = 0;
 };
 std::optional<OpenKeyParts> parse_open_key(ByteView key);
+std::optional<ClientId> parse_lock_holder_key(ByteView key);
 /// The number after the kind: handle or client.
 std::optional<std::uint64_t> parse_id_key(ByteView key);
 

@@ -41,6 +41,12 @@ void MetaService::fill_table() {
   });
   serve(rpc::Access::kAuthenticated, this, &MetaService::keep_alive);
   serve(rpc::Access::kAuthenticated, this, &MetaService::end_session);
+  constexpr auto kAccess = rpc::Access::kAuthenticated;
+  serve(kAccess, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &Locks::lock>);
+  serve(kAccess, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &Locks::test>);
+  serve(kAccess, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
+  serve(kAccess, this, &MetaService::lock_row<wire::LockEventsRequest, wire::LockEventsReply, &Locks::events>);
+  serve(kAccess, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
 }
 
 }  // namespace spate::meta

@@ -44,6 +44,15 @@ class MetaService final : public rpc::Service {
     return core_.parts().sessions->end(call, request);
   }
 
+  /// One row of the part `locks`.
+  template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
+  job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {
+    Locks* const locks = core_.parts().locks;
+    if (locks == nullptr) co_return Error(Errc::kNotSupported, "this server keeps no locks");
+    auto reply = co_await (locks->*Function)(call, std::move(request));
+    co_return reply;
+  }
+
   MetaCore core_;
 };
 

@@ -11,7 +11,9 @@ constexpr std::size_t kXattrsAtOnce = 256;
 
 /// The group of a new object: asked for, the setgid directory's, or the caller's.
 Result<std::uint32_t> new_group(const Credential& who, const Attributes& directory, const wire::NewAttributes& wish) {
-  const std::uint32_t usual = (directory.mode & kSetGid) != 0 ? directory.gid : who.gid;
+  const bool inherits = (directory.mode & kSetGid) != 0;
+  const std::uint32_t usual = inherits ? directory.gid : who.gid;
+  if (inherits && (wish.mode & wire::NewAttributes::kOnBehalf) != 0) return usual;
   if (!wish.gid || *wish.gid == usual) return usual;
   if (!is_root(who) && !in_group(who, *wish.gid)) return Errc::kNotPermitted;
   return *wish.gid;
@@ -48,7 +50,8 @@ Result<void> check_addable(const Place& place) {
 job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish) {
   const Credential& who = operation.who();
   const wire::NewAttributes& asked = wish.attributes;
-  if (asked.mode > 07777) co_return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  const std::uint32_t mode = asked.mode & ~wire::NewAttributes::kOnBehalf;
+  if (mode > 07777) co_return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
   if (asked.uid && *asked.uid != who.uid && !is_root(who)) co_return Errc::kNotPermitted;
   InodeRecord object;
   Attributes& a = object.attributes;
@@ -56,7 +59,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   a.uid = asked.uid.value_or(who.uid);
   SPATE_CO_TRY(a.gid, new_group(who, directory.attributes, asked));
   a.project = directory.attributes.project;
-  a.mode = asked.mode;
+  a.mode = mode;
   a.mode = safe_mode(who, a, directory.attributes);
   a.ctime = a.btime = operation.now();
   a.atime = asked.atime.value_or(operation.now());

@@ -10,6 +10,7 @@
 #include "job/task.h"
 #include "rpc/call.h"
 #include "server/meta/records.h"
+#include "wire/lock_messages.h"
 #include "wire/meta_messages.h"
 
 namespace spate::meta {
@@ -99,6 +100,21 @@ class Sessions {
   /// What the session held is given back in the background.
   virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
+  /// It is not open, and what it held is not given back yet.
+  virtual bool is_ending(ClientId /*client*/) const { return false; }
+};
+
+/// Who has locked what. A lock request carries its own order: it is no change of the store.
+class Locks {
+ public:
+  virtual ~Locks() = default;
+  virtual job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) = 0;
+  virtual job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) = 0;
+  virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
+  virtual job::Task<Result<wire::LockEventsReply>> events(rpc::Call& call, wire::LockEventsRequest request) = 0;
+  virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
+  /// The client's epochs below this one have been fenced: their locks go to whoever waits. Repeatable.
+  virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
 /// Deletes datafiles of removed files in the background.
@@ -133,6 +149,7 @@ struct MetaParts {
   Opens* opens = nullptr;
   Removals* removals = nullptr;
   Settler* settler = nullptr;
+  Locks* locks = nullptr;  // null: lock requests are refused
 };
 
 }  // namespace spate::meta

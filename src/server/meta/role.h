@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/meta/answers.h"
+#include "server/meta/lock_keeper.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/opens.h"
 #include "server/meta/removal.h"
@@ -29,11 +30,13 @@ class MetaRole {
   MetaCore& core() { return service_.core(); }
   const FileSettler& settler() const { return settler_; }
   const AnswerTable& answers() const { return answers_; }
+  const LockTable& locks() const { return locks_.table(); }
 
  private:
   MetaService service_;
   AnswerTable answers_;
   OpenTable opens_;
+  LockKeeper locks_;
   SessionTable sessions_;
   FileSettler settler_;
   RemovalQueue removals_;

@@ -156,6 +156,7 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
     // No way round this: while one io server has not confirmed, it may still take what the session writes.
     SPATE_CO_TRY(std::ignore, co_await core_.parts().io->fence(client, epoch, stopping_));
     SPATE_CO_TRY(std::ignore, co_await opens_.release(client, epoch, stopping_));
+    SPATE_CO_TRY(std::ignore, co_await release_locks(client, epoch));
     SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session.turn.acquire(1, stopping_));
     session.record.released_epoch = epoch;
     SPATE_CO_TRY(std::ignore, co_await save(session, trove::Durability::kProcess));
@@ -165,8 +166,17 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
   co_return erased;
 }
 
+job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32_t below_epoch) {
+  Locks* const locks = core_.parts().locks;
+  if (locks == nullptr) co_return {};
+  auto released = co_await locks->release(client, below_epoch, stopping_);
+  co_return released;
+}
+
 job::Task<Result<void>> SessionTable::erase(Session& session) {
   const ClientId client = session.record.client;
+  // Of one that ended with nothing open no epoch was fenced: nothing that it still could write is behind these.
+  SPATE_CO_TRY(std::ignore, co_await release_locks(client, UINT32_MAX));
   SPATE_CO_TRY(std::ignore, co_await answers_.forget(client, stopping_));
   Errand errand = [client](Operation& operation) { return erase_session(operation, client); };
   SPATE_CO_TRY(std::ignore, co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_));

@@ -101,6 +101,12 @@ Result<void> SessionTable::admit(const rpc::Call& call) {
   return {};
 }
 
+bool SessionTable::is_ending(ClientId client) const {
+  const SessionPtr session = find(client);
+  if (session == nullptr || session->open()) return false;
+  return session->record.state == SessionState::kEnding || session->record.released_epoch != session->record.epoch;
+}
+
 SessionTicket SessionTable::ticket_for(const Session& session) const {
   const MetaOptions& options = core_.options();
   SessionTicket ticket;

@@ -31,6 +31,7 @@ class SessionTable final : public Sessions {
   job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) override;
   /// Open ones.
   std::uint64_t count() const override { return open_; }
+  bool is_ending(ClientId client) const override;
 
   /// How long a ticket is good for, and how long an expired session may come back.
   static constexpr Duration kTicketLife = std::chrono::hours(24);
@@ -67,6 +68,7 @@ class SessionTable final : public Sessions {
   void begin_release(const SessionPtr& session);
   job::Task<void> release(SessionPtr session);
   job::Task<Result<void>> release_once(Session& session);
+  job::Task<Result<void>> release_locks(ClientId client, std::uint32_t below_epoch);
   job::Task<Result<void>> erase(Session& session);
 
   MetaCore& core_;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits: how long an operation of a client may take.
+#pragma once
+
+#include "base/clock.h"
+#include "job/stop.h"
+#include "model/ids.h"
+#include "rpc/channel.h"
+
+namespace spate::client {
+
+/// When an operation must have ended, and who may end it before.
+struct Limits {
+  MonoTime deadline;
+  job::StopToken stop;
+  TraceId trace;  // of the operation, carried by each of its requests
+
+  /// For a request that is part of the operation.
+  rpc::CallOptions call_options() const {
+    rpc::CallOptions options;
+    options.deadline = deadline;
+    options.stop = stop;
+    options.trace = trace;
+    return options;
+  }
+};
+
+}  // namespace spate::client

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelLocks: the locks of programs that use the mount: who has any, and who waits for one.
+#pragma once
+
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
+#include <fuse_lowlevel.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "assembly/client_process.h"
+
+namespace spate::fuse {
+
+/// Thread-safe. A wait takes none of the mount's worker threads, since as many may wait as like to, and the one who releases
+/// must find a worker: one thread of its own drives them all, and only while there are any.
+class KernelLocks {
+ public:
+  explicit KernelLocks(assembly::ClientProcess& process);
+  ~KernelLocks() { SPATE_CHECK(stop()); }
+  KernelLocks(const KernelLocks&) = delete;
+  KernelLocks& operator=(const KernelLocks&) = delete;
+
+  /// From now on the file's close must release them. `open`: the number of the open file (OpenFiles).
+  void note(std::uint64_t open, Handle handle, client::LockHolder holder);
+  /// True when this holder may have locks on the file; it is forgotten.
+  bool take(Handle handle, client::LockHolder holder);
+  /// All that were taken through this open file; they are forgotten.
+  std::vector<client::LockHolder> take_all(std::uint64_t open, Handle handle);
+
+  /// Answers the request when the lock is granted or refused, with EINTR when its caller was interrupted.
+  void wait(fuse_req_t request, const wire::LockSpec& lock);
+  /// Ends all waits, within seconds; those that come later end at once. Before the session with the kernel goes. False: a
+  /// server is away that some of them wait for, and the process must end without this object's end.
+  bool stop();
+  /// Called with the file of each lock that was granted, before the program hears of it.
+  void on_grant(std::function<void(Handle)> action) { on_grant_ = std::move(action); }
+
+ private:
+  struct Wait;
+  struct Answer {
+    fuse_req_t request;
+    Handle handle;
+    int error = 0;
+  };
+  static void on_interrupt(fuse_req_t request, void* wait);
+  job::Task<void> run(std::shared_ptr<Wait> wait);
+  job::Task<void> until_answers();
+  job::Task<void> stop_waits();
+  bool has_answers();
+  void give_answers();
+  void drive();
+
+  assembly::ClientProcess& process_;
+  job::Gate gate_;                         // the executor's
+  job::Event one_ended_;                   // the executor's
+  std::set<std::shared_ptr<Wait>> waits_;  // the executor's
+  std::atomic<std::size_t> outstanding_{0};
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<Answer> answers_;  // guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
+  std::set<std::pair<Handle, client::LockHolder>> holders_;          // guarded by mutex_
+  std::set<std::pair<std::uint64_t, client::LockHolder>> of_opens_;  // guarded by mutex_
+  std::function<void(Handle)> on_grant_;  // set before the first request
+  std::thread driver_;  // started by the first wait
+};
+
+}  // namespace spate::fuse

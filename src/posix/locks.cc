@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenFile: flock, record locks.
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "posix/open_file.h"
+
+namespace spate::posix {
+namespace {
+
+constexpr auto kLongest = static_cast<std::int64_t>(LockRange::kToEnd);
+
+Result<LockMode> mode_of(short type) {
+  switch (type) {
+    case F_RDLCK: return LockMode::kShared;
+    case F_WRLCK: return LockMode::kExclusive;
+    case F_UNLCK: return LockMode::kNone;
+    default: return Errc::kInvalidArgument;
+  }
+}
+
+/// `start` and `size` as in struct flock: a size below 0 reaches back from the start, 0 is to the end.
+Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t size) {
+  std::int64_t first = 0;
+  if (__builtin_add_overflow(base, start, &first)) return Errc::kOutOfRange;
+  if (size == 0) return first < 0 ? Result<LockRange>(Errc::kInvalidArgument) : LockRange{static_cast<std::uint64_t>(first), LockRange::kToEnd};
+  std::int64_t last = 0;
+  if (size > 0 && __builtin_add_overflow(first, size - 1, &last)) return Errc::kOutOfRange;
+  if (size < 0) {
+    last = first - 1;
+    if (__builtin_add_overflow(first, size, &first)) return Errc::kInvalidArgument;
+  }
+  if (first < 0 || last < first || last > kLongest) return Errc::kInvalidArgument;
+  return LockRange{static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last)};
+}
+
+}  // namespace
+
+job::Task<Result<wire::LockSpec>> OpenFile::lock_spec(RecordLock lock) {
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  std::int64_t base = 0;
+  if (lock.range.l_whence == SEEK_CUR) {
+    base = static_cast<std::int64_t>(position_->load());
+  } else if (lock.range.l_whence == SEEK_END) {
+    SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
+    base = static_cast<std::int64_t>(end);
+  } else if (lock.range.l_whence != SEEK_SET) {
+    co_return Errc::kInvalidArgument;
+  }
+  wire::LockSpec spec;
+  SPATE_CO_TRY(spec.mode, mode_of(lock.range.l_type));
+  SPATE_CO_TRY(const LockRange range, range_of(base, lock.range.l_start, lock.range.l_len));
+  spec.handle = handle_;
+  spec.kind = lock.open_file ? LockKind::kOpenFile : LockKind::kProcess;
+  spec.owner = lock.open_file ? number_ : lock.process;
+  spec.pid = static_cast<std::uint32_t>(::getpid());
+  spec.first = range.first;
+  spec.last = range.last;
+  co_return spec;
+}
+
+job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
+  SPATE_CO_TRY(std::ignore, check_file(true));
+  wire::LockSpec spec;
+  switch (operation & ~LOCK_NB) {
+    case LOCK_SH: spec.mode = LockMode::kShared; break;
+    case LOCK_EX: spec.mode = LockMode::kExclusive; break;
+    case LOCK_UN: break;
+    default: co_return Errc::kInvalidArgument;
+  }
+  spec.handle = handle_;
+  spec.kind = LockKind::kFlock;
+  spec.owner = number_;
+  spec.pid = static_cast<std::uint32_t>(::getpid());
+  locks_.insert({spec.kind, spec.owner});
+  auto set = co_await client_.cluster().locks().set(spec, (operation & LOCK_NB) == 0 && spec.mode != LockMode::kNone, stop);
+  co_return set;
+}
+
+job::Task<Result<void>> OpenFile::set_lock(RecordLock lock, bool wait, job::StopToken stop) {
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await lock_spec(lock));
+  const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
+  if (spec.mode != LockMode::kNone && !allows(file_->rights(), needed)) co_return Errc::kBadDescriptor;
+  locks_.insert({spec.kind, spec.owner});
+  auto set = co_await client_.cluster().locks().set(spec, wait && spec.mode != LockMode::kNone, stop);
+  co_return set;
+}
+
+job::Task<Result<struct ::flock>> OpenFile::get_lock(RecordLock lock) {
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await lock_spec(lock));
+  SPATE_CO_TRY(const auto found, co_await client_.cluster().locks().test(spec));
+  struct ::flock out = lock.range;
+  out.l_type = F_UNLCK;
+  if (!found) co_return out;
+  out.l_type = found->mode == LockMode::kExclusive ? F_WRLCK : F_RDLCK;
+  out.l_whence = SEEK_SET;
+  out.l_start = static_cast<off_t>(found->first);
+  out.l_len = found->last == LockRange::kToEnd ? 0 : static_cast<off_t>(found->last - found->first + 1);
+  out.l_pid = found->kind == LockKind::kOpenFile ? -1 : static_cast<pid_t>(found->pid);
+  co_return out;
+}
+
+job::Task<Result<void>> OpenFile::drop_locks_of(std::uint64_t process) {
+  auto released = co_await client_.cluster().locks().release(handle_, {LockKind::kProcess, process});
+  co_return released;
+}
+
+/// Those that belong to this open file, and those of processes that were made through it: its last descriptor is closed.
+job::Task<Result<void>> OpenFile::release_locks() {
+  Result<void> all;
+  for (const client::LockHolder& holder : std::exchange(locks_, {})) {
+    auto released = co_await client_.cluster().locks().release(handle_, holder);
+    if (!released) all = std::move(released);
+  }
+  co_return all;
+}
+
+}  // namespace spate::posix

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks: flock, record locks, and the right to append (docs/wire.md, "Locks"; docs/consistency.md, "Locks").
+#pragma once
+
+#include "model/lock_ranges.h"
+#include "wire/session_messages.h"
+
+namespace spate::wire {
+
+/// A lock as it is asked for, held or found.
+struct LockSpec {
+  Handle handle;
+  LockKind kind = LockKind::kProcess;
+  std::uint64_t owner = 0;  // the client's number for the process or open file; of kAppend: 0
+  std::uint32_t pid = 0;    // for F_GETLK
+  LockMode mode = LockMode::kNone;
+  std::uint64_t first = 0;  // bytes, both inclusive
+  std::uint64_t last = LockRange::kToEnd;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, kind, owner, pid, mode, first, last);
+  }
+};
+
+/// Sets the mode of a range, kNone to release it. Held in memory: it carries its own sequence, not a RequestId.
+struct LockRequest {
+  static constexpr Op kOp = Op::kLock;
+  static constexpr std::string_view kName = "lock request";
+  LockSpec lock;
+  bool wait = false;             // else kTryAgain when somebody has it
+  std::uint64_t sequence = 0;    // > 0, never used twice in a session; a resend repeats it
+  std::uint64_t oldest = 0;      // no request of a lower sequence will be sent (again)
+  std::uint64_t table = 0;       // of the last reply; 0: this session has had none
+  template <typename A>
+  void fields(A& a) {
+    a(lock, wait, sequence, oldest, table);
+  }
+};
+struct LockReply {
+  static constexpr std::string_view kName = "lock reply";
+  bool queued = false;      // it waits: lock_events will tell
+  std::uint64_t table = 0;  // another one than before: the server has forgotten its locks, which are to be reclaimed
+  template <typename A>
+  void fields(A& a) {
+    a(queued, table);
+  }
+};
+
+/// What would be in the way of this lock.
+struct LockTestRequest {
+  static constexpr Op kOp = Op::kLockTest;
+  static constexpr std::string_view kName = "lock test request";
+  LockSpec lock;
+  template <typename A>
+  void fields(A& a) {
+    a(lock);
+  }
+};
+struct LockTestReply {
+  static constexpr std::string_view kName = "lock test reply";
+  std::optional<LockSpec> conflict;
+  ClientId client;  // whose that is
+  template <typename A>
+  void fields(A& a) {
+    a(conflict, client);
+  }
+};
+
+/// A wait ends without a lock.
+struct LockCancelRequest {
+  static constexpr Op kOp = Op::kLockCancel;
+  static constexpr std::string_view kName = "lock cancel request";
+  std::uint64_t sequence = 0;  // of the lock request
+  template <typename A>
+  void fields(A& a) {
+    a(sequence);
+  }
+};
+struct LockCancelReply {
+  static constexpr std::string_view kName = "lock cancel reply";
+  bool ended = false;       // false: it did not wait any more; lock_events has told, or will
+  std::uint64_t table = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(ended, table);
+  }
+};
+
+/// Waits until there is something to tell of this session's locks, at most for `hold_ms`.
+struct LockEventsRequest {
+  static constexpr Op kOp = Op::kLockEvents;
+  static constexpr std::string_view kName = "lock events request";
+  std::uint64_t table = 0;         // of the last reply
+  std::uint64_t acknowledged = 0;  // events up to this one have arrived
+  std::uint32_t hold_ms = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(table, acknowledged, hold_ms);
+  }
+};
+enum class LockEventType : std::uint8_t {
+  kGranted = 1,  // the wait of `subject`, a sequence, has its lock
+  kRefused = 2,  // it ended without: too many locks
+  kRecalled = 3  // somebody waits for this session's right to append to `subject`, a handle
+};
+struct LockEvent {
+  std::uint64_t number = 0;  // 1, 2, ... in a session's epoch
+  LockEventType type = LockEventType::kGranted;
+  std::uint64_t subject = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(number, type, subject);
+  }
+};
+struct LockEventsReply {
+  static constexpr std::string_view kName = "lock events reply";
+  std::uint64_t table = 0;
+  std::vector<LockEvent> events;
+  template <typename A>
+  void fields(A& a) {
+    a(table, events);
+  }
+};
+
+/// After a restart of the server: the session's locks as it holds them.
+struct LockReclaimRequest {
+  static constexpr Op kOp = Op::kLockReclaim;
+  static constexpr std::string_view kName = "lock reclaim request";
+  std::vector<LockSpec> locks;
+  bool last = true;  // else more requests follow
+  template <typename A>
+  void fields(A& a) {
+    a(locks, last);
+  }
+};
+struct LockReclaimReply {
+  static constexpr std::string_view kName = "lock reclaim reply";
+  std::uint64_t table = 0;
+  std::vector<std::uint32_t> lost;  // their places in the request: others have them
+  template <typename A>
+  void fields(A& a) {
+    a(table, lost);
+  }
+};
+
+}  // namespace spate::wire

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Processes on two mounts append records of all sizes to one file: append.py MOUNT MOUNT"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+ONE, TWO = sys.argv[1:3]
+WRITERS = 6
+RECORDS = 40
+
+PROGRAM = """
+import os, random, sys
+writer = int(sys.argv[1])
+sizes = random.Random(writer)
+f = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+for i in range(int(sys.argv[2])):
+    size = sizes.choice([0, 1, 100, 4000, 70000, 300000])
+    record = b"%4d %8d %8d" % (writer, i, size) + bytes([writer]) * size
+    n = os.write(f, record)
+    assert n == len(record), n
+"""
+
+
+def records(data):
+    """(writer, number) of each record, whole ones only."""
+    at = 0
+    while at < len(data):
+        writer, number, size = (int(x) for x in data[at:at + 22].split())
+        body = data[at + 22:at + 22 + size]
+        assert body == bytes([writer]) * size, f"record {number} of writer {writer} is torn at {at}"
+        yield writer, number
+        at += 22 + size
+
+
+def start(writer, count):
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(writer), str(count)], cwd=(ONE, TWO)[writer % 2])
+
+
+def whole_and_in_order():
+    children = [start(writer, RECORDS) for writer in range(WRITERS)]
+    assert not any(child.wait() for child in children)
+    for mount in ONE, TWO:
+        with open(f"{mount}/log", "rb") as file:
+            found = list(records(file.read()))
+        assert len(found) == WRITERS * RECORDS, len(found)
+        for writer in range(WRITERS):
+            assert [n for w, n in found if w == writer] == list(range(RECORDS))
+
+
+def a_killed_writer_leaves_a_right_size():
+    os.unlink(f"{ONE}/log")
+    children = [start(writer, 100000) for writer in range(2)]
+    time.sleep(1.0)
+    children[0].send_signal(signal.SIGKILL)
+    children[0].wait()
+    time.sleep(0.5)
+    children[1].send_signal(signal.SIGKILL)
+    children[1].wait()
+    sizes = {os.stat(f"{mount}/log").st_size for mount in (ONE, TWO)}
+    assert len(sizes) == 1, sizes
+    after = start(2, 3)
+    assert after.wait() == 0
+    with open(f"{TWO}/log", "rb") as file:
+        data = file.read()
+    assert data.startswith(b"   ") and len(data) > next(iter(sizes))
+    assert [n for w, n in records(data[next(iter(sizes)):]) if w == 2] == [0, 1, 2]
+
+
+def readers_of_the_same_mount_see_it():
+    with open(f"{ONE}/seen", "wb") as file:
+        file.write(b"x" * 5000)
+    with open(f"{ONE}/seen", "rb", buffering=0) as reader, open(f"{ONE}/seen", "ab", buffering=0) as writer:
+        assert reader.read(10000) == b"x" * 5000  # its last page is kept by the kernel from now on
+        with open(f"{TWO}/seen", "ab") as other:
+            other.write(b"other")
+        writer.write(b"end")
+        assert os.pread(reader.fileno(), 100, 5000) == b"otherend"
+
+
+for test in whole_and_in_order, a_killed_writer_leaves_a_right_size, readers_of_the_same_mount_see_it:
+    begin = time.monotonic()
+    test()
+    print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

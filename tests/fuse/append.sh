@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# O_APPEND by many processes on two mounts: every record is there, whole, once, in the order of its writer.
+. "$(dirname "$0")/lib.sh"
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at one
+mount_at two cache=none
+python3 "$(dirname "$0")/append.py" "$dir/one" "$dir/two"
