@@ -13,6 +13,7 @@
 #include "assembly/server_process.h"
 #include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
+#include "daemon/memory.h"
 #include "daemon/service_manager.h"
 
 namespace {
@@ -59,6 +60,7 @@ spate::ServerId parse_server(const char* text) {
 
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
+  const spate::daemon::MemoryKeeper memory;
   std::signal(SIGPIPE, SIG_IGN);
   const auto raised = spate::daemon::raise_descriptor_limit();
   if (!raised) return fail(raised.error());
