@@ -66,6 +66,29 @@ void DataModel::for_cells(Cells& cells, const Extent& extent, Do what) {
   for (auto it = cells.find(extent.offset); it != cells.end() && it->first < end; ++it) what(it->second);
 }
 
+ServerId DataModel::server_of(const File& file, std::uint64_t strip) {
+  const Slot& slot = file.layout.slots[strip % file.layout.slots.size()];
+  return ServerId(slot.targets.front().value / kMaxTargetsPerServer);
+}
+
+template <typename Do>
+void DataModel::for_kept_cells(File& file, const Write& write, Do what) {
+  const std::uint64_t bytes = file.layout.strip_bytes;
+  // Behind the last cell all is the same, on all servers.
+  const std::uint64_t last = (file.cells.rbegin()->first / bytes + 1) * bytes;
+  for (const Extent& extent : write.extents) {
+    if (write.lost_on.empty()) {
+      for_cells(file.cells, extent, what);
+      continue;
+    }
+    for (std::uint64_t at = extent.offset; at < std::min(end_of(extent), last);) {
+      const std::uint64_t next = std::min(end_of(extent), (at / bytes + 1) * bytes);
+      if (!write.lost_on.contains(server_of(file, at / bytes))) for_cells(file.cells, {at, next - at}, what);
+      at = next;
+    }
+  }
+}
+
 WriteId DataModel::begin(std::uint64_t handle, Kind kind, std::vector<Extent> extents) {
   const auto id = static_cast<WriteId>(writes_.size());
   for (const Extent& extent : extents) {
@@ -77,7 +100,7 @@ WriteId DataModel::begin(std::uint64_t handle, Kind kind, std::vector<Extent> ex
       if (read.handle == handle) for_cells(read.cells, extent, [id](Cell& cell) { add(cell.now, id); });
     }
   }
-  writes_.push_back({kind, handle, std::move(extents), 0, ++time_, kNotYet});
+  writes_.push_back({kind, handle, std::move(extents), 0, ++time_, kNotYet, {}});
   return id;
 }
 
@@ -119,13 +142,11 @@ void DataModel::succeeded(WriteId id) {
   const Write& write = writes_[id];
   const bool extends = write.kind == Kind::kExtended;
   File& file = files_.at(write.handle);
-  for (const Extent& extent : write.extents) {
-    for_cells(file.cells, extent, [&](Cell& cell) {
-      if (extends) drop_idle(id, cell.now);
-      if (extends) drop_idle(id, cell.disk);
-      if (contains(cell.now, id)) supersede(write, cell.now);
-    });
-  }
+  for_kept_cells(file, write, [&](Cell& cell) {
+    if (extends) drop_idle(id, cell.now);
+    if (extends) drop_idle(id, cell.disk);
+    if (contains(cell.now, id)) supersede(write, cell.now);
+  });
   merge_equal(file.cells);
   if (write.companion != 0) succeeded(write.companion);
 }
@@ -266,16 +287,16 @@ std::string DataModel::end_stat(ReadId id, std::uint64_t size) {
 std::string DataModel::synced(std::span<const WriteId> writes) {
   std::string wrong;
   for (const WriteId id : writes) {
-    const Write& write = writes_[id];
+    Write write = writes_[id];
     Cells& cells = files_.at(write.handle).cells;
-    for (const Extent& extent : write.extents) {
-      for_cells(cells, extent, [&](Cell& cell) {
-        if (write.kind == Kind::kExtended && !contains(cell.disk, id)) return;  // there was nothing to be filled in
-        supersede(write, cell.disk);
-        supersede(write, cell.now);  // a crash may have taken it before: then the sync should not have succeeded
-        if (cell.now.empty()) wrong = fmt::format("a sync succeeded though write {} was lost before", id);
-      });
-    }
+    const bool cuts = write.kind == Kind::kCut || write.kind == Kind::kExtended;
+    if (!cuts) write.lost_on.clear();  // the sync would have said so
+    for_kept_cells(files_.at(write.handle), write, [&](Cell& cell) {
+      if (write.kind == Kind::kExtended && !contains(cell.disk, id)) return;  // there was nothing to be filled in
+      supersede(write, cell.disk);
+      supersede(write, cell.now);  // a crash may have taken it before: then the sync should not have succeeded
+      if (cell.now.empty()) wrong = fmt::format("a sync succeeded though write {} was lost before", id);
+    });
     if (write.companion != 0 && wrong.empty()) {
       const WriteId companion = write.companion;
       wrong = synced({&companion, 1});
@@ -287,12 +308,15 @@ std::string DataModel::synced(std::span<const WriteId> writes) {
 }
 
 void DataModel::crashed(ServerId server) {
+  for (Write& write : writes_) {
+    const bool cuts = write.kind == Kind::kCut || write.kind == Kind::kExtended;
+    if (cuts || write.ended == kNotYet) write.lost_on.insert(server);
+  }
   for (auto& [handle, file] : files_) {
     const std::uint64_t strip = file.layout.strip_bytes;
     const std::uint64_t last = file.cells.rbegin()->first / strip + 1;
     for (std::uint64_t s = 0; s <= last; ++s) {
-      const Slot& slot = file.layout.slots[s % file.layout.slots.size()];
-      if (ServerId(slot.targets.front().value / kMaxTargetsPerServer) != server) continue;
+      if (server_of(file, s) != server) continue;
       for_cells(file.cells, {s * strip, strip}, [&file](Cell& cell) {
         if (cell.now.size() == cell.disk.size()) return;
         cell.now = cell.disk;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ using ReadId = std::uint32_t;
 /// - A write that is under way, or failed, may or may not have reached each of its bytes.
 /// - A write that succeeded has: what ended before it began can be seen there no longer.
 /// - A sync that covered it takes such bytes from the disk as well.
-/// - A crash of a server's machine leaves any of what may be on its disk.
+/// - A crash of a server's machine leaves any of what may be on its disk; also of writes that are answered after it, since
+///   the server may have done its part before. A sync then finds the writes lost, but not truncations.
 /// - A read sees, for each byte, something that was possible at some time between its begin and its end.
 class DataModel {
  public:
@@ -78,6 +80,9 @@ class DataModel {
     WriteId companion = 0;  // kCut: the kExtended
     std::uint64_t begun = 0;
     std::uint64_t ended = 0;
+    /// Servers whose machines have crashed since it began (a write: while it was under way): it may be lost there, although
+    /// it is answered, or has been.
+    std::set<ServerId> lost_on;
   };
   struct Cell {
     std::vector<WriteId> now{0};
@@ -99,6 +104,10 @@ class DataModel {
     bool crashed = false;
   };
 
+  static ServerId server_of(const File& file, std::uint64_t strip);
+  /// As for_cells, but for what lies on servers that may have lost the write.
+  template <typename Do>
+  void for_kept_cells(File& file, const Write& write, Do what);
   WriteId begin(std::uint64_t handle, Kind kind, std::vector<Extent> extents);
   static void split(Cells& cells, std::uint64_t offset);
   template <typename Do>

@@ -151,6 +151,11 @@ void History::give_up(NodeId number) {
 }
 
 void History::settled(int client) {
+  // Until now each of them may have taken effect, of which no state need know yet.
+  const bool any = std::any_of(pending_.begin(), pending_.end(), [client](const auto& p) {
+    return p.second.given_up && p.second.client == client;
+  });
+  if (any) reach_all(states_, pending_, 0);
   for (auto it = pending_.begin(); it != pending_.end();) {
     if (!it->second.given_up || it->second.client != client) {
       ++it;
@@ -171,11 +176,34 @@ void History::durable(MonoTime when) {
   while (checkpoints_.size() > 1 && checkpoints_[1].when <= when) checkpoints_.pop_front();
 }
 
+/// Adds states in which some of what is under way has been done and lost with the machine, and only the answer still comes.
+void History::add_answers_on_their_way(const std::vector<State>& before) {
+  for (const auto& [number, op] : pending_) {
+    if (op.given_up) continue;
+    std::map<std::uint64_t, Facts> answers;
+    for (const State& state : before) {
+      const auto done = state.done.find(number);
+      if (done != state.done.end()) answers.emplace(hash_of(done->second), done->second);
+    }
+    const std::vector<State> without = states_;
+    for (const State& state : without) {
+      if (state.done.contains(number)) continue;
+      for (const auto& [hash, facts] : answers) {
+        states_.push_back(state);
+        states_.back().done.emplace(number, facts);
+      }
+    }
+    drop_equal(states_);
+  }
+}
+
 bool History::lost(const StoredTree& left, MonoTime now) {
   std::vector<State> candidates;
   remember(now);
+  std::vector<State> last;
   for (Checkpoint& checkpoint : checkpoints_) {
     reach_all(checkpoint.states, checkpoint.pending, 0);
+    last = checkpoint.states;
     for (State& state : checkpoint.states) {
       std::erase_if(state.done, [this](const auto& done) { return !pending_.contains(done.first); });
       candidates.push_back(std::move(state));
@@ -184,6 +212,7 @@ bool History::lost(const StoredTree& left, MonoTime now) {
   drop_equal(candidates);
   states_ = std::move(candidates);
   if (!is(left)) return false;
+  add_answers_on_their_way(last);
   checkpoints_.clear();  // what has survived is on the disk
   checkpoints_.push_back({now, states_, pending_});
   return true;

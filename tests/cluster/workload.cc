@@ -83,6 +83,7 @@ void Workload::killed() {
 void Workload::fenced() {
   fenced_ = true;
   scene_.journal.note(fmt::format("c{} is fenced", index_));
+  scene_.history.settled(index_);
   for (const WriteId id : writing_) scene_.data.over(id);
   for (const Doubt& doubt : doubts_) {
     if (!doubt.truncation) scene_.data.over(doubt.id);  // a truncation may go on without the client
