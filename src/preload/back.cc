@@ -16,6 +16,7 @@
 #include <new>
 
 #include "preload/calls.h"
+#include "preload/helper.h"
 #include "preload/lifetime.h"
 
 namespace spate::preload {
@@ -50,8 +51,14 @@ void close_own_descriptors() {
   }
 }
 
+/// What needs no client, and what is nothing but the kernel's in a child that is about to be another program.
+bool is_kernels_work(long number) {
+  return open_handler(number) != nullptr ? number == SYS_close : descriptor_handler(number) != nullptr || number == SYS_exit_group;
+}
+
 Reply run(Handler handler, Frame& frame) {
   try {
+    if (front().in_vfork_child() && !is_kernels_work(frame.number)) return run_in_helper(handler, frame);
     return handler(frame);
   } catch (const std::bad_alloc&) {
     return minus(ENOMEM);

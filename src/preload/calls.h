@@ -55,6 +55,9 @@ struct Place {
 /// Looks where a path of the call leads. When that is out of Spate, the frame's path is replaced if need be, so that the kernel
 /// can go on with it. `empty`: an empty path stands for the directory descriptor itself.
 Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
+/// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls after the
+/// next, or in the memory that a helper process shares (helper.h).
+const char* keep_text(std::string text);
 /// Lets the kernel go on at `path`, absolute.
 void redirect(Frame& frame, PathArguments arguments, std::string path);
 /// An absolute link that leads out of the file system: its target and what is left of the path.

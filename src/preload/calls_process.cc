@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "preload/calls.h"
+#include "preload/helper.h"
 #include "preload/lifetime.h"
 
 namespace spate::preload {
@@ -17,16 +20,14 @@ namespace {
 
 constexpr std::size_t kHead = 256;  // the kernel looks at as much for "#!"
 
-/// What execve is given instead; kept while the kernel reads it.
-struct Start {
-  std::string path;
+/// The first line of a script.
+struct Script {
   std::string interpreter;
   std::string argument;
-  std::vector<const char*> words;
 };
 
 /// "#!interpreter argument": false when it is none.
-bool parse_script(std::string_view head, Start& start) {
+bool parse_script(std::string_view head, Script& script) {
   if (!head.starts_with("#!")) return false;
   head = head.substr(2, head.find('\n') - 2);
   const auto trim = [](std::string_view text) {
@@ -36,9 +37,9 @@ bool parse_script(std::string_view head, Start& start) {
   };
   head = trim(head);
   const std::size_t space = head.find_first_of(" \t");
-  start.interpreter = head.substr(0, space);
-  start.argument = space == std::string_view::npos ? "" : trim(head.substr(space));
-  return !start.interpreter.empty();
+  script.interpreter = head.substr(0, space);
+  script.argument = space == std::string_view::npos ? "" : trim(head.substr(space));
+  return !script.interpreter.empty();
 }
 
 /// The program's bytes in a memfd, which the kernel can run. Its number, or -errno.
@@ -59,24 +60,48 @@ Reply copy_program(Mount& mount, posix::OpenFile& file, const std::string& shown
   }
 }
 
-Reply start_script(Frame& f, Start& start, int first_word) {
+/// The list of arguments, where the kernel finds it: in memory that is left when the call fails.
+const char** keep_words(const std::vector<const char*>& words) {
+  const std::size_t size = words.size() * sizeof(const char*);
+  char* memory = helper_memory(size);
+  if (memory == nullptr) memory = static_cast<char*>(std::malloc(size));
+  if (memory != nullptr) std::memcpy(memory, words.data(), size);
+  return reinterpret_cast<const char**>(memory);
+}
+
+Reply start_script(Frame& f, const Script& script, const std::string& path, int first_word) {
+  std::vector<const char*> words{keep_text(script.interpreter)};
+  if (!script.argument.empty()) words.push_back(keep_text(script.argument));
+  words.push_back(keep_text(path));
   const char* const* const given = memory<const char* const>(f, first_word);
-  start.words = {start.interpreter.c_str()};
-  if (!start.argument.empty()) start.words.push_back(start.argument.c_str());
-  start.words.push_back(start.path.c_str());
   for (const char* const* word = given != nullptr && *given != nullptr ? given + 1 : given; word != nullptr && *word != nullptr; ++word) {
-    start.words.push_back(*word);
+    words.push_back(*word);
   }
-  start.words.push_back(nullptr);
-  f.word[first_word] = reinterpret_cast<long>(start.words.data());
-  redirect(f, first_word == 1 ? kPlain : kAtPath, start.interpreter);
+  words.push_back(nullptr);
+  const char** const kept = keep_words(words);
+  if (kept == nullptr) return minus(ENOMEM);
+  f.word[first_word] = reinterpret_cast<long>(kept);
+  f.word[first_word == 1 ? 0 : 1] = reinterpret_cast<long>(words.front());
+  if (first_word == 2) f.word[0] = AT_FDCWD;
+  return kToKernel;
+}
+
+Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int first_word) {
+  std::array<std::byte, kHead> head{};
+  const MutableByteView room(head);
+  auto got = place.mount->run([&](posix::FileSystem&) { return file.pread(0, std::span(&room, 1)); });
+  if (!got) return refuse(got.error());
+  Script script;
+  if (parse_script({reinterpret_cast<const char*>(head.data()), static_cast<std::size_t>(*got)}, script)) {
+    return start_script(f, script, place.shown, first_word);
+  }
+  const Reply memfd = copy_program(*place.mount, file, place.shown);
+  if (failed(*memfd)) return memfd;
+  redirect(f, first_word == 1 ? kPlain : kAtPath, "/proc/self/fd/" + std::to_string(*memfd));
   return kToKernel;
 }
 
 Reply start_program(Frame& f, const Place& place, int first_word) {
-  thread_local Start start;
-  start = Start();
-  start.path = place.shown;
   auto may = place.mount->run([&](posix::FileSystem& files) { return files.access(place.where, X_OK); });
   if (!may) return refuse(may.error());
   posix::OpenRequest request;
@@ -85,20 +110,7 @@ Reply start_program(Frame& f, const Place& place, int first_word) {
   auto opened = place.mount->run([&](posix::FileSystem& files) { return files.open(request); });
   if (!opened) return refuse(opened.error());
   posix::OpenFile& file = **opened;
-  std::array<std::byte, kHead> head{};
-  const MutableByteView room(head);
-  auto got = place.mount->run([&](posix::FileSystem&) { return file.pread(0, std::span(&room, 1)); });
-  Reply reply = minus(EACCES);
-  if (got && parse_script({reinterpret_cast<const char*>(head.data()), static_cast<std::size_t>(*got)}, start)) {
-    reply = start_script(f, start, first_word);
-  } else if (got) {
-    const Reply memfd = copy_program(*place.mount, file, place.shown);
-    reply = memfd;
-    if (!failed(*memfd)) {
-      redirect(f, first_word == 1 ? kPlain : kAtPath, "/proc/self/fd/" + std::to_string(*memfd));
-      reply = kToKernel;
-    }
-  }
+  const Reply reply = start_opened(f, place, file, first_word);
   std::ignore = place.mount->run([&](posix::FileSystem&) { return file.close(); });
   return reply;
 }

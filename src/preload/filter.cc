@@ -212,10 +212,11 @@ bool in_vfork_child() {
   return false;
 }
 
-extern "C" bool spate_preload_wants(const Frame* frame) {
+extern "C" bool spate_preload_wants(Frame* frame) {
   if (static_cast<unsigned long>(frame->number) >= static_cast<unsigned long>(kCalls)) return false;
   const std::uint8_t kind = kKinds.of[frame->number];
   if (kind == kNone) return false;
+  if (thread_state.inside > 0 && kind == kForks) frame->word[0] |= thread_state.fork_flags;
   if (thread_state.inside > 0) return kind == kMakesFd || frame->number == SYS_openat || frame->number == SYS_close;
   return decide(*frame);
 }

@@ -8,7 +8,7 @@
 namespace spate::preload {
 
 /// True: the call goes to take_over(). May say yes in vain, never no. Compiled for general registers only.
-extern "C" bool spate_preload_wants(const Frame* frame);
+extern "C" bool spate_preload_wants(Frame* frame);
 
 extern FrontState front_state;
 extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));

@@ -49,6 +49,7 @@ struct FrontState {
 struct ThreadState {
   int inside;         // > 0: the library itself is at work; its own system calls are nobody's affair
   long vfork_parent;  // the process id of a thread that called vfork() or the like, until it goes on
+  long fork_flags;    // of clone(2): added to those of the library's own next fork()
 };
 
 /// What the front offers to the back.

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 
 #include <array>
+#include <cstring>
 
 #include "preload/calls.h"
+#include "preload/helper.h"
 #include "preload/paths.h"
 
 namespace spate::preload {
@@ -105,13 +107,20 @@ Result<bool> locate_descriptor(const std::string& path, Place& place) {
 
 bool leads_out(const Error& error) { return error.code() == Errc::kCrossDevice && error.context().starts_with('/'); }
 
-void redirect(Frame& frame, PathArguments arguments, std::string path) {
-  // Kept until the thread's calls after the next: the kernel reads it when this library has returned.
+const char* keep_text(std::string text) {
+  if (char* const shared = helper_memory(text.size() + 1)) {
+    std::memcpy(shared, text.c_str(), text.size() + 1);
+    return shared;
+  }
   thread_local std::array<std::string, 4> kept;
   thread_local std::size_t next = 0;
   std::string& place = kept[next++ % kept.size()];
-  place = std::move(path);
-  frame.word[arguments.path] = reinterpret_cast<long>(place.c_str());
+  place = std::move(text);
+  return place.c_str();
+}
+
+void redirect(Frame& frame, PathArguments arguments, std::string path) {
+  frame.word[arguments.path] = reinterpret_cast<long>(keep_text(std::move(path)));
   if (arguments.directory >= 0) frame.word[arguments.directory] = AT_FDCWD;
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/helper.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "preload/lifetime.h"
+
+namespace spate::preload {
+namespace {
+
+constexpr std::size_t kRoom = 1U << 20U;  // paths and argument lists
+
+struct Shared {
+  Frame frame;
+  bool done;   // the helper has come to its end
+  bool taken;  // the call has a result, in `frame`
+  std::size_t used;
+  alignas(16) char room[kRoom];
+};
+
+Shared* current = nullptr;
+
+[[noreturn]] void help(Shared& shared, Handler handler) {
+  front().thread()->vfork_parent = 0;
+  front().thread()->fork_flags = 0;
+  current = &shared;
+  notice_fork();
+  if (const Reply reply = handler(shared.frame)) {
+    shared.frame.result = *reply;
+    shared.taken = true;
+  }
+  end_everything();
+  shared.done = true;
+  for (;;) raw(SYS_exit_group, 0);
+}
+
+}  // namespace
+
+char* helper_memory(std::size_t size) {
+  if (current == nullptr) return nullptr;
+  const std::size_t rounded = (size + 15) / 16 * 16;
+  if (rounded > kRoom - current->used) return nullptr;
+  char* const memory = current->room + current->used;
+  current->used += rounded;
+  return memory;
+}
+
+Reply run_in_helper(Handler handler, Frame& frame) {
+  const long memory = raw(SYS_mmap, 0, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (failed(memory)) return memory;
+  auto& shared = *reinterpret_cast<Shared*>(memory);  // NOLINT(performance-no-int-to-ptr)
+  shared.frame = frame;
+  ThreadState& thread = *front().thread();
+  thread.fork_flags = CLONE_FILES | CLONE_FS;
+  const pid_t helper = ::fork();
+  if (helper == 0) help(shared, handler);
+  thread.fork_flags = 0;
+  if (helper < 0) return minus(EAGAIN);
+  while (raw(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR) {
+  }
+  frame = shared.frame;
+  // The memory stays: the kernel is about to read from it, and the child is about to be another program.
+  if (!shared.done) return minus(EIO);
+  return shared.taken ? Reply(shared.frame.result) : kToKernel;
+}
+
+}  // namespace spate::preload

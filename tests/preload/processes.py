@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptors of files in Spate through fork, exec, vfork, posix_spawn, threads and sockets; mmap; what python does with files.
+Run by `spate run` on /spate (processes.sh)."""
+import array
+import errno
+import fcntl
+import glob
+import mmap
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+D = "/spate/p"
+
+
+def write(name, data):
+    with open(f"{D}/{name}", "wb") as file:
+        file.write(data)
+    return f"{D}/{name}"
+
+
+def raises(number, function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        assert error.errno == number, (error, number)
+        return
+    raise AssertionError("did not fail")
+
+
+def test_fork_shares_the_offset():
+    fd = os.open(write("f", b"0123456789" * 10), os.O_RDWR)
+    os.lseek(fd, 10, os.SEEK_SET)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if os.read(fd, 5) == b"01234" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 15
+    copy = os.dup(fd)
+    assert os.read(copy, 3) == b"567" and os.lseek(fd, 0, os.SEEK_CUR) == 18
+    os.close(fd)
+    assert os.read(copy, 2) == b"89"
+    os.close(copy)
+    raises(errno.EBADF, os.read, copy, 1)
+
+
+def test_exec_keeps_files_open_and_cloexec_does_not():
+    path = write("e", b"abcdef\n")
+    fd = os.open(path, os.O_RDWR)
+    os.read(fd, 2)
+    os.set_inheritable(fd, True)
+    hidden = os.open(path, os.O_RDONLY)
+    script = f"import os\nassert os.read({fd}, 2) == b'cd'\nos.write({fd}, b'XY')\ntry:\n  os.fstat({hidden})\nexcept OSError: pass\nelse: raise SystemExit('open')\n"
+    subprocess.run([sys.executable, "-c", script], check=True, close_fds=False)
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 6
+    assert open(path, "rb").read() == b"abcdXY\n"
+    os.close(fd)
+    os.close(hidden)
+
+
+def test_many_processes_append_to_one_description():
+    with open(f"{D}/log", "w") as log:
+        children = [subprocess.Popen(["sh", "-c", f"for i in 1 2 3 4 5; do echo {n}$i; done"], stdout=log) for n in range(6)]
+        assert all(child.wait() == 0 for child in children)
+    assert sorted(open(f"{D}/log").read().split()) == sorted(f"{n}{i}" for n in range(6) for i in range(1, 6))
+
+
+def test_spawn_with_redirections_and_programs_in_spate():
+    path = write("script", b"#!/bin/sh\necho \"$0 $1\"\n")
+    raises(errno.EACCES, os.posix_spawn, path, [path], os.environ)
+    os.chmod(path, 0o755)
+    out = f"{D}/out"
+    actions = [(os.POSIX_SPAWN_OPEN, 1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)]
+    child = os.posix_spawn("/bin/sh", ["sh", "-c", f"{path} one; {path} two"], os.environ, file_actions=actions)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert open(out).read() == f"{path} one\n{path} two\n"
+    assert subprocess.check_output([path, "x"]) == f"{path} x\n".encode()
+    shutil.copy("/bin/true", f"{D}/true")
+    assert subprocess.run([f"{D}/true"]).returncode == 0
+    child = os.posix_spawn(f"{D}/true", ["true"], os.environ)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    raises(errno.ENOENT, os.posix_spawn, f"{D}/none", ["none"], os.environ)
+    assert open(out).read().startswith(path)  # the parent goes on
+
+
+def test_threads():
+    path = write("t", bytes(400000))
+    fd = os.open(path, os.O_RDWR)
+    def work(n):
+        os.pwrite(fd, bytes([n]) * 50000, n * 50000)
+        write(f"t{n}", bytes([n]) * 1000)
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    data = open(path, "rb").read()
+    assert data == b"".join(bytes([n]) * 50000 for n in range(8))
+    assert all(os.path.getsize(f"{D}/t{n}") == 1000 for n in range(8))
+    os.close(fd)
+
+
+def test_passing_over_a_socket():
+    fd = os.open(write("s", b"passed"), os.O_RDONLY)
+    a, b = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        os.close(fd)
+        message, ancillary, _, _ = b.recvmsg(1, socket.CMSG_LEN(4))
+        got = array.array("i")
+        got.frombytes(ancillary[0][2])
+        os._exit(0 if os.read(got[0], 10) == b"passed" else 1)
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.read(fd, 1) == b""  # the offset is shared
+    os.close(fd)
+
+
+def test_closing_everything_leaves_the_client_at_work():
+    path = write("c", b"data")
+    fd = os.open(path, os.O_RDONLY)
+    child = os.fork()
+    if child == 0:
+        os.stat(path)
+        os.closerange(3, 5000)
+        try:
+            os.read(fd, 1)
+            os._exit(1)
+        except OSError:
+            pass
+        with open(path, "rb") as file:
+            os._exit(0 if file.read() == b"data" else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.read(fd, 4) == b"data"
+    os.close(fd)
+
+
+def test_flags_poll_and_what_files_are_not():
+    path = write("g", b"12")
+    fd = os.open(path, os.O_RDWR)
+    assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+    os.write(fd, b"34")
+    assert open(path, "rb").read() == b"1234"
+    assert not os.isatty(fd)
+    assert select.select([fd], [fd], [], 0) == ([fd], [fd], [])
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(0) == [(fd, select.POLLIN)]
+    raises(errno.EPERM, select.epoll().register, fd)
+    readonly = os.open(path, os.O_RDONLY)
+    raises(errno.EBADF, os.write, readonly, b"x")
+    raises(errno.EISDIR, os.read, os.open(D, os.O_RDONLY), 1)
+    raises(errno.ENOTDIR, os.open, path + "/x", os.O_RDONLY)
+    raises(errno.EEXIST, os.open, path, os.O_CREAT | os.O_EXCL)
+    raises(errno.EXDEV, os.rename, path, "/tmp/none")
+    assert os.readlink(f"/proc/self/fd/{fd}") == path
+    assert os.read(os.open(f"/dev/fd/{readonly}", os.O_RDONLY), 4) == b"1234"
+
+
+def test_mmap():
+    path = write("m", bytes(range(256)) * 64)
+    with open(path, "r+b") as file:
+        shared = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        assert shared[:256] == bytes(range(256)) and len(shared) == 16384
+        private = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        private[0] = 99
+        assert file.read(1) == b"\0"
+        raises(errno.ENODEV, mmap.mmap, file.fileno(), 0)
+
+
+def test_copying():
+    data = os.urandom(2500000)
+    source = write("from", data)
+    shutil.copyfile(source, f"{D}/to")
+    shutil.copyfile(source, f"{D}/to")
+    assert open(f"{D}/to", "rb").read() == data
+    local = tempfile.NamedTemporaryFile()
+    shutil.copyfile(source, local.name)
+    assert open(local.name, "rb").read() == data
+    read_end, write_end = os.pipe()
+    with open(source, "rb") as file:
+        assert 0 < os.sendfile(write_end, file.fileno(), 10, 5000) <= 5000
+        assert os.read(read_end, 5000) == data[10:5010]
+    fd = os.open(f"{D}/range", os.O_RDWR | os.O_CREAT)
+    with open(source, "rb") as file:
+        assert os.copy_file_range(file.fileno(), fd, 1000, 50, 7) == 1000
+    assert os.pread(fd, 2000, 0) == bytes(7) + data[50:1050]
+    os.posix_fallocate(fd, 0, 5000)
+    assert os.fstat(fd).st_size == 5000
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    assert os.preadv(fd, [bytearray(3), bytearray(4)], 0) == 7
+    assert os.pwritev(fd, [b"ab", b"cd"], 4998) == 4 and os.fstat(fd).st_size == 5002
+
+
+def test_the_name_space():
+    os.makedirs(f"{D}/x/y")
+    names = [f"name{i:04}" for i in range(300)]
+    for name in names: write(f"x/{name}", b"")
+    assert sorted(os.listdir(f"{D}/x")) == names + ["y"]
+    directory = os.open(f"{D}/x", os.O_RDONLY)
+    assert sorted(os.listdir(directory)) == names + ["y"]
+    assert len(glob.glob(f"{D}/x/name00*")) == 100 and len(list(os.walk(f"{D}/x"))) == 2
+    os.mkdir("new", dir_fd=directory)
+    os.rename("new", "newer", src_dir_fd=directory, dst_dir_fd=directory)
+    assert os.stat("newer", dir_fd=directory).st_ino == os.stat(f"{D}/x/newer").st_ino
+    os.fchdir(directory)
+    assert os.getcwd() == f"{D}/x" and os.path.exists("name0001") and subprocess.check_output(["/bin/pwd"]) == f"{D}/x\n".encode()
+    os.chdir("/")
+    os.setxattr(f"{D}/x/name0001", "user.a", b"value")
+    assert os.getxattr(f"{D}/x/name0001", "user.a") == b"value" and "user.a" in os.listxattr(f"{D}/x/name0001")
+    os.removexattr(f"{D}/x/name0001", "user.a")
+    raises(errno.ENODATA, os.getxattr, f"{D}/x/name0001", "user.a")
+    with tempfile.NamedTemporaryFile(dir=D) as file:
+        file.write(b"q")
+        file.flush()
+        assert os.path.getsize(file.name) == 1
+    descriptor, name = tempfile.mkstemp(dir=D)
+    os.unlink(name)
+    os.write(descriptor, b"still there")
+    assert os.pread(descriptor, 20, 0) == b"still there" and os.fstat(descriptor).st_nlink == 0
+    shutil.rmtree(f"{D}/x")
+    assert not os.path.exists(f"{D}/x") and os.statvfs(D).f_blocks > 0
+
+
+def test_signals_do_not_harm():
+    hits = []
+    path = write("sig", b"0" * 100000)
+    signal.signal(signal.SIGALRM, lambda *_: hits.append(os.stat(path).st_size))
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    for _ in range(200): assert len(open(path, "rb").read()) == 100000
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert hits and set(hits) == {100000}
+
+
+def main():
+    os.makedirs(D)
+    for name, test in sorted(globals().items()):
+        if name.startswith("test_"):
+            print(name, flush=True)
+            test()
+
+
+main()
