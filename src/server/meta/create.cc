@@ -11,12 +11,17 @@ namespace spate::meta {
 namespace {
 
 constexpr std::uint8_t kOpenFlags =
-    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute;
+    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute |
+    wire::kOpenTemporary;
 
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
   if ((request.open_flags & ~kOpenFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
+  const bool temporary = (request.open_flags & wire::kOpenTemporary) != 0;
+  if (temporary && (request.open_flags & wire::kOpenWrite) == 0) {
+    return Error(Errc::kInvalidArgument, "a file without a name is opened for writing");
+  }
   switch (request.type) {
     case FileType::kRegular: return {};
     case FileType::kFifo:
@@ -39,24 +44,44 @@ Result<void> check_place(const wire::CreateRequest& request, const Place& place)
   return {};
 }
 
-Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRequest& request, NamedEntry& named,
-                                      const std::string& name) {
+/// The object, opened as asked, without a name.
+Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest& request, const InodeRecord& directory,
+                                 wire::CreateReply& reply) {
   const NewObject wish{request.type, request.attributes};
-  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, named.directory, wish));
+  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, wish));
   MetaCore& core = operation.core();
   if (object.is_regular()) {
     const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.targets()};
-    SPATE_CO_TRY(object.layout, choose_layout(request.layout, named.directory.hints, defaults, core.next_base()));
+    SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, core.next_base()));
   } else {
     object.attributes.device = request.device;
   }
-  wire::CreateReply reply;
   reply.created = true;
-  const std::uint8_t flags = request.open_flags;
-  if ((flags & kRights) != 0) {
-    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, flags, true));
+  if ((request.open_flags & kRights) != 0) {
+    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, request.open_flags, true));
   }
+  co_return object;
+}
+
+Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRequest& request, NamedEntry& named,
+                                      const std::string& name) {
+  wire::CreateReply reply;
+  SPATE_CO_TRY(const InodeRecord object, co_await make_opened(operation, request, named.directory, reply));
   SPATE_CO_TRY(std::ignore, add_object(operation, named, name, object));
+  reply.object = object_reply(object);
+  co_return reply;
+}
+
+/// O_TMPFILE: it goes with its last close, unless it has been given a name (link.cc).
+Outcome<wire::CreateReply> create_temporary(Operation& operation, const wire::CreateRequest& request) {
+  SPATE_CO_TRY(const InodeRecord directory, co_await walk(operation, request.where));
+  if (!directory.is_directory()) co_return Errc::kNotDirectory;
+  if (!may(operation.who(), directory.attributes, kWantWrite | kWantExecute)) co_return Errc::kPermissionDenied;
+  wire::CreateReply reply;
+  SPATE_CO_TRY(InodeRecord object, co_await make_opened(operation, request, directory, reply));
+  object.attributes.link_count = 0;
+  object.may_be_named((request.open_flags & wire::kOpenExclusive) == 0);
+  operation.put(object);
   reply.object = object_reply(object);
   co_return reply;
 }
@@ -65,6 +90,10 @@ Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRe
 
 Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request) {
   SPATE_CO_TRY(std::ignore, check_request(operation.who(), request));
+  if ((request.open_flags & wire::kOpenTemporary) != 0) {
+    auto made = co_await create_temporary(operation, request);
+    co_return made;
+  }
   const bool exclusive = (request.open_flags & wire::kOpenExclusive) != 0 || request.type != FileType::kRegular;
   const bool follow = !exclusive && (request.where.flags & wire::NamePath::kFollowLast) != 0;
   Walker walker(operation, request.where);

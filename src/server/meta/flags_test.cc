@@ -71,7 +71,7 @@ TEST_F(UnknownFlags, OfOperations) {
   expect_refused<wire::OpenReply>(open, "flags");
   wire::CreateRequest create;
   create.where = at("other");
-  create.open_flags = 0x20;
+  create.open_flags = 0x40;
   expect_refused<wire::OpenReply>(create, "flags");
 }
 

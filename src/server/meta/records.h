@@ -46,7 +46,8 @@ struct InodeRecord {
   std::optional<Layout> layout;
   std::string target;
   Handle parent;                      // of a directory; the root is its own
-  std::uint64_t entries_version = 0;  // of a directory: grows with every entry added, removed or replaced
+  /// Of a directory: grows with every entry added, removed or replaced. Of a file without a name that may get one: 1.
+  std::uint64_t entries_version = 0;
   DirectoryHints hints;               // of a directory
   std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
   bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
@@ -58,6 +59,9 @@ struct InodeRecord {
   std::uint32_t xattr_bytes = 0;  // names and values together
 
   Handle handle() const { return attributes.handle; }
+  /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.
+  bool may_be_named() const { return is_regular() && entries_version == 1; }
+  void may_be_named(bool may) { entries_version = may ? 1 : 0; }
   bool is_directory() const { return attributes.type == FileType::kDirectory; }
   bool is_regular() const { return attributes.type == FileType::kRegular; }
   bool is_symlink() const { return attributes.type == FileType::kSymlink; }
