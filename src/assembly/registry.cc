@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/registry.h"
 
+#include "bmi/late_module.h"
 #include "bmi/registry.h"
 #include "bmi/shm/shm_module.h"
 #include "bmi/tcp/tcp_module.h"
@@ -13,6 +14,8 @@ bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
   bmi::Registry registry;
   registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) { return bmi::shm::make_shm_module(environment.clock, shm); });
   registry.add("tcp", [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
+  // Loaded when a URL asks for it: neither libfabric nor the module need be there otherwise.
+  registry.add("ofi", [](const bmi::ModuleEnvironment& environment) { return bmi::make_late_module("ofi", environment); });
   return registry;
 }
 

@@ -101,9 +101,10 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings));
   SPATE_TRY(std::ignore, process->read_keys());
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
-  process->network_counters_ = std::make_unique<NetworkCounters>(process->metrics_, *process->network_);
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   SPATE_TRY(std::ignore, process->listen());  // before the stores: a second spated ends here
+  // After it: a module that is loaded for one of the URLs is counted, too.
+  process->network_counters_ = std::make_unique<NetworkCounters>(process->metrics_, *process->network_);
   SPATE_TRY(std::ignore, process->open_stores());
   SPATE_TRY(std::ignore, process->make_services());
   return process;

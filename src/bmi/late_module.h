@@ -33,7 +33,7 @@ Result<std::unique_ptr<Module>> load_module(std::string_view scheme, const Modul
 using ModuleLoader = std::function<Result<std::unique_ptr<Module>>(std::string_view, const ModuleEnvironment&)>;
 
 /// A module that is nothing until listen() or lookup() is called, and then what `loader` makes. A failure to load is the
-/// result of these calls, each time.
+/// result of these calls, each time. It counts nothing before it is loaded.
 std::unique_ptr<Module> make_late_module(std::string scheme, const ModuleEnvironment& environment,
                                          ModuleLoader loader = load_module);
 

@@ -169,6 +169,10 @@ Result<void> check_url(std::string_view url) {
   if (has_host(scheme)) {
     if (scheme.starts_with("ofi+") && !all_of(scheme.substr(4), is_name_char))
       return refuse("names no libfabric provider");
+    if (scheme == "ofi+shm") {
+      const bool name = rest.size() <= kMaxShmName && !rest.starts_with('.') && all_of(rest, is_host_char);
+      return name ? Result<void>() : refuse("needs a name of at most 96 letters, digits, '.', '_', '-', ':'");
+    }
     if (host_of(rest).empty()) return refuse("needs a host and a port from 1 to 65535");
     return {};
   }

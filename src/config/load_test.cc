@@ -274,12 +274,12 @@ TEST(Load, WhoMayUseSharedMemory) {
 
 TEST(CheckUrl, AcceptsAddressesAndNothingElse) {
   for (const char* good : {"tcp://127.0.0.1:7400", "tcp://node-1.example:65535", "tcp://[::1]:1", "shm://a.b_c-1",
-                           "shm:///run/spate/3.sock", "ofi+verbs://10.0.0.1:7400", "sim://12"}) {
+                           "shm:///run/spate/3.sock", "ofi+verbs://10.0.0.1:7400", "ofi+shm://one", "sim://12"}) {
     EXPECT_TRUE(check_url(good).has_value()) << good;
   }
   for (const char* bad : {"",           "tcp",        "tcp:/a:1",    "://a:1",        "tcp://",     "tcp://a",
                           "tcp://a:",   "tcp://:1",   "tcp://a:0",   "tcp://a:65536", "tcp://a:1x", "tcp://a b:1",
-                          "tcp://a:-1", "tcp://[]:1", "tcp://::1:1", "shm://",        "shm://a/b",  "ofi+://a:1",
+                          "tcp://a:-1", "ofi+shm://a/b", "tcp://[]:1", "tcp://::1:1", "shm://",        "shm://a/b",  "ofi+://a:1",
                           "ofi://a:1",  "sim://x",    "http://a:1",  "TCP://a:1",
                           "shm:///",    "shm:///run/"}) {
     EXPECT_EQ(check_url(bad).code(), Errc::kBadAddress) << bad;

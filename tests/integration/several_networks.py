@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that listen on libfabric and on tcp: clients take the first that works, data come back whole, counters tell."""
+import os
+import re
+
+from cluster import BIN, Cluster, check, free_ports, skip
+
+if not os.path.exists(os.path.join(BIN, "libspate-bmi-ofi.so")):
+    skip("built without libfabric-dev")
+
+
+def set_urls(fs, urls_of):
+    """Rewrites the urls of each server of a stopped file system: urls_of(its tcp URL) gives the new list."""
+    path = os.path.join(fs.dir, "spate.toml")
+    with open(path) as f:
+        text = f.read()
+
+    def changed(match):
+        return "urls = [%s]" % ", ".join('"%s"' % url for url in urls_of(match.group(1)))
+
+    text, count = re.subn(r'urls = \[ ?[^]]*"(tcp://[^"]*)"[^]]*\]', changed, text)
+    check(count == fs.io + 1, "%d servers found in spate.toml" % count)
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def counter(fs, server, name):
+    text = fs.spate("stats", "--prometheus", str(server)).decode()
+    found = [line for line in text.splitlines() if line.startswith("spate_bmi_" + name) and '"ofi"' in line]
+    check(len(found) == 1, "no counter %s in:\n%s" % (name, text[:2000]))
+    return int(float(found[0].split()[-1]))
+
+
+data = os.urandom(5_000_000)
+with Cluster(io=2) as fs:
+    fs.up()
+    fs.spate("put", "spate:/before", input=data)
+    fs.spate("down", "-q", "--dir", fs.dir)
+
+    other = free_ports(7) + 4  # its first three are those of the file system
+    ports = iter(range(other, other + 3))
+    set_urls(fs, lambda tcp: ["ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
+    fs.up()
+    check(fs.spate("get", "spate:/before") == data, "what was written over tcp reads differently over libfabric")
+    fs.spate("put", "spate:/after", input=data)
+    check(fs.spate("get", "spate:/after") == data, "other data than were written")
+    check(counter(fs, 2, "read_bytes") > 0, "server 2 read nothing out of the client's memory")
+    told = fs.spate("ping").decode()
+    check("ofi+tcp://" in told, "ping does not show the network: " + told)
+    fs.spate("down", "-q", "--dir", fs.dir)
+
+    # Nobody has such hardware here: the server says so plainly and does not start.
+    set_urls(fs, lambda tcp: ["ofi+nosuch://127.0.0.1:%d" % (other + 2), tcp])
+    said = fs.run("up", "-q", "--dir", fs.dir)
+    check(said.returncode != 0 and "nosuch" in said.stderr + fs.logs(), "no word of the provider: " + said.stderr)
+    set_urls(fs, lambda tcp: [tcp])
+    fs.up()
+    check(fs.spate("get", "spate:/after") == data, "over tcp again")
