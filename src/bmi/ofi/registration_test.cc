@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registered memory from transfer to transfer, over libfabric's tcp provider: what is found in the cache is never stale.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "bmi/network.h"
+#include "bmi/ofi/ofi_module.h"
+
+#ifndef __has_feature  // g++
+#define __has_feature(x) 0
+#endif
+
+namespace spate::bmi::ofi {
+namespace {
+
+constexpr std::size_t kSize = 1 << 20;
+
+struct End {
+  OfiModule* module = nullptr;
+  std::unique_ptr<Network> network;
+  ContextId context;
+};
+
+struct RegistrationTest : testing::Test {
+  void SetUp() override {
+    if (__has_feature(thread_sanitizer)) GTEST_SKIP() << "ThreadSanitizer knows nothing of the locks inside libfabric";
+    make(server);
+    make(client);
+    const Result<std::string> url = server.network->listen("ofi+tcp://127.0.0.1:0", server.context);
+    ASSERT_TRUE(url) << url.error().message();
+    const std::array<std::string, 1> urls{*url};
+    to_server = *client.network->lookup(urls);
+    const std::array<Segment, 1> nothing{};
+    ASSERT_TRUE(client.network->post_send_unexpected({.peer = to_server, .tag = Tag(1), .segments = nothing},
+                                                     client.context, nullptr));
+    std::array<UnexpectedMessage, 1> message;
+    for (std::size_t n = 0; n == 0;) {
+      n = server.network->test_unexpected(server.context, message);
+      step();
+    }
+    to_client = message[0].peer;
+  }
+  void make(End& end) {
+    auto module = make_ofi_module(clock);
+    end.module = module.get();
+    std::vector<std::unique_ptr<Module>> modules;
+    modules.push_back(std::move(module));
+    end.network = make_network(std::move(modules));
+    end.context = end.network->open_context();
+  }
+  void step() {
+    std::array<Completion, 8> done;
+    client_done += client.network->test_context(client.context, done);
+    server_done += server.network->test_context(server.context, done);
+  }
+  static MutableByteView map(void* at) {
+    const int fixed = at == nullptr ? 0 : MAP_FIXED;
+    void* p = ::mmap(at, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+    EXPECT_NE(p, MAP_FAILED);
+    return {static_cast<std::byte*>(p), kSize};
+  }
+  /// The client's memory, filled with `value`, arrives at the server.
+  void transfer(MutableByteView memory, int value) {
+    std::memset(memory.data(), value, memory.size());
+    Bytes room(memory.size());
+    const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
+    const std::array<Segment, 1> from{Segment::of(memory)};
+    client_done = server_done = 0;
+    const auto in = server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr);
+    const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr);
+    ASSERT_TRUE(in && out && !out->done);
+    while (client_done == 0 || server_done == 0) step();
+    ASSERT_EQ(room, Bytes(memory.size(), static_cast<std::byte>(value)));
+  }
+  PinCounters pins() const { return client.module->pin_counters(); }
+
+  SystemClock clock;
+  End server;
+  End client;
+  Address to_server;
+  Address to_client;
+  std::size_t client_done = 0;
+  std::size_t server_done = 0;
+};
+
+TEST_F(RegistrationTest, TheSecondTransferIsAHitWhereTheKernelTellsOfPages) {
+  const MutableByteView memory = map(nullptr);
+  transfer(memory, 1);
+  EXPECT_EQ(pins().misses, 1U);
+  EXPECT_GE(server.module->counters().read_bytes, kSize) << "it went in packets";
+  transfer(memory, 2);
+  const PinCounters after = pins();
+  const bool watched = after.pinned_bytes > after.unpinned_bytes;
+  EXPECT_EQ(after.hits, watched ? 1U : 0U);
+  ::munmap(memory.data(), kSize);
+}
+
+TEST_F(RegistrationTest, OtherPagesAtTheSameAddressAreRegisteredAnew) {
+  const MutableByteView memory = map(nullptr);
+  transfer(memory, 1);
+  for (int i = 2; i < 6; ++i) {
+    ASSERT_EQ(::munmap(memory.data(), kSize), 0);
+    ASSERT_EQ(map(memory.data()).data(), memory.data());
+    transfer(memory, i);
+  }
+  const PinCounters after = pins();
+  EXPECT_EQ(after.hits, 0U);
+  EXPECT_EQ(after.misses, 5U);
+  ::munmap(memory.data(), kSize);
+}
+
+TEST_F(RegistrationTest, AForkBetweenTransfersChangesNothing) {
+  const MutableByteView memory = map(nullptr);
+  for (int i = 1; i < 5; ++i) {
+    transfer(memory, i);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::memset(memory.data(), 0x77, memory.size());  // its own copy
+      ::_exit(0);
+    }
+    transfer(memory, 0x40 + i);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+  }
+  ::munmap(memory.data(), kSize);
+}
+
+TEST_F(RegistrationTest, AllocatedMemoryIsRegisteredOnce) {
+  const MutableByteView memory = client.network->mem_alloc(kSize);
+  const std::uint64_t misses = pins().misses;
+  transfer(memory, 1);
+  transfer(memory, 2);
+  EXPECT_EQ(pins().misses, misses);
+  EXPECT_EQ(pins().hits, 2U);
+  client.network->mem_free(memory);
+  EXPECT_EQ(pins().pinned_bytes, pins().unpinned_bytes);
+}
+
+}  // namespace
+}  // namespace spate::bmi::ofi
