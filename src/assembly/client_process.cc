@@ -40,7 +40,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.map = config::cluster_map(process->config_);
   options.credential = settings.credential;
   options.description = describe_process(settings.program);
-  options.deadline = process->config_.client.deadline;
+  options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/random.h"
@@ -18,6 +19,7 @@ struct ClientSettings {
   std::vector<config::Override> overrides;
   std::string program;      // for `spate status`
   Credential credential;    // of this process: own_credential()
+  std::optional<Duration> deadline;  // of one operation, instead of client.deadline
   bool server_key = false;  // fsck: also reads the server key
   /// A thread that keeps the session alive while no call is under way; false for short-lived commands.
   bool keeper = true;

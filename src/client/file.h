@@ -47,6 +47,8 @@ class File {
   /// All of `memory` at the end of the file, wherever that is by then: appends of all clients follow one another. Where it
   /// was put. After a failure part of it may have been written.
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {});
+  /// The file is at least so large from now on; what is new is zeros. Not below what others append meanwhile.
+  job::Task<Result<void>> extend_to(std::uint64_t size);
   /// Zeros a range (the size stays) / reserves its space.
   job::Task<Result<void>> punch(std::uint64_t offset, std::uint64_t size);
   job::Task<Result<void>> allocate(std::uint64_t offset, std::uint64_t size);
@@ -72,10 +74,15 @@ class File {
   job::Task<Result<std::uint64_t>> run(Operation operation);
   job::Task<Result<TransferResult>> attempt(Operation& operation, const datatype::Description& part, Limits limits);
   job::Task<Result<void>> renew(Limits limits);
-  job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, std::span<const ByteView> memory,
-                                               job::StopToken stop);
-  job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, std::span<const ByteView> memory,
-                                                job::StopToken stop);
+  /// `memory` at the end; or with `least` not 0 a zero byte there, unless the file reaches as far.
+  struct AppendWish {
+    std::span<const ByteView> memory;
+    std::uint64_t least = 0;
+    job::StopToken stop;
+  };
+  job::Task<Result<std::uint64_t>> append_in_turn(AppendWish wish);
+  job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendWish wish);
+  job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendWish wish);
   void note_written(const std::vector<SlotState>& slots);
   void check_incarnations(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);

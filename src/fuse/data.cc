@@ -120,29 +120,28 @@ void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   answer([&] { return fuse_reply_err(request, 0); });
 }
 
-/// Reserving space behind the end without moving the end, or inside the file. Moving it is left to the C library, which
-/// writes: a size set from here could cut what another client appends meanwhile.
-Result<void> reserve(fuse_req_t request, OpenFile& open, wire::NamePath where, Extent range, bool keep_size) {
-  if (!keep_size) {
-    auto found = run(request, [&](client::Client& c) { return c.stat(where); });
-    if (!found) return std::move(found).error();
-    if (found->attributes.size < range.offset + range.size) return Errc::kNotSupported;
+job::Task<Result<void>> allocate(client::File& file, Extent range, bool zero, bool keep_size) {
+  Result<void> done;
+  if (zero) {
+    done = co_await file.punch(range.offset, range.size);
+  } else {
+    done = co_await file.allocate(range.offset, range.size);
   }
-  return run(request, [&](client::Client&) { return open.file->allocate(range.offset, range.size); });
+  if (done && !keep_size) done = co_await file.extend_to(range.offset + range.size);
+  co_return done;
 }
 
 void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t size, fuse_file_info* info) {
-  const auto open = mount_of(request).files.find(info->fh);
+  Mount& mount = mount_of(request);
+  const auto open = mount.files.find(info->fh);
   if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
   const Extent range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(size)};
   const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
   const int what = mode & ~FALLOC_FL_KEEP_SIZE;
-  if (what == 0) return reply_done(request, reserve(request, *open, node(inode), range, keep_size));
-  if (keep_size && (what == FALLOC_FL_PUNCH_HOLE || what == FALLOC_FL_ZERO_RANGE)) {
-    mount_of(request).pages.forget(Handle(inode));
-    return reply_done(request, run(request, [&](client::Client&) { return open->file->punch(range.offset, range.size); }));
-  }
-  answer([&] { return fuse_reply_err(request, EOPNOTSUPP); });
+  const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
+  if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
+  mount.pages.forget(Handle(inode));
+  reply_done(request, run(request, [&](client::Client&) { return allocate(*open->file, range, what != 0, keep_size); }));
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ Result<void> open_log(const fuse::MountOptions& options) {
   return {};
 }
 
+/// What a hard mount's operations wait for a server: no machine runs so long without a restart.
+constexpr Duration kForEver = std::chrono::hours(24) * 36500;
+
 /// Serves in this process; `ready` hears of success once the directory is mounted.
 template <typename Ready>
 Result<void> serve(const fuse::MountOptions& options, Ready ready) {
@@ -58,7 +61,7 @@ Result<void> serve(const fuse::MountOptions& options, Ready ready) {
   settings.config_file = options.config_file;
   settings.program = "mount";
   settings.credential = assembly::own_credential();
-  if (!options.soft) settings.overrides.push_back({"client.deadline", "1h", "hard mount"});
+  if (!options.soft) settings.deadline = kForEver;
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   SPATE_TRY(std::ignore, process->run([](client::Client& c) { return c.connect(); }));
   fuse::Mount mount{options, *process, settings.credential, {}, {}};

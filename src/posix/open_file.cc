@@ -5,7 +5,6 @@
 #include <linux/falloc.h>
 #include <unistd.h>
 
-#include <array>
 #include <numeric>
 
 namespace spate::posix {
@@ -161,17 +160,6 @@ job::Task<Result<void>> OpenFile::truncate(std::int64_t size) {
   co_return cut;
 }
 
-/// One zero byte, as posix_fallocate(3) does it: a truncation could cut what another client has appended meanwhile.
-job::Task<Result<void>> OpenFile::extend_to(std::uint64_t size) {
-  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
-  if (end >= size) co_return Result<void>();
-  const std::byte zero{0};
-  const std::array<ByteView, 1> memory{ByteView(&zero, 1)};
-  SPATE_CO_TRY(const auto what, datatype::Description::contiguous(size - 1, 1));
-  auto written = co_await file_->write_list(what, memory);
-  co_return written;
-}
-
 job::Task<Result<void>> OpenFile::allocate(int mode, std::int64_t offset, std::int64_t size) {
   const bool punch = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
   const bool zero = (mode & ~FALLOC_FL_KEEP_SIZE) == FALLOC_FL_ZERO_RANGE;
@@ -188,7 +176,7 @@ job::Task<Result<void>> OpenFile::allocate(int mode, std::int64_t offset, std::i
     SPATE_CO_TRY(std::ignore, co_await file_->punch(begin, length));
   }
   if ((mode & FALLOC_FL_KEEP_SIZE) != 0) co_return Result<void>();
-  auto extended = co_await extend_to(begin + length);
+  auto extended = co_await file_->extend_to(begin + length);
   co_return extended;
 }
 

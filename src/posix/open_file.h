@@ -108,7 +108,6 @@ class OpenFile {
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> end_of_file();
-  job::Task<Result<void>> extend_to(std::uint64_t size);
   job::Task<Result<std::uint64_t>> find_data(std::int64_t offset, bool hole);
   job::Task<Result<void>> load_page(std::uint64_t position, bool with_attributes);
   std::optional<DirectoryItem> dot_entry(std::uint64_t position) const;

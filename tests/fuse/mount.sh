@@ -36,6 +36,8 @@ fails 'Is a directory' sh -c 'echo x > a'
 fails 'Not a directory' ls hard/x
 fails 'File name too long' touch "$(printf 'x%.0s' $(seq 256))"
 setfattr -n user.colour -v blue hard 2> /dev/null && equal "$(getfattr --only-values -n user.colour hard)" blue
+fallocate -l 30000 grown && equal "$(stat -c %s grown)" 30000 && cmp grown <(head -c 30000 /dev/zero)
+fallocate -n -l 50000 grown && fallocate -l 20000 grown && equal "$(stat -c %s grown)" 30000 && rm grown
 fallocate -p -o 0 -l 4096 big && cmp <(head -c 4096 big) <(head -c 4096 /dev/zero)
 equal "$(df --output=fstype . | tail -1)" fuse.spate
 
