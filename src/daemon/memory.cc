@@ -25,7 +25,7 @@ std::chrono::nanoseconds processor_time() {
 }  // namespace
 
 MemoryKeeper::MemoryKeeper() {
-  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_ARENA_MAX, 2);
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -8,9 +8,9 @@
 
 namespace spate::daemon {
 
-/// Made before other threads are: from then on all share one heap (one thread does nearly all the work, and what a heap of each
-/// of RocksDB's threads holds on to is lost to the others). A thread of its own trims that heap when the process has been idle
-/// for some seconds after it was busy.
+/// Made before other threads are: from then on two heaps serve all of them, the main thread's and one of the store's threads.
+/// (Each of RocksDB's threads having its own, what one of them holds on to is lost to the others; a single one makes listing a
+/// large directory a fifth slower.) A thread of its own trims them when the process rests for some seconds after it was busy.
 class MemoryKeeper {
  public:
   MemoryKeeper();
