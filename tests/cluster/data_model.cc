@@ -245,6 +245,9 @@ void DataModel::narrow(const Read& read, std::uint64_t offset, ByteView data) {
         }
         if (all) matching.push_back(id);
       }
+      // A crash may have kept a datafile's length and lost its bytes: zeros then do not mean that nothing is there.
+      const bool nothing = std::all_of(matching.begin(), matching.end(), [this](WriteId id) { return is_absent(id); });
+      if (nothing && files_.at(read.handle).size_in_doubt) matching.clear();
       if (!matching.empty()) now = std::move(matching);  // else bytes of several: left as it is
     }
     offset += size;
@@ -318,9 +321,9 @@ void DataModel::crashed(ServerId server) {
     for (std::uint64_t s = 0; s <= last; ++s) {
       if (server_of(file, s) != server) continue;
       for_cells(file.cells, {s * strip, strip}, [&file](Cell& cell) {
-        if (cell.now.size() == cell.disk.size()) return;
+        if (cell.disk.size() == 1) return;
         cell.now = cell.disk;
-        file.size_in_doubt = true;
+        file.size_in_doubt = true;  // also of a cut that is not synced: its bytes may come back, unseen
       });
     }
     merge_equal(file.cells);

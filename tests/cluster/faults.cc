@@ -194,6 +194,7 @@ void FaultDriver::note_crash_of(ServerId server) {
     return;
   }
   scene_.opens_lost = true;
+  scene_.meta_crashed_at = scene_.world.now();
   const auto left = read_store(scene_.world.disks(server).records);
   if (!left) return scene_.fail("the meta server's records cannot be read after the crash");
   for (const std::uint64_t handle : scene_.data.handles()) {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // spate-sim: runs simulations, as many as one likes.
-#include <chrono>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
-#include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "log/log.h"
 #include "tests/cluster/simulation.h"
@@ -11,32 +16,123 @@
 namespace spate::cluster {
 namespace {
 
-int run(SimulationOptions options, std::uint64_t seeds) {
-  int failures = 0;
-  for (std::uint64_t i = 0; i < seeds; ++i, ++options.seed) {
+constexpr std::uint64_t kMostSeeds = 1'000'000'000;
+constexpr std::uint64_t kMostOperations = 1'000'000;
+constexpr std::uint64_t kMostJobs = 256;
+constexpr std::size_t kLinesShown = 25;
+
+constexpr const char* kUsage =
+    "usage: spate-sim [--seed S | --seeds N] [--ops N] [--plant NAME] [--no-faults] [--coverage] [--verbose] [--jobs N]\n"
+    "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
+    "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
+    "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop\n"
+    "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
+    "  --verbose      every step                --jobs N      so many processes, each with its share of the seeds\n"
+    "Exit codes: 0 all seeds were well, 1 some were not, 2 wrong arguments.\n";
+
+struct Orders {
+  SimulationOptions options;
+  std::uint64_t seeds = 1;
+  std::uint64_t jobs = 1;
+  bool coverage = false;
+};
+
+std::optional<std::uint64_t> number(std::string_view text, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) return std::nullopt;
+  return value;
+}
+
+/// False: no such option, or its value is none.
+bool take_value(Orders& orders, std::string_view name, std::string_view value) {
+  if (name == "--plant") {
+    const auto plant = plant_by_name(value);
+    if (plant) orders.options.plant = *plant;
+    return plant.has_value();
+  }
+  std::optional<std::uint64_t> n;
+  if (name == "--seeds" && (n = number(value, 1, kMostSeeds))) orders.seeds = *n;
+  if (name == "--seed" && (n = number(value, 0, UINT64_MAX - kMostSeeds))) orders.options.seed = *n;
+  if (name == "--ops" && (n = number(value, 1, kMostOperations))) orders.options.operations = *n;
+  if (name == "--jobs" && (n = number(value, 1, kMostJobs))) orders.jobs = *n;
+  return n.has_value();
+}
+
+std::optional<Orders> parse(int argc, char** argv) {
+  Orders orders;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--no-faults") {
+      orders.options.faults = false;
+    } else if (name == "--coverage") {
+      orders.coverage = true;
+    } else if (name == "--verbose") {
+      orders.options.print = true;
+    } else if (i + 1 >= argc || !take_value(orders, name, argv[++i])) {
+      std::fprintf(stderr, "spate-sim: %s is no option, or has no value that makes sense\n%s", argv[i], kUsage);
+      return std::nullopt;
+    }
+  }
+  return orders;
+}
+
+void show(const SimulationOptions& options, const SimulationReport& report) {
+  std::printf("seed %llu FAILED: %s\n", static_cast<unsigned long long>(options.seed), report.failure.c_str());
+  const std::size_t n = report.last_lines.size();
+  for (std::size_t i = n - std::min(n, kLinesShown); i < n; ++i) std::printf("  | %s\n", report.last_lines[i].c_str());
+  std::printf("  again: spate-sim %s\n", replay_arguments(options).c_str());
+  std::fflush(stdout);
+}
+
+int run(const Orders& orders, std::uint64_t first, std::uint64_t step) {
+  std::uint64_t failures = 0;
+  std::uint64_t runs = 0;
+  Coverage coverage;
+  for (std::uint64_t i = first; i < orders.seeds; i += step, ++runs) {
+    SimulationOptions options = orders.options;
+    options.seed += i;
     const SimulationReport report = simulate(options);
-    if (options.print) std::printf("seed %llu digest %016llx virtual %.3f s\n", static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(report.digest), report.virtual_seconds);
+    coverage.add(report.coverage);
+    if (options.print) {
+      std::printf("seed %llu digest %016llx, %llu operations, %llu crashes, %.3f s of virtual time\n",
+                  static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(report.digest),
+                  static_cast<unsigned long long>(report.operations), static_cast<unsigned long long>(report.crashes),
+                  report.virtual_seconds);
+    }
     if (report.failure.empty()) continue;
     ++failures;
-    std::printf("seed %llu FAILED: %s\n", static_cast<unsigned long long>(options.seed), report.failure.c_str());
+    show(options, report);
   }
-  std::printf("%llu seeds, %d failed\n", static_cast<unsigned long long>(seeds), failures);
+  if (orders.coverage) std::printf("%s%zu cells are missing\n", coverage.table().c_str(), coverage.missing().size());
+  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(runs), static_cast<unsigned long long>(failures));
+  std::fflush(stdout);
   return failures == 0 ? 0 : 1;
+}
+
+/// Each process has every `jobs`-th seed.
+int run_in_processes(const Orders& orders) {
+  for (std::uint64_t job = 0; job < orders.jobs; ++job) {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(run(orders, job, orders.jobs));
+    if (pid < 0) {
+      std::perror("spate-sim: fork");
+      return 1;
+    }
+  }
+  int worst = 0;
+  for (int status = 0; ::wait(&status) > 0;) {
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) worst = 1;
+  }
+  return worst;
 }
 
 }  // namespace
 }  // namespace spate::cluster
 
 int main(int argc, char** argv) {
-  spate::cluster::SimulationOptions options;
-  std::uint64_t seeds = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--seeds") seeds = std::stoull(argv[i + 1]);
-    if (name == "--seed") options.seed = std::stoull(argv[i + 1]);
-    if (name == "--ops") options.operations = std::stoull(argv[i + 1]);
-    if (name == "--verbose") options.print = std::stoull(argv[i + 1]) != 0;
-  }
+  const auto orders = spate::cluster::parse(argc, argv);
+  if (!orders) return 2;
   std::ignore = spate::log::set_level("", spate::log::Level::off);
-  return spate::cluster::run(options, seeds);
+  return orders->jobs == 1 ? spate::cluster::run(*orders, 0, 1) : spate::cluster::run_in_processes(*orders);
 }

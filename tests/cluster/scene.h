@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -67,6 +68,9 @@ struct Scene {
   bool io_server_died = false;
   /// The meta server's machine has crashed: opens may have been forgotten.
   bool opens_lost = false;
+  MonoTime meta_crashed_at{Duration(-1)};
+  /// Files that clients heard of after a crash of the meta server's machine by answers from before it.
+  std::set<std::uint64_t> perhaps_forgotten;
   std::uint64_t operations_left = 0;
   /// Clients take their time while something is broken, so that they are still there when it matters.
   Duration pause() const { return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0); }

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kClients = 3;
 /// Much more than any run needs: a task that never ends is found by it.
 constexpr Duration kLongest = std::chrono::hours(2);
+constexpr std::size_t kFewStates = 100;
 constexpr Duration kLookForFenced = std::chrono::milliseconds(300);
 
 WorldOptions world_options(const SimulationOptions& options) {
@@ -56,6 +57,7 @@ class Simulation final : private ClientRoster {
     report.last_lines.assign(scene_.journal.last_lines().begin(), scene_.journal.last_lines().end());
     report.digest = scene_.journal.digest() ^ scene_.world.fabric().digest();
     report.operations = options_.operations - scene_.operations_left;
+    report.clients = workloads_.size();
     report.crashes = faults_.crashes();
     report.virtual_seconds = static_cast<double>(scene_.world.now().since_start.count()) / 1e9;
     report.coverage = faults_.coverage();
@@ -115,6 +117,15 @@ class Simulation final : private ClientRoster {
     });
   }
 
+  /// What the store holds at this instant is a state that the name space is in: the others are of no interest.
+  void keep_the_model_small() {
+    if (scene_.history.states() < look_at_states_) return;
+    const auto stored = read_store(scene_.world.disks(kMetaServer).records);
+    if (!stored) return scene_.fail("the meta server's records cannot be read");
+    if (!scene_.history.is(*stored)) return scene_.fail("in the meta server's store, " + scene_.history.explain());
+    look_at_states_ = std::max(kFewStates, 2 * scene_.history.states());
+  }
+
   void work() {
     const MonoTime limit = scene_.world.now() + kLongest;
     while (scene_.failure.empty()) {
@@ -122,6 +133,7 @@ class Simulation final : private ClientRoster {
       if (scene_.operations_left == 0 && at_work().empty()) break;
       faults_.run(scene_.operations_left);
       look_for_the_fenced();
+      keep_the_model_small();
       if (!scene_.world.turn(limit)) scene_.fail("the clients have not finished: something hangs");
     }
     if (scene_.history.overwhelmed()) scene_.fail("the model has lost its way: too many states are possible");
@@ -132,7 +144,10 @@ class Simulation final : private ClientRoster {
     faults_.mend_all();
     wait_until_settled(scene_);
     for (const auto& workload : workloads_) workload->everything_over();
-    if (scene_.failure.empty()) verify(scene_, faults_.forgotten());
+    if (!scene_.failure.empty()) return;
+    std::set<std::uint64_t> forgotten = faults_.forgotten();
+    forgotten.insert(scene_.perhaps_forgotten.begin(), scene_.perhaps_forgotten.end());
+    verify(scene_, forgotten);
   }
 
   const SimulationOptions options_;
@@ -142,9 +157,18 @@ class Simulation final : private ClientRoster {
   FaultDriver faults_;
   std::vector<Workload*> gone_;  // and not known to be fenced yet
   MonoTime next_look_;
+  std::size_t look_at_states_ = kFewStates;
 };
 
 }  // namespace
+
+std::string replay_arguments(const SimulationOptions& options) {
+  std::string text = fmt::format("--seed {}", options.seed);
+  if (options.operations != SimulationOptions().operations) text += fmt::format(" --ops {}", options.operations);
+  if (options.plant != Plant::kNone) text += fmt::format(" --plant {}", name(options.plant));
+  if (!options.faults) text += " --no-faults";
+  return text + " --verbose";
+}
 
 SimulationReport simulate(const SimulationOptions& options) { return Simulation(options).run(); }
 

@@ -24,10 +24,14 @@ struct SimulationReport {
   std::vector<std::string> last_lines;
   std::uint64_t digest = 0;  // of everything that happened, network packets included
   std::uint64_t operations = 0;
+  std::uint64_t clients = 0;
   std::uint64_t crashes = 0;  // of servers: killed processes and crashed machines
   double virtual_seconds = 0;
   Coverage coverage;
 };
+
+/// The arguments of spate-sim that run this again.
+std::string replay_arguments(const SimulationOptions& options);
 
 /// Runs to the end. Nothing in it depends on anything but the options.
 SimulationReport simulate(const SimulationOptions& options);

@@ -213,6 +213,7 @@ job::Task<void> Workload::do_name(NameOp op) {
 
 void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
+  if (facts.object && begun <= scene_.meta_crashed_at) scene_.perhaps_forgotten.insert(facts.handle);
   if (is_transient(facts.code)) {
     scene_.history.give_up(number);
     given_up_ = given_up_ || changes(op.kind);
