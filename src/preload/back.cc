@@ -25,12 +25,15 @@ namespace {
 const Front* the_front = nullptr;
 std::atomic<int> at_work{0};  // threads inside take()
 
+thread_local std::uint64_t program_mask = 0;  // signals that the program itself holds back
+
 /// A handler of the program must not run in the middle of the client: it could call it again.
 class SignalsHeld {
  public:
   SignalsHeld() {
     const std::uint64_t all = ~std::uint64_t{0};
     raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before_, sizeof all);
+    program_mask = before_;
   }
   ~SignalsHeld() { raw(SYS_rt_sigprocmask, SIG_SETMASK, &before_, 0, sizeof before_); }
   SignalsHeld(const SignalsHeld&) = delete;
@@ -111,6 +114,12 @@ void* run_inside(void* data) {
 }  // namespace
 
 const Front& front() { return *the_front; }
+
+bool signal_waits() {
+  std::uint64_t waiting = 0;
+  raw(SYS_rt_sigpending, &waiting, sizeof waiting);
+  return (waiting & ~program_mask) != 0;
+}
 
 unsigned without_umask(unsigned mode) {
   FrontState& state = *front().state;

@@ -10,6 +10,9 @@ namespace spate::preload {
 /// Set before anything else of the back runs.
 const Front& front();
 
+/// A signal has come since the call began, and waits for its end.
+bool signal_waits();
+
 /// The mode of what is made, without the bits of the program's umask.
 unsigned without_umask(unsigned mode);
 

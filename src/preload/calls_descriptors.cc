@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "preload/calls.h"
+#include "preload/locks.h"
 
 namespace spate::preload {
 namespace {
@@ -65,12 +66,15 @@ Reply fcntl(Frame& f) {
     case F_SETLKW:
     case F_OFD_GETLK:
     case F_OFD_SETLK:
-    case F_OFD_SETLKW: return minus(ENOLCK);
+    case F_OFD_SETLKW: return record_lock(*d, fd(f, 1), memory<struct ::flock>(f, 2));
     default: return minus(EINVAL);
   }
 }
 
-Reply flock(Frame& f) { return description_of(fd(f, 0)) == nullptr ? kToKernel : Reply(minus(ENOLCK)); }
+Reply flock(Frame& f) {
+  const DescriptionRef d = description_of(fd(f, 0));
+  return d == nullptr ? kToKernel : whole_lock(*d, fd(f, 1));
+}
 
 Reply bytes_to_read(Description& d, int* out) {
   struct stat st {};

@@ -4,6 +4,7 @@
 #include <linux/openat2.h>
 
 #include "preload/calls.h"
+#include "preload/locks.h"
 
 namespace spate::preload {
 namespace {
@@ -63,6 +64,7 @@ Reply close(Frame& f) {
   if (front().state->marks[number] == kOwn) return minus(EBADF);
   DescriptionRef meant = replace(number, nullptr);  // before another thread can be given the number
   const long closed = raw(SYS_close, number);
+  if (meant != nullptr) drop_record_locks(*meant);
   const auto ended = release(std::move(meant));
   return failed(closed) ? Reply(closed) : done(ended);
 }

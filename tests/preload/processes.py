@@ -228,6 +228,44 @@ def test_the_name_space():
     assert not os.path.exists(f"{D}/x") and os.statvfs(D).f_blocks > 0
 
 
+def test_locks_hold_between_processes():
+    path = write("lock", b"0123456789")
+    one = open(path, "r+b")
+    fcntl.lockf(one, fcntl.LOCK_EX, 4, 0)
+    script = f"""
+import fcntl, sys, time
+two = open({path!r}, "r+b")
+fcntl.lockf(two, fcntl.LOCK_EX | fcntl.LOCK_NB, 4, 4)
+try:
+    fcntl.lockf(two, fcntl.LOCK_EX | fcntl.LOCK_NB, 4, 0)
+except BlockingIOError:
+    print("held", flush=True)
+fcntl.lockf(two, fcntl.LOCK_EX, 4, 0)
+print("got", flush=True)
+fcntl.flock(two, fcntl.LOCK_EX)
+sys.stdin.readline()
+"""
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "held\n"
+    open(path, "rb").close()  # as POSIX has it, that releases the lock
+    assert other.stdout.readline() == "got\n"
+    raises(errno.EAGAIN, fcntl.lockf, one, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 1)
+    # A wait is ended by a signal.
+    def interrupt(*_): raise InterruptedError
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(1)
+    try:
+        fcntl.flock(one, fcntl.LOCK_EX)
+    except InterruptedError:
+        pass
+    else:
+        raise AssertionError("not interrupted")
+    other.communicate("end\n")
+    fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.lockf(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    one.close()
+
+
 def test_signals_do_not_harm():
     hits = []
     path = write("sig", b"0" * 100000)

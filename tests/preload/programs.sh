@@ -28,4 +28,9 @@ fi
 if has_program rsync; then
   check rsync 'rsync -a "$SPATE_SOURCE/src/base" /spate/r/; rsync -a "$SPATE_SOURCE/src/base" /spate/r/; [ -z "$(rsync -a -i "$SPATE_SOURCE/src/base" /spate/r/)" ]; diff -r "$SPATE_SOURCE/src/base" /spate/r/base; rsync -a /spate/r/base "$local/back"; diff -r "$local/back/base" "$SPATE_SOURCE/src/base"'
 fi
+if has_program sqlite3; then
+  check sqlite3 'cd /spate; sqlite3 db "create table t(a integer, b text)"
+    for i in 1 2 3; do (for j in 1 2 3 4; do sqlite3 -cmd ".timeout 20000" db "begin immediate; insert into t values($i, $j); commit"; done) & done; wait
+    [ "$(sqlite3 db "select count(*), sum(a) from t; pragma integrity_check")" = "$(printf "12|24\nok")" ]'
+fi
 exit 0
