@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -55,6 +56,18 @@ std::string start_time_of(int pid) {
   if ((state == "Z" || state == "X") && threads_of(pid) <= 1) return {};
   for (int i = 4; i <= 22; ++i) rest >> field;
   return field;
+}
+
+/// Has been killed and is not gone yet: on a busy machine that takes a while, and until then it looks alive and holds its port.
+bool is_dying(int pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("State:") && (line.find('Z') != std::string::npos || line.find('X') != std::string::npos)) return true;
+    if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
+    const std::uint64_t pending = std::strtoull(line.c_str() + std::strlen("SigPnd:"), nullptr, 16);
+    if ((pending >> (SIGKILL - 1) & 1U) != 0) return true;
+  }
+  return false;
 }
 
 /// A datagram socket with a name of the kernel's choice, and that name as NOTIFY_SOCKET has it.
@@ -141,6 +154,17 @@ std::string how_it_ended(int status) {
   return WEXITSTATUS(status) == 1 ? "" : fmt::format(" (exit code {})", WEXITSTATUS(status));
 }
 
+/// The process that the pid file means; one that is dying is waited for.
+bool runs(int pid, const std::string& started) {
+  constexpr int kPatience = 1000;  // of 5 ms
+  for (int i = 0; i < kPatience; ++i) {
+    if (start_time_of(pid) != started) return false;
+    if (!is_dying(pid)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
@@ -165,7 +189,7 @@ std::vector<ServerProcessState> look_at_servers(const std::string& folder, const
     int pid = 0;
     std::string started;
     const bool whole = static_cast<bool>(in >> pid >> started);
-    if (whole && pid > 0 && start_time_of(pid) == started) {
+    if (whole && pid > 0 && runs(pid, started)) {
       state.pid = pid;
     } else {
       state.stale = in.is_open();
