@@ -143,7 +143,7 @@ std::vector<std::string> module_paths(std::string_view scheme) {
   const std::string file = "libspate-bmi-" + std::string(scheme) + ".so";
   std::vector<std::string> paths;
   if (const std::string folder = own_folder(); !folder.empty()) {
-    for (const char* below : {"/", "/../lib/spate/", "/../lib/"}) paths.push_back(folder + below + file);
+    for (const char* below : {"/", "/spate/", "/../lib/spate/", "/../lib/", "/../bin/"}) paths.push_back(folder + below + file);
   }
   paths.push_back(file);
   return paths;

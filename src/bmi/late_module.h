@@ -21,8 +21,8 @@ inline constexpr const char* kModuleInterfaceSymbol = "spate_bmi_module_interfac
 inline constexpr const char* kModuleMakeSymbol = "spate_bmi_module_make";            // Module*(const ModuleEnvironment*)
 inline constexpr const char* kModuleInterface = "spate bmi module 1";
 
-/// Where `libspate-bmi-SCHEME.so` is looked for, in this order: beside the program or library that this code is in,
-/// ../lib/spate and ../lib from there, then wherever the loader looks.
+/// Where `libspate-bmi-SCHEME.so` is looked for, in this order: beside the program or library that this code is in; spate,
+/// ../lib/spate, ../lib and ../bin from there; then wherever the loader looks.
 std::vector<std::string> module_paths(std::string_view scheme);
 
 /// Loads the module for `scheme`. kNoSuchModule, saying what to install, when it, or a library that it needs, is missing;

@@ -120,6 +120,7 @@ void Engine::open_session(Peer& peer) {
   sessions_[peer.local_session] = &peer;
   peer.heard = clock_.now();
   peer.pings = 0;
+  peer.doomed = false;
   peer.stuck_since = MonoTime::never();
   next_sweep_ = MonoTime();
 }

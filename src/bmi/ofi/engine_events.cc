@@ -133,8 +133,9 @@ void Engine::on_packet(Entry& entry, ByteView bytes) {
     peer.route->failed = true;  // nothing is said to it any more
     return lose_later(peer, Errc::kConnectionLost);
   }
-  if (!peer.route->failed && !peer.on_packet(*packet)) {
-    peer.route->failed = true;
+  if (peer.doomed) return;
+  if (!peer.on_packet(*packet)) {
+    peer.doomed = true;  // it hears of it: its route is open still
     return lose_later(peer, Errc::kProtocol);
   }
   keep_turning(peer);

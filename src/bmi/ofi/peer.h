@@ -149,6 +149,7 @@ class Peer final : public SendObserver, private PacketWriter {
   unsigned pings = 0;                    // since then
   MonoTime stuck_since = MonoTime::never();  // nothing could be sent
   UniqueFd process;                      // shm: its end is the peer's
+  bool doomed = false;                   // it has broken the protocol: nothing of this session counts any more
   bool turning = false;                  // in the module's list
 
  private:
