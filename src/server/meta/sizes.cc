@@ -62,7 +62,8 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   touch(inode, operation.now());
   drop_lent_rights(operation.who(), a);
   if (inode.write_opens == 0) {
-    const bool as_it_is = a.size_known && a.size == size;
+    // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
+    const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
     a.size = size;
     a.size_known = true;
     a.mtime = operation.now();
