@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on directories: opendir, readdir, releasedir, fsyncdir.
 #include <algorithm>
+#include <memory>
 #include <mutex>
 
 #include "fuse/mount.h"
@@ -20,10 +21,12 @@ struct Directory {
   wire::ReaddirReply page;
 };
 
-Directory& directory_of(const fuse_file_info* info) { return *reinterpret_cast<Directory*>(info->fh); }
+/// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has let go.
+using DirectoryPtr = std::shared_ptr<Directory>;
+DirectoryPtr& directory_of(const fuse_file_info* info) { return *reinterpret_cast<DirectoryPtr*>(info->fh); }
 
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  info->fh = reinterpret_cast<std::uint64_t>(new Directory());  // owned by the kernel's handle, until releasedir
+  info->fh = reinterpret_cast<std::uint64_t>(new DirectoryPtr(std::make_shared<Directory>()));  // owned by the kernel's handle, until releasedir
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) delete &directory_of(info);
 }
 
@@ -112,8 +115,9 @@ Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, Directory& direct
 
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offset, fuse_file_info* info) {
   constexpr std::size_t kMostBytes = 1U << 20U;
-  Directory& directory = directory_of(info);
-  const std::lock_guard lock(directory.mutex);
+  const DirectoryPtr kept = directory_of(info);
+  Directory& directory = *kept;
+  const std::lock_guard lock(directory.mutex);  // goes before `kept`
   Listing listing(request, std::min(room, kMostBytes));
   if (offset == 0) {
     directory.loaded = false;  // a rewind sees what is there now
