@@ -234,7 +234,7 @@ job::Task<void> Workload::sync(OpenFilePtr open) {
   } else if (done.code() == Errc::kLostWrite) {
     // Of a file that a crash of the meta server's machine has taken, too.
     if (!scene_.io_server_died && !scene_.opens_lost) scene_.fail("fsync says that a write may be lost, but no io server has died");
-  } else {
+  } else if (done.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(open->handle)) {
     note_failure("fsync", done.code(), begun);
   }
 }
