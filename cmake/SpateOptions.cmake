@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
 else()
   # g++ 12 warns of its own coroutine frames, of std::variant members that are set on every path, and of the else inside
   # GoogleTest's macros after an if.
-  add_compile_options(-Wno-maybe-uninitialized -Wno-shadow -Wno-dangling-else)
+  add_compile_options(-Wno-maybe-uninitialized -Wno-shadow -Wno-dangling-else -Wno-subobject-linkage)
 endif()
 if(SPATE_SANITIZE)
   add_compile_options(-fsanitize=${SPATE_SANITIZE} -fno-sanitize-recover=all)
