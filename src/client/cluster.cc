@@ -66,7 +66,8 @@ Result<rpc::Channel*> Cluster::io_channel(TargetId target) {
 }
 
 job::Task<Result<void>> Cluster::ensure_session(Limits limits) {
-  if (identity_.ticket) co_return Result<void>();
+  // A ticket alone may be of a greeting whose session was never confirmed: the server went away in between.
+  if (identity_.ticket && slots_.ready()) co_return Result<void>();
   auto alive = co_await renew_session(limits);
   co_return alive;
 }
