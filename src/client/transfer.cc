@@ -8,6 +8,7 @@
 #include "client/share.h"
 #include "datatype/measure.h"
 #include "datatype/slot_cursor.h"
+#include "job/deadline.h"
 
 namespace spate::client {
 namespace {
@@ -147,7 +148,8 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
       data = data.subspan(size);
     }
   } else {
-    auto finished = co_await bulk.finish(reply->stream_bytes, transfer.limits.stop);
+    job::DeadlineScope scope(transfer.target.cluster.executor(), transfer.limits.deadline, transfer.limits.stop);  // a reply may lie
+    auto finished = co_await bulk.finish(reply->stream_bytes, scope.token());
     if (!finished) co_return std::move(finished).error().within(share.channel->name());
   }
   for (std::size_t i = 0; i < share.slots.size(); ++i) transfer.sent[share.slots[i].slot] = reply->stream_bytes[i];
@@ -181,7 +183,8 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
     co_return std::move(reply).error().within(share.channel->name());
   }
   if (options.bulk != nullptr) {
-    auto finished = co_await bulk.finish(share.stream_bytes, transfer.limits.stop);
+    job::DeadlineScope scope(transfer.target.cluster.executor(), transfer.limits.deadline, transfer.limits.stop);
+    auto finished = co_await bulk.finish(share.stream_bytes, scope.token());
     if (!finished) co_return std::move(finished).error().within(share.channel->name());
   }
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
