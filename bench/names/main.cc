@@ -66,6 +66,9 @@ class Bench {
         return [this, folder, make] { return timed([&](std::uint64_t n) { return process_->run([&](client::Client& c) { return make(c, folder, n); }); }); };
       };
       SPATE_TRY(std::ignore, pair(create, units, [this] { return raw(true); }, each(create_file)));
+      if (!wanted(create) && (wanted(stat) || wanted(unlink))) {
+        SPATE_TRY(std::ignore, each(create_file)());
+      }
       SPATE_TRY(std::ignore, pair(stat, units, [this] { return raw(false); }, each(stat_file)));
       SPATE_TRY(std::ignore, pair(unlink, units, [this] { return raw(true); }, each(unlink_file)));
       SPATE_TRY(std::ignore, pair(whole, units, [this] { return raw(true); }, each(create_open_close)));
@@ -124,8 +127,10 @@ class Bench {
     return {};
   }
 
+  bool wanted(const Figure& f) const { return f.name.find(settings_.only) != std::string::npos; }
+
   Result<void> pair(Figure& f, double units, const Work& raw, const Work& spate) {
-    if (f.name.find(settings_.only) == std::string::npos) return {};
+    if (!wanted(f)) return {};
     fmt::print(stderr, "{} ...\n", f.name);
     SPATE_TRY(const Sample below, sample(units, raw, [this] { return peers_.cpu_seconds(); }));
     SPATE_TRY(const Sample ours, sample(units, spate, [this] { return measure::cpu_seconds(settings_.server).value_or(0); }));
