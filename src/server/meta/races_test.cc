@@ -26,6 +26,7 @@ class Together {
     outcomes_.push_back(std::make_unique<Errc>(Errc::kUnknown));
     job::spawn(gate_, note(fs_.ask<Reply>(std::move(who), std::move(request), id), *outcomes_.back()));
   }
+  void spawn(job::Task<void> task) { job::spawn(gate_, std::move(task)); }
   std::vector<Errc> run() {
     fs_.drive(gate_);
     std::vector<Errc> codes;
@@ -151,6 +152,43 @@ TEST(MetaRaces, RmdirAndCreateCannotBothWin) {
   }
   EXPECT_GT(created, 20);
   EXPECT_GT(removed, 20);
+}
+
+/// The way to a name is part of the operation: a create cannot go where its path has led to before a rename that was
+/// answered, and come after what was asked since.
+TEST(MetaRaces, ACreateFollowsItsPathAndARenameOfItInSomeOrder) {
+  const auto detours = [](std::string_view detour, std::uint64_t times) {
+    std::string way;
+    for (std::uint64_t i = 0; i < times; ++i) way += detour;
+    return way;
+  };
+  const auto rename_and_look = [](TestFs& fs, std::string from, Errc& renamed, Errc& seen) -> job::Task<void> {
+    auto rename = rename_request(std::move(from), "b");
+    auto moved = co_await fs.ask<wire::Empty>(alice(), std::move(rename), {});
+    renamed = moved.code();
+    auto look = path_request<wire::LookupRequest>("b/d/f");
+    auto found = co_await fs.ask<wire::ObjectReply>(alice(), std::move(look), {});
+    seen = found.code();
+  };
+  int created = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    TestFs fs(overlapping(seed));
+    User user(fs, alice());
+    ASSERT_TRUE(user.mkdir("a"));
+    ASSERT_TRUE(user.mkdir("a/d"));
+    Errc renamed = Errc::kUnknown;
+    Errc seen = Errc::kUnknown;
+    Together together(fs);
+    together.add<wire::OpenReply>(create_request("a/" + detours("d/../", seed % 20) + "d/f"));
+    together.spawn(rename_and_look(fs, detours("a/../", seed / 20) + "a", renamed, seen));
+    const auto codes = together.run();
+    EXPECT_EQ(renamed, Errc::kOk);
+    EXPECT_TRUE(codes[0] == Errc::kOk || codes[0] == Errc::kNotFound) << name(codes[0]);
+    EXPECT_EQ(seen, codes[0]) << "seed " << seed;
+    created += codes[0] == Errc::kOk ? 1 : 0;
+  }
+  EXPECT_GT(created, 20);
+  EXPECT_LT(created, 280);
 }
 
 TEST(MetaRaces, OneOfManyExclusiveCreatesWins) {

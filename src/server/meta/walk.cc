@@ -69,7 +69,7 @@ job::Task<Result<void>> Walker::enter(std::string component) {
     at_ = directory.parent;
     co_return {};
   }
-  SPATE_CO_TRY(const auto entry, co_await operation_.entry(at_, std::move(component), ReadMode::kSnapshot));
+  SPATE_CO_TRY(const auto entry, co_await operation_.entry(at_, std::move(component)));
   if (!entry) co_return Errc::kNotFound;
   if (entry->type == FileType::kDirectory) {
     at_ = entry->handle;
