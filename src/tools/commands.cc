@@ -4,6 +4,7 @@
 #include "tools/complete.h"
 #include "tools/config.h"
 #include "tools/copy.h"
+#include "tools/export.h"
 #include "tools/fsck.h"
 #include "tools/mount.h"
 #include "tools/name_space.h"
@@ -20,7 +21,7 @@ std::vector<Command> all_commands() {
   for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_bench, make_getstripe}) commands.push_back(make());
   for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
   for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
-  for (auto make : {make_mount, make_umount, make_run, make_check_binary}) commands.push_back(make());
+  for (auto make : {make_mount, make_umount, make_run, make_check_binary, make_export}) commands.push_back(make());
   for (auto make : {make_help, make_complete}) commands.push_back(make());
   return commands;
 }

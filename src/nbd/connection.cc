@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/connection.h"
+
+#include <sys/epoll.h>
+
+#include <array>
+
+#include "log/log.h"
+
+namespace spate::nbd {
+namespace {
+
+/// Holds an option of the negotiation, and the requests that come at once; a payload that fits is not copied out of it.
+constexpr std::size_t kInputBytes = 128UL * 1024;
+static_assert(kInputBytes >= 2 * Negotiation::kMaxOptionBytes);
+
+// A client that has more under way is not read from for a while.
+constexpr std::size_t kMaxInFlight = 256;
+constexpr std::size_t kMaxWaitingBytes = 8UL << 20U;
+constexpr std::size_t kMaxWaitingSegments = 1024;
+constexpr std::size_t kMaxMemoryInFlight = 64UL << 20U;
+
+}  // namespace
+
+Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
+    : world_(world),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      transport_(plain_transport(socket_.get())),
+      catalogue_(world.host.catalogue(peer_)),
+      negotiation_(*catalogue_, world.policy),
+      negotiation_timer_(world.executor),
+      gate_(world.executor),
+      output_(world.buffers),
+      input_(kInputBytes) {}
+
+Connection::~Connection() {
+  if (watched_) world_.sockets.remove(socket_.get());
+}
+
+void Connection::start() {
+  if (!world_.sockets.add(socket_.get(), EPOLLIN, *this)) return abandon("the kernel watches no more sockets");
+  watched_ = true;
+  interest_ = EPOLLIN;
+  negotiation_timer_.arm(world_.executor.now() + world_.negotiation_time, [](void* self) {
+    static_cast<Connection*>(self)->abandon("no export was chosen in time");
+  }, this);
+  Bytes greeting;
+  Negotiation::greet(greeting);
+  output_.add(greeting);
+  pump();
+}
+
+void Connection::finish() {
+  input_ended_ = true;
+  if (payload_size_ > 0) payload_size_ = 0;  // will not be complete
+  schedule_pump();
+}
+
+void Connection::abandon(std::string_view why) {
+  if (!broken_) SPATE_LOG("nbd", debug, "connection dropped peer={} why={}", peer_.text, why);
+  broken_ = true;
+  input_ended_ = true;
+  schedule_pump();
+}
+
+void Connection::on_ready(std::uint32_t events) {
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0 && (interest_ & EPOLLIN) == 0) {
+    // Both directions are closed, or the connection has failed; while nothing is read nobody else would notice.
+    broken_ = true;
+    input_ended_ = true;
+  }
+  if ((events & EPOLLOUT) != 0 || transport_->write_wants() == Wants::kReadable) output_full_ = false;
+  pump();
+}
+
+void Connection::schedule_pump() {
+  if (pump_scheduled_ || ended_) return;
+  pump_scheduled_ = true;
+  world_.executor.at_turn_end([this] {
+    pump_scheduled_ = false;
+    pump();
+  });
+}
+
+/// Takes what has come, answers what can be answered at once, sends it in one go.
+void Connection::pump() {
+  if (ended_) return;
+  take_input();  // what a pause has left
+  bool more = !input_ended_ && !paused() && receive();
+  if (more) take_input();
+  flush();
+  while (more && transport_->has_pending() && !input_ended_ && !paused()) {
+    more = receive();
+    take_input();
+    flush();
+  }
+  if (held_back_ && !paused()) schedule_pump();
+  update_interest();
+  end_if_idle();
+}
+
+bool Connection::paused() const {
+  return in_flight_ >= kMaxInFlight || memory_in_flight_ >= kMaxMemoryInFlight || output_.memory() >= kMaxWaitingBytes ||
+         output_.segments() >= kMaxWaitingSegments;
+}
+
+/// False when nothing came, or nothing more will.
+bool Connection::receive() {
+  if (input_begin_ == input_end_) {
+    input_begin_ = input_end_ = 0;
+  } else if (input_begin_ > 0 && input_end_ == input_.size()) {
+    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+    input_end_ -= input_begin_;
+    input_begin_ = 0;
+  }
+  std::array<iovec, 2> pieces;
+  std::size_t count = 0;
+  if (payload_size_ > payload_have_) pieces[count++] = {payload_.data() + payload_have_, payload_size_ - payload_have_};
+  if (input_end_ < input_.size()) pieces[count++] = {input_.data() + input_end_, input_.size() - input_end_};
+  if (count == 0) return false;
+  const auto n = transport_->read(std::span(pieces).first(count));
+  if (n.code() == Errc::kTryAgain) return false;
+  if (!n || *n == 0) {
+    if (!n) broken_ = true;
+    input_ended_ = true;
+    payload_size_ = 0;
+    return false;
+  }
+  count_input(*n);
+  return true;
+}
+
+void Connection::count_input(std::size_t n) {
+  if (payload_size_ > payload_have_) {
+    const std::size_t to_payload = std::min(n, payload_size_ - payload_have_);
+    payload_have_ += to_payload;
+    n -= to_payload;
+  }
+  input_end_ += n;
+}
+
+void Connection::take_input() {
+  held_back_ = paused();
+  if (phase_ == Phase::kNegotiation && !held_back_) take_negotiation();
+  if (phase_ != Phase::kTransmission) return;
+  while (!broken_ && !input_ended_ && !paused() && take_request()) {
+    // The client gets on with these while the next ones are looked at.
+    if (output_.memory() >= ReplyBuffers::kBytes && !output_full_) flush();
+  }
+  held_back_ = paused();
+}
+
+void Connection::take_negotiation() {
+  if (input_ended_ || broken_) return;
+  Bytes out;
+  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
+  input_begin_ += negotiation_.consume(in, out);
+  output_.add(out);
+  switch (negotiation_.state()) {
+    case Negotiation::State::kTalking:
+      if (out.size() >= Negotiation::kMaxOptionBytes) schedule_pump();  // it ended early
+      break;
+    case Negotiation::State::kStartTls: return begin_tls();
+    case Negotiation::State::kTransmission: return begin_transmission();
+    case Negotiation::State::kEnd: input_ended_ = true; break;
+  }
+}
+
+void Connection::begin_tls() {
+  // Bytes that were sent in the clear after the request for TLS are not to be taken for what TLS protects.
+  if (input_begin_ != input_end_) return abandon("something was sent behind STARTTLS");
+  flush();
+  if (!output_.empty()) return abandon("STARTTLS after answers that were not read");
+  auto tls = world_.host.start_tls(socket_.get());
+  if (!tls) return abandon(tls.error().message());
+  transport_ = *std::move(tls);
+  negotiation_.tls_started();
+}
+
+void Connection::begin_transmission() {
+  negotiation_timer_.disarm();
+  phase_ = Phase::kTransmission;
+  const ExportInfo& chosen = negotiation_.chosen();
+  device_ = &world_.host.device(chosen.name);
+  rules_ = RequestRules{chosen.size, device_->read_only(), negotiation_.structured(), negotiation_.block_status()};
+  losses_at_start_ = device_->losses();
+  SPATE_LOG("nbd", debug, "export in use peer={} export=\"{}\" structured={}", peer_.text, chosen.name, rules_.structured);
+}
+
+void Connection::flush() {
+  if (broken_ || output_full_ || output_.empty()) return;
+  const auto flushed = output_.flush(*transport_);
+  if (flushed) return;
+  if (flushed.code() == Errc::kTryAgain) {
+    output_full_ = true;
+  } else {
+    broken_ = true;
+    input_ended_ = true;
+  }
+}
+
+void Connection::update_interest() {
+  std::uint32_t wanted = 0;
+  if (!broken_ && !input_ended_ && !paused()) wanted |= transport_->read_wants() == Wants::kWritable ? EPOLLOUT : EPOLLIN;
+  if (!broken_ && output_full_) wanted |= transport_->write_wants() == Wants::kReadable ? EPOLLIN : EPOLLOUT;
+  if (broken_ && watched_) {  // a closed connection would be reported for ever
+    world_.sockets.remove(socket_.get());
+    watched_ = false;
+    return;
+  }
+  if (!watched_ || wanted == interest_) return;
+  world_.sockets.change(socket_.get(), wanted);
+  interest_ = wanted;
+}
+
+void Connection::end_if_idle() {
+  if (ended_ || !input_ended_ || in_flight_ > 0 || (!broken_ && !output_.empty())) return;
+  ended_ = true;
+  negotiation_timer_.disarm();
+  if (!broken_) transport_->end();
+  if (phase_ == Phase::kTransmission) {
+    SPATE_LOG("nbd", debug, "connection ended peer={} requests={} read_bytes={} written_bytes={}", peer_.text,
+              traffic_.requests, traffic_.read_bytes, traffic_.written_bytes);
+  }
+  world_.host.ended(*this);
+}
+
+}  // namespace spate::nbd

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connection: one client, from the greeting to its end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "job/executor.h"
+#include "job/gate.h"
+#include "nbd/device.h"
+#include "nbd/negotiation.h"
+#include "nbd/output.h"
+#include "nbd/socket_source.h"
+#include "nbd/transport.h"
+
+namespace spate::nbd {
+
+class Connection;
+
+/// Who is on the other side.
+struct Peer {
+  std::string text;               // for the log: "127.0.0.1:4711", "unix uid=1000"
+  std::vector<std::uint8_t> ip;   // 4 or 16 bytes; empty for a Unix socket
+};
+
+/// What connections ask of their server. Outlives them.
+class ConnectionHost {
+ public:
+  virtual ~ConnectionHost() = default;
+  /// The exports that this peer may use.
+  virtual std::unique_ptr<Catalogue> catalogue(const Peer& peer) = 0;
+  /// The export of that name in its catalogue.
+  virtual Device& device(const std::string& name) = 0;
+  /// kNotSupported without certificates and keys.
+  virtual Result<std::unique_ptr<Transport>> start_tls(int socket) = 0;
+  /// Nothing of it is under way any more. Destroys it later than in this call.
+  virtual void ended(Connection& connection) = 0;
+};
+
+/// What connections share. Outlives them.
+struct ConnectionWorld {
+  job::Executor& executor;
+  SocketSource& sockets;
+  ReplyBuffers& buffers;
+  ConnectionHost& host;
+  NegotiationPolicy policy;
+  /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered. Measured: bench/nbd.
+  std::uint32_t send_file_from = 32U * 1024;
+  /// A client that has chosen no export by then is dropped.
+  Duration negotiation_time = std::chrono::seconds(30);
+};
+
+/// Counters of a connection, for the log.
+struct Traffic {
+  std::uint64_t requests = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t sent_by_file_bytes = 0;  // of read_bytes
+  std::uint64_t written_bytes = 0;
+};
+
+/// Many requests at once; replies leave in the order in which they are ready. Life cycle: start() -> host.ended() ->
+/// destroyed. One executor; pinned. Requests that were begun run to their end, whatever becomes of the client.
+class Connection final : public ReadyHandler {
+ public:
+  Connection(ConnectionWorld& world, UniqueFd socket, Peer peer);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void start();
+  /// No more requests are taken; ends when those under way have been answered.
+  void finish();
+  /// Ends as soon as nothing is under way; what was not sent is dropped.
+  void abandon(std::string_view why);
+  void on_ready(std::uint32_t events) override;
+
+ private:
+  enum class Phase : std::uint8_t { kNegotiation, kTransmission };
+
+  // connection.cc: bytes in and out.
+  void pump();
+  void schedule_pump();
+  bool receive();
+  void take_input();
+  void take_negotiation();
+  void begin_tls();
+  void begin_transmission();
+  void flush();
+  void update_interest();
+  void end_if_idle();
+  bool paused() const;
+  void count_input(std::size_t n);
+
+  // requests.cc: the transmission phase.
+  bool take_request();
+  bool take_write(const Request& request);
+  void begin_request(const Request& request);
+  void read(const Request& request);
+  bool read_gathered(const Request& request);
+  void send_from_file(const Request& request, int fd);
+  void begin_write(const Request& request, ByteView payload);
+  void end_payload();
+  void refuse(const Request& request, Failure failure);
+  void answer(const Request& request, Failure failure);
+  void spawn(const Request& request, Buffer payload);
+  job::Task<void> run(Request request, Buffer payload);
+  job::Task<Failure> execute(const Request& request, ByteView payload);
+  job::Task<Failure> execute_read(const Request& request);
+  job::Task<Failure> execute_status(const Request& request);
+  job::Task<Failure> execute_flush();
+  void put_data_header(std::byte* at, const Request& request, bool done);
+  std::size_t data_header_bytes() const;
+
+  ConnectionWorld& world_;
+  UniqueFd socket_;
+  Peer peer_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Catalogue> catalogue_;
+  Negotiation negotiation_;
+  job::Executor::Timer negotiation_timer_;
+  job::Gate gate_;
+  Output output_;
+  Phase phase_ = Phase::kNegotiation;
+  std::uint32_t interest_ = 0;
+  bool watched_ = false;
+  bool input_ended_ = false;  // no more requests are taken
+  bool broken_ = false;       // nothing is sent any more
+  bool output_full_ = false;  // the transport takes no more for now
+  bool pump_scheduled_ = false;
+  bool held_back_ = false;  // there may be requests in the input that a pause has left there
+  bool ended_ = false;
+
+  Buffer input_;  // requests, and small payloads
+  std::size_t input_begin_ = 0;
+  std::size_t input_end_ = 0;
+
+  // A write whose payload is being received.
+  Request writing_;
+  Buffer payload_;
+  std::size_t payload_size_ = 0;  // 0: none
+  std::size_t payload_have_ = 0;
+  Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
+
+  Device* device_ = nullptr;
+  RequestRules rules_;
+  std::uint64_t losses_at_start_ = 0;
+  std::size_t in_flight_ = 0;
+  std::size_t memory_in_flight_ = 0;
+  Traffic traffic_;
+};
+
+}  // namespace spate::nbd

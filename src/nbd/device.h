@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: what an export serves: a local file, a block device, a striped file of a Spate file system.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "job/task.h"
+#include "model/extent.h"
+
+namespace spate::nbd {
+
+struct ZeroWish {
+  bool keep_allocated = false;  // NO_HOLE: later writes there must not run out of space
+  bool only_if_fast = false;    // FAST_ZERO: kNotSupported at once rather than writing zeros
+};
+
+/// A run of bytes of one kind, for block status.
+struct StatusExtent {
+  std::uint64_t size = 0;
+  std::uint32_t flags = 0;  // kHole, kZero
+};
+
+/// Ranges lie within size() (checked by the caller); memory belongs to the operation until it ends. Any number of operations
+/// at once, one executor. What has been completed is seen by every later operation, of any connection. Life cycle: opened ->
+/// operations -> close() awaited -> destroyed.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// Bytes, as it is now: asked when a connection chooses the export.
+  virtual std::uint64_t size() = 0;
+  virtual bool read_only() const = 0;
+  /// For the list: "file /a/b", "striped file spate:/x".
+  virtual std::string describe() const = 0;
+  /// What is best asked for at once, bytes, a power of two.
+  virtual std::uint32_t preferred_block() const { return 4096; }
+
+  // What can be done without waiting is done so, else nothing is done and the answer is false or -1.
+
+  /// All of `memory` from `offset`. kTryAgain: use read().
+  virtual Result<void> read_now(std::uint64_t /*offset*/, MutableByteView /*memory*/) { return Errc::kTryAgain; }
+  virtual Result<void> write_now(std::uint64_t /*offset*/, ByteView /*memory*/) { return Errc::kTryAgain; }
+  /// A descriptor that sendfile takes these bytes from without waiting for a disk; -1: there is none, or use make_resident().
+  virtual int resident(const Extent& /*range*/) { return -1; }
+  /// Whether make_resident() is worth calling.
+  virtual bool has_pages() const { return false; }
+
+  virtual job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) = 0;
+  virtual job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) = 0;
+  /// Everything completed before is durable.
+  virtual job::Task<Result<void>> flush() = 0;
+  /// The bytes are not needed any more; they read as anything until written again.
+  virtual job::Task<Result<void>> trim(Extent range) = 0;
+  virtual job::Task<Result<void>> zero(Extent range, ZeroWish wish) = 0;
+  /// Reads of the range will not wait; also before resident().
+  virtual job::Task<Result<void>> make_resident(Extent range) = 0;
+  /// At most `max` extents (>= 1) that begin at the range's begin; at least one; their sum is at most the range.
+  virtual job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) = 0;
+  virtual job::Task<Result<void>> close() = 0;
+
+  /// Grows each time that data which was acknowledged may have been lost (a failed flush). A client that was connected then is
+  /// told so by each of its flushes.
+  std::uint64_t losses() const { return losses_; }
+
+ protected:
+  void note_loss() { ++losses_; }
+
+ private:
+  std::uint64_t losses_ = 0;
+};
+
+}  // namespace spate::nbd

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/local_device.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+
+#include "nbd/off_loop.h"
+#include "trove/residency.h"
+
+namespace spate::nbd {
+
+Result<std::unique_ptr<LocalDevice>> LocalDevice::open(const std::string& path, bool read_only, job::Executor& executor,
+                                                       trove::Workers& workers) {
+  std::unique_ptr<LocalDevice> device(new LocalDevice(executor, workers));
+  // Without O_NONBLOCK the open of a fifo would wait for its other end.
+  device->fd_ = UniqueFd(::open(path.c_str(), (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK));
+  if (!device->fd_) return errno_error(errno, "open " + path + (read_only ? "" : " for reading and writing"));
+  struct stat st{};
+  if (::fstat(device->fd_.get(), &st) != 0) return errno_error(errno, "look at " + path);
+  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return Error(Errc::kNotSupported, path + " is neither a file nor a block device");
+  struct statfs fs{};
+  device->in_memory_ = S_ISREG(st.st_mode) && ::fstatfs(device->fd_.get(), &fs) == 0 &&
+                       (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+  device->path_ = path;
+  device->file_ = LocalFile{device->fd_.get(), S_ISBLK(st.st_mode) != 0};
+  device->read_only_ = read_only;
+  return device;
+}
+
+std::uint64_t LocalDevice::size() {
+  if (file_.block_device) {
+    std::uint64_t bytes = 0;
+    return ::ioctl(file_.fd, BLKGETSIZE64, &bytes) == 0 ? bytes : 0;
+  }
+  struct stat st{};
+  return ::fstat(file_.fd, &st) == 0 ? static_cast<std::uint64_t>(st.st_size) : 0;
+}
+
+Result<void> LocalDevice::read_now(std::uint64_t offset, MutableByteView memory) {
+  return read_all(file_.fd, offset, memory, in_memory_ ? 0 : RWF_NOWAIT);
+}
+
+Result<void> LocalDevice::write_now(std::uint64_t offset, ByteView memory) {
+  if (!in_memory_) return Errc::kTryAgain;  // no file system takes buffered writes with RWF_NOWAIT everywhere
+  return write_all(file_.fd, offset, memory);
+}
+
+int LocalDevice::resident(const Extent& range) {
+  if (in_memory_) return file_.fd;
+  return has_pages() && trove::is_resident(file_.fd, std::span(&range, 1), residency_known_) ? file_.fd : -1;
+}
+
+job::Task<Result<void>> LocalDevice::read(std::uint64_t offset, MutableByteView memory) {
+  const auto work = [this, offset, memory] { return read_all(file_.fd, offset, memory, 0); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::write(std::uint64_t offset, ByteView memory) {
+  const auto work = [this, offset, memory] { return write_all(file_.fd, offset, memory); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::flush() {
+  const auto work = [this]() -> Result<void> {
+    if (::fdatasync(file_.fd) != 0) return errc_from_errno(errno);
+    return {};
+  };
+  auto flushed = co_await off_loop(executor_, workers_, work);
+  // The kernel tells of a failed write back once; what it could not write is not dirty any more.
+  if (!flushed) note_loss();
+  co_return flushed;
+}
+
+job::Task<Result<void>> LocalDevice::trim(Extent range) {
+  const auto work = [this, range] { return discard(file_, range); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::zero(Extent range, ZeroWish wish) {
+  const auto work = [this, range, wish] { return zero_range(file_, range, wish); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::make_resident(Extent range) {
+  const auto work = [this, range]() -> Result<void> { return trove::make_resident(file_.fd, std::span(&range, 1)); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<std::vector<StatusExtent>>> LocalDevice::status(Extent range, std::size_t max) {
+  const auto work = [this, range, max]() -> Result<std::vector<StatusExtent>> { return map_holes(file_, range, max); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::close() { co_return Result<void>(); }
+
+}  // namespace spate::nbd

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalDevice: a file or a block device of this machine.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "job/executor.h"
+#include "nbd/device.h"
+#include "nbd/local_ranges.h"
+#include "trove/workers.h"
+
+namespace spate::nbd {
+
+/// Reads and writes go through the page cache. Calls that may wait for a disk are made by `workers`; executor and workers
+/// outlive it. A file in memory (tmpfs) never waits.
+class LocalDevice final : public Device {
+ public:
+  /// kNotSupported for what is neither a regular file nor a block device.
+  static Result<std::unique_ptr<LocalDevice>> open(const std::string& path, bool read_only, job::Executor& executor,
+                                                   trove::Workers& workers);
+
+  std::uint64_t size() override;
+  bool read_only() const override { return read_only_; }
+  std::string describe() const override { return (file_.block_device ? "device " : "file ") + path_; }
+  Result<void> read_now(std::uint64_t offset, MutableByteView memory) override;
+  Result<void> write_now(std::uint64_t offset, ByteView memory) override;
+  int resident(const Extent& range) override;
+  /// Nobody tells how much of a block device is in the page cache.
+  bool has_pages() const override { return !file_.block_device; }
+
+  job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) override;
+  job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) override;
+  job::Task<Result<void>> flush() override;
+  job::Task<Result<void>> trim(Extent range) override;
+  job::Task<Result<void>> zero(Extent range, ZeroWish wish) override;
+  job::Task<Result<void>> make_resident(Extent range) override;
+  job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) override;
+  job::Task<Result<void>> close() override;
+
+ private:
+  LocalDevice(job::Executor& executor, trove::Workers& workers) : executor_(executor), workers_(workers) {}
+
+  job::Executor& executor_;
+  trove::Workers& workers_;
+  std::string path_;
+  UniqueFd fd_;
+  LocalFile file_;
+  bool read_only_ = false;
+  bool in_memory_ = false;
+  std::atomic<bool> residency_known_{true};
+};
+
+}  // namespace spate::nbd

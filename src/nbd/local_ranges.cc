@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/local_ranges.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "nbd/protocol.h"
+
+namespace spate::nbd {
+namespace {
+
+/// What a file system or device without the call says.
+bool unsupported(int error) { return error == EOPNOTSUPP || error == ENOSYS || error == ENOTTY || error == EINVAL || error == ENODEV; }
+
+int allocate(int fd, int mode, Extent range) {
+  int failed = 0;
+  do {
+    failed = ::fallocate(fd, mode, static_cast<off_t>(range.offset), static_cast<off_t>(range.size));
+  } while (failed != 0 && errno == EINTR);
+  return failed == 0 ? 0 : errno;
+}
+
+/// 0, or errno; anything that unsupported() knows: write zeros instead.
+int zero_by_call(const LocalFile& file, Extent range, ZeroWish wish) {
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (!wish.keep_allocated) return allocate(file.fd, kPunch, range);
+  int error = allocate(file.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, range);
+  if (!unsupported(error) || file.block_device) return error;
+  error = allocate(file.fd, kPunch, range);
+  return error != 0 ? error : allocate(file.fd, FALLOC_FL_KEEP_SIZE, range);
+}
+
+Result<void> write_zeros(int fd, Extent range) {
+  static const std::array<std::byte, 256UL * 1024> zeros{};
+  while (range.size > 0) {
+    const std::uint64_t n = std::min<std::uint64_t>(range.size, zeros.size());
+    SPATE_TRY(std::ignore, write_all(fd, range.offset, ByteView(zeros).first(static_cast<std::size_t>(n))));
+    range.offset += n;
+    range.size -= n;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> read_all(int fd, std::uint64_t offset, MutableByteView memory, int flags) {
+  const bool may_wait = (flags & RWF_NOWAIT) == 0;
+  while (!memory.empty()) {
+    const iovec piece{memory.data(), memory.size()};
+    const ssize_t n = ::preadv2(fd, &piece, 1, static_cast<off_t>(offset), flags);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && !may_wait && (errno == EAGAIN || errno == EOPNOTSUPP)) return Errc::kTryAgain;
+    if (n < 0) return errc_from_errno(errno);
+    if (n == 0) return Errc::kIoError;
+    if (static_cast<std::size_t>(n) < memory.size() && !may_wait) return Errc::kTryAgain;
+    memory = memory.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> write_all(int fd, std::uint64_t offset, ByteView memory) {
+  while (!memory.empty()) {
+    const ssize_t n = ::pwrite(fd, memory.data(), memory.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errc_from_errno(errno);
+    if (n == 0) return Errc::kIoError;
+    memory = memory.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> discard(const LocalFile& file, Extent range) {
+  if (range.size == 0) return {};
+  int error = 0;
+  if (file.block_device) {
+    const std::array<std::uint64_t, 2> words{range.offset, range.size};
+    if (::ioctl(file.fd, BLKDISCARD, words.data()) != 0) error = errno;
+  } else {
+    error = allocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, range);
+  }
+  if (error == 0 || unsupported(error)) return {};
+  return errc_from_errno(error);
+}
+
+Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish) {
+  if (range.size == 0) return {};
+  const int error = zero_by_call(file, range, wish);
+  if (error == 0) return {};
+  if (!unsupported(error)) return errc_from_errno(error);
+  if (wish.only_if_fast) return Errc::kNotSupported;
+  return write_zeros(file.fd, range);
+}
+
+std::vector<StatusExtent> map_holes(const LocalFile& file, Extent range, std::size_t max) {
+  std::vector<StatusExtent> found;
+  const auto end = static_cast<off_t>(range.offset + range.size);
+  auto at = static_cast<off_t>(range.offset);
+  while (at < end && found.size() < max && !file.block_device) {
+    off_t data = ::lseek(file.fd, at, SEEK_DATA);
+    if (data < 0 && errno != ENXIO) break;
+    if (data < 0) data = end;  // a hole up to the file's end
+    if (data > at) {
+      const off_t stop = std::min(data, end);
+      found.push_back({static_cast<std::uint64_t>(stop - at), kHole | kZero});
+      at = stop;
+      continue;
+    }
+    const off_t hole = ::lseek(file.fd, at, SEEK_HOLE);
+    if (hole <= at) break;
+    const off_t stop = std::min(hole, end);
+    found.push_back({static_cast<std::uint64_t>(stop - at), 0});
+    at = stop;
+  }
+  if (found.empty()) found.push_back({range.size, 0});
+  return found;
+}
+
+}  // namespace spate::nbd

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges of a local file or block device: zeroing, discarding, looking for holes. System calls that may block.
+#pragma once
+
+#include <vector>
+
+#include "nbd/device.h"
+
+namespace spate::nbd {
+
+/// An open file or block device.
+struct LocalFile {
+  int fd = -1;
+  bool block_device = false;
+};
+
+/// All of `memory`; kIoError at the file's end, which somebody else has moved.
+Result<void> read_all(int fd, std::uint64_t offset, MutableByteView memory, int flags);
+Result<void> write_all(int fd, std::uint64_t offset, ByteView memory);
+/// Best effort: a file system that cannot free space leaves it as it is.
+Result<void> discard(const LocalFile& file, Extent range);
+Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish);
+/// As Device::status. A file system that cannot tell: all data.
+std::vector<StatusExtent> map_holes(const LocalFile& file, Extent range, std::size_t max);
+
+}  // namespace spate::nbd

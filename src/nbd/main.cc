@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// main() of spate-export, which `spate export` starts.
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "assembly/client_process.h"
+#include "assembly/locate.h"
+#include "log/log.h"
+#include "nbd/local_device.h"
+#include "nbd/options.h"
+#include "nbd/server.h"
+
+namespace {
+
+using namespace spate;
+
+constexpr unsigned kWorkers = 16;  // as many requests wait for disks at once
+constexpr Duration kGrace = std::chrono::seconds(5);
+
+/// Sets an event when the process is asked to end.
+class EndSignals final : public nbd::ReadyHandler {
+ public:
+  EndSignals(job::Executor& executor, nbd::SocketSource& sockets) : asked_(executor), sockets_(sockets) {}
+  ~EndSignals() override {
+    if (fd_) sockets_.remove(fd_.get());
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  Result<void> watch(const sigset_t& ends) {
+    fd_ = UniqueFd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd_) return errno_error(errno, "signalfd");
+    return sockets_.add(fd_.get(), EPOLLIN, *this);
+  }
+  void on_ready(std::uint32_t /*events*/) override {
+    signalfd_siginfo info{};
+    if (::read(fd_.get(), &info, sizeof info) > 0) asked_.set();
+  }
+  auto asked() { return asked_.wait(); }
+
+ private:
+  job::Event asked_;
+  nbd::SocketSource& sockets_;
+  UniqueFd fd_;
+};
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "spate export: %s\n", error.message().c_str());
+  return 1;
+}
+
+struct World {
+  const nbd::ExportOptions& options;
+  job::Executor& executor;
+  nbd::SocketSource& sockets;
+  trove::Workers& workers;
+};
+
+Result<std::vector<nbd::ListeningSocket>> open_sockets(const nbd::ExportOptions& options) {
+  SPATE_TRY(auto sockets, nbd::activated_sockets());
+  if (!sockets.empty()) return sockets;
+  if (!options.unix_path.empty()) {
+    SPATE_TRY(auto socket, nbd::listen_unix(options.unix_path));
+    sockets.push_back(std::move(socket));
+    if (options.addresses.empty() && !options.port_given) return sockets;
+  }
+  std::vector<std::string> addresses = options.addresses;
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  for (const std::string& address : addresses) {
+    SPATE_TRY(auto some, nbd::listen_tcp(address, options.port));
+    for (auto& one : some) sockets.push_back(std::move(one));
+  }
+  return sockets;
+}
+
+job::Task<Result<void>> add_exports(World& world, nbd::Server& server) {
+  for (const nbd::SourceWish& wish : world.options.sources) {
+    nbd::Export exported;
+    exported.name = wish.name;
+    SPATE_CO_TRY(exported.access, nbd::AccessList::parse(world.options.allow));
+    SPATE_CO_TRY(exported.device, nbd::LocalDevice::open(wish.source, world.options.read_only, world.executor, world.workers));
+    server.add(std::move(exported));
+  }
+  co_return Result<void>();
+}
+
+void print_urls(const World& world, const nbd::Server& server) {
+  if (world.options.quiet) return;
+  for (const nbd::SourceWish& wish : world.options.sources) {
+    for (const std::string& url : server.urls(wish.name)) std::printf("%s\n", url.c_str());
+  }
+  std::fflush(stdout);
+}
+
+job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets, EndSignals& signals) {
+  SPATE_CO_TRY(std::ignore, co_await add_exports(world, server));
+  for (auto& socket : sockets) {
+    SPATE_CO_TRY(std::ignore, server.listen(std::move(socket)));
+  }
+  print_urls(world, server);
+  std::ignore = co_await signals.asked();
+  co_return co_await server.stop(kGrace);
+}
+
+Result<void> run(const nbd::ExportOptions& options, const sigset_t& ends) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  trove::Workers workers("nbd", kWorkers);
+  nbd::SocketSource sockets(executor);
+  EndSignals signals(executor, sockets);
+  SPATE_TRY(std::ignore, signals.watch(ends));
+  SPATE_TRY(auto listening, open_sockets(options));
+  nbd::ServerOptions server_options;
+  if (options.send_file_from != 0) server_options.send_file_from = options.send_file_from;
+  nbd::Server server(executor, sockets, nullptr, server_options);
+  World world{options, executor, sockets, workers};
+  return executor.run(serve(world, server, std::move(listening), signals));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto options = nbd::parse_export_options(std::vector<std::string>(argv + 1, argv + argc));
+  if (!options && options.code() == Errc::kCancelled) return std::fputs(std::string(nbd::export_usage()).c_str(), stdout) < 0 ? 1 : 0;
+  if (!options) {
+    std::fprintf(stderr, "spate export: %s\nTry `spate export --help`.\n", options.error().message().c_str());
+    return 2;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::ignore = log::set_levels(options->verbose ? "warn,nbd=debug" : "warn");
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread is started
+  const auto served = run(*options, ends);
+  return served ? 0 : fail(served.error());
+}

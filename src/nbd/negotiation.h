@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Negotiation: the handshake of a connection, from the greeting to the transmission phase. No I/O.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "nbd/protocol.h"
+
+namespace spate::nbd {
+
+/// What a client is told of an export. A value.
+struct ExportInfo {
+  std::string name;
+  std::string description;
+  std::uint64_t size = 0;  // bytes
+  std::uint16_t flags = kHasFlags;  // transmission flags, without kSendDf
+  std::uint32_t minimum_block = 1;
+  std::uint32_t preferred_block = 4096;
+  std::uint32_t maximum_block = kMaxPayload;
+};
+
+/// The exports that one client may see. Asked anew each time: a size may have changed in between.
+class Catalogue {
+ public:
+  virtual ~Catalogue() = default;
+  /// Names, in the order of the list.
+  virtual std::vector<std::string> names() = 0;
+  /// The empty name means the default export.
+  virtual std::optional<ExportInfo> find(std::string_view name) = 0;
+};
+
+struct NegotiationPolicy {
+  bool tls_offered = false;
+  bool tls_required = false;  // nothing but STARTTLS and ABORT before
+};
+
+/// Fed with what the client sent, yields what is sent back. Holds at most kMaxOptionBytes of input at its caller; a longer
+/// option is skipped as it comes. Foreign bytes never do more than end it. One connection; pinned.
+class Negotiation {
+ public:
+  enum class State : std::uint8_t {
+    kTalking,       // wants more bytes
+    kStartTls,      // what was sent is sent, then TLS begins; then tls_started()
+    kTransmission,  // the chosen export is served
+    kEnd,           // what was sent is sent, then the connection is closed
+  };
+  /// Longest option that is looked at, bytes, header included. Names, and hundreds of queries, fit.
+  static constexpr std::size_t kMaxOptionBytes = 64U * 1024;
+
+  Negotiation(Catalogue& catalogue, NegotiationPolicy policy) : catalogue_(catalogue), policy_(policy) {}
+  Negotiation(const Negotiation&) = delete;
+  Negotiation& operator=(const Negotiation&) = delete;
+
+  /// The first bytes of the server.
+  static void greet(Bytes& out);
+  /// Takes what is complete from the front of `in` and appends the answers to `out`. Returns how much was taken. Ends early
+  /// when the state is no longer kTalking, and when `out` holds kMaxOptionBytes: send it and call again. With kMaxOptionBytes
+  /// in `in` and an empty `out` it always takes something.
+  std::size_t consume(ByteView in, Bytes& out);
+  State state() const { return state_; }
+  /// All that was negotiated in the clear is forgotten.
+  void tls_started();
+
+  // In state kTransmission.
+  const ExportInfo& chosen() const { return chosen_; }
+  bool structured() const { return structured_; }
+  /// base:allocation was selected for the chosen export.
+  bool block_status() const { return structured_ && allocation_of_ == chosen_.name; }
+
+  /// The id of base:allocation.
+  static constexpr std::uint32_t kAllocationId = 1;
+
+ private:
+  void take_client_flags(std::uint32_t flags);
+  void take_option(Option option, ByteView data, Bytes& out);
+  void take_negotiable(Option option, ByteView data, Bytes& out);
+  void export_name(ByteView data, Bytes& out);
+  void list(ByteView data, Bytes& out);
+  void start_tls(ByteView data, Bytes& out);
+  void info_or_go(Option option, ByteView data, Bytes& out);
+  void structured_reply(ByteView data, Bytes& out);
+  void meta_context(Option option, ByteView data, Bytes& out);
+  void choose(ExportInfo info);
+
+  Catalogue& catalogue_;
+  const NegotiationPolicy policy_;
+  State state_ = State::kTalking;
+  bool flags_taken_ = false;
+  bool no_zeroes_ = false;
+  bool tls_ = false;
+  bool structured_ = false;
+  std::optional<std::string> allocation_of_;  // the export whose base:allocation is selected, by its own name
+  std::uint64_t skip_ = 0;                    // bytes of an option that is too long, still to come
+  ExportInfo chosen_;
+};
+
+}  // namespace spate::nbd

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// off_loop: awaits a function that may block, run by a worker thread.
+#pragma once
+
+#include <coroutine>
+#include <optional>
+#include <utility>
+
+#include "job/executor.h"
+#include "trove/workers.h"
+
+namespace spate::nbd {
+
+/// `work` returns a T (not void) and touches nothing of the executor. It and what it refers to live until it has ended.
+template <typename Work>
+class OffLoop {
+ public:
+  using Value = std::invoke_result_t<Work&>;
+  OffLoop(job::Executor& executor, trove::Workers& workers, Work work)
+      : executor_(executor), workers_(workers), work_(std::move(work)) {}
+  bool await_ready() { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    workers_.run([this, handle] {
+      value_.emplace(work_());
+      executor_.post([handle] { handle.resume(); });
+    });
+  }
+  Value await_resume() { return *std::move(value_); }
+
+ private:
+  job::Executor& executor_;
+  trove::Workers& workers_;
+  Work work_;
+  std::optional<Value> value_;
+};
+
+template <typename Work>
+OffLoop<Work> off_loop(job::Executor& executor, trove::Workers& workers, Work work) {
+  return OffLoop<Work>(executor, workers, std::move(work));
+}
+
+}  // namespace spate::nbd

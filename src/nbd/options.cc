@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/options.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <map>
+
+#include "base/units.h"
+#include "nbd/protocol.h"
+
+namespace spate::nbd {
+namespace {
+
+constexpr std::string_view kUsage =
+    "usage: spate export [OPTION...] SOURCE...\n"
+    "Serves files as network block devices (NBD) until it is ended by SIGTERM or SIGINT. SOURCE is a file or block device\n"
+    "of this machine, or spate:/PATH for a striped file; NAME=SOURCE gives the export a name.\n"
+    "\n"
+    "  -n, --name NAME        the export's name, with a single SOURCE; clients that ask for no name get the first export\n"
+    "  -r, --read-only        refuse writes\n"
+    "  -p, --port PORT        TCP port (10809); 0: a free one, which is printed\n"
+    "  -b, --bind ADDRESS     listen there (127.0.0.1); may be given several times\n"
+    "  -U, --unix PATH        listen at a Unix socket, and at TCP only if --port or --bind is given\n"
+    "  -a, --allow LIST       who may use the exports: addresses, networks (10.0.0.0/8), \"unix\", separated by commas\n"
+    "      --tls DIR          TLS by DIR/server-cert.pem and server-key.pem; with DIR/ca-cert.pem clients need a certificate\n"
+    "      --tls-psk FILE     TLS by keys: lines \"name:hex\"\n"
+    "      --insecure         other machines may connect without TLS\n"
+    "      --sendfile-from N  reads of so many bytes go out by sendfile; smaller ones are gathered\n"
+    "      --fs FILE          the file system of spate:/PATH: its spate.toml or the folder of it\n"
+    "      --set KEY=VALUE    overrides spate.toml\n"
+    "  -v, --verbose          tell of each connection\n"
+    "  -q, --quiet            do not print the URLs\n"
+    "  -h, --help\n"
+    "A service manager may pass listening sockets (LISTEN_FDS). docs/block.md tells more.\n";
+
+Error wrong(std::string what) { return {Errc::kInvalidArgument, std::move(what)}; }
+
+/// The words of a command line, one after the other.
+class Words {
+ public:
+  explicit Words(const std::vector<std::string>& all) : all_(all) {}
+  bool more() const { return next_ < all_.size(); }
+  const std::string& take() { return all_[next_++]; }
+  /// The value of `option`: behind its '=', or the next word.
+  Result<std::string> value(const std::string& option, const std::optional<std::string>& given) {
+    if (given) return *given;
+    if (!more()) return wrong(option + " needs a value");
+    return take();
+  }
+
+ private:
+  const std::vector<std::string>& all_;
+  std::size_t next_ = 0;
+};
+
+template <typename T>
+Result<void> parse_number(const std::string& option, const std::string& text, T& out) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || stop != text.data() + text.size()) return wrong(option + ": \"" + text + "\" is no number that fits");
+  return {};
+}
+
+Result<void> parse_send_file_from(const std::string& text, std::uint32_t& out) {
+  SPATE_TRY(const std::uint64_t bytes, parse_size(text));
+  if (bytes == 0 || bytes > (1ULL << 31U)) return wrong("--sendfile-from: 1 to 2 GiB");
+  out = static_cast<std::uint32_t>(bytes);
+  return {};
+}
+
+/// Options with a value; each stores it.
+Result<void> store(ExportOptions& options, std::string& name, const std::string& option, std::string value) {
+  if (option == "--port") {
+    options.port_given = true;
+    return parse_number(option, value, options.port);
+  }
+  if (option == "--sendfile-from") return parse_send_file_from(value, options.send_file_from);
+  if (option == "--bind") options.addresses.push_back(std::move(value));
+  else if (option == "--set") options.settings.push_back(std::move(value));
+  else if (option == "--name") name = std::move(value);
+  else if (option == "--unix") options.unix_path = std::move(value);
+  else if (option == "--allow") options.allow = std::move(value);
+  else if (option == "--tls") options.tls_folder = std::move(value);
+  else if (option == "--tls-psk") options.tls_keys = std::move(value);
+  else if (option == "--fs") options.file_system = std::move(value);
+  else return wrong("unknown option " + option);
+  return {};
+}
+
+const std::map<std::string, std::string>& long_forms() {
+  static const std::map<std::string, std::string> forms{{"-n", "--name"}, {"-r", "--read-only"}, {"-p", "--port"},
+                                                        {"-b", "--bind"}, {"-U", "--unix"},      {"-a", "--allow"},
+                                                        {"-v", "--verbose"}, {"-q", "--quiet"},  {"-h", "--help"}};
+  return forms;
+}
+
+Result<void> take_option(ExportOptions& options, std::string& name, std::string option, Words& words) {
+  std::optional<std::string> given;
+  if (const std::size_t equals = option.find('='); option.starts_with("--") && equals != std::string::npos) {
+    given = option.substr(equals + 1);
+    option.resize(equals);
+  }
+  if (const auto found = long_forms().find(option); found != long_forms().end()) option = found->second;
+  bool* const flag = option == "--read-only" ? &options.read_only
+                     : option == "--insecure" ? &options.insecure
+                     : option == "--verbose"  ? &options.verbose
+                     : option == "--quiet"    ? &options.quiet
+                                              : nullptr;
+  if (option == "--help") return Errc::kCancelled;
+  if (flag != nullptr) {
+    if (given) return wrong(option + " takes no value");
+    *flag = true;
+    return {};
+  }
+  SPATE_TRY(std::string value, words.value(option, given));
+  return store(options, name, option, std::move(value));
+}
+
+/// "NAME=SOURCE", unless that is the name of a file.
+SourceWish parse_source(const std::string& word) {
+  struct stat st{};
+  const std::size_t equals = word.find('=');
+  const bool is_path = word.starts_with("spate:") || word.starts_with("/") || ::stat(word.c_str(), &st) == 0;
+  if (is_path || equals == std::string::npos) return {"", word};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+Result<void> check_names(const ExportOptions& options) {
+  for (std::size_t i = 0; i < options.sources.size(); ++i) {
+    const std::string& name = options.sources[i].name;
+    if (name.size() > kMaxString || name.find('\0') != std::string::npos) return wrong("a name has at most 4096 characters");
+    for (std::size_t j = 0; j < i; ++j) {
+      if (options.sources[j].name == name) return wrong("two exports are named \"" + name + "\"; NAME=SOURCE names them");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ExportOptions> parse_export_options(const std::vector<std::string>& arguments) {
+  ExportOptions options;
+  std::string name;
+  Words words(arguments);
+  bool only_sources = false;
+  while (words.more()) {
+    const std::string& word = words.take();
+    if (!only_sources && word == "--") {
+      only_sources = true;
+    } else if (!only_sources && word.size() > 1 && word.starts_with('-')) {
+      SPATE_TRY(std::ignore, take_option(options, name, word, words));
+    } else {
+      options.sources.push_back(parse_source(word));
+    }
+  }
+  if (options.sources.empty()) return wrong("what is to be exported?");
+  if (!name.empty() && options.sources.size() > 1) return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
+  if (!name.empty()) options.sources.front().name = name;
+  SPATE_TRY(std::ignore, check_names(options));
+  return options;
+}
+
+std::string_view export_usage() { return kUsage; }
+
+}  // namespace spate::nbd

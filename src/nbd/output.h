@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output: replies on their way to the client: bytes gathered into few system calls, and parts of files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "nbd/protocol.h"
+#include "nbd/transport.h"
+
+namespace spate::nbd {
+
+/// Buffers of one size, the last used first: its memory is still in the processor's cache. One executor; outlives them.
+class ReplyBuffers {
+ public:
+  /// What is gathered into one system call at the most, bytes. Measured: bench/nbd.
+  static constexpr std::size_t kBytes = 256UL * 1024;
+  Buffer take();
+  void give_back(Buffer buffer);
+
+ private:
+  static constexpr std::size_t kKept = 64;
+  std::vector<Buffer> free_;
+};
+
+/// How to end a reply whose data come from a file: by a chunk behind them, or not at all.
+struct FileReply {
+  int fd = -1;
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;  // bytes, > 0
+  std::uint64_t cookie = 0;
+  bool structured = false;
+};
+
+/// First in, first out. One connection.
+class Output {
+ public:
+  explicit Output(ReplyBuffers& buffers) : buffers_(buffers) {}
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output();
+
+  /// Room for `size` <= ReplyBuffers::kBytes contiguous bytes, to be filled before anything else is added.
+  std::byte* reserve(std::size_t size);
+  /// Takes back the last `size` bytes of the last reserve().
+  void unreserve(std::size_t size);
+  void add(ByteView bytes);
+  /// Sent from where they are.
+  void add(Buffer bytes);
+  /// Its header has been added before. When the file turns out to be shorter, a structured reply is filled with zeros and ends
+  /// with an error; a simple one cannot be ended but by ending the connection.
+  void add_file(const FileReply& reply);
+
+  bool empty() const { return segments_.empty(); }
+  /// Bytes that wait, in memory.
+  std::size_t memory() const { return memory_; }
+  std::size_t segments() const { return segments_.size(); }
+  /// Sends what the transport takes. kTryAgain when something is left; else a failure that ends the connection.
+  Result<void> flush(Transport& transport);
+
+ private:
+  struct Segment {
+    Buffer buffer;  // empty for a file
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool pooled = false;
+    FileReply file;
+    bool file_gone = false;
+    std::array<std::byte, kErrorChunkBytes> trailer{};  // behind a file
+    std::size_t trailer_begin = 0;
+    std::size_t trailer_end = 0;
+
+    bool is_file() const { return file.size > 0; }
+    ByteView bytes() const {
+      if (trailer_begin < trailer_end) return ByteView(trailer).subspan(trailer_begin, trailer_end - trailer_begin);
+      return buffer.view().subspan(begin, end - begin);
+    }
+  };
+  Result<void> send_file(Transport& transport);
+  Result<void> send_bytes(Transport& transport);
+  Result<void> file_ended_early(Segment& segment);
+  void sent(std::size_t bytes);
+  void drop_front();
+
+  ReplyBuffers& buffers_;
+  std::deque<Segment> segments_;
+  std::size_t memory_ = 0;
+};
+
+}  // namespace spate::nbd

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transmission phase of a Connection.
+#include <algorithm>
+
+#include "log/log.h"
+#include "nbd/connection.h"
+
+namespace spate::nbd {
+namespace {
+
+constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
+/// A payload of so many bytes is waited for in the input buffer.
+constexpr std::size_t kSmallPayload = 64UL * 1024;
+/// More descriptors than a client may want of one block status.
+constexpr std::size_t kMaxStatusExtents = 1024;
+
+}  // namespace
+
+std::size_t Connection::data_header_bytes() const { return rules_.structured ? kDataHeaderBytes : kSimpleReplyBytes; }
+
+void Connection::put_data_header(std::byte* at, const Request& request, bool done) {
+  if (!rules_.structured) return put_simple_reply(at, request.cookie, Failure::kNone);
+  put_chunk(at, ChunkHeader{Chunk::kOffsetData, done, request.cookie, request.length + 8});
+  put_u64(at + kChunkBytes, request.offset);
+}
+
+/// Takes the next request from the input; false when it is not there yet.
+bool Connection::take_request() {
+  if (payload_size_ > 0) {
+    if (payload_have_ < payload_size_) return false;
+    end_payload();
+    return true;
+  }
+  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
+  if (in.size() < kRequestBytes) return false;
+  const auto request = decode_request(in);
+  if (!request) {
+    abandon("what came is no request");
+    return false;
+  }
+  if (request->command == Command::kWrite) return take_write(*request);
+  input_begin_ += kRequestBytes;
+  ++traffic_.requests;
+  if (request->command == Command::kDisconnect) {
+    input_ended_ = true;
+    return false;
+  }
+  const Verdict verdict = judge(*request, rules_);
+  if (verdict.failure != Failure::kNone) {
+    answer(*request, verdict.failure);
+  } else {
+    begin_request(*request);
+  }
+  return true;
+}
+
+bool Connection::take_write(const Request& request) {
+  const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_).subspan(kRequestBytes);
+  if (request.length <= kSmallPayload && in.size() < request.length) {
+    // Room for all of it, so that it need not be moved again.
+    if (input_.size() - input_begin_ < kRequestBytes + request.length) {
+      std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+      input_end_ -= input_begin_;
+      input_begin_ = 0;
+    }
+    return false;
+  }
+  const Verdict verdict = judge(request, rules_);
+  ++traffic_.requests;
+  if (verdict.connection_lost) {
+    answer(request, verdict.failure);
+    input_ended_ = true;
+    return false;
+  }
+  const std::size_t have = std::min<std::size_t>(in.size(), request.length);
+  input_begin_ += kRequestBytes + have;
+  if (have == request.length) {
+    if (verdict.failure != Failure::kNone) answer(request, verdict.failure);
+    else begin_write(request, in.first(have));
+    return true;
+  }
+  writing_ = request;
+  payload_verdict_ = verdict.failure;
+  payload_ = request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
+  payload_size_ = request.length;
+  payload_have_ = have;
+  std::memcpy(payload_.data(), in.data(), have);
+  return true;
+}
+
+void Connection::end_payload() {
+  const ByteView payload = payload_.view().first(payload_size_);
+  payload_size_ = 0;
+  if (payload_verdict_ != Failure::kNone) {
+    answer(writing_, payload_verdict_);
+  } else if ((writing_.flags & kFua) == 0 && device_->write_now(writing_.offset, payload)) {
+    traffic_.written_bytes += writing_.length;
+    answer(writing_, Failure::kNone);
+  } else {
+    return spawn(writing_, std::move(payload_));
+  }
+  if (payload_.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload_));
+  payload_ = Buffer();
+}
+
+void Connection::begin_write(const Request& request, ByteView payload) {
+  if ((request.flags & kFua) == 0) {
+    const auto written = device_->write_now(request.offset, payload);
+    if (written.code() != Errc::kTryAgain) {
+      if (written) traffic_.written_bytes += request.length;
+      return answer(request, failure_of(written.code()));
+    }
+  }
+  spawn(request, Buffer::copy_of(payload));
+}
+
+void Connection::begin_request(const Request& request) {
+  if (request.command == Command::kRead) return read(request);
+  spawn(request, Buffer());
+}
+
+void Connection::answer(const Request& request, Failure failure) {
+  const bool structured = rules_.structured && (request.command == Command::kRead || request.command == Command::kBlockStatus);
+  if (!structured) return put_simple_reply(output_.reserve(kSimpleReplyBytes), request.cookie, failure);
+  if (failure != Failure::kNone) return put_error_chunk(output_.reserve(kErrorChunkBytes), request.cookie, failure);
+  put_chunk(output_.reserve(kChunkBytes), ChunkHeader{Chunk::kNone, true, request.cookie, 0});
+}
+
+void Connection::read(const Request& request) {
+  traffic_.read_bytes += request.length;
+  if (request.length == 0) return answer(request, Failure::kNone);
+  const bool large = request.length >= world_.send_file_from && transport_->can_send_file() && device_->has_pages();
+  if (large) {
+    const int fd = device_->resident(Extent{request.offset, request.length});
+    if (fd >= 0) return send_from_file(request, fd);
+  } else if (read_gathered(request)) {
+    return;
+  }
+  spawn(request, Buffer());
+}
+
+/// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for it.
+bool Connection::read_gathered(const Request& request) {
+  const std::size_t header = data_header_bytes();
+  if (header + request.length > ReplyBuffers::kBytes) return false;
+  std::byte* const at = output_.reserve(header + request.length);
+  const auto got = device_->read_now(request.offset, MutableByteView(at + header, request.length));
+  if (got) {
+    put_data_header(at, request, true);
+    return true;
+  }
+  output_.unreserve(header + request.length);
+  if (got.code() == Errc::kTryAgain) return false;
+  answer(request, failure_of(got.code()));
+  return true;
+}
+
+void Connection::send_from_file(const Request& request, int fd) {
+  traffic_.sent_by_file_bytes += request.length;
+  // Not the last chunk: that the file has become shorter is found out only while it is sent.
+  put_data_header(output_.reserve(data_header_bytes()), request, false);
+  output_.add_file(FileReply{fd, request.offset, request.length, request.cookie, rules_.structured});
+}
+
+void Connection::spawn(const Request& request, Buffer payload) {
+  ++in_flight_;
+  memory_in_flight_ += request.command == Command::kRead || request.command == Command::kWrite ? request.length : 0;
+  SPATE_CHECK(job::spawn(gate_, run(request, std::move(payload))));
+}
+
+job::Task<void> Connection::run(Request request, Buffer payload) {
+  const bool moves_bytes = request.command == Command::kRead || request.command == Command::kWrite;
+  const ByteView bytes = payload.view().first(request.command == Command::kWrite ? request.length : 0);
+  const Failure failure = co_await execute(request, bytes);
+  if (failure != Failure::kNone) SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
+              static_cast<int>(request.command), request.offset, request.length, static_cast<int>(failure));
+  // A read and a block status have answered success by themselves.
+  const bool answered = request.command == Command::kRead || request.command == Command::kBlockStatus;
+  if (failure != Failure::kNone || !answered) answer(request, failure);
+  --in_flight_;
+  memory_in_flight_ -= moves_bytes ? request.length : 0;
+  if (payload.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload));
+  schedule_pump();
+}
+
+job::Task<Failure> Connection::execute(const Request& request, ByteView payload) {
+  const Extent range{request.offset, request.length};
+  const ZeroWish wish{(request.flags & kNoHole) != 0, (request.flags & kFastZero) != 0};
+  Result<void> done;
+  switch (request.command) {
+    case Command::kRead: co_return co_await execute_read(request);
+    case Command::kBlockStatus: co_return co_await execute_status(request);
+    case Command::kFlush: co_return co_await execute_flush();
+    case Command::kCache: done = co_await device_->make_resident(range); break;
+    case Command::kWrite: done = co_await device_->write(request.offset, payload); break;
+    case Command::kTrim: done = co_await device_->trim(range); break;
+    case Command::kWriteZeroes: done = co_await device_->zero(range, wish); break;
+    case Command::kDisconnect: break;
+  }
+  if (!done) co_return failure_of(done.code());
+  if (request.command == Command::kWrite) traffic_.written_bytes += request.length;
+  const bool wrote = request.command != Command::kCache;
+  if (wrote && (request.flags & kFua) != 0) co_return co_await execute_flush();
+  co_return Failure::kNone;
+}
+
+job::Task<Failure> Connection::execute_flush() {
+  const auto flushed = co_await device_->flush();
+  // Somebody else's flush may have been told of the loss of what this client wrote.
+  if (flushed && device_->losses() != losses_at_start_) co_return Failure::kIo;
+  co_return failure_of(flushed.code());
+}
+
+job::Task<Failure> Connection::execute_read(const Request& request) {
+  const Extent range{request.offset, request.length};
+  const bool large = request.length >= world_.send_file_from && transport_->can_send_file() && device_->has_pages();
+  if (large) {
+    const auto there = co_await device_->make_resident(range);
+    if (!there) co_return failure_of(there.code());
+    const int fd = device_->resident(range);
+    if (fd >= 0) {
+      send_from_file(request, fd);
+      co_return Failure::kNone;
+    }
+  }
+  // Pages may have left again under pressure, or nobody knows: copied, it takes as long as it takes.
+  const std::size_t header = data_header_bytes();
+  Buffer reply(header + request.length);
+  const auto got = co_await device_->read(request.offset, reply.view().subspan(header));
+  if (!got) co_return failure_of(got.code());
+  put_data_header(reply.data(), request, true);
+  if (reply.size() <= world_.send_file_from) output_.add(ByteView(reply.view()));
+  else output_.add(std::move(reply));
+  co_return Failure::kNone;
+}
+
+job::Task<Failure> Connection::execute_status(const Request& request) {
+  const std::size_t max = (request.flags & kReqOne) != 0 ? 1 : kMaxStatusExtents;
+  const Extent range{request.offset, request.length};
+  const auto found = co_await device_->status(range, max);
+  if (!found) co_return failure_of(found.code());
+  const std::size_t payload = 4 + 8 * found->size();
+  std::byte* at = output_.reserve(kChunkBytes + payload);
+  put_chunk(at, ChunkHeader{Chunk::kBlockStatus, true, request.cookie, static_cast<std::uint32_t>(payload)});
+  put_u32(at + kChunkBytes, Negotiation::kAllocationId);
+  at += kChunkBytes + 4;
+  for (const StatusExtent& extent : *found) {
+    put_u32(at, static_cast<std::uint32_t>(extent.size));
+    put_u32(at + 4, extent.flags);
+    at += 8;
+  }
+  co_return Failure::kNone;
+}
+
+}  // namespace spate::nbd

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Server: listens, and serves exports to any number of clients. docs/block.md.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "job/event.h"
+#include "nbd/access.h"
+#include "nbd/connection.h"
+#include "nbd/listener.h"
+
+namespace spate::nbd {
+
+struct Export {
+  std::string name;
+  AccessList access;
+  std::unique_ptr<Device> device;
+};
+
+/// Gives a socket over to TLS; null: there are no certificates and keys.
+class TlsContext {
+ public:
+  virtual ~TlsContext() = default;
+  virtual Result<std::unique_ptr<Transport>> accept(int socket) = 0;
+};
+
+struct ServerOptions {
+  bool tls_required = false;  // by every client that does not come over a Unix socket
+  std::size_t max_connections = 1024;
+  std::uint32_t send_file_from = 32U * 1024;
+};
+
+/// Life cycle: construct -> listen() -> stop() awaited -> destroyed. One executor; sockets and TLS context outlive it.
+class Server final : private ConnectionHost {
+ public:
+  Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, ServerOptions options);
+  ~Server() override;
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// The first one is also what clients get that name none. Names differ. Before listen().
+  void add(Export exported);
+  Result<void> listen(ListeningSocket socket);
+  /// Where an export is found: "nbd://127.0.0.1:10809/name".
+  std::vector<std::string> urls(std::string_view name) const;
+
+  /// No new clients; those that are there get the answers to what they asked, for at most `grace`. Closes the devices.
+  job::Task<Result<void>> stop(Duration grace);
+
+ private:
+  class Listener;
+  class View;
+
+  std::unique_ptr<Catalogue> catalogue(const Peer& peer) override;
+  Device& device(const std::string& name) override;
+  Result<std::unique_ptr<Transport>> start_tls(int socket) override;
+  void ended(Connection& connection) override;
+
+  void take(Accepted client);
+  bool full() const { return connections_.size() >= options_.max_connections; }
+  void listen_again();
+
+  job::Executor& executor_;
+  SocketSource& sockets_;
+  TlsContext* const tls_;
+  const ServerOptions options_;
+  ReplyBuffers buffers_;
+  ConnectionWorld world_;
+  ConnectionWorld unix_world_;
+  std::vector<Export> exports_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
+  job::Event all_ended_;
+  bool stopping_ = false;
+};
+
+}  // namespace spate::nbd

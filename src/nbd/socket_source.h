@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SocketSource: descriptors as a source of the executor. Calls a handler when one is ready.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/unique_fd.h"
+#include "job/executor.h"
+
+namespace spate::nbd {
+
+/// What is called when a descriptor is ready. May remove itself and others from the source, and destroy itself, in the call.
+class ReadyHandler {
+ public:
+  virtual ~ReadyHandler() = default;
+  /// `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR.
+  virtual void on_ready(std::uint32_t events) = 0;
+};
+
+/// One epoll set, level-triggered. One executor, which is told of it on construction; outlives what is watched.
+class SocketSource final : public job::Source {
+ public:
+  explicit SocketSource(job::Executor& executor);
+  ~SocketSource() override;
+  SocketSource(const SocketSource&) = delete;
+  SocketSource& operator=(const SocketSource&) = delete;
+
+  /// `fd` stays open until it is removed. kNoMemory when the kernel refuses.
+  Result<void> add(int fd, std::uint32_t events, ReadyHandler& handler);
+  void change(int fd, std::uint32_t events);
+  void remove(int fd);
+
+  std::size_t poll() override;
+  int wait_descriptor() const override { return epoll_.get(); }
+  bool prepare_to_wait() override { return true; }
+  bool wake_by(int fd) override;
+  void stop_wake_by(int fd) override;
+  void wait(Duration timeout) override;
+
+ private:
+  job::Executor& executor_;
+  UniqueFd epoll_;
+  std::unordered_map<int, ReadyHandler*> handlers_;  // null: somebody else's, which only ends the sleep
+};
+
+}  // namespace spate::nbd
