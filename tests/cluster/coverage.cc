@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -12,27 +13,73 @@ namespace {
 using wire::Op;
 
 constexpr std::array kOps = {
-    Op::kAuthenticate, Op::kKeepAlive,    Op::kEndSession, Op::kLookup,           Op::kGetattr,      Op::kSetattr,
-    Op::kCreate,       Op::kMkdir,        Op::kSymlink,    Op::kLink,             Op::kUnlink,       Op::kRmdir,
-    Op::kRename,       Op::kReaddir,      Op::kOpen,       Op::kClose,            Op::kTruncate,     Op::kGetxattr,
-    Op::kSetxattr,     Op::kListxattr,    Op::kRemovexattr, Op::kMetaStatfs,      Op::kMetaSync,     Op::kRead,
-    Op::kWrite,        Op::kDatafileStat, Op::kPunch,      Op::kDatafileSync,     Op::kIoStatfs,     Op::kDatafileTruncate,
-    Op::kDatafileRemove, Op::kFence};
+#define SPATE_OP_OF(id, number, text) Op::k##id,
+    SPATE_OPERATIONS(SPATE_OP_OF)
+#undef SPATE_OP_OF
+};
+
+constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
+    "delay",          "reorder",       "drop_connection", "partition", "stalled_path", "killed_server",
+    "crashed_server", "killed_client", "crashed_client",  "disk_full", "io_error"};
+
+/// Empty: the workload sends such requests, or makes a server send them.
+std::string_view why_unused(Op op) {
+  switch (op) {
+    case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
+    case Op::kPing:
+    case Op::kStats: return "asked by tools only; changes and keeps nothing";
+    case Op::kMetaScan:
+    case Op::kMetaRepair:
+    case Op::kMetaJudge:
+    case Op::kDatafileList:
+    case Op::kDatafileProbe: return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
+    case Op::kLock:
+    case Op::kLockTest:
+    case Op::kLockCancel:
+    case Op::kLockEvents:
+    case Op::kLockReclaim: return "the workload takes no locks";
+    default: return {};
+  }
+}
 
 bool of_a_server(Op op) { return op == Op::kDatafileTruncate || op == Op::kDatafileRemove || op == Op::kFence; }
 
-bool possible(FaultKind kind, Op op) {
-  const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
-  return !client_dies || !of_a_server(op);
-}
-
 }  // namespace
 
-std::string_view name(FaultKind kind) {
-  static constexpr std::array<std::string_view, kFaultKinds> kNames = {
-      "delay",          "reorder",       "drop_connection", "partition", "stalled_path", "killed_server",
-      "crashed_server", "killed_client", "crashed_client",  "disk_full", "io_error"};
-  return kNames.at(static_cast<std::size_t>(kind));
+std::string_view name(FaultKind kind) { return kFaultNames.at(static_cast<std::size_t>(kind)); }
+
+std::optional<FaultKind> fault_by_name(std::string_view text) {
+  const auto found = std::find(kFaultNames.begin(), kFaultNames.end(), text);
+  if (found == kFaultNames.end()) return std::nullopt;
+  return static_cast<FaultKind>(found - kFaultNames.begin());
+}
+
+std::optional<Op> op_by_name(std::string_view text) {
+  const auto found = std::find_if(kOps.begin(), kOps.end(), [text](Op op) { return op_name(op) == text; });
+  return found == kOps.end() ? std::nullopt : std::optional<Op>(*found);
+}
+
+std::string_view why_never(FaultKind kind, Op op) {
+  const std::string_view unused = why_unused(op);
+  if (!unused.empty()) return unused;
+  const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
+  if (client_dies && of_a_server(op)) return "asked by the meta server: there is no client that could die";
+  return {};
+}
+
+std::string to_string(const Aim& aim) { return fmt::format("{}:{}:{}", name(aim.kind), op_name(aim.op), aim.nth); }
+
+std::optional<Aim> parse_aim(std::string_view text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second = text.find(':', first + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+  const auto kind = fault_by_name(text.substr(0, first));
+  const auto op = op_by_name(text.substr(first + 1, second - first - 1));
+  std::uint64_t nth = 0;
+  const std::string_view number = text.substr(second + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), nth);
+  if (!kind || !op || error != std::errc() || end != number.data() + number.size() || nth == 0) return std::nullopt;
+  return Aim{*kind, *op, nth};
 }
 
 void Coverage::add(const Coverage& other) {
@@ -49,7 +96,7 @@ const std::vector<Coverage::Cell>& Coverage::cells() {
     std::vector<Cell> list;
     for (std::size_t kind = 0; kind < kFaultKinds; ++kind) {
       for (const Op op : kOps) {
-        if (possible(static_cast<FaultKind>(kind), op)) list.emplace_back(static_cast<FaultKind>(kind), op);
+        if (why_never(static_cast<FaultKind>(kind), op).empty()) list.emplace_back(static_cast<FaultKind>(kind), op);
       }
     }
     return list;
@@ -70,10 +117,11 @@ std::string Coverage::table() const {
   for (std::size_t kind = 0; kind < kFaultKinds; ++kind) text += fmt::format(" {:>15}", name(static_cast<FaultKind>(kind)));
   text += "\n";
   for (const Op op : kOps) {
+    if (!why_unused(op).empty()) continue;
     text += fmt::format("{:<18}", op_name(op));
     for (std::size_t kind = 0; kind < kFaultKinds; ++kind) {
       const auto fault = static_cast<FaultKind>(kind);
-      text += possible(fault, op) ? fmt::format(" {:>15}", count({fault, op})) : fmt::format(" {:>15}", "-");
+      text += why_never(fault, op).empty() ? fmt::format(" {:>15}", count({fault, op})) : fmt::format(" {:>15}", "-");
     }
     text += "\n";
   }

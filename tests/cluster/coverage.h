@@ -3,7 +3,7 @@
 #pragma once
 
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +28,11 @@ enum class FaultKind : std::uint8_t {
 };
 inline constexpr std::size_t kFaultKinds = 11;
 std::string_view name(FaultKind kind);
+std::optional<FaultKind> fault_by_name(std::string_view text);
+std::optional<wire::Op> op_by_name(std::string_view text);
+
+/// Why such a fault can never meet such a request in the simulation; empty when it can.
+std::string_view why_never(FaultKind kind, wire::Op op);
 
 /// A request counts for a fault when it was under way at the server concerned (between the two nodes concerned, for
 /// faults of the network and of clients) while the fault struck or was in force.
@@ -38,8 +43,7 @@ class Coverage {
   void note(FaultKind kind, wire::Op op) { ++counts_[{kind, op}]; }
   void add(const Coverage& other);
   std::uint64_t count(Cell cell) const;
-  /// All cells that there are. Tools' requests (scan, repair, list, ping, stats) are no part of it; requests of a server
-  /// have no client that could die.
+  /// All for which why_never() has nothing to say, of all operations of the protocol.
   static const std::vector<Cell>& cells();
   std::vector<Cell> missing() const;
   /// A table: faults down, requests across.
@@ -48,5 +52,15 @@ class Coverage {
  private:
   std::map<Cell, std::uint64_t> counts_;
 };
+
+/// A fault that strikes at once when the `nth` request (1: the first) of a type begins at a server.
+struct Aim {
+  FaultKind kind = FaultKind::kDelay;
+  wire::Op op = wire::Op::kPing;
+  std::uint64_t nth = 1;
+};
+/// FAULT:REQUEST:N, as spate-sim takes it.
+std::string to_string(const Aim& aim);
+std::optional<Aim> parse_aim(std::string_view text);
 
 }  // namespace spate::cluster

@@ -23,7 +23,8 @@ FaultDriver::FaultDriver(Scene& scene, ClientRoster& clients, std::uint64_t seed
   scene_.world.watch().on_arrival([this](const WatchedRequest& request) { arrived(request); });
 }
 
-void FaultDriver::plan(std::uint64_t operations) {
+void FaultDriver::plan(std::uint64_t operations, const std::vector<Aim>& aims) {
+  for (const Aim& aim : aims) armed_.push_back({operations, aim.kind, aim.op, aim.nth, true});
   const auto& cells = Coverage::cells();
   const std::uint64_t count = 6 + random_.below(kPlannedMost - 6);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -65,8 +66,9 @@ void FaultDriver::arrived(const WatchedRequest& request) {
     const bool client_dies = planned.kind == FaultKind::kKilledClient || planned.kind == FaultKind::kCrashedClient;
     const auto target = target_of(request);
     if (!target || (client_dies && target->client == nullptr)) continue;
+    if (--armed_[i].nth > 0) continue;
     armed_.erase(armed_.begin() + static_cast<std::ptrdiff_t>(i));
-    const Duration delay = random_.chance(1, 2) ? Duration(0) : Duration(random_.below(kAimNs));
+    const Duration delay = planned.at_once || random_.chance(1, 2) ? Duration(0) : Duration(random_.below(kAimNs));
     scene_.world.at(scene_.world.now() + delay, [this, kind = planned.kind, target = *target] { strike(kind, target); });
     return;
   }
@@ -74,7 +76,7 @@ void FaultDriver::arrived(const WatchedRequest& request) {
 
 Workload* FaultDriver::workload_of(ClientId client) {
   if (!client) return nullptr;
-  for (Workload* workload : clients_.at_work()) {
+  for (Workload* workload : clients_.alive()) {
     if (workload->session() == client) return workload;
   }
   return nullptr;
@@ -118,7 +120,7 @@ void FaultDriver::count_under_way(FaultKind kind, const Target& target) {
 
 void FaultDriver::strike(FaultKind kind, Target target) {
   if (target.client != nullptr) {
-    const auto clients = clients_.at_work();  // it may have gone since
+    const auto clients = clients_.alive();  // it may have gone since
     if (std::find(clients.begin(), clients.end(), target.client) == clients.end()) return;
   }
   scene_.journal.note(fmt::format("FAULT {} server={} other={}", name(kind), target.server.value, target.other_node));
@@ -197,6 +199,7 @@ void FaultDriver::note_crash_of(ServerId server) {
   scene_.meta_crashed_at = scene_.world.now();
   const auto left = read_store(scene_.world.disks(server).records);
   if (!left) return scene_.fail("the meta server's records cannot be read after the crash");
+  if (!scene_.made && left->empty()) return;  // the next start makes the file system
   for (const std::uint64_t handle : scene_.data.handles()) {
     const bool unnamed = std::find(left->unnamed.begin(), left->unnamed.end(), handle) != left->unnamed.end();
     if (!left->nodes.contains(handle) && !unnamed) forgotten_.insert(handle);
@@ -209,6 +212,7 @@ void FaultDriver::note_crash_of(ServerId server) {
 void FaultDriver::strike_server(ServerId server, Death death) {
   if (down_.contains(server)) return;
   ++crashes_;
+  if (server == kMetaServer) scene_.made = scene_.made || scene_.world.server(server)->serving();
   scene_.world.kill_server(server, death);
   down_.insert(server);
   if (server != kMetaServer) scene_.io_server_died = true;

@@ -20,6 +20,8 @@ class ClientRoster {
   virtual ~ClientRoster() = default;
   /// Alive and at work.
   virtual std::vector<Workload*> at_work() = 0;
+  /// Those, and the ones that are ending their sessions.
+  virtual std::vector<Workload*> alive() = 0;
   virtual void kill(Workload& workload, bmi::sim::Death death) = 0;
 };
 
@@ -30,8 +32,9 @@ class FaultDriver {
   FaultDriver(const FaultDriver&) = delete;
   FaultDriver& operator=(const FaultDriver&) = delete;
 
-  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine.
-  void plan(std::uint64_t operations);
+  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine. Each of
+  /// `aims` happens beside that.
+  void plan(std::uint64_t operations, const std::vector<Aim>& aims);
   /// Called again and again.
   void run(std::uint64_t operations_left);
   /// Everything works again from here on.
@@ -47,6 +50,8 @@ class FaultDriver {
     std::uint64_t operations_left = 0;
     FaultKind kind = FaultKind::kDelay;
     std::optional<wire::Op> aim;  // strikes when such a request is under way
+    std::uint64_t nth = 1;        // of those that come from now on
+    bool at_once = false;         // not some time after it has arrived
   };
   struct Target {
     ServerId server;

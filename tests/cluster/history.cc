@@ -105,6 +105,8 @@ bool History::accept(State& state, const Pending& op, const Facts& told) const {
 bool History::answer(NodeId number, const Facts& told, MonoTime now) {
   const auto found = pending_.find(number);
   const Pending op = found->second;
+  // What began since the last checkpoint may have survived a crash that took this.
+  if (changes(op.op.kind)) remember(now);
   std::vector<State> before;
   std::vector<State> contested;
   for (State& state : states_) {
@@ -211,7 +213,7 @@ bool History::lost(const StoredTree& left, MonoTime now) {
   }
   drop_equal(candidates);
   states_ = std::move(candidates);
-  if (!is(left)) return false;
+  if (!keep_matching(left)) return false;
   add_answers_on_their_way(last);
   checkpoints_.clear();  // what has survived is on the disk
   checkpoints_.push_back({now, states_, pending_});
@@ -220,19 +222,26 @@ bool History::lost(const StoredTree& left, MonoTime now) {
 
 bool History::is(const StoredTree& seen) {
   reach_all(states_, pending_, 0);
+  return keep_matching(seen);
+}
+
+bool History::keep_matching(const StoredTree& seen) {
   std::vector<State> matching;
-  std::string difference;
+  std::string first_difference;
+  std::string last_difference;
   for (State& state : states_) {
     Tree tree = *state.tree;
     std::string this_difference = seen.differs(tree, names_, targets_);
     if (this_difference.empty()) {
       matching.push_back({std::make_shared<const Tree>(std::move(tree)), state.done});
-    } else if (difference.empty()) {
-      difference = std::move(this_difference);
+      continue;
     }
+    if (first_difference.empty()) first_difference = this_difference;
+    last_difference = std::move(this_difference);
   }
   if (matching.empty()) {
-    return fail(fmt::format("none of {} possible states is what is there; of the first: {}", states_.size(), difference),
+    return fail(fmt::format("none of {} possible states is what is there; of the first: {}; of the last: {}", states_.size(),
+                            first_difference, last_difference),
                 nullptr, nullptr);
   }
   states_ = std::move(matching);

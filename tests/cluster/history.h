@@ -71,6 +71,7 @@ class History {
   bool needs_orders(const State& state, const Pending& op) const;
   void reach_all(std::vector<State>& states, const std::map<NodeId, Pending>& pending, NodeId but);
   bool accept(State& state, const Pending& op, const Facts& told) const;
+  bool keep_matching(const StoredTree& seen);
   void add_answers_on_their_way(const std::vector<State>& before);
   void drop_equal(std::vector<State>& states) const;
   bool fail(std::string what, const NameOp* op, const Facts* told);

@@ -66,6 +66,8 @@ struct Scene {
   Disturbances disturbances;
   /// An io server has died since the beginning: an fsync may say that a write may be lost.
   bool io_server_died = false;
+  /// A meta server has served. Until then a crash of its machine may leave nothing at all, not even a root.
+  bool made = false;
   /// The meta server's machine has crashed: opens may have been forgotten.
   bool opens_lost = false;
   MonoTime meta_crashed_at{Duration(-1)};

@@ -40,7 +40,7 @@ class Simulation final : private ClientRoster {
         random_(options.seed * 104729),
         faults_(scene_, *this, random_.next()) {
     scene_.operations_left = options.operations;
-    if (options.faults) faults_.plan(options.operations);
+    if (options.faults) faults_.plan(options.operations, options.aims);
   }
 
   ~Simulation() override {
@@ -73,10 +73,18 @@ class Simulation final : private ClientRoster {
     return list;
   }
 
+  std::vector<Workload*> alive() override {
+    std::vector<Workload*> list;
+    for (const auto& workload : workloads_) {
+      if (scene_.world.client(workload->node()) != nullptr) list.push_back(workload.get());
+    }
+    return list;
+  }
+
   void kill(Workload& workload, bmi::sim::Death death) override {
     workload.killed();
     scene_.world.kill_client(workload.process(), death);
-    gone_.push_back(&workload);
+    if (!workload.has_left()) gone_.push_back(&workload);
   }
 
   void start_client() {
@@ -130,7 +138,7 @@ class Simulation final : private ClientRoster {
     const MonoTime limit = scene_.world.now() + kLongest;
     while (scene_.failure.empty()) {
       replace_the_gone();
-      if (scene_.operations_left == 0 && at_work().empty()) break;
+      if (scene_.operations_left == 0 && alive().empty()) break;
       faults_.run(scene_.operations_left);
       look_for_the_fenced();
       keep_the_model_small();
@@ -167,6 +175,7 @@ std::string replay_arguments(const SimulationOptions& options) {
   if (options.operations != SimulationOptions().operations) text += fmt::format(" --ops {}", options.operations);
   if (options.plant != Plant::kNone) text += fmt::format(" --plant {}", name(options.plant));
   if (!options.faults) text += " --no-faults";
+  for (const Aim& aim : options.aims) text += " --aim " + to_string(aim);
   return text + " --verbose";
 }
 

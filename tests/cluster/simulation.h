@@ -16,6 +16,7 @@ struct SimulationOptions {
   std::uint64_t operations = 1000;  // of all clients together
   Plant plant = Plant::kNone;
   bool faults = true;
+  std::vector<Aim> aims;  // faults beside those of the seed
   bool print = false;  // every step to standard output
 };
 

@@ -6,7 +6,7 @@
 namespace spate::cluster {
 
 Workload::Workload(Scene& scene, ClientProcess& process, int index, std::uint64_t seed)
-    : scene_(scene), process_(process), index_(index), random_(seed) {}
+    : scene_(scene), process_(process), index_(index), node_(process.node()), random_(seed) {}
 
 job::Task<void> Workload::run() {
   while (!dead() && scene_.operations_left > 0 && scene_.failure.empty()) {

@@ -20,9 +20,10 @@ class Workload {
   /// Works until the scene has no operations left, a failure, or the death of the process.
   job::Task<void> run();
   bool finished() const { return finished_; }
-  /// Only while it neither has left nor was killed: then the process may be gone.
+  /// Only while World::client(node()) is there: then the process may be gone.
   ClientProcess& process() { return process_; }
   int index() const { return index_; }
+  std::uint32_t node() const { return node_; }
   /// As last known: the process may be gone.
   ClientId session();
 
@@ -104,6 +105,7 @@ class Workload {
   Scene& scene_;
   ClientProcess& process_;
   const int index_;
+  const std::uint32_t node_;
   SeededRandom random_;
   NodeId under_way_ = 0;  // the name-space operation
   ClientId under_way_as_;

@@ -118,6 +118,13 @@ void World::kill_client(ClientProcess& client, bmi::sim::Death death) {
   client.die();
 }
 
+ClientProcess* World::client(std::uint32_t node) {
+  for (const auto& process : processes_) {
+    if (process->node() == node && process->alive() && !process->ended()) return dynamic_cast<ClientProcess*>(process.get());
+  }
+  return nullptr;
+}
+
 bool World::step_all() {
   bool did = false;
   for (std::size_t i = 0; i < processes_.size(); ++i) did |= processes_[i]->executor().step();

@@ -56,6 +56,8 @@ class World {
   /// The same with limits of its own; `options` needs neither map nor key.
   ClientProcess& start_client(client::Options options);
   void kill_client(ClientProcess& client, bmi::sim::Death death);
+  /// Null once it has ended or was killed.
+  ClientProcess* client(std::uint32_t node);
 
   bmi::sim::Fabric& fabric() { return fabric_; }
   RequestWatch& watch() { return watch_; }
