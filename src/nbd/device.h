@@ -32,8 +32,10 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// Bytes, as it is now: asked when a connection chooses the export.
+  /// Bytes, as it is now, or was at the last look(): asked when a connection chooses the export.
   virtual std::uint64_t size() = 0;
+  /// Asks somebody else how large it is, if it has to. Called when a client connects.
+  virtual job::Task<void> look() { co_return; }
   virtual bool read_only() const = 0;
   /// For the list: "file /a/b", "striped file spate:/x".
   virtual std::string describe() const = 0;

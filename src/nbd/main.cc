@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -12,10 +13,15 @@
 #include "nbd/local_device.h"
 #include "nbd/options.h"
 #include "nbd/server.h"
+#include "nbd/spate_device.h"
 
 namespace {
 
 using namespace spate;
+
+constexpr std::string_view kRemote = "spate:";
+
+bool is_remote(std::string_view source) { return source.starts_with(kRemote); }
 
 constexpr unsigned kWorkers = 16;  // as many requests wait for disks at once
 constexpr Duration kGrace = std::chrono::seconds(5);
@@ -55,8 +61,8 @@ int fail(const Error& error) {
 struct World {
   const nbd::ExportOptions& options;
   job::Executor& executor;
-  nbd::SocketSource& sockets;
   trove::Workers& workers;
+  client::Client* client;  // null: no export needs one
 };
 
 Result<std::vector<nbd::ListeningSocket>> open_sockets(const nbd::ExportOptions& options) {
@@ -76,12 +82,24 @@ Result<std::vector<nbd::ListeningSocket>> open_sockets(const nbd::ExportOptions&
   return sockets;
 }
 
+job::Task<Result<std::unique_ptr<nbd::Device>>> open_device(World& world, std::string source) {
+  const bool read_only = world.options.read_only;
+  std::unique_ptr<nbd::Device> device;
+  if (!is_remote(source)) {
+    SPATE_CO_TRY(device, nbd::LocalDevice::open(source, read_only, world.executor, world.workers));
+    co_return device;
+  }
+  std::string path = source.substr(kRemote.size());
+  SPATE_CO_TRY(device, co_await nbd::SpateDevice::open(*world.client, std::move(path), read_only));
+  co_return device;
+}
+
 job::Task<Result<void>> add_exports(World& world, nbd::Server& server) {
   for (const nbd::SourceWish& wish : world.options.sources) {
     nbd::Export exported;
     exported.name = wish.name;
     SPATE_CO_TRY(exported.access, nbd::AccessList::parse(world.options.allow));
-    SPATE_CO_TRY(exported.device, nbd::LocalDevice::open(wish.source, world.options.read_only, world.executor, world.workers));
+    SPATE_CO_TRY(exported.device, co_await open_device(world, wish.source));
     server.add(std::move(exported));
   }
   co_return Result<void>();
@@ -105,19 +123,45 @@ job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd
   co_return co_await server.stop(kGrace);
 }
 
+/// On an executor that is there already.
+job::Task<Result<void>> serve_on(World& world, const sigset_t& ends) {
+  nbd::SocketSource sockets(world.executor);
+  EndSignals signals(world.executor, sockets);
+  SPATE_CO_TRY(std::ignore, signals.watch(ends));
+  SPATE_CO_TRY(auto listening, open_sockets(world.options));
+  nbd::ServerOptions options;
+  if (world.options.send_file_from != 0) options.send_file_from = world.options.send_file_from;
+  nbd::Server server(world.executor, sockets, nullptr, options);
+  auto served = co_await serve(world, server, std::move(listening), signals);
+  co_return served;
+}
+
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const nbd::ExportOptions& options) {
+  assembly::ClientSettings settings;
+  SPATE_TRY(settings.config_file, assembly::locate_config(options.file_system));
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
+  for (const std::string& setting : options.settings) {
+    SPATE_TRY(auto one, config::override_from_argument(setting));
+    settings.overrides.push_back(std::move(one));
+  }
+  settings.program = "export";
+  settings.credential = assembly::own_credential();
+  settings.keeper = false;  // always inside a call
+  return assembly::ClientProcess::open(settings);
+}
+
 Result<void> run(const nbd::ExportOptions& options, const sigset_t& ends) {
-  SystemClock clock;
-  job::Executor executor(clock);
   trove::Workers workers("nbd", kWorkers);
-  nbd::SocketSource sockets(executor);
-  EndSignals signals(executor, sockets);
-  SPATE_TRY(std::ignore, signals.watch(ends));
-  SPATE_TRY(auto listening, open_sockets(options));
-  nbd::ServerOptions server_options;
-  if (options.send_file_from != 0) server_options.send_file_from = options.send_file_from;
-  nbd::Server server(executor, sockets, nullptr, server_options);
-  World world{options, executor, sockets, workers};
-  return executor.run(serve(world, server, std::move(listening), signals));
+  const bool remote = std::ranges::any_of(options.sources, [](const nbd::SourceWish& wish) { return is_remote(wish.source); });
+  if (!remote) {
+    SystemClock clock;
+    job::Executor executor(clock);
+    World world{options, executor, workers, nullptr};
+    return executor.run(serve_on(world, ends));
+  }
+  SPATE_TRY(auto process, open_client(options));
+  World world{options, process->executor(), workers, &process->client()};
+  return process->run([&](client::Client& /*client*/) { return serve_on(world, ends); });
 }
 
 }  // namespace

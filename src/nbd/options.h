@@ -33,8 +33,6 @@ struct ExportOptions {
   std::uint32_t send_file_from = 0;  // 0: the default
   bool verbose = false;
   bool quiet = false;
-
-  bool is_remote(std::size_t source) const { return sources[source].source.starts_with("spate:"); }
 };
 
 /// kInvalidArgument with what is wrong. kCancelled for --help.

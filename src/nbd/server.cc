@@ -69,7 +69,7 @@ class Server::Listener final : public ReadyHandler {
       auto client = accept_client(socket_.fd.get());
       if (client.code() == Errc::kBusy) return pause();
       if (!client) return;
-      server_.take(*std::move(client));
+      job::spawn(server_.arrivals_, server_.take(*std::move(client)));
     }
   }
 
@@ -117,7 +117,8 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
       options_(options),
       world_{executor, sockets, buffers_, *this, {tls != nullptr, options.tls_required}, options.send_file_from},
       unix_world_{executor, sockets, buffers_, *this, {tls != nullptr, false}, options.send_file_from},
-      all_ended_(executor) {}
+      all_ended_(executor),
+      arrivals_(executor) {}
 
 Server::~Server() { SPATE_CHECK(connections_.empty()); }
 
@@ -158,8 +159,12 @@ Result<std::unique_ptr<Transport>> Server::start_tls(int socket) {
   return tls_->accept(socket);
 }
 
-void Server::take(Accepted client) {
+job::Task<void> Server::take(Accepted client) {
   SPATE_LOG("nbd", debug, "client connected peer={}", client.text);
+  ++arriving_;
+  for (const Export& one : exports_) co_await one.device->look();
+  --arriving_;
+  if (stopping_) co_return;
   ConnectionWorld& world = client.ip.empty() ? unix_world_ : world_;
   auto connection = std::make_unique<Connection>(world, std::move(client.fd), Peer{std::move(client.text), std::move(client.ip)});
   Connection& started = *connection;
@@ -183,6 +188,7 @@ void Server::listen_again() {
 job::Task<Result<void>> Server::stop(Duration grace) {
   stopping_ = true;
   listeners_.clear();
+  co_await arrivals_.close();
   for (const auto& [connection, owned] : connections_) connection->finish();
   const MonoTime until = executor_.now() + grace;
   while (!connections_.empty()) {
