@@ -80,6 +80,27 @@ void sync_device(const std::string& folder) {
   }
 }
 
+wire::DataPath data_path(config::FlowPath path) {
+  switch (path) {
+    case config::FlowPath::kAuto: return wire::DataPath::kAutomatic;
+    case config::FlowPath::kBuffered: return wire::DataPath::kBuffered;
+    case config::FlowPath::kDirect: return wire::DataPath::kDirect;
+    case config::FlowPath::kCached: return wire::DataPath::kCached;
+  }
+  return wire::DataPath::kAutomatic;
+}
+
+flow::PolicyOptions policy_of(const config::FlowConfig& config) {
+  flow::PolicyOptions policy;
+  policy.read_path = data_path(config.read_path);
+  policy.write_path = data_path(config.write_path);
+  policy.direct_from_bytes = config.direct_from;
+  if (config.direct_from == 0) {
+    policy.direct_from_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+  }
+  return policy;
+}
+
 std::string keyval_folder(const config::ServerConfig& server) {
   return server.keyval.empty() ? server.storage.front() + ".keyval" : server.keyval;
 }
@@ -195,6 +216,7 @@ Result<void> ServerProcess::make_services() {
     io.server_key = server_key_;
     io.boot = boot_id();
     io.max_descriptors = descriptors_for_datafiles();
+    io.policy = policy_of(config_.flow);
     std::vector<io::IoTarget> targets;
     for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
     io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);

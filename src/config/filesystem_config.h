@@ -57,6 +57,17 @@ struct ServerConfig {
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
+/// How servers move data. kAuto: what suits each request; another one is taken, or the request is refused.
+enum class FlowPath : std::uint8_t { kAuto = 0, kBuffered = 1, kDirect = 2, kCached = 3 };
+
+/// [flow]: the data paths of io servers (docs/data-paths.md).
+struct FlowConfig {
+  FlowPath read_path = FlowPath::kAuto;
+  FlowPath write_path = FlowPath::kAuto;  // not kCached
+  std::uint64_t direct_from = 0;          // bytes: datafiles from this size on go past the page cache; 0: half of the memory
+  friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
+};
+
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
@@ -89,6 +100,7 @@ struct FileSystemConfig {
   FsConfig fs;
   DefaultsConfig defaults;
   MetaConfig meta;
+  FlowConfig flow;
   std::vector<ServerConfig> servers;  // 1..4096
   ClientConfig client;
   LogConfig log;

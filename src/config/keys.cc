@@ -83,10 +83,11 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-constexpr std::array<Section, 7> kSections = {{
+constexpr std::array<Section, 8> kSections = {{
     {"fs", "The file system as a whole."},
     {"defaults", "The layout of files whose directory says nothing else."},
     {"meta", "The name space."},
+    {"flow", "How io servers move data."},
     {"client", "What clients do."},
     {"network", "Limits of the network layer, the same on both sides."},
     {"log", "What servers write down."},
@@ -131,6 +132,18 @@ std::vector<Key> plain_rows() {
       row<&Config::meta, &MetaConfig::session_lease>({"meta", "session_lease", Type::kDuration,
                                                       "A client silent for so long loses its session and its locks.",
                                                       "", kSecond, 3600 * kSecond}),
+      row<&Config::flow, &FlowConfig::read_path>(
+          {"flow", "read_path", Type::kChoice,
+           "The data path of reads that ask for none. auto: the one that suits. Another one is for measuring: what it cannot "
+           "serve fails.",
+           "auto|buffered|direct|cached"}),
+      row<&Config::flow, &FlowConfig::write_path>(
+          {"flow", "write_path", Type::kChoice, "The same for writes.", "auto|buffered|direct"}),
+      row<&Config::flow, &FlowConfig::direct_from>(
+          {"flow", "direct_from", Type::kSize,
+           "Datafiles from this size on are read and written past the page cache, as far as they are not in it; 0: half of "
+           "the machine's memory.",
+           "", 0, 1ULL << 50U}),
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),

@@ -9,7 +9,7 @@ BufferPool::BufferPool(bmi::Network& network, job::Executor& executor, BufferPoo
                        metrics::Registry& metrics)
     : network_(network),
       executor_(executor),
-      total_(std::max(options.total_bytes, 2 * kMaxUnitBytes)),
+      total_(std::max(options.total_bytes, 2 * kMaxBufferBytes)),
       used_gauge_(metrics, "spate_flow_buffers_used_bytes"),
       waits_(metrics, "spate_flow_buffer_waits_total") {}
 
@@ -21,7 +21,7 @@ BufferPool::~BufferPool() {
 }
 
 std::optional<BufferPool::Lease> BufferPool::try_acquire(ClientId owner, std::uint64_t size) {
-  SPATE_CHECK(size >= kMinUnitBytes && size <= kMaxUnitBytes);
+  SPATE_CHECK(size >= kMinUnitBytes && size <= kMaxBufferBytes);
   if (short_of_room_ || used_ + size > total_) return std::nullopt;
   const auto found = owners_.find(owner);
   if (found != owners_.end() && (!found->second.waiting.empty() || over_share(found->second, size)))

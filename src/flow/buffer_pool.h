@@ -16,12 +16,15 @@
 
 namespace spate::flow {
 
-/// The largest buffer that can be asked for: the largest unit of bulk data, bytes.
+/// The largest unit of bulk data, bytes.
 constexpr std::uint64_t kMaxUnitBytes = 8ULL << 20U;
+/// What a buffer has beyond a unit when its contents go to or from a device directly, which takes whole blocks only.
+constexpr std::uint64_t kBlockSlackBytes = 256 * 1024;
+constexpr std::uint64_t kMaxBufferBytes = kMaxUnitBytes + kBlockSlackBytes;
 constexpr std::uint64_t kMinUnitBytes = 4096;
 
 struct BufferPoolOptions {
-  /// Of all buffers, in use and kept for reuse; at least 2 * kMaxUnitBytes (a smaller value is raised), bytes.
+  /// Of all buffers, in use and kept for reuse; at least 2 * kMaxBufferBytes (a smaller value is raised), bytes.
   std::uint64_t total_bytes = 256ULL << 20U;
 };
 
@@ -63,7 +66,7 @@ class BufferPool {
   };
 
   /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`:
-  /// kMinUnitBytes..kMaxUnitBytes.
+  /// kMinUnitBytes..kMaxBufferBytes.
   std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
   /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer
   /// that is not moving: the pool could be full of such.

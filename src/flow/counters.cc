@@ -4,10 +4,11 @@
 namespace spate::flow {
 
 Counters::Pair::Pair(metrics::Registry& registry, const metrics::Labels& labels)
-    : bytes(registry, "spate_flow_bytes_total", labels), copied(registry, "spate_flow_copied_bytes_total", labels) {}
+    : bytes(registry, "spate_flow_bytes_total", labels), copied(registry, "spate_flow_copied_bytes_total", labels),
+      fallbacks(registry, "spate_flow_fallbacks_total", labels) {}
 
 Counters::Counters(metrics::Registry& registry) {
-  constexpr std::array<const char*, 3> kLanes = {"inline", "buffered", "cached"};
+  constexpr std::array<const char*, 5> kLanes = {"inline", "buffered", "cached", "direct", "bypass"};
   constexpr std::array<const char*, 2> kDirections = {"read", "write"};
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const metrics::Labels labels{{"path", kLanes[i / 2]}, {"direction", kDirections[i % 2]}};

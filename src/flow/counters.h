@@ -14,10 +14,13 @@ namespace spate::flow {
 enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 
 /// What is counted as a path of its own: streams in a request or reply (kInline), and the bulk paths.
-enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2 };
+/// kBypass: what clients say that they read and wrote themselves, under leases that they have given back.
+enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4 };
 
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
 /// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
+/// `spate_flow_fallbacks_total{path,direction}`: times that the policy or a stream wanted this path and had to take
+/// another.
 class Counters {
  public:
   explicit Counters(metrics::Registry& registry);
@@ -27,6 +30,9 @@ class Counters {
     pair.bytes.add(bytes);
     pair.copied.add(bytes * copies(lane));
   }
+  /// `wanted` could not be had; something else was done. (What was asked for by name is refused instead.)
+  void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
+  std::uint64_t fallbacks(Lane wanted, Direction direction) const { return pair_of(wanted, direction).fallbacks.value(); }
   std::uint64_t bytes(Lane lane, Direction direction) const { return pair_of(lane, direction).bytes.value(); }
   std::uint64_t copied(Lane lane, Direction direction) const { return pair_of(lane, direction).copied.value(); }
 
@@ -35,14 +41,19 @@ class Counters {
     Pair(metrics::Registry& registry, const metrics::Labels& labels);
     metrics::Counter bytes;
     metrics::Counter copied;
+    metrics::Counter fallbacks;
   };
-  /// cached: the page cache itself is sent. buffered and inline: page cache to buffer and buffer to socket, or back.
-  static std::uint64_t copies(Lane lane) { return lane == Lane::kCached ? 0 : 2; }
+  /// cached: the page cache itself is sent. direct: buffer to socket, or back; the device reads and writes the buffer.
+  /// bypass: nothing on the server. buffered and inline: page cache to buffer and buffer to socket, or back.
+  static std::uint64_t copies(Lane lane) {
+    if (lane == Lane::kCached || lane == Lane::kBypass) return 0;
+    return lane == Lane::kDirect ? 1 : 2;
+  }
   Pair& pair_of(Lane lane, Direction direction) const {
     return *pairs_[static_cast<std::size_t>(lane) * 2 + static_cast<std::size_t>(direction)];
   }
 
-  std::array<std::unique_ptr<Pair>, 6> pairs_;
+  std::array<std::unique_ptr<Pair>, 10> pairs_;
 };
 
 }  // namespace spate::flow

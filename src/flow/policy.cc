@@ -4,41 +4,105 @@
 namespace spate::flow {
 namespace {
 
-Result<wire::DataPath> named_cached(const PathFacts& facts) {
-  if (facts.direction == Direction::kWrite) {
-    return Error(Errc::kNotSupported,
-                 "the cached path sends the page cache, so it is for reads: write with path automatic or buffered");
-  }
-  if (!facts.has_descriptor) {
-    return Error(Errc::kNotSupported,
-                 "this target's storage has no file to send from: read with path automatic or buffered");
-  }
-  return wire::DataPath::kCached;
+using wire::DataPath;
+
+Error refused(std::string why) { return Error(Errc::kNotSupported, std::move(why)); }
+
+std::uint64_t average_piece(const PathFacts& facts) {
+  return facts.first_pieces <= 1 ? facts.first_bytes : facts.first_bytes / facts.first_pieces;
 }
 
-wire::DataPath automatic(const PathFacts& facts, const PolicyOptions& options) {
-  if (facts.direction == Direction::kWrite || !facts.has_descriptor) return wire::DataPath::kBuffered;
+Result<PathChoice> named_cached(const PathFacts& facts) {
+  if (facts.direction == Direction::kWrite) {
+    return refused("the cached path sends the page cache, so it is for reads: write with path automatic or buffered");
+  }
+  if (!facts.has_descriptor) {
+    return refused("this target's storage has no file to send from: read with path automatic or buffered");
+  }
+  return PathChoice{DataPath::kCached, true, false, "asked for by name"};
+}
+
+Result<PathChoice> named_direct(const PathFacts& facts) {
+  if (facts.direct_alignment == 0) {
+    return refused("no direct path: " + std::string(facts.direct_refusal) + "; use automatic, buffered or cached");
+  }
+  if (facts.direction == Direction::kWrite && !facts.one_run) {
+    return refused("the direct path writes one range of a datafile at a time: write with path automatic or buffered");
+  }
+  return PathChoice{DataPath::kDirect, true, false, "asked for by name"};
+}
+
+Result<PathChoice> named(DataPath path, const PathFacts& facts) {
+  switch (path) {
+    case DataPath::kBuffered: return PathChoice{path, true, false, "asked for by name"};
+    case DataPath::kCached: return named_cached(facts);
+    case DataPath::kDirect: return named_direct(facts);
+    case DataPath::kBypass:
+      return refused("bypass is no path of a request: the client reads and writes by itself, under a lease");
+    case DataPath::kPeerToPeer:
+      return refused("this server does not offer the p2p path: use automatic, buffered, cached or direct");
+    case DataPath::kAutomatic: break;
+  }
+  return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(path)) + " is not known");
+}
+
+/// Too large for the page cache, and in pieces that are worth a request to the device.
+bool would_go_direct(const PathFacts& facts, const PolicyOptions& options) {
+  if (facts.datafile_bytes < options.direct_from_bytes || average_piece(facts) < options.direct_piece_bytes) return false;
+  return facts.direction == Direction::kRead ? facts.has_descriptor : facts.one_run;
+}
+
+PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
+  PathChoice choice;
+  if (would_go_direct(facts, options)) {
+    if (facts.direct_alignment > 0 && !facts.bypass_writer && !facts.cached.value_or(false)) {
+      choice.path = DataPath::kDirect;
+      choice.why = "the datafile is too large to be kept in the page cache";
+      return choice;
+    }
+    choice.fell_back = facts.direct_alignment == 0;
+    choice.why = choice.fell_back        ? "direct would suit it, but " + std::string(facts.direct_refusal)
+                 : facts.bypass_writer   ? "direct would suit it, but a client writes the datafile itself"
+                                         : "large, but in the page cache already";
+  }
   // One piece a message costs no more than a buffer would, however small it is.
-  const bool large = facts.first_pieces <= 1 || facts.first_bytes / facts.first_pieces >= options.cached_piece_bytes;
-  return large ? wire::DataPath::kCached : wire::DataPath::kBuffered;
+  const bool large = facts.first_pieces <= 1 || average_piece(facts) >= options.cached_piece_bytes;
+  const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large;
+  choice.path = cached ? DataPath::kCached : DataPath::kBuffered;
+  if (choice.why.empty()) {
+    choice.why = cached                                    ? "the page cache is sent as it is"
+                 : facts.direction == Direction::kWrite    ? "writes go through the page cache"
+                 : !facts.has_descriptor                   ? "the storage has no file to send from"
+                                                           : "the pieces are too small to be sent one by one";
+  }
+  return choice;
 }
 
 }  // namespace
 
-Result<wire::DataPath> choose_path(wire::DataPath asked, const PathFacts& facts, const PolicyOptions& options) {
-  switch (asked) {
-    case wire::DataPath::kAutomatic: return automatic(facts, options);
-    case wire::DataPath::kBuffered: return asked;
-    case wire::DataPath::kCached: return named_cached(facts);
-    case wire::DataPath::kDirect:
-      return Error(Errc::kNotSupported,
-                   "this server does not offer the direct path: use automatic, buffered or cached");
-    case wire::DataPath::kBypass:
-      return Error(Errc::kNotSupported, "this server grants no bypass leases: use automatic, buffered or cached");
-    case wire::DataPath::kPeerToPeer:
-      return Error(Errc::kNotSupported, "this server does not offer the p2p path: use automatic, buffered or cached");
+std::string_view path_name(DataPath path) {
+  switch (path) {
+    case DataPath::kAutomatic: return "auto";
+    case DataPath::kBuffered: return "buffered";
+    case DataPath::kCached: return "cached";
+    case DataPath::kDirect: return "direct";
+    case DataPath::kBypass: return "bypass";
+    case DataPath::kPeerToPeer: return "p2p";
   }
-  return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(asked)) + " is not known");
+  return "unknown";
+}
+
+bool wants_cache_state(DataPath asked, const PathFacts& facts, const PolicyOptions& options) {
+  const bool is_read = facts.direction == Direction::kRead;
+  if (asked != DataPath::kAutomatic || !is_read || options.read_path != DataPath::kAutomatic) return false;
+  return facts.direct_alignment > 0 && would_go_direct(facts, options);
+}
+
+Result<PathChoice> choose_path(DataPath asked, const PathFacts& facts, const PolicyOptions& options) {
+  const DataPath configured = facts.direction == Direction::kRead ? options.read_path : options.write_path;
+  const DataPath wanted = asked == DataPath::kAutomatic ? configured : asked;
+  if (wanted == DataPath::kAutomatic) return automatic(facts, options);
+  return named(wanted, facts);
 }
 
 }  // namespace spate::flow

@@ -8,23 +8,45 @@ namespace {
 
 using wire::DataPath;
 
-PathFacts large_pieces() { return {Direction::kRead, true, 1 << 20, 1}; }
-PathFacts small_pieces() { return {Direction::kRead, true, 1 << 20, 1 << 10}; }
+PathFacts pieces(std::size_t count) {
+  PathFacts facts;
+  facts.has_descriptor = true;
+  facts.first_bytes = 1 << 20;
+  facts.first_pieces = count;
+  facts.direct_refusal = "there is no device";
+  return facts;
+}
+PathFacts large_pieces() { return pieces(1); }
+PathFacts small_pieces() { return pieces(1 << 10); }
+
+/// Larger than what the page cache is for, on a target that can be read directly.
+PathFacts huge_file() {
+  PathFacts facts = large_pieces();
+  facts.direct_alignment = 4096;
+  facts.datafile_bytes = 2000;
+  facts.one_run = true;
+  return facts;
+}
+PolicyOptions huge_from_1000() {
+  PolicyOptions options;
+  options.direct_from_bytes = 1000;
+  return options;
+}
 
 TEST(Policy, AutomaticSendsLargePiecesFromTheCacheAndGathersSmallOnes) {
-  EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces()).value(), DataPath::kCached);
-  EXPECT_EQ(choose_path(DataPath::kAutomatic, small_pieces()).value(), DataPath::kBuffered);
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces()).value().path, DataPath::kCached);
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, small_pieces()).value().path, DataPath::kBuffered);
 }
 
 TEST(Policy, AutomaticNeedsADescriptorToSendFrom) {
   PathFacts facts = large_pieces();
   facts.has_descriptor = false;
-  EXPECT_EQ(choose_path(DataPath::kAutomatic, facts).value(), DataPath::kBuffered);
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, facts).value().path, DataPath::kBuffered);
 }
 
 TEST(Policy, WhatIsAskedByNameIsTakenWhateverThePieces) {
-  EXPECT_EQ(choose_path(DataPath::kCached, small_pieces()).value(), DataPath::kCached);
-  EXPECT_EQ(choose_path(DataPath::kBuffered, large_pieces()).value(), DataPath::kBuffered);
+  EXPECT_EQ(choose_path(DataPath::kCached, small_pieces()).value().path, DataPath::kCached);
+  EXPECT_EQ(choose_path(DataPath::kBuffered, large_pieces()).value().path, DataPath::kBuffered);
 }
 
 TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
@@ -43,6 +65,63 @@ TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
     EXPECT_FALSE(chosen.error().context().empty());
   }
   EXPECT_EQ(choose_path(static_cast<DataPath>(99), large_pieces()).code(), Errc::kInvalidArgument);
+}
+
+TEST(Policy, WhatIsTooLargeForTheCacheAndNotInItGoesDirect) {
+  const PolicyOptions options = huge_from_1000();
+  for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
+    PathFacts facts = huge_file();
+    facts.direction = direction;
+    EXPECT_EQ(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kDirect);
+    facts.datafile_bytes = 999;
+    EXPECT_NE(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kDirect);
+    facts = huge_file();
+    facts.direction = direction;
+    facts.bypass_writer = true;
+    EXPECT_NE(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kDirect);
+    facts = huge_file();
+    facts.direction = direction;
+    facts.first_pieces = 1000;
+    EXPECT_NE(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kDirect);
+  }
+  PathFacts facts = huge_file();
+  EXPECT_TRUE(wants_cache_state(DataPath::kAutomatic, facts, options));
+  facts.cached = true;
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kCached);
+  facts.cached = false;
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, facts, options).value().path, DataPath::kDirect);
+  EXPECT_FALSE(wants_cache_state(DataPath::kAutomatic, facts, PolicyOptions()));
+}
+
+TEST(Policy, AFallBackIsSaidToBeOneWithItsReason) {
+  PathFacts facts = huge_file();
+  facts.direct_alignment = 0;
+  const auto chosen = choose_path(DataPath::kAutomatic, facts, huge_from_1000());
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->path, DataPath::kCached);
+  EXPECT_TRUE(chosen->fell_back);
+  EXPECT_NE(chosen->why.find("there is no device"), std::string::npos);
+  EXPECT_FALSE(choose_path(DataPath::kAutomatic, large_pieces(), huge_from_1000())->fell_back);
+}
+
+TEST(Policy, DirectByNameIsTakenOrRefused) {
+  EXPECT_EQ(choose_path(DataPath::kDirect, huge_file()).value().path, DataPath::kDirect);
+  PathFacts scattered = huge_file();
+  scattered.direction = Direction::kWrite;
+  scattered.one_run = false;
+  EXPECT_EQ(choose_path(DataPath::kDirect, scattered).code(), Errc::kNotSupported);
+  const auto none = choose_path(DataPath::kDirect, large_pieces());
+  EXPECT_EQ(none.code(), Errc::kNotSupported);
+  EXPECT_NE(none.error().context().find("there is no device"), std::string::npos);
+}
+
+TEST(Policy, TheConfigurationForcesWhatTheRequestLeavesOpen) {
+  PolicyOptions options;
+  options.read_path = DataPath::kBuffered;
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces(), options).value().path, DataPath::kBuffered);
+  EXPECT_EQ(choose_path(DataPath::kCached, large_pieces(), options).value().path, DataPath::kCached);
+  options.read_path = DataPath::kDirect;
+  EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces(), options).code(), Errc::kNotSupported);
 }
 
 }  // namespace

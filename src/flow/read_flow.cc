@@ -63,15 +63,15 @@ Result<void> ReadFlow::retire_done() {
 }
 
 /// A buffer that was just sent from is taken first: it is still in the processor's caches.
-job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer() {
+job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer(std::uint64_t size) {
   for (;;) {
     SPATE_CO_TRY(std::ignore, retire_done());
     if (!window_.full()) {
       if (spare_) co_return std::move(spare_);
-      auto lease = context_.pool.try_acquire(share_.asker.client, route_.unit_bytes);
+      auto lease = context_.pool.try_acquire(share_.asker.client, size);
       if (lease) co_return *std::move(lease);
       if (window_.empty()) {
-        auto waited = co_await context_.pool.acquire(share_.asker.client, route_.unit_bytes, watch_.token());
+        auto waited = co_await context_.pool.acquire(share_.asker.client, size, watch_.token());
         co_return waited;
       }
     }
@@ -83,7 +83,7 @@ job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
   watch_.begin(stop);
   StorageReader reader(device_, share_);
   while (!reader.ended()) {
-    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer());
+    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(route_.unit_bytes));
     SPATE_CO_TRY(const std::uint64_t bytes, co_await reader.fill(buffer.view(), watch_.token()));
     if (bytes == 0) break;
     const bmi::Segment segment = bmi::Segment::of(buffer.view().first(bytes));
@@ -99,16 +99,19 @@ job::Task<Result<void>> ReadFlow::send_buffered(job::StopToken stop) {
   co_return Result<void>();
 }
 
+void ReadFlow::begin_stream(const trove::BytestreamStat& stat) {
+  stat_ = stat;
+  cursor_.emplace(share_.what, share_.distribution, share_.datafile.slot);
+  if (share_.what.ordered()) return;
+  left_ = datatype::present_bytes(share_.what, share_.distribution, share_.datafile.slot, stat_.size);
+  ended_ = left_ == 0;
+}
+
 job::Task<Result<void>> ReadFlow::send_cached(std::shared_ptr<const trove::OpenDatafile> file,
                                               trove::BytestreamStat stat, job::StopToken stop) {
   watch_.begin(stop);
   file_ = std::move(file);
-  stat_ = stat;
-  cursor_.emplace(share_.what, share_.distribution, share_.datafile.slot);
-  if (!share_.what.ordered()) {
-    left_ = datatype::present_bytes(share_.what, share_.distribution, share_.datafile.slot, stat_.size);
-    ended_ = left_ == 0;
-  }
+  begin_stream(stat);
   while (!ended_ && !cursor_->done()) {
     if (window_.full()) {
       SPATE_CO_TRY(std::ignore, co_await wait_oldest());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "flow/block_plan.h"
 #include "flow/stall_watch.h"
 #include "flow/storage_reader.h"
 #include "flow/window.h"
@@ -27,6 +28,11 @@ class ReadFlow {
   /// left then is the network's business, and drain() awaits it. `stat` is the datafile's: the stream ends at its size.
   job::Task<Result<void>> send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
                                       job::StopToken stop);
+  /// Reads whole blocks past the page cache into buffers of the pool and sends the wanted pieces from these. Ends as
+  /// send_buffered(). Pieces so small that their blocks fill no buffer are read through the cache if `may_fall_back`
+  /// (counted), else kNotSupported. `stat` as in send_cached().
+  job::Task<Result<void>> send_direct(std::uint32_t alignment, bool may_fall_back, trove::BytestreamStat stat,
+                                      job::StopToken stop);
   /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no
   /// one left to tell: the connection is gone and the client knows.
   job::Task<void> drain();
@@ -41,12 +47,15 @@ class ReadFlow {
     BufferPool::Lease buffer;
   };
 
-  job::Task<Result<BufferPool::Lease>> take_buffer();
+  void begin_stream(const trove::BytestreamStat& stat);
+  job::Task<Result<BufferPool::Lease>> take_buffer(std::uint64_t size);
   job::Task<Result<void>> wait_oldest();
   Result<void> retire_done();
   void post(bmi::SegmentList segments, BufferPool::Lease buffer);
   job::Task<Result<std::uint64_t>> gather();
   job::Task<Result<void>> make_resident();
+  job::Task<Result<void>> read_blocks(MutableByteView buffer);
+  job::Task<Result<void>> read_pieces(MutableByteView buffer);
   bool cut_at_end();
 
   FlowContext& context_;
@@ -59,8 +68,10 @@ class ReadFlow {
   std::uint64_t stream_bytes_ = 0;
   trove::BytestreamStat stat_;
 
-  // send_cached only.
-  std::shared_ptr<const trove::OpenDatafile> file_;
+  std::shared_ptr<const trove::OpenDatafile> file_;  // send_cached only
+  BlockPlan plan_;                                   // send_direct only
+
+  // Both.
   std::optional<datatype::SlotCursor> cursor_;
   std::vector<Extent> batch_;
   std::vector<Extent> extents_;  // of the message under construction

@@ -13,23 +13,36 @@ job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView 
       co_await device_.executor().yield();
       continue;
     }
-    const Place place{share_.asker.client, share_.datafile, extents_.front().offset, bytes, share_.asker.priority};
-    SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
-    // kWrite only reads the memory.
-    const MutableByteView from(const_cast<std::byte*>(data.data()), bytes);
-    trove::BytestreamRequest request;
-    request.op = trove::BytestreamOp::kWrite;
-    request.id = share_.datafile;
-    request.extents = extents_;
-    request.memory = {&from, 1};
-    request.now = time_;
-    const trove::BytestreamCompletion done = co_await device_.storage().run(request);
-    if (done.status != Errc::kOk) co_return done.status;
-    if (done.bytes != bytes) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
-    stat_ = done.stat;
-    has_stat_ = true;
+    SPATE_CO_TRY(std::ignore, co_await write_extents(extents_, data.first(bytes), false, stop));
     data = data.subspan(bytes);
   }
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView data, bool direct, job::StopToken stop) {
+  const Extent extent{offset, data.size()};
+  auto written = co_await write_extents({&extent, 1}, data, direct, stop);
+  co_return written;
+}
+
+job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, bool direct,
+                                                     job::StopToken stop) {
+  const Place place{share_.asker.client, share_.datafile, extents.front().offset, data.size(), share_.asker.priority};
+  SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
+  // kWrite only reads the memory.
+  const MutableByteView from(const_cast<std::byte*>(data.data()), data.size());
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kWrite;
+  request.id = share_.datafile;
+  request.extents = extents;
+  request.memory = {&from, 1};
+  request.now = time_;
+  request.direct = direct;
+  const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+  if (done.status != Errc::kOk) co_return done.status;
+  if (done.bytes != data.size()) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
+  stat_ = done.stat;
+  has_stat_ = true;
   co_return Result<void>();
 }
 

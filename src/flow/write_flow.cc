@@ -21,8 +21,29 @@ job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   if (!moved) co_await cancel_all();
   spare_ = BufferPool::Lease();
   watch_.end();
-  context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
+  if (!carry_) context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
   co_return moved;
+}
+
+job::Task<Result<void>> WriteFlow::run_direct(Extent range, std::uint32_t alignment, job::StopToken stop) {
+  carry_.emplace(range.offset, alignment);
+  ahead_at_ = range.offset;
+  auto moved = co_await run(stop);
+  edges_ = carry_->finish();
+  std::uint64_t on_edges = 0;
+  for (const Edge& edge : edges_) on_edges += edge.data.size();
+  context_.counters.moved(Lane::kDirect, Direction::kWrite, stream_bytes_ - on_edges);
+  if (!moved) edges_.clear();
+  co_return moved;
+}
+
+job::Task<Result<void>> WriteFlow::write_edges(job::StopToken stop) {
+  for (const Edge& edge : edges_) {
+    SPATE_CO_TRY(std::ignore, co_await writer_.write_at(edge.offset, edge.data, false, stop));
+    context_.counters.moved(Lane::kBuffered, Direction::kWrite, edge.data.size());
+  }
+  edges_.clear();
+  co_return Result<void>();
 }
 
 job::Task<Result<void>> WriteFlow::move_all() {
@@ -54,12 +75,12 @@ job::Task<Result<void>> WriteFlow::post_receives() {
 
 /// False: there is none now, but messages under way will give theirs back.
 job::Task<Result<bool>> WriteFlow::take_spare() {
-  auto lease = context_.pool.try_acquire(share_.asker.client, route_.unit_bytes);
+  auto lease = context_.pool.try_acquire(share_.asker.client, buffer_bytes());
   if (!lease && !window_.empty()) co_return false;
   if (lease) {
     spare_ = *std::move(lease);
   } else {
-    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.asker.client, route_.unit_bytes, watch_.token()));
+    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.asker.client, buffer_bytes(), watch_.token()));
   }
   co_return true;
 }
@@ -70,7 +91,9 @@ void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
   spare_ = BufferPool::Lease();
   in.size = size;
   in.at = at;
-  const bmi::Segment room = bmi::Segment::of(in.buffer.view().first(size));
+  in.lead = carry_ ? carry_->lead(ahead_at_) : 0;
+  ahead_at_ += size;
+  const bmi::Segment room = bmi::Segment::of(in.buffer.view().subspan(in.lead, size));
   bmi::Message message;
   message.peer = route_.peer;
   message.tag = route_.tag;
@@ -85,14 +108,25 @@ job::Task<Result<void>> WriteFlow::write_oldest() {
   if (!received) co_return received.error();
   watch_.progress();
   if (*received != in.size) co_return Error(Errc::kProtocol, "a bulk message is shorter than the request says");
-  const ByteView data = ByteView(in.buffer.view()).first(in.size);
-  SPATE_CO_TRY(std::ignore, co_await writer_.write(*in.at, data, watch_.token()));
+  SPATE_CO_TRY(std::ignore, co_await store(in));
   stream_bytes_ += in.size;
   in.op.reset();
   spare_ = std::move(in.buffer);
   in.buffer = BufferPool::Lease();
   window_.pop();
   co_return Result<void>();
+}
+
+job::Task<Result<void>> WriteFlow::store(Incoming& in) {
+  Result<void> stored;
+  if (carry_) {
+    const BlockCarry::Blocks blocks = carry_->take(in.buffer.view(), in.size);
+    if (!blocks.data.empty()) stored = co_await writer_.write_at(blocks.offset, blocks.data, true, watch_.token());
+  } else {
+    const ByteView data = ByteView(in.buffer.view()).first(in.size);
+    stored = co_await writer_.write(*in.at, data, watch_.token());
+  }
+  co_return stored;
 }
 
 job::Task<void> WriteFlow::cancel_all() {

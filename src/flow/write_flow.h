@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "flow/block_carry.h"
 #include "flow/stall_watch.h"
 #include "flow/storage_writer.h"
 #include "flow/window.h"
@@ -21,6 +22,12 @@ class WriteFlow {
   /// Ends when all of the stream is written, or with the first failure once no receive is under way any more: kProtocol
   /// when a message has not the size that the request says. After a failure part of the stream may have been written.
   job::Task<Result<void>> run(job::StopToken stop);
+  /// The same for a stream that is one range of the datafile, `run`, written in whole blocks past the page cache. Its ends,
+  /// where it fills no block, are kept for write_edges().
+  job::Task<Result<void>> run_direct(Extent run, std::uint32_t alignment, job::StopToken stop);
+  /// Writes these through the page cache: not while anybody writes near them past it.
+  job::Task<Result<void>> write_edges(job::StopToken stop);
+  bool has_edges() const { return !edges_.empty(); }
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const StorageWriter& writer() const { return writer_; }
 
@@ -30,11 +37,14 @@ class WriteFlow {
     std::optional<datatype::SlotCursor> at;  // where its bytes go
     BufferPool::Lease buffer;
     std::uint64_t size = 0;
+    std::uint64_t lead = 0;  // bytes of the buffer before it
   };
 
   job::Task<Result<void>> move_all();
   job::Task<Result<void>> post_receives();
   job::Task<Result<void>> write_oldest();
+  job::Task<Result<void>> store(Incoming& in);
+  std::uint64_t buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
   job::Task<Result<bool>> take_spare();
   job::Task<void> cancel_all();
   void post(std::uint64_t size, const datatype::SlotCursor& at);
@@ -50,6 +60,9 @@ class WriteFlow {
   std::vector<Extent> scratch_;
   BufferPool::Lease spare_;
   std::uint64_t stream_bytes_ = 0;
+  std::optional<BlockCarry> carry_;  // run_direct only
+  std::uint64_t ahead_at_ = 0;       // then: where in the datafile `ahead_` is
+  std::vector<Edge> edges_;
 };
 
 }  // namespace spate::flow

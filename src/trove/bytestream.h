@@ -27,6 +27,12 @@ struct BytestreamStat {
   WallTime mtime;                     // last change of content, file-system time
 };
 
+/// Whether a target's datafiles can be read and written past the page cache (O_DIRECT), and how.
+struct DirectAbility {
+  std::uint32_t alignment = 0;  // of offsets, sizes and memory, bytes; 0: cannot be had
+  std::string refusal;          // then: why not, for people
+};
+
 /// An open datafile. Its descriptor stays valid, also after the datafile's removal, while this object lives.
 class OpenDatafile {
  public:
@@ -45,6 +51,7 @@ enum class BytestreamOp : std::uint8_t {
   kRemove,        // succeeds when there is none
   kOpen,          // yields `file`; kNotFound when the datafile was never written
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
+  kProbeCache,    // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
 };
 
 /// One operation. The spans are copied by the post; the memory belongs to the operation until its completion is seen.
@@ -55,6 +62,9 @@ struct BytestreamRequest {
   std::span<const MutableByteView> memory;   // read, write: taken in order, total = total of extents; never written by kWrite
   std::uint64_t size = 0;                    // truncate
   WallTime now;                              // write, truncate, punch: becomes mtime (never moving it back)
+  /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
+  /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else kInvalidArgument.
+  bool direct = false;
 };
 
 struct BytestreamCompletion {
@@ -89,6 +99,8 @@ class Bytestreams {
   virtual Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) = 0;
   /// May block briefly (statfs).
   virtual Result<SpaceInfo> space() = 0;
+  /// Fixed. A store that says nothing of it has none.
+  virtual DirectAbility direct() const { return {0, "this target's storage has no direct access"}; }
   /// "uring", "pool", "mem", "sim", "fault(...)": for logs and status.
   virtual std::string describe() const = 0;
 };

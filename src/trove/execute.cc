@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "trove/direct.h"
 #include "trove/pieces.h"
 #include "trove/residency.h"
 
@@ -73,7 +74,32 @@ Errc begin_read(const LocalDatafile& datafile, const BytestreamRequest& request,
   return status;
 }
 
+/// A block that the datafile's end lies in comes short; nothing is read on behind it, where no block begins.
+void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  std::uint64_t limit = 0;
+  done.status = begin_read(datafile, request, done, limit);
+  const int fd = datafile.direct_fd();
+  if (fd < 0) done.status = errc_from_errno(-fd);
+  if (done.status != Errc::kOk) return;
+  PieceCursor cursor(request.extents, request.memory,
+                     direct_read_limit(request.extents, done.stat.size));
+  std::array<iovec, kPiecesPerCall> pieces;
+  while (cursor.left() > 0) {
+    const Step step = cursor.next(pieces);
+    const ssize_t n = retried([&] {
+      return ::preadv(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset));
+    });
+    if (n < 0) done.status = errc_from_errno(errno);
+    if (n <= 0) break;
+    done.bytes += static_cast<std::uint64_t>(n);
+    if (static_cast<std::uint64_t>(n) < step.bytes) break;
+    cursor.advance(step.bytes);
+  }
+  finish_read(datafile, done);
+}
+
 void read(const LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  if (request.direct) return read_direct(datafile, request, done);
   std::uint64_t limit = 0;
   done.status = begin_read(datafile, request, done, limit);
   if (done.status != Errc::kOk) return;
@@ -99,9 +125,11 @@ void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamReques
            BytestreamCompletion& done) {
   const std::uint64_t total = total_size(request.extents);
   done.status = store.admit(datafile, request.extents);
+  const int fd = request.direct ? datafile.direct_fd() : datafile.fd();
+  if (fd < 0) done.status = errc_from_errno(-fd);
   if (done.status == Errc::kOk) {
     const ChangeScope change(datafile, request.now);
-    done.status = write_pieces(datafile.fd(), cursor_at(request, done.bytes, total), 0, done.bytes);
+    done.status = write_pieces(fd, cursor_at(request, done.bytes, total), 0, done.bytes);
   }
   finish_change(store, datafile, done);
 }
@@ -192,6 +220,7 @@ void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamR
     case BytestreamOp::kSync: return sync(store, datafile, done);
     case BytestreamOp::kOpen: done.file = datafile.descriptor(); break;
     case BytestreamOp::kMakeResident: done.status = make_resident(datafile.fd(), request.extents); break;
+    case BytestreamOp::kProbeCache: done.status = count_resident(datafile.fd(), request.extents, done.bytes); break;
     case BytestreamOp::kStat:
     case BytestreamOp::kRemove: break;
   }
@@ -247,6 +276,7 @@ bool try_execute(DatafileStore& store, LocalAbilities& abilities, const Bytestre
       done.status = datafile->stat(done.stat);
       return true;
     case BytestreamOp::kStat:
+    case BytestreamOp::kProbeCache:
     case BytestreamOp::kOpen: execute_on(store, *datafile, request, done); return true;
     default: return false;
   }

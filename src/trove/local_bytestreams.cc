@@ -43,6 +43,10 @@ bool LocalBytestreams::complete_now(const BytestreamRequest& request, Bytestream
     done.status = Errc::kNoSpace;
     return true;
   }
+  if (request.direct) {
+    if (!fit_for_direct(request, target_->direct().alignment)) done.status = Errc::kInvalidArgument;
+    return done.status != Errc::kOk;
+  }
   if (options_.inline_limit_bytes == 0) return false;
   const bool moves_bytes = request.op == BytestreamOp::kRead || request.op == BytestreamOp::kWrite;
   if (moves_bytes && total_size(request.extents) > options_.inline_limit_bytes) return false;

@@ -45,6 +45,7 @@ class LocalBytestreams : public Bytestreams {
   bool prepare_to_wait() override { return queue_.prepare_to_wait(); }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) final;
   Result<SpaceInfo> space() final;
+  DirectAbility direct() const final { return target_->direct(); }
 
  protected:
   /// Takes the operation (it is null then) or leaves it to the threads.

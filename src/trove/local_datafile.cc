@@ -44,6 +44,15 @@ LocalDatafile::~LocalDatafile() {
   if (record_ >= 0 && !dirty_) records_->release(record_);
 }
 
+int LocalDatafile::direct_fd() const {
+  const std::lock_guard lock(mutex_);
+  if (direct_) return direct_.get();
+  // Not by its name: the datafile may have been removed. The kernel has the inode at hand, so this waits for no device.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd());
+  direct_.reset(::open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC | O_NOATIME));
+  return direct_ ? direct_.get() : -errno;
+}
+
 void LocalDatafile::bump(WallTime now) {
   times_.counter = std::max(times_.counter + 1, not_negative(now.ns));
   times_.mtime_ns = std::max(times_.mtime_ns, now.ns);

@@ -51,6 +51,8 @@ class LocalDatafile {
   const DatafileId& id() const { return id_; }
   int fd() const { return descriptor_->descriptor(); }
   const std::shared_ptr<const DatafileDescriptor>& descriptor() const { return descriptor_; }
+  /// A second descriptor of the same file, with O_DIRECT, opened at the first call; -errno when that is refused.
+  int direct_fd() const;
 
   /// Around each change of content, failed ones too. The counter moves at both: whoever saw it before the end of a
   /// change will find it changed after.
@@ -90,6 +92,7 @@ class LocalDatafile {
   bool dirty_ = false;
   bool unlinked_ = false;
   bool entry_synced_ = false;
+  mutable UniqueFd direct_;
 };
 
 /// begin_change and end_change as a scope.

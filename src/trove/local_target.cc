@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "trove/datafile_name.h"
+#include "trove/direct.h"
 
 namespace spate::trove {
 namespace {
@@ -73,6 +74,7 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   target->workers_ =
       std::make_unique<Workers>("trove" + std::to_string(expected.target.value), std::max(1U, options.threads));
   target->in_memory_ = is_memory(target->folder_.datafiles.get());
+  target->direct_ = probe_direct(path + "/" + kTargetFileName, target->in_memory_);
   return target;
 }
 

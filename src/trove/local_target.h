@@ -36,6 +36,7 @@ class LocalTarget {
   const TargetFolder& folder() const { return folder_; }
   /// The folder is on a file system that is memory (tmpfs): no call ever waits for a device.
   bool in_memory() const { return in_memory_; }
+  const DirectAbility& direct() const { return direct_; }
   /// Free is what writes may still take: the last `kept_bytes` of a device are for the records of this and other servers
   /// on it, without which nothing could be removed from a full one.
   Result<SpaceInfo> space() const;
@@ -46,6 +47,7 @@ class LocalTarget {
 
   TargetFolder folder_;
   bool in_memory_ = false;
+  DirectAbility direct_;
   LocalAbilities abilities_;
   // Destroyed in reverse: no work is left when the store writes back, and the records are there for it.
   std::unique_ptr<ChangeRecords> records_;

@@ -61,6 +61,15 @@ bool ascending(std::span<const Extent> extents) {
   return true;
 }
 
+bool fit_for_direct(const BytestreamRequest& request, std::uint32_t alignment) {
+  std::uint64_t bits = 0;
+  for (const Extent& extent : request.extents) bits |= extent.offset | extent.size;
+  for (const MutableByteView& piece : request.memory) {
+    bits |= reinterpret_cast<std::uintptr_t>(piece.data()) | piece.size();
+  }
+  return alignment > 0 && bits % alignment == 0 && ascending(request.extents);
+}
+
 PieceCursor::PieceCursor(std::span<const Extent> extents, std::span<const MutableByteView> memory, std::uint64_t limit)
     : extents_(extents), memory_(memory), left_(limit) {
   skip_empty();

@@ -28,6 +28,9 @@ std::uint64_t stream_before_end(std::span<const Extent> extents, std::uint64_t f
 /// right.
 bool ascending(std::span<const Extent> extents);
 
+/// Whether all of a direct request's offsets, sizes and memory are multiples of `alignment`, and its extents ascend.
+bool fit_for_direct(const BytestreamRequest& request, std::uint32_t alignment);
+
 /// One preadv or pwritev.
 struct Step {
   std::uint64_t offset = 0;

@@ -62,6 +62,18 @@ bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& kno
   return true;
 }
 
+Errc count_resident(int fd, std::span<const Extent> extents, std::uint64_t& bytes) {
+  bytes = 0;
+  for (const Extent& extent : extents) {
+    if (extent.size == 0) continue;
+    CachestatRange range{extent.offset, extent.size};
+    Cachestat answer{};
+    if (::syscall(kCachestat, fd, &range, &answer, 0U) != 0) return Errc::kNotSupported;
+    bytes += std::min(extent.size, answer.cached * page_bytes());
+  }
+  return Errc::kOk;
+}
+
 Errc make_resident(int fd, std::span<const Extent> extents) {
   // A file in memory usually is: to ask is far cheaper than to walk its pages.
   static std::atomic<bool> cachestat_known{true};

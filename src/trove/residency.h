@@ -14,6 +14,10 @@ namespace spate::trove {
 /// A hole counts as not resident until it has been read once. Pages may leave again at any time.
 bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known);
 
+/// How many bytes of the extents the page cache holds (whole pages are counted). kNotSupported: the kernel lacks the
+/// call. Never blocks.
+Errc count_resident(int fd, std::span<const Extent> extents, std::uint64_t& bytes);
+
 /// Reads the extents into the page cache without copying them. Blocks. kIoError if the device fails.
 Errc make_resident(int fd, std::span<const Extent> extents);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/io/client.h"
+#include "tests/io/model.h"
 
 namespace spate::io::testing {
 namespace {
@@ -176,6 +177,130 @@ TEST_F(PathsTest, AWriteThatFailsMidwayIsAnErrorAndGivesEverythingBack) {
     EXPECT_EQ(world_.io().buffers_used(), 0U);
   }
   EXPECT_GT(world_.storage(0).fired(), 5U);
+}
+
+/// Targets that can be read and written past the page cache, in blocks of 4096.
+class DirectTest : public PathsTest {
+ protected:
+  static WorldOptions with_device() {
+    WorldOptions options;
+    options.direct_alignment = 4096;
+    options.io.policy.direct_from_bytes = 1 << 20;
+    options.io.policy.direct_piece_bytes = 4096;
+    return options;
+  }
+  DirectTest() : PathsTest(with_device()) {}
+  void expect_content(const Bytes& expected) {
+    for (const DataPath path : {DataPath::kBuffered, DataPath::kDirect, DataPath::kCached}) {
+      const auto outcome = read(0, expected.size() + 100, path);
+      ASSERT_TRUE(outcome);
+      ASSERT_TRUE(outcome->streams[0] == expected) << static_cast<int>(path);
+    }
+  }
+};
+
+TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data, false, DataPath::kDirect));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_EQ(copied(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
+  const auto outcome = read(0, data.size(), DataPath::kDirect);
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(outcome->streams[0] == data);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead) + moved(Lane::kCached, Direction::kRead), 0U);
+}
+
+TEST_F(DirectTest, EndsThatFillNoBlockAreWrittenThroughTheCacheAndCountedThere) {
+  Bytes expected = pattern(1, 60'000);
+  ASSERT_TRUE(write(0, expected));
+  const std::uint64_t before = moved(Lane::kBuffered, Direction::kWrite);
+  const Bytes data = pattern(2, 40'000);
+  ASSERT_TRUE(write(5'000, data, false, DataPath::kDirect));
+  std::copy(data.begin(), data.end(), expected.begin() + 5'000);
+  expect_content(expected);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 8 * 4096U);  // 8192 up to 40960
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite) - before, 40'000 - 8 * 4096U);
+}
+
+TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
+  SeededRandom random(11);
+  Bytes expected;
+  for (int round = 0; round < 60; ++round) {
+    const std::uint64_t offset = random.chance(1, 3) ? random.below(20) * 4096 : random.below(90'000);
+    const Bytes data = pattern(static_cast<std::uint64_t>(round) + 100, 1 + random.below(random.chance(1, 4) ? 300 : 70'000));
+    const DataPath path = random.chance(2, 3) ? DataPath::kDirect : DataPath::kBuffered;
+    ASSERT_TRUE(write(offset, data, false, path));
+    if (expected.size() < offset + data.size()) expected.resize(offset + data.size());
+    std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
+    const std::uint64_t from = random.below(expected.size());
+    const std::uint64_t size = 1 + random.below(100'000);
+    const auto outcome = read(from, size, DataPath::kDirect);
+    ASSERT_TRUE(outcome);
+    const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto present = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(size, expected.size() - from));
+    ASSERT_TRUE(outcome->streams[0] == Bytes(begin, begin + present)) << round;
+  }
+  expect_content(expected);
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
+  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  const wire::SlotSet where = slot_set(kFile, 1, 1 << 20);
+  const auto distribution = distribution_of(where);
+  Model model(*distribution);
+  std::vector<std::uint64_t> all(kBytes);
+  for (std::uint64_t i = 0; i < kBytes; ++i) all[i] = i;
+  model.write(all, {pattern(1, kBytes)});
+  SeededRandom random(12);
+  for (int round = 0; round < 100; ++round) {
+    const datatype::DescriptionCase drawn = draw(random);
+    wire::ReadRequest request = read_request(where, drawn.description);
+    request.path = DataPath::kDirect;
+    const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
+    if (!outcome) {
+      EXPECT_EQ(outcome.code(), Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
+      continue;
+    }
+    ASSERT_TRUE(outcome->streams[0] == model.expected(drawn.bytes, 0)) << round;
+  }
+  EXPECT_GT(moved(Lane::kDirect, Direction::kRead), 100'000U);
+}
+
+TEST_F(DirectTest, ThePolicyTakesItForDatafilesThatAreTooLargeForTheCache) {
+  const Bytes data = pattern(1, 256 * 1024);
+  ASSERT_TRUE(write(0, data));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 0U);
+  ASSERT_TRUE(write(1 << 20, data));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
+  // Memory is a cache that always has everything.
+  ASSERT_TRUE(read(0, data.size(), DataPath::kAutomatic));
+  EXPECT_EQ(moved(Lane::kCached, Direction::kRead), data.size());
+}
+
+TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
+  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  for (std::uint64_t nth = 1; nth < 20; nth += 3) {
+    world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(read(0, kBytes, DataPath::kDirect).code(), Errc::kIoError);
+    world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(write(100, pattern(2, kBytes), false, DataPath::kDirect).code(), Errc::kIoError);
+    EXPECT_EQ(world_.io().buffers_used(), 0U);
+  }
+}
+
+TEST_F(PathsTest, AFallBackOfThePolicyIsCounted) {
+  WorldOptions options;
+  options.io.policy.direct_from_bytes = 1;
+  options.io.policy.direct_piece_bytes = 1;
+  World world(options);
+  Client client(world);
+  wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, kBytes));
+  ASSERT_TRUE(world.run(client.write(request, {pattern(1, kBytes)}, client.capability(kFile))));
+  EXPECT_EQ(world.io().counters().fallbacks(Lane::kDirect, Direction::kWrite), 1U);
+  EXPECT_EQ(world.io().counters().bytes(Lane::kBuffered, Direction::kWrite), kBytes);
 }
 
 class FullTest : public PathsTest {

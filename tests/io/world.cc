@@ -43,7 +43,7 @@ World::World(WorldOptions options)
   for (std::size_t i = 0; i < options_.targets; ++i) {
     auto storage = std::make_unique<Storage>();
     storage->store = std::make_shared<trove::MemStore>(options_.capacity_bytes);
-    auto streams = std::make_unique<trove::MemBytestreams>(storage->store);
+    auto streams = std::make_unique<trove::MemBytestreams>(storage->store, options_.direct_alignment);
     storage->streams =
         std::make_unique<trove::FaultyBytestreams>(std::move(streams), std::vector<trove::BytestreamFault>(), *clock_);
     storage->context = std::make_unique<job::StorageContext>(*storage->streams, *executor_);

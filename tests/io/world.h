@@ -25,6 +25,7 @@ struct WorldOptions {
   bool tcp = false;
   std::size_t targets = 2;
   std::uint64_t capacity_bytes = 1ULL << 30U;  // of each target
+  std::uint32_t direct_alignment = 0;          // of each target; 0: no direct access
   IoOptions io;                                // fs and key are filled in
   bmi::sim::FabricOptions fabric;
   bmi::NetworkOptions network;

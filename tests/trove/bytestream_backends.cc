@@ -197,6 +197,7 @@ class FaultBackend final : public Backend {
       return lender_.list(after, max);
     }
     Result<SpaceInfo> space() override { return lender_.space(); }
+    DirectAbility direct() const override { return lender_.direct(); }
     std::string describe() const override { return lender_.describe(); }
 
    private:

@@ -3,27 +3,20 @@
 
 namespace spate::io {
 
-bool DatafileLock::try_take(bool exclusive) {
-  if (taken_ || (exclusive && sharers_ > 0)) return false;
-  if (exclusive) {
-    taken_ = true;
-  } else {
-    ++sharers_;
-  }
+bool DatafileLock::try_take(Mode mode) {
+  if (holders_ > 0 && (held_ != mode || mode == Mode::kExclusive)) return false;
+  held_ = mode;
+  ++holders_;
   return true;
 }
 
-void DatafileLock::let_go(bool exclusive) {
-  if (exclusive) {
-    taken_ = false;
-  } else {
-    --sharers_;
-  }
+void DatafileLock::let_go() {
+  --holders_;
   serve();
 }
 
 void DatafileLock::serve() {
-  while (first_ != nullptr && try_take(first_->exclusive_)) {
+  while (first_ != nullptr && try_take(first_->mode_)) {
     Awaiter* const waiter = first_;
     waiter->unlink();
     waiter->on_stop_.disarm();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatafileLock: writes of a datafile at once, but none together with its truncate or removal.
+// DatafileLock: writes of a datafile at once, but none together with its truncate or removal, and none through the page
+// cache together with one past it.
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 #include <utility>
 
 #include "base/result.h"
@@ -11,7 +13,9 @@
 
 namespace spate::io {
 
-/// First come, first served: who comes after a waiting exclusive one waits behind it. Nothing is allocated. One
+/// Cached and direct ones each go together with their like. (The page cache is kept in folios of many pages: one that is
+/// being changed cannot be given up for what is written past it, and would later stand for it.)
+/// First come, first served: who comes after one that waits waits behind it. Nothing is allocated. One
 /// executor; pinned; outlives its holds.
 class DatafileLock {
  public:
@@ -20,47 +24,49 @@ class DatafileLock {
   DatafileLock& operator=(const DatafileLock&) = delete;
   ~DatafileLock() { SPATE_CHECK(idle()); }
 
+  /// kShared: writes and punches through the page cache; kDirect: writes past it; kExclusive: alone.
+  enum class Mode : std::uint8_t { kShared, kDirect, kExclusive };
+
   /// Move-only; lets go when it dies.
   class Hold {
    public:
     Hold() = default;
-    Hold(DatafileLock& lock, bool exclusive) : lock_(&lock), exclusive_(exclusive) {}
-    Hold(Hold&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)), exclusive_(other.exclusive_) {}
+    explicit Hold(DatafileLock& lock) : lock_(&lock) {}
+    Hold(Hold&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
     Hold& operator=(Hold&& other) noexcept {
       std::swap(lock_, other.lock_);
-      std::swap(exclusive_, other.exclusive_);
       return *this;
     }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     ~Hold() {
-      if (lock_ != nullptr) lock_->let_go(exclusive_);
+      if (lock_ != nullptr) lock_->let_go();
     }
 
    private:
     DatafileLock* lock_ = nullptr;
-    bool exclusive_ = false;
   };
 
   /// Yield a Result<Hold>: the token's reason when stopped first.
-  auto shared(job::StopToken stop) { return Awaiter(*this, false, stop); }
-  auto exclusive(job::StopToken stop) { return Awaiter(*this, true, stop); }
-  bool idle() const { return sharers_ == 0 && !taken_ && first_ == nullptr; }
+  auto shared(job::StopToken stop) { return Awaiter(*this, Mode::kShared, stop); }
+  auto direct(job::StopToken stop) { return Awaiter(*this, Mode::kDirect, stop); }
+  auto exclusive(job::StopToken stop) { return Awaiter(*this, Mode::kExclusive, stop); }
+  auto take(Mode mode, job::StopToken stop) { return Awaiter(*this, mode, stop); }
+  bool idle() const { return holders_ == 0 && first_ == nullptr; }
 
  private:
   class Awaiter {
    public:
-    Awaiter(DatafileLock& lock, bool exclusive, job::StopToken stop)
-        : lock_(lock), exclusive_(exclusive), stop_(stop) {}
+    Awaiter(DatafileLock& lock, Mode mode, job::StopToken stop) : lock_(lock), mode_(mode), stop_(stop) {}
     bool await_ready() {
       if (stop_.stopped()) return true;
-      granted_ = lock_.first_ == nullptr && lock_.try_take(exclusive_);
+      granted_ = lock_.first_ == nullptr && lock_.try_take(mode_);
       return granted_;
     }
     void await_suspend(std::coroutine_handle<> handle);
     Result<Hold> await_resume() {
       if (!granted_) return stop_.reason();
-      return Hold(lock_, exclusive_);
+      return Hold(lock_);
     }
 
    private:
@@ -68,7 +74,7 @@ class DatafileLock {
     void unlink();
     void give_up();
     DatafileLock& lock_;
-    const bool exclusive_;
+    const Mode mode_;
     job::StopToken stop_;
     job::StopCallback on_stop_;
     std::coroutine_handle<> handle_;
@@ -77,13 +83,13 @@ class DatafileLock {
     bool granted_ = false;
   };
 
-  bool try_take(bool exclusive);
-  void let_go(bool exclusive);
+  bool try_take(Mode mode);
+  void let_go();
   void serve();
 
   job::Executor& executor_;
-  std::size_t sharers_ = 0;
-  bool taken_ = false;
+  std::size_t holders_ = 0;
+  Mode held_ = Mode::kShared;  // while there are holders
   Awaiter* first_ = nullptr;
   Awaiter* last_ = nullptr;
 };

@@ -29,7 +29,8 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       datafiles(executor, options.max_datafiles, options.max_descriptors),
       gate(executor),
       refused(metrics, "spate_server_io_refused_total"),
-      refused_log(executor.clock()) {
+      refused_log(executor.clock()),
+      fell_back_log(executor.clock()) {
   for (const IoTarget& target : targets_in) targets.emplace_back(target, executor, options.scheduler);
 }
 

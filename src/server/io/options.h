@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "flow/policy.h"
 #include "flow/scheduler.h"
 #include "job/storage.h"
 #include "model/ids.h"
@@ -18,13 +19,14 @@ struct IoOptions {
   /// the machine can lose is known to be in doubt. 0: the machine is taken never to crash.
   std::uint64_t boot = 0;
 
-  /// Of all buffers for bulk data, bytes; at least 16 MiB.
+  /// Of all buffers for bulk data, bytes; at least 17 MiB (a smaller value is raised).
   std::uint64_t buffer_bytes = 256ULL << 20U;
   /// Bulk messages of one stream under way at once, 1..64.
   std::size_t in_flight = 4;
   /// A bulk transfer whose client moves nothing for one to two times this is ended.
   Duration stall_timeout = std::chrono::seconds(30);
   flow::SchedulerOptions scheduler;
+  flow::PolicyOptions policy;
 
   /// No capability or ticket that expires later than this from now is accepted, and fences are forgotten after it: so a
   /// fence outlives everything that it forbids.

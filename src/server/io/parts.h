@@ -19,8 +19,9 @@ namespace spate::io {
 /// A storage device of this server.
 struct Target {
   Target(const IoTarget& its, job::Executor& executor, const flow::SchedulerOptions& scheduler)
-      : description(its), device(its.storage, executor, scheduler) {}
+      : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
   const IoTarget description;
+  const trove::DirectAbility direct;
   flow::Device device;
 };
 
@@ -54,6 +55,7 @@ struct Parts {
   job::Gate gate;
   metrics::Counter refused;
   log::RateLimit refused_log;
+  log::RateLimit fell_back_log;
 };
 
 /// A slot that a request names, found.

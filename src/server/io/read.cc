@@ -4,13 +4,12 @@
 #include <deque>
 #include <numeric>
 
-#include "datatype/slot_cursor.h"
 #include "flow/extents.h"
-#include "flow/policy.h"
 #include "flow/read_flow.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
+#include "server/io/paths.h"
 #include "server/io/storage.h"
 
 namespace spate::io {
@@ -151,15 +150,18 @@ job::Task<Result<std::shared_ptr<const trove::OpenDatafile>>> open_slot(BulkRead
   co_return file;
 }
 
-/// kBuffered or kCached, for this slot's stream.
-Result<wire::DataPath> path_of(const BulkRead& bulk, const Slot& slot, bool has_descriptor) {
-  flow::PathFacts facts;
-  facts.has_descriptor = has_descriptor;
-  datatype::SlotCursor cursor(bulk.request.what, *bulk.slots.distribution, slot.id.slot);
-  std::vector<Extent> extents;
-  facts.first_bytes = cursor.next_extents({bulk.request.unit_bytes, flow::kMaxPieces}, extents);
-  facts.first_pieces = extents.size();
-  return flow::choose_path(bulk.request.path, facts);
+job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choice, BulkRead& bulk, Slot& slot,
+                             SlotRead& done, std::shared_ptr<const trove::OpenDatafile> file) {
+  Result<void> sent;
+  if (choice.path == wire::DataPath::kCached) {
+    sent = co_await flow.send_cached(std::move(file), done.stat, bulk.active.token());
+  } else if (choice.path == wire::DataPath::kDirect) {
+    const std::uint32_t alignment = slot.target->direct.alignment;
+    sent = co_await flow.send_direct(alignment, !choice.forced, done.stat, bulk.active.token());
+  } else {
+    sent = co_await flow.send_buffered(bulk.active.token());
+  }
+  co_return sent;
 }
 
 job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
@@ -169,22 +171,20 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   const flow::Share share{bulk.asker, slot.id, bulk.request.what, *bulk.slots.distribution};
   const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes};
   std::shared_ptr<const trove::OpenDatafile> file;
+  flow::PathChoice choice;
   if (bulk.request.path != wire::DataPath::kBuffered) {
     SPATE_CO_TRY(file, co_await open_slot(bulk, slot));
-  }
-  const bool sendable = file == nullptr || file->descriptor() >= 0;
-  SPATE_CO_TRY(const wire::DataPath path, path_of(bulk, slot, sendable));
-  if (path == wire::DataPath::kCached) {
     SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.asker, slot.id, bulk.active.token()));
-    if (file == nullptr) co_return Result<void>();  // nothing is there
+    const bool sendable = file == nullptr || file->descriptor() >= 0;
+    const StreamWish wish{flow::Direction::kRead, bulk.request.path, bulk.request.what, *bulk.slots.distribution,
+                          bulk.request.unit_bytes};
+    SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, wish, done.stat, sendable));
+    choice = std::move(chosen.choice);
+    if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();  // nothing is there
   }
   flow::ReadFlow& flow = bulk.flows.emplace_back(bulk.parts.flow, slot.target->device, share, route);
-  if (path == wire::DataPath::kCached) {
-    SPATE_CO_TRY(std::ignore, co_await flow.send_cached(std::move(file), done.stat, bulk.active.token()));
-  } else {
-    SPATE_CO_TRY(std::ignore, co_await flow.send_buffered(bulk.active.token()));
-    done.stat = flow.stat();
-  }
+  SPATE_CO_TRY(std::ignore, co_await send(flow, choice, bulk, slot, done, std::move(file)));
+  done.stat = flow.stat();
   done.bytes = flow.stream_bytes();
   co_return Result<void>();
 }

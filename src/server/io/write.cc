@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Write: small streams come in the request, large ones are pulled as there are buffers, each slot a stream of its own.
 #include "flow/extents.h"
-#include "flow/policy.h"
 #include "flow/write_flow.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
+#include "server/io/paths.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -38,47 +38,84 @@ Result<std::vector<ByteView>> cut_inline(const wire::WriteRequest& request, cons
   return streams;
 }
 
-/// The bytes of one stream, however they come; yields the datafile's state after it.
-job::Task<Result<std::optional<trove::BytestreamStat>>> move_stream(WriteWork& work, std::size_t index) {
-  const Slot& slot = work.slots.list[index];
+std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) {
+  return writer.has_stat() ? std::optional(writer.stat()) : std::nullopt;
+}
+
+/// The datafile's lock, once it is known that the datafile may be written.
+job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, DatafileLock::Mode mode) {
+  SPATE_CO_TRY(DatafileLock::Hold hold, co_await slot.datafile->lock.take(mode, work.active.token()));
+  SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
+  co_return std::move(hold);
+}
+
+/// A stream that came in the request.
+job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& work, std::size_t index) {
+  Slot& slot = work.slots.list[index];
   const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
-  flow::Device& device = slot.target->device;
-  std::optional<trove::BytestreamStat> after;
-  if (work.request.has_inline_data) {
-    flow::StorageWriter writer(device, share, work.request.fs_time);
-    datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
-    SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
-    work.parts.counters.moved(flow::Lane::kInline, flow::Direction::kWrite, work.inline_data[index].size());
-    if (writer.has_stat()) after = writer.stat();
-  } else {
-    const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes};
-    flow::WriteFlow flow(work.parts.flow, device, share, route, work.request.fs_time);
-    SPATE_CO_TRY(std::ignore, co_await flow.run(work.active.token()));
-    if (flow.writer().has_stat()) after = flow.writer().stat();
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+  flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
+  datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
+  SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
+  work.parts.counters.moved(flow::Lane::kInline, flow::Direction::kWrite, work.inline_data[index].size());
+  co_return stat_of(writer);
+}
+
+/// A stream in bulk messages. Past the page cache, what fills no block comes last and under a lock of its own.
+job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
+  Slot& slot = work.slots.list[index];
+  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
+  const StreamWish wish{flow::Direction::kWrite, work.request.path, share.what, share.distribution, work.request.unit_bytes};
+  trove::BytestreamStat before;
+  if (work.request.path == wire::DataPath::kAutomatic) {
+    SPATE_CO_TRY(before, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
-  co_return after;
+  SPATE_CO_TRY(const ChosenPath chosen, co_await path_for(work.parts, slot, wish, before, true));
+  const bool direct = chosen.choice.path == wire::DataPath::kDirect;
+  const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes};
+  flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
+  {
+    const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
+    SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
+    Result<void> moved;
+    if (direct) {
+      moved = co_await flow.run_direct(chosen.run, slot.target->direct.alignment, work.active.token());
+    } else {
+      moved = co_await flow.run(work.active.token());
+    }
+    if (!moved) co_return std::move(moved).error();
+  }
+  if (flow.has_edges()) {
+    SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+    SPATE_CO_TRY(std::ignore, co_await flow.write_edges(work.active.token()));
+  }
+  co_return stat_of(flow.writer());
 }
 
 job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
-  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await slot.datafile->lock.shared(work.active.token()));
-  SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
-  SPATE_CO_TRY(std::optional<trove::BytestreamStat> stat, co_await move_stream(work, index));
+  Result<std::optional<trove::BytestreamStat>> stat = std::optional<trove::BytestreamStat>();
+  if (work.request.has_inline_data) {
+    stat = co_await write_inline(work, index);
+  } else {
+    stat = co_await write_bulk(work, index);
+  }
+  if (!stat) co_return std::move(stat).error();
   if (work.request.sync) {
     SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
   }
-  if (!stat) {
-    SPATE_CO_TRY(stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
+  if (!*stat) {
+    SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
-  work.states[index] = state_of(*stat);
+  work.states[index] = state_of(**stat);
   co_return Result<void>();
 }
 
 Result<void> check_request(const wire::WriteRequest& request) {
   if (request.checksum) return Error(Errc::kNotSupported, "this server checks no checksums of data");
-  flow::PathFacts facts;
-  facts.direction = flow::Direction::kWrite;
-  SPATE_TRY(std::ignore, flow::choose_path(request.path, facts));
+  if (request.path > wire::DataPath::kPeerToPeer) {  // also where the path is of no matter: data in the request
+    return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
+  }
   if (request.has_inline_data) return {};
   if (!request.data.empty()) return Error(Errc::kProtocol, "the request holds data that it does not announce");
   return check_unit(request.unit_bytes);

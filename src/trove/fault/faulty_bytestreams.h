@@ -41,6 +41,7 @@ class FaultyBytestreams final : public Bytestreams {
   bool prepare_to_wait() override { return held_.empty() && inner_->prepare_to_wait(); }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
   Result<SpaceInfo> space() override { return inner_->space(); }
+  DirectAbility direct() const override { return inner_->direct(); }
   std::string describe() const override { return "fault(" + inner_->describe() + ")"; }
 
   /// Adds to the plan; counts from now on.
@@ -73,7 +74,7 @@ class FaultyBytestreams final : public Bytestreams {
   std::unique_ptr<Bytestreams> inner_;
   const Clock& clock_;
   std::vector<Planned> plan_;
-  std::array<std::uint64_t, 10> posted_{};
+  std::array<std::uint64_t, 16> posted_{};
   std::uint64_t fired_ = 0;
   std::unordered_map<void*, std::unique_ptr<Tracked>> tracked_;  // in flight with a fault; by the user pointer inside
   std::vector<Held> held_;

@@ -10,7 +10,10 @@ bool MemBytestreams::post(const BytestreamRequest& request, void* user, Bytestre
   done = BytestreamCompletion{};
   done.user = user;
   done.status = check_request(request);
-  if (done.status == Errc::kOk) execute(*store_, request, done);
+  if (request.direct && !fit_for_direct(request, direct_alignment_)) done.status = Errc::kInvalidArgument;
+  BytestreamRequest plain = request;
+  plain.direct = false;
+  if (done.status == Errc::kOk) execute(*store_, plain, done);
   return true;
 }
 

@@ -12,7 +12,10 @@ namespace spate::trove {
 /// test).
 class MemBytestreams final : public Bytestreams {
  public:
-  explicit MemBytestreams(std::shared_ptr<MemStore> store) : store_(std::move(store)) {}
+  /// `direct_alignment`: for tests of what stands above, direct requests are taken if they have this alignment, and
+  /// carried out as any other; 0: there are none.
+  explicit MemBytestreams(std::shared_ptr<MemStore> store, std::uint32_t direct_alignment = 0)
+      : store_(std::move(store)), direct_alignment_(direct_alignment) {}
 
   bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override;
   std::size_t test(std::span<BytestreamCompletion> /*out*/) override { return 0; }
@@ -21,10 +24,14 @@ class MemBytestreams final : public Bytestreams {
   bool prepare_to_wait() override { return true; }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return store_->list(after, max); }
   Result<SpaceInfo> space() override { return store_->space(); }
+  DirectAbility direct() const override {
+    return {direct_alignment_, direct_alignment_ > 0 ? "" : "what is kept in memory only has no device to read from"};
+  }
   std::string describe() const override { return "mem"; }
 
  private:
   std::shared_ptr<MemStore> store_;
+  const std::uint32_t direct_alignment_;
 };
 
 }  // namespace spate::trove

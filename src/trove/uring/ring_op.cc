@@ -5,6 +5,8 @@
 #include <array>
 #include <cerrno>
 
+#include "trove/direct.h"
+
 namespace spate::trove {
 namespace {
 
@@ -19,7 +21,7 @@ std::uint64_t limit_of(const BytestreamRequest& request, const LocalDatafile& da
   BytestreamStat stat;
   // If the file cannot be asked the kernel will say why at the first step.
   if (datafile.stat(stat) != Errc::kOk) return total_size(request.extents);
-  return stream_before_end(request.extents, stat.size);
+  return request.direct ? direct_read_limit(request.extents, stat.size) : stream_before_end(request.extents, stat.size);
 }
 
 }  // namespace
@@ -41,12 +43,14 @@ void RingStep::advance(std::uint64_t bytes) {
 RingOp::RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile)
     : queued_(std::move(op)),
       datafile_(std::move(datafile)),
+      fd_(queued_->request.direct ? datafile_->direct_fd() : datafile_->fd()),
       limit_(limit_of(queued_->request, *datafile_)),
       cursor_(queued_->request.extents, queued_->request.memory, limit_),
       stream_at_(std::min(queued_->done.bytes, limit_)),
       window_(ascending(queued_->request.extents) ? kWindow : 1),
       gap_at_(limit_) {
   cursor_.advance(stream_at_);
+  if (fd_ < 0) stop_at(0, errc_from_errno(-fd_));
   if (is_write()) {
     change_.emplace(*datafile_, queued_->request.now);
   } else if (queued_->done.bytes == 0) {
@@ -65,10 +69,26 @@ RingStep& RingOp::free_step() {
   return *step;
 }
 
+/// A direct one is cut where the local file is: each of its extents is a request of its own to the device, and all of
+/// them are under way together (OPIOM sec. 3.2.1.2).
+Step RingOp::next_of(std::span<iovec> pieces) {
+  Step step = cursor_.next(pieces);
+  if (!queued_->request.direct) return step;
+  const std::uint64_t most = extents_.left_in(fd_, step.offset, step.bytes);
+  if (most >= step.bytes) return step;
+  step.bytes = 0;
+  for (step.pieces = 0; step.bytes < most; ++step.pieces) {
+    iovec& piece = pieces[step.pieces];
+    piece.iov_len = std::min<std::uint64_t>(piece.iov_len, most - step.bytes);
+    step.bytes += piece.iov_len;
+  }
+  return step;
+}
+
 RingStep* RingOp::next_step() {
   if (stopped_ || in_flight_ == window_ || cursor_.left() == 0) return nullptr;
   std::array<iovec, kPiecesPerStep> pieces;
-  const Step next = cursor_.next(pieces);
+  const Step next = next_of(pieces);
   RingStep& step = free_step();
   step.pieces.assign(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(next.pieces));
   step.first = 0;
@@ -95,7 +115,9 @@ bool RingOp::take_result(RingStep& step, int result) {
   if (result > 0) {
     step.advance(std::min<std::uint64_t>(static_cast<std::uint64_t>(result), step.left));
     step.retries = 0;
-    if (step.left > 0) return true;
+    // Of a direct read only what the datafile's end lies in comes short, and no block begins there to be read on from.
+    if (step.left > 0 && (is_write() || !queued_->request.direct)) return true;
+    if (step.left > 0) stop_at(step.stream_at, Errc::kOk);
   } else if (result < 0) {
     stop_at(step.stream_at, errc_from_errno(-result));
   } else {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "trove/device_extents.h"
 #include "trove/local_bytestreams.h"
 #include "trove/pieces.h"
 
@@ -38,6 +39,8 @@ class RingOp {
 
   bool is_write() const { return queued_->request.op == BytestreamOp::kWrite; }
   const LocalDatafile& datafile() const { return *datafile_; }
+  /// The descriptor that its steps use; -errno: there is none.
+  int fd() const { return fd_; }
 
   /// The next step to be given to the ring, or null: nothing is left, or as much as allowed is in flight.
   RingStep* next_step();
@@ -49,16 +52,19 @@ class RingOp {
   bool waits_for_ring = false;  // kept by who owns the ring: it is in the queue of those that found it full
 
  private:
+  Step next_of(std::span<iovec> pieces);
   void stop_at(std::uint64_t position, Errc status);
   RingStep& free_step();
 
   std::unique_ptr<QueuedOp> queued_;
   DatafileStore::Datafile datafile_;
   std::optional<ChangeScope> change_;
+  const int fd_;
   std::uint64_t limit_;
   PieceCursor cursor_;
   std::uint64_t stream_at_;
   std::size_t window_;
+  DeviceExtents extents_;
   std::size_t in_flight_ = 0;
   bool stopped_ = false;
   std::uint64_t gap_at_;

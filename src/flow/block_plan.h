@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockPlan: extents of a datafile widened to whole blocks, and where in a buffer each of them comes to lie.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bmi/network.h"
+#include "model/extent.h"
+
+namespace spate::flow {
+
+/// For direct reads: the device fills the buffer with whole blocks, and the wanted pieces are sent from where they lie.
+/// Extents may overlap and come in any order. A value; reused from message to message.
+class BlockPlan {
+ public:
+  /// `alignment`: a power of two. False: the blocks together do not fit `room` bytes.
+  bool make(std::span<const Extent> extents, std::uint32_t alignment, std::uint64_t room);
+
+  /// The blocks that lie before `file_size` rounded up, ascending, and their memory in `buffer` (aligned): a read request.
+  /// Valid until the next call of any of these.
+  void read_request(MutableByteView buffer, std::uint64_t file_size);
+  std::span<const Extent> ranges() const { return ranges_; }
+  std::span<const MutableByteView> memory() const { return memory_; }
+  /// How many bytes the request yields of a datafile of this size.
+  std::uint64_t readable(std::uint64_t file_size) const;
+  /// The first `got` bytes have been read; all that was planned besides becomes zeros.
+  void zero_behind(MutableByteView buffer, std::uint64_t got) const;
+
+  /// The extents in the order in which make() was given them, in `buffer`.
+  void segments(MutableByteView buffer, std::span<const Extent> extents, std::vector<bmi::Segment>& out) const;
+
+ private:
+  struct Block {
+    Extent range;             // of the datafile, whole blocks
+    std::uint64_t place = 0;  // in the buffer
+  };
+  std::uint32_t alignment_ = 1;
+  std::uint64_t total_ = 0;
+  std::vector<Extent> sorted_;
+  std::vector<Block> blocks_;  // ascending, apart from each other
+  std::vector<Extent> ranges_;
+  std::vector<MutableByteView> memory_;
+};
+
+}  // namespace spate::flow

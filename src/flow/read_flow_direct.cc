@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The direct path of a read: whole blocks from the device into a buffer, the wanted pieces from there to the network.
+#include "flow/read_flow.h"
+
+namespace spate::flow {
+namespace {
+
+/// Reads in a row that ended before the datafile did, before the store is not believed any more.
+constexpr int kMaxShortBlocks = 4;
+
+std::uint64_t sum(std::span<const Extent> extents) {
+  std::uint64_t total = 0;
+  for (const Extent& extent : extents) total += extent.size;
+  return total;
+}
+
+}  // namespace
+
+job::Task<Result<void>> ReadFlow::send_direct(std::uint32_t alignment, bool may_fall_back, trove::BytestreamStat stat,
+                                              job::StopToken stop) {
+  watch_.begin(stop);
+  begin_stream(stat);
+  const std::uint64_t room = route_.unit_bytes + kBlockSlackBytes;
+  std::uint64_t in_blocks = 0;
+  while (!ended_ && !cursor_->done()) {
+    SPATE_CO_TRY(const std::uint64_t bytes, co_await gather());
+    if (bytes == 0) break;
+    const bool fits = plan_.make(extents_, alignment, room);
+    if (!fits && !may_fall_back) {
+      co_return Error(Errc::kNotSupported,
+                      "the pieces are too small for the direct path: read with path automatic or buffered");
+    }
+    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(room));
+    if (fits) {
+      SPATE_CO_TRY(std::ignore, co_await read_blocks(buffer.view()));
+      plan_.segments(buffer.view(), extents_, segments_);
+      in_blocks += bytes;
+    } else {
+      context_.counters.fell_back(Lane::kDirect, Direction::kRead);
+      SPATE_CO_TRY(std::ignore, co_await read_pieces(buffer.view().first(bytes)));
+      segments_.assign(1, bmi::Segment::of(buffer.view().first(bytes)));
+    }
+    post(segments_, std::move(buffer));
+    stream_bytes_ += bytes;
+  }
+  while (!window_.empty()) {
+    SPATE_CO_TRY(std::ignore, co_await wait_oldest());
+  }
+  spare_ = BufferPool::Lease();
+  context_.counters.moved(Lane::kDirect, Direction::kRead, in_blocks);
+  context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_ - in_blocks);
+  co_return Result<void>();
+}
+
+/// A datafile that gets shorter meanwhile reads as zeros from there on; stat() then shows the new size, so that a client
+/// never takes such zeros for data.
+job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
+  plan_.read_request(buffer, stat_.size);
+  if (plan_.ranges().empty()) {
+    plan_.zero_behind(buffer, 0);
+    co_return Result<void>();
+  }
+  const Place place{share_.asker.client, share_.datafile, plan_.ranges().front().offset, sum(plan_.ranges()),
+                    share_.asker.priority};
+  SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kRead;
+  request.id = share_.datafile;
+  request.extents = plan_.ranges();
+  request.memory = plan_.memory();
+  request.direct = true;
+  for (int tries = 0; tries < kMaxShortBlocks; ++tries) {
+    const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+    if (done.status != Errc::kOk) co_return done.status;
+    if (done.stat.size < stat_.size) stat_ = done.stat;
+    if (done.bytes < plan_.readable(stat_.size)) continue;
+    plan_.zero_behind(buffer, done.bytes);
+    co_return Result<void>();
+  }
+  co_return Error(Errc::kIoError, "read fewer bytes than the datafile has");
+}
+
+/// Through the page cache; what lies beyond the datafile's end reads as zeros.
+job::Task<Result<void>> ReadFlow::read_pieces(MutableByteView buffer) {
+  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(), share_.asker.priority};
+  SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
+  for (const Extent& extent : extents_) {
+    const MutableByteView into = buffer.first(extent.size);
+    trove::BytestreamRequest request;
+    request.op = trove::BytestreamOp::kRead;
+    request.id = share_.datafile;
+    request.extents = {&extent, 1};
+    request.memory = {&into, 1};
+    const trove::BytestreamCompletion done = co_await device_.storage().run(request);
+    if (done.status != Errc::kOk) co_return done.status;
+    if (done.stat.size < stat_.size) stat_ = done.stat;
+    std::fill(into.begin() + static_cast<std::ptrdiff_t>(done.bytes), into.end(), std::byte{0});
+    buffer = buffer.subspan(extent.size);
+  }
+  co_return Result<void>();
+}
+
+}  // namespace spate::flow

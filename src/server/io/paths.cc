@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/io/paths.h"
+
+#include <algorithm>
+
+#include "datatype/slot_cursor.h"
+#include "flow/extents.h"
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::io {
+namespace {
+
+/// Of the pages that a large read begins with, so many must be there for it to count as cached: what is being read ahead
+/// or pushed out is no reason to go through the cache.
+constexpr std::uint64_t kCachedShare = 2;  // 1/2. Guess
+
+struct Beginning {
+  std::vector<Extent> extents;  // of the first message
+  std::uint64_t bytes = 0;
+};
+
+Beginning beginning_of(const StreamWish& wish, std::uint32_t slot) {
+  Beginning first;
+  datatype::SlotCursor cursor(wish.what, wish.distribution, slot);
+  first.bytes = cursor.next_extents({wish.unit_bytes, flow::kMaxPieces}, first.extents);
+  return first;
+}
+
+/// The stream as one range of the datafile, if it is one.
+std::optional<Extent> one_run(const StreamWish& wish, std::uint32_t slot) {
+  datatype::SlotCursor cursor(wish.what, wish.distribution, slot);
+  std::vector<Extent> extents;
+  std::optional<Extent> run;
+  while (!cursor.done()) {
+    if (cursor.next_extents({~0ULL, 2}, extents) == 0) {
+      if (cursor.done()) break;
+      return std::nullopt;  // so much lies elsewhere that it is not worth a walk
+    }
+    if (extents.size() > 1 || (run && run->offset + run->size != extents.front().offset)) return std::nullopt;
+    run = Extent{run ? run->offset : extents.front().offset, (run ? run->size : 0) + extents.front().size};
+  }
+  return run;
+}
+
+job::Task<Result<std::optional<bool>>> cache_state(Parts& parts, Slot& slot, const Beginning& first) {
+  std::ignore = parts;
+  trove::BytestreamRequest request;
+  request.op = trove::BytestreamOp::kProbeCache;
+  request.id = slot.id;
+  request.extents = first.extents;
+  const trove::BytestreamCompletion done = co_await slot.target->device.storage().run(request);
+  std::optional<bool> cached;
+  if (done.status == Errc::kOk) cached = done.bytes * kCachedShare >= first.bytes;
+  if (done.status != Errc::kOk && done.status != Errc::kNotSupported) co_return done.status;
+  co_return cached;
+}
+
+}  // namespace
+
+job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
+                                       bool has_descriptor) {
+  const Beginning first = beginning_of(wish, slot.id.slot);
+  const flow::PolicyOptions& policy = parts.options.policy;
+  flow::PathFacts facts;
+  facts.direction = wish.direction;
+  facts.has_descriptor = has_descriptor;
+  facts.first_bytes = first.bytes;
+  facts.first_pieces = first.extents.size();
+  facts.datafile_bytes = stat.size;
+  facts.direct_alignment = slot.target->direct.alignment;
+  facts.direct_refusal = slot.target->direct.refusal;
+  std::optional<Extent> run;
+  if (wish.direction == flow::Direction::kWrite) {
+    run = one_run(wish, slot.id.slot);
+    facts.one_run = run.has_value();
+    if (run) facts.datafile_bytes = std::max(stat.size, run->offset + run->size);
+  } else if (flow::wants_cache_state(wish.asked, facts, policy)) {
+    SPATE_CO_TRY(facts.cached, co_await cache_state(parts, slot, first));
+  }
+  SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(wish.asked, facts, policy));
+  if (choice.fell_back) {
+    parts.counters.fell_back(flow::Lane::kDirect, wish.direction);
+    if (const auto more = parts.fell_back_log.admit()) {
+      SPATE_LOG("server", info, "path direct cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.path),
+                slot.target->description.id, log::Quoted{choice.why}, *more);
+    }
+  }
+  co_return ChosenPath{std::move(choice), run.value_or(Extent{})};
+}
+
+}  // namespace spate::io

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which path a request's stream takes on this server: finds out what flow/policy.h has to know.
+#pragma once
+
+#include "flow/policy.h"
+#include "server/io/parts.h"
+
+namespace spate::io {
+
+/// One stream whose path is to be chosen. Description and distribution outlive the call.
+struct StreamWish {
+  flow::Direction direction = flow::Direction::kRead;
+  wire::DataPath asked = wire::DataPath::kAutomatic;
+  const datatype::Description& what;
+  const Distribution& distribution;
+  std::uint32_t unit_bytes = 0;
+};
+
+struct ChosenPath {
+  flow::PathChoice choice;
+  Extent run;  // direct writes: what of the datafile is written
+};
+
+/// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for by
+/// name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
+job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
+                                       bool has_descriptor);
+
+}  // namespace spate::io

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceExtents: where a local file's bytes lie on its device, as far as it matters for cutting requests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/extent.h"
+
+namespace spate::trove {
+
+/// Asks the file system (FIEMAP) once for the part of the file that is asked about, and again beyond it. Only a hint: a
+/// wrong answer makes a request larger or smaller, never wrong. One thread at a time.
+class DeviceExtents {
+ public:
+  /// How much of [offset, offset + size) one request to the device should take, 1..size bytes: up to the end of its
+  /// extent on the device, and at most kMaxRequestBytes. Cuts lie at multiples of 4096 from `offset` (`offset` and `size`
+  /// being such multiples).
+  std::uint64_t left_in(int fd, std::uint64_t offset, std::uint64_t size);
+
+  /// Larger ones are cut, so that a device with several queues or channels works on all of them. Measured with
+  /// bench/paths.
+  static constexpr std::uint64_t kMaxRequestBytes = 512 * 1024;
+
+ private:
+  void ask(int fd, std::uint64_t offset, std::uint64_t size);
+  std::uint64_t known_from_ = 0;
+  std::uint64_t known_to_ = 0;
+  std::vector<std::uint64_t> ends_;  // ascending: where one extent ends and another begins
+};
+
+}  // namespace spate::trove
