@@ -9,6 +9,9 @@
 namespace spate::trove {
 namespace {
 
+// The inodes of a directory mostly stand side by side: from one to the next costs a tenth of a look-up.
+constexpr std::size_t kFewestNeighbours = 8;
+
 Errc read_errc(const rocksdb::Status& status) { return status.IsIncomplete() ? Errc::kTryAgain : errc_of(status); }
 
 }  // namespace
@@ -46,22 +49,25 @@ ManyRead::ManyRead(std::span<const Bytes> keys, const TransactionState& state) :
 }
 
 void ManyRead::own_keys() {
+  sort_open();
   owned_keys_.assign(keys_.begin(), keys_.end());
   keys_ = owned_keys_;
 }
 
-std::size_t ManyRead::step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
-  // The inodes of a directory mostly stand side by side: from one to the next costs a tenth of a look-up.
-  static constexpr std::size_t kFewest = 8;
-  if (open_.size() < kFewest) return 0;
+void ManyRead::sort_open() {
+  if (open_.size() < kFewestNeighbours) return;
   std::sort(open_.begin(), open_.end(),
             [this](std::size_t a, std::size_t b) { return compare_keys(keys_[a], keys_[b]) < 0; });
+}
+
+std::size_t ManyRead::step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which) {
+  if (which.size() < kFewestNeighbours) return 0;
   const std::unique_ptr<rocksdb::Iterator> it(db.NewIterator(options));
   std::size_t seeks = 0;
   std::size_t at = 0;
   // Scattered keys are better looked up one by one, with the help of the filters.
-  for (; at < std::min(open_.size(), budget) && seeks <= 2 + at / 4; ++at) {
-    const Bytes& key = keys_[open_[at]];
+  for (; at < which.size() && seeks <= 2 + at / 4; ++at) {
+    const Bytes& key = keys_[which[at]];
     const auto distance = [&] { return it->Valid() ? compare_keys(view_of(it->key()), key) : -1; };
     int where = distance();
     if (where < 0 && it->Valid()) {
@@ -74,25 +80,12 @@ std::size_t ManyRead::step_neighbours(rocksdb::DB& db, const rocksdb::ReadOption
       where = distance();
     }
     if (!it->Valid()) break;  // not in memory, an error, or the end: a look-up will tell
-    if (where == 0) values_[open_[at]] = bytes_of(it->value());
+    if (where == 0) values_[which[at]] = bytes_of(it->value());
   }
   return at;
 }
 
-Errc ManyRead::step_in_memory(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
-  // One by one: MultiGet of RocksDB 7.8 reads from the device whatever the read tier says.
-  std::size_t at = step_neighbours(db, options, budget);
-  Errc status = Errc::kOk;
-  for (; at < open_.size() && at < budget; ++at) {
-    status = read_one(db, options, keys_[open_[at]], values_[open_[at]]);
-    if (status != Errc::kOk) break;
-  }
-  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(at));
-  if (status != Errc::kOk) return status;
-  return open_.empty() ? Errc::kOk : Errc::kTryAgain;
-}
-
-Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which) {
+Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which) {
   std::vector<rocksdb::Slice> slices;
   slices.reserve(which.size());
   for (const std::size_t i : which) slices.push_back(slice_of(keys_[i]));
@@ -110,11 +103,32 @@ Errc ManyRead::step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, 
 }
 
 Errc ManyRead::step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) {
-  if (options.read_tier == rocksdb::kBlockCacheTier) return step_in_memory(db, options, budget);
+  if (options.read_tier != rocksdb::kBlockCacheTier) return step_part(db, options, 0, 1);
+  // One by one: MultiGet of RocksDB 7.8 reads from the device whatever the read tier says.
+  sort_open();
+  std::size_t at = step_neighbours(db, options, Indices(open_).first(std::min(open_.size(), budget)));
+  Errc status = Errc::kOk;
+  for (; at < open_.size() && at < budget; ++at) {
+    status = read_one(db, options, keys_[open_[at]], values_[open_[at]]);
+    if (status != Errc::kOk) break;
+  }
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (status != Errc::kOk) return status;
+  return open_.empty() ? Errc::kOk : Errc::kTryAgain;
+}
+
+unsigned ManyRead::parts() const {
+  constexpr std::size_t kWorthAThread = 64;
+  return static_cast<unsigned>(std::clamp<std::size_t>(open_.size() / kWorthAThread, 1, 64));
+}
+
+Errc ManyRead::step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, unsigned part, unsigned parts) {
   static constexpr std::size_t kChunk = 256;
-  for (std::size_t at = step_neighbours(db, options, budget); at < open_.size(); at += kChunk) {
-    const std::size_t n = std::min(kChunk, open_.size() - at);
-    const Errc status = step_chunk(db, options, std::span(open_).subspan(at, n));
+  const std::size_t begin = open_.size() * part / parts;
+  const Indices own = Indices(open_).subspan(begin, open_.size() * (part + 1) / parts - begin);
+  for (std::size_t at = step_neighbours(db, options, own); at < own.size(); at += kChunk) {
+    const std::size_t n = std::min(kChunk, own.size() - at);
+    const Errc status = step_chunk(db, options, own.subspan(at, n));
     if (status != Errc::kOk) return status;
   }
   return Errc::kOk;

@@ -26,7 +26,13 @@ class Read {
   /// Goes on with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options`
   /// keep it from the device. Otherwise failed.
   virtual Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) = 0;
-  /// The transaction's own thread, after step() has given kOk.
+  /// Into how many parts the rest can be cut, for as many threads at once.
+  virtual unsigned parts() const { return 1; }
+  /// Does the `part`th of `parts` (1..parts()) to its end. Thread-safe with the other parts. As step().
+  virtual Errc step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, unsigned /*part*/, unsigned /*parts*/) {
+    return step(db, options, SIZE_MAX);
+  }
+  /// The transaction's own thread, after step() or each step_part() has given kOk.
   virtual void finish(TransactionState& state, KeyvalCompletion& done) = 0;
 };
 
@@ -48,13 +54,17 @@ class ManyRead final : public Read {
   /// Copies the keys still to be read and reported: the read is about to outlive the post.
   void own_keys();
   Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
+  unsigned parts() const override;
+  Errc step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, unsigned part, unsigned parts) override;
   void finish(TransactionState& state, KeyvalCompletion& done) override;
 
  private:
-  Errc step_in_memory(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget);
-  /// Answers keys from the front of open_ and says how many.
-  std::size_t step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget);
-  Errc step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::span<const std::size_t> which);
+  using Indices = std::span<const std::size_t>;
+
+  void sort_open();
+  /// Answers the first of `which`, which are in the order of their keys, and says how many.
+  std::size_t step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which);
+  Errc step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which);
 
   std::span<const Bytes> keys_;
   std::vector<Bytes> owned_keys_;

@@ -24,6 +24,7 @@ RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions
       inline_reads_(options.inline_reads),
       inline_commits_(options.inline_commits),
       resolver_(options.conflict_window_bytes),
+      records_(options.record_cache_bytes),
       syncer_(*db_, events_, std::move(reserve)) {
   SPATE_CHECK(read_threads_ >= 1);
 }
@@ -60,17 +61,28 @@ void RocksdbStore::pin_watched() {
 void RocksdbStore::read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read,
                                   void* user) {
   if (readers_ == nullptr) readers_ = std::make_unique<Workers>("kv-read", read_threads_);
-  Event event;
-  event.user = user;
-  event.completes = true;
-  event.transaction = &transaction;
-  event.read = std::move(read);
-  readers_->run([this, pinned = std::move(snapshot), ended = std::move(event)]() mutable {
-    rocksdb::ReadOptions options;
-    options.snapshot = pinned.get();
-    ended.status = ended.read->step(*db_, options, SIZE_MAX);
-    events_.push(std::move(ended));
-  });
+  auto shared = std::make_shared<ThreadedRead>();
+  shared->snapshot = std::move(snapshot);
+  shared->parts = std::min(read->parts(), read_threads_);
+  shared->left = shared->parts;
+  shared->event.user = user;
+  shared->event.completes = true;
+  shared->event.transaction = &transaction;
+  shared->event.read = std::move(read);
+  for (unsigned part = 0; part < shared->parts; ++part) {
+    readers_->run([this, shared, part] { run_part(*shared, part); });
+  }
+}
+
+void RocksdbStore::run_part(ThreadedRead& read, unsigned part) {
+  rocksdb::ReadOptions options;
+  options.snapshot = read.snapshot.get();
+  const Errc status = read.event.read->step_part(*db_, options, part, read.parts);
+  if (status != Errc::kOk) read.status.store(status);
+  if (read.left.fetch_sub(1) != 1) return;
+  read.event.status = read.status.load();
+  read.snapshot.reset();
+  events_.push(std::move(read.event));
 }
 
 void RocksdbStore::fill_batch(const WriteSet& writes) {
@@ -80,6 +92,20 @@ void RocksdbStore::fill_batch(const WriteSet& writes) {
     const rocksdb::Status status =
         write.erased ? batch_.Delete(slice_of(key)) : batch_.Put(slice_of(key), slice_of(write.value));
     SPATE_CHECK(status.ok());
+  }
+}
+
+void RocksdbStore::forget_records(const WriteSet& writes) {
+  for (const auto& [key, write] : writes) records_.erase(key);
+}
+
+void RocksdbStore::note_records(const WriteSet& writes) {
+  for (const auto& [key, write] : writes) {
+    if (write.erased) {
+      records_.erase(key);
+    } else {
+      records_.update(key, write.value);
+    }
   }
 }
 
@@ -94,6 +120,7 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
   const Version version = resolver_.decide();
   rocksdb::Status status = rocksdb::Status::Incomplete();
   if (at_once) status = db_->Write(inline_write(), &batch_);
+  if (!status.ok()) forget_records(writes);
   if (status.IsIncomplete()) {
     resolver_.applied_later(version, writes);
     commit_in_thread(version, durability, user);
@@ -106,6 +133,7 @@ bool RocksdbStore::commit(const WriteSet& writes, Durability durability, void* u
     return true;
   }
   resolver_.applied_now(version, writes);
+  note_records(writes);
   if (durability == Durability::kProcess) return true;
   syncer_.add(user, version);
   return false;

@@ -4,10 +4,12 @@
 
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "trove/keyval.h"
+#include "trove/record_cache.h"
 #include "trove/resolver.h"
 #include "trove/rocksdb/events.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
@@ -42,6 +44,8 @@ class RocksdbStore final : public Keyval {
   // For its transactions.
   Resolver& resolver() { return resolver_; }
   rocksdb::DB& db() { return *db_; }
+  /// For reads of the present state, while nothing is decided that is not applied.
+  RecordCache& records() { return records_; }
   bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();
   /// Tells the transaction to take a snapshot before the next commit changes what it reads; until forgotten.
@@ -53,8 +57,20 @@ class RocksdbStore final : public Keyval {
   bool commit(const WriteSet& writes, Durability durability, void* user, KeyvalCompletion& done);
 
  private:
+  /// A read in threads; the one that does its last part reports it.
+  struct ThreadedRead {
+    Event event;
+    SnapshotRef snapshot;
+    unsigned parts = 1;
+    std::atomic<unsigned> left = 1;
+    std::atomic<Errc> status = Errc::kOk;  // the last failure
+  };
+
   void pin_watched();
+  void run_part(ThreadedRead& read, unsigned part);
   void fill_batch(const WriteSet& writes);
+  void forget_records(const WriteSet& writes);
+  void note_records(const WriteSet& writes);
   void commit_in_thread(Version version, Durability durability, void* user);
   bool complete(Event& event, KeyvalCompletion& out);
 
@@ -64,6 +80,7 @@ class RocksdbStore final : public Keyval {
   const bool inline_reads_;
   const bool inline_commits_;
   Resolver resolver_;
+  RecordCache records_;
   std::vector<RocksdbTransaction*> watched_;
   rocksdb::WriteBatch batch_;  // reused from commit to commit
   Version synced_ = 0;

@@ -56,9 +56,15 @@ bool RocksdbTransaction::post_get(ByteView key, ReadMode mode, void* user, Keyva
   if (state_.get_own(key, done)) return true;
   state_.note_key(key, mode);
   const rocksdb::ReadOptions options = prepare_read();
+  RecordCache* const records = options.snapshot == nullptr ? &store_.records() : nullptr;
+  if (const Bytes* const known = records != nullptr ? records->find(key) : nullptr) {
+    done.value = *known;
+    return true;
+  }
   done.status = store_.inline_reads() ? read_one(store_.db(), options, key, done.value) : Errc::kTryAgain;
-  if (done.status != Errc::kTryAgain) return true;
-  return in_thread(std::make_unique<GetRead>(key), user);
+  if (done.status == Errc::kTryAgain) return in_thread(std::make_unique<GetRead>(key), user);
+  if (records != nullptr && done.value) records->put(key, *done.value);
+  return true;
 }
 
 bool RocksdbTransaction::post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/record_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.h"
+
+namespace spate::trove {
+namespace {
+
+ByteView view(const std::string& text) { return as_bytes(std::string_view(text)); }
+
+std::string found(RecordCache& cache, const std::string& key) {
+  const Bytes* value = cache.find(view(key));
+  return value == nullptr ? "none" : std::string(reinterpret_cast<const char*>(value->data()), value->size());
+}
+
+TEST(RecordCacheTest, TellsWhatWasPutLast) {
+  RecordCache cache(10'000);
+  cache.put(view("a"), view("1"));
+  cache.put(view("a"), view("two"));
+  cache.put(view("b"), view(""));
+  EXPECT_EQ(found(cache, "a"), "two");
+  EXPECT_EQ(found(cache, "b"), "");
+  EXPECT_EQ(found(cache, "c"), "none");
+  cache.erase(view("a"));
+  cache.erase(view("never"));
+  EXPECT_EQ(found(cache, "a"), "none");
+}
+
+TEST(RecordCacheTest, TheLeastRecentlyUsedGoesFirst) {
+  RecordCache cache(2048);
+  const std::string value(400, 'v');
+  cache.put(view("a"), view(value));
+  cache.put(view("b"), view(value));
+  cache.put(view("c"), view(value));
+  EXPECT_EQ(found(cache, "a"), value);
+  cache.put(view("d"), view(value));
+  EXPECT_EQ(found(cache, "b"), "none");
+  EXPECT_EQ(found(cache, "a"), value);
+  EXPECT_EQ(found(cache, "d"), value);
+}
+
+TEST(RecordCacheTest, AValueThatHasGrownTooLargeIsNotKeptAsItWas) {
+  RecordCache cache(100'000);
+  cache.put(view("a"), view("small"));
+  cache.put(view("a"), view(std::string(RecordCache::kMostRecordBytes, 'x')));
+  EXPECT_EQ(found(cache, "a"), "none");
+  EXPECT_EQ(cache.bytes(), 0U);
+}
+
+TEST(RecordCacheTest, OfNoSizeKeepsNothing) {
+  RecordCache cache(0);
+  cache.put(view("a"), view("1"));
+  EXPECT_EQ(cache.records(), 0U);
+}
+
+TEST(RecordCacheTest, IsNeverWrongAndNeverTooLarge) {
+  constexpr std::size_t kMost = 20'000;
+  RecordCache cache(kMost);
+  std::map<std::string, std::string> model;
+  SeededRandom random(7);
+  std::size_t hits = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string key = "key" + std::to_string(random.below(200));
+    const std::string value(random.below(300), static_cast<char>('a' + random.below(26)));
+    const auto kind = random.below(3);
+    if (kind == 0) {
+      cache.put(view(key), view(value));
+      model[key] = value;
+    } else if (kind == 1 && random.below(4) == 0) {
+      cache.erase(view(key));
+      model.erase(key);
+    } else if (const std::string got = found(cache, key); got != "none") {
+      ASSERT_EQ(got, model.at(key));
+      ++hits;
+    }
+    ASSERT_LE(cache.bytes(), kMost);
+  }
+  EXPECT_GT(hits, 100U);
+}
+
+}  // namespace
+}  // namespace spate::trove

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is answered from the store's memory of records is what the store holds, whoever changes it, and how.
+#include <map>
+
+#include "base/random.h"
+#include "trove/rocksdb/test_store.h"
+
+namespace spate::trove {
+namespace {
+
+class RecordsTest : public StoreTest {
+ protected:
+  static std::string read(Transaction& t, const std::string& key) {
+    KeyvalCompletion done;
+    EXPECT_TRUE(t.post_get(as_bytes(key), ReadMode::kChecked, nullptr, done));
+    return done.value ? std::string(as_text(*done.value)) : "(none)";
+  }
+  Errc erase(const std::string& key) {
+    const auto t = store_->begin();
+    t->erase(as_bytes(key));
+    KeyvalCompletion done;
+    return t->post_commit(Durability::kProcess, nullptr, done) ? done.status : wait().status;
+  }
+};
+
+TEST_F(RecordsTest, AKnownRecordIsReadAsItWasWhenTheTransactionBegan) {
+  open();
+  ASSERT_EQ(commit("k", "old"), Errc::kOk);
+  ASSERT_EQ(get("k"), "old");  // known from here on
+  const auto early = store_->begin();
+  ASSERT_EQ(commit("k", "new"), Errc::kOk);
+  EXPECT_EQ(read(*early, "k"), "old");
+  EXPECT_EQ(get("k"), "new");
+  KeyvalCompletion done;
+  put(*early, "other", "1");
+  ASSERT_TRUE(early->post_commit(Durability::kProcess, nullptr, done));
+  EXPECT_EQ(done.status, Errc::kConflict);
+}
+
+TEST_F(RecordsTest, AnErasedRecordIsNotKnownAnyMore) {
+  open();
+  ASSERT_EQ(commit("k", "old"), Errc::kOk);
+  ASSERT_EQ(get("k"), "old");
+  ASSERT_EQ(erase("k"), Errc::kOk);
+  EXPECT_EQ(get("k"), "(none)");
+}
+
+TEST_F(RecordsTest, ARefusedCommitChangesNothingThatIsKnown) {
+  open();
+  ASSERT_EQ(commit("k", "old"), Errc::kOk);
+  ASSERT_EQ(get("k"), "old");
+  disk_.fail_log_writes(rocksdb::IOStatus::NoSpace("injected"));
+  EXPECT_EQ(commit("k", "new"), Errc::kNoSpace);
+  EXPECT_EQ(get("k"), "old");
+}
+
+TEST_F(RecordsTest, RandomReadsAndWritesAgreeWithAStoreThatRemembersNothing) {
+  options_.record_cache_bytes = 4096;  // some twenty of two hundred: each kind of turn comes often
+  open();
+  SeededRandom random(11);
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string key = "k" + std::to_string(random.below(random.below(2) == 0 ? 8 : 200));
+    const auto kind = random.below(8);
+    if (kind == 0) {
+      ASSERT_EQ(erase(key), Errc::kOk);
+      model.erase(key);
+    } else if (kind < 3) {
+      model[key] = std::string(1 + random.below(60), static_cast<char>('a' + random.below(26)));
+      ASSERT_EQ(commit(key, model[key]), Errc::kOk);
+    } else {
+      ASSERT_EQ(get(key), model.contains(key) ? model[key] : "(none)") << key << " at " << i;
+    }
+  }
+}
+
+TEST_F(RecordsTest, ManyKeysReadByTwoThreadsComeInTheOrderAsked) {
+  options_.inline_reads = false;
+  open();
+  std::vector<Bytes> keys;
+  SeededRandom random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "k" + std::to_string(random.below(1'000'000));
+    keys.push_back(to_bytes(as_bytes(key)));
+    if (i % 3 != 0) ASSERT_EQ(commit(key, "v" + key), Errc::kOk);
+  }
+  const auto t = store_->begin();
+  KeyvalCompletion done;
+  ASSERT_FALSE(t->post_get_many(keys, ReadMode::kSnapshot, nullptr, done));
+  done = wait();
+  ASSERT_EQ(done.status, Errc::kOk);
+  std::size_t at = 0;
+  for (const KeyValue& entry : done.entries) {
+    while (at < keys.size() && !same_key(keys[at], entry.key)) ++at;
+    ASSERT_LT(at++, keys.size()) << "not in the order asked";
+    EXPECT_EQ(as_text(entry.value), "v" + std::string(as_text(entry.key)));
+  }
+  EXPECT_GE(done.entries.size(), 660U);
+}
+
+}  // namespace
+}  // namespace spate::trove
