@@ -59,6 +59,7 @@ class MetaCore {
   ObjectTally& objects() { return objects_; }
 
  private:
+  bool short_of_space();
   job::Task<Result<void>> open_store();
   job::Task<Result<bool>> is_empty(job::Transaction& store);
   void put_root(job::Transaction& store, const Superblock& superblock);
@@ -86,6 +87,7 @@ class MetaCore {
   std::uint64_t syncs_begun_ = 0;
   std::uint64_t syncs_ended_ = 0;
   Errc last_sync_ = Errc::kOk;
+  MonoTime room_until_;  // until then there is room on the device, as far as it matters
   job::Event sync_ended_;
   metrics::Counter conflicts_;
   metrics::Counter resent_;
