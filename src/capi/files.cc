@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening and closing, and what concerns an open file but not its data.
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 
 #include "capi/handles.h"
 #include "posix/convert.h"
@@ -31,6 +33,18 @@ Work close_file(spate_file* file) {
 Work seek_to(OpenFile& file, off_t offset, int whence) {
   SPATE_CO_TRY(const std::uint64_t position, co_await file.seek(offset, whence));
   co_return static_cast<std::int64_t>(position);
+}
+
+struct CopyCall {
+  spate_file* from = nullptr;
+  spate_file* to = nullptr;
+  OpenFile::CopyWish wish;
+};
+
+/// `call` outlives the task.
+Work copy_range(const CopyCall& call) {
+  SPATE_CO_TRY(const std::uint64_t copied, co_await call.to->file->copy_from(*call.from->file, call.wish));
+  co_return static_cast<std::int64_t>(copied);
 }
 
 Work sync_file(OpenFile& file) {
@@ -149,6 +163,20 @@ int spate_close_start(spate_file* file, spate_op** op) {
 off_t spate_lseek(spate_file* file, off_t offset, int whence) {
   if (file == nullptr) return refuse_null("file");
   return now(file->fs, [=] { return seek_to(*file->file, offset, whence); });
+}
+
+ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset, size_t size, unsigned flags) {
+  if (from == nullptr || to == nullptr) return refuse_null("from or to");
+  if (flags != 0) return refuse_argument("copy_file_range has no flags");
+  if (from->fs != to->fs) return refuse(spate::Errc::kCrossDevice);
+  CopyCall call{from, to, {}};
+  if (from_offset != nullptr) call.wish.from = *from_offset;
+  if (to_offset != nullptr) call.wish.to = *to_offset;
+  call.wish.size = std::min<std::size_t>(size, SSIZE_MAX);
+  const std::int64_t copied = now(to->fs, [&call] { return copy_range(call); });
+  if (copied > 0 && from_offset != nullptr) *from_offset += copied;
+  if (copied > 0 && to_offset != nullptr) *to_offset += copied;
+  return copied;
 }
 
 int spate_fsync(spate_file* file) {

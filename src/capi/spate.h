@@ -107,7 +107,12 @@ SPATE_API ssize_t spate_read(spate_file *file, void *buffer, size_t size);
 SPATE_API ssize_t spate_write(spate_file *file, const void *buffer, size_t size);
 SPATE_API ssize_t spate_readv(spate_file *file, const struct iovec *memory, int count);
 SPATE_API ssize_t spate_writev(spate_file *file, const struct iovec *memory, int count);
+/* lseek(2), with SEEK_DATA and SEEK_HOLE: nothing that was written is ever called a hole; blocks written in part are data. */
 SPATE_API off_t spate_lseek(spate_file *file, off_t offset, int whence);
+/* copy_file_range(2) of Linux; both files of the same file system. A NULL offset: that file's position. By the io servers, without a
+ * byte through this program, where both files' pieces lie side by side (same layout). The bytes copied; 0 at the end. */
+SPATE_API ssize_t spate_copy_file_range(spate_file *from, off_t *from_offset, spate_file *to, off_t *to_offset, size_t size,
+                                        unsigned flags);
 
 /* List I/O: pieces of a file, given in any order, read or written as one stream with pieces of memory: one request to each server
  * (PVFS's partitioned file interface). Pieces of one write do not overlap. At most 16384 pieces. A read ends at the first byte

@@ -14,8 +14,6 @@ std::vector<std::uint32_t> all_slots(const Layout& layout) {
   return slots;
 }
 
-bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
-
 /// The part of `views` that holds stream bytes [first, first + size).
 template <typename View>
 std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t first, std::uint64_t size) {

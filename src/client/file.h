@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "client/data_map.h"
 #include "client/transfer.h"
 #include "job/event.h"
 #include "wire/meta_messages.h"
@@ -18,6 +19,13 @@ struct CloseOptions {
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
   std::optional<std::uint32_t> mode;
+};
+
+/// A range of one file that becomes a range of another, bytes.
+struct CopySpan {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::uint64_t size = 0;
 };
 
 /// One open of one file. Reads and writes may run at the same time, any number of them; a completed write is seen by every
@@ -54,6 +62,13 @@ class File {
   job::Task<Result<void>> allocate(std::uint64_t offset, std::uint64_t size);
   job::Task<Result<void>> truncate(std::uint64_t size);
 
+  /// Where data and holes are from `offset` on, as far as `max_ranges` ranges of each datafile tell (1..256); and the size.
+  job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
+  /// Copies from `source` (which may be this file, without an overlap), holes as holes, at most to its end: the bytes copied.
+  /// By the io servers alone where the datafiles lie side by side, else through this client. After a failure part of it
+  /// may have been done. Needs the right to read there and to write here.
+  job::Task<Result<std::uint64_t>> copy_from(File& source, CopySpan span);
+
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
   /// Everything written and cut before through this File, and the file's entry and inode, survive a crash of any
@@ -68,6 +83,8 @@ class File {
 
  private:
   enum class Kind { kRead, kWrite, kPunch, kAllocate };
+  struct CopyShare;
+  using CopyShares = std::vector<CopyShare>;
   struct Operation;
 
   TransferTarget target();
@@ -83,6 +100,12 @@ class File {
   job::Task<Result<std::uint64_t>> append_in_turn(AppendWish wish);
   job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendWish wish);
   job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendWish wish);
+  job::Task<Result<std::uint64_t>> size_now(Limits limits);
+  Result<CopyShares> copy_shares(const File& source, CopySpan span);
+  job::Task<Result<void>> copy_share(const File& source, const CopyShare& share, Limits limits);
+  job::Task<Result<void>> copy_by_servers(File& source, CopySpan span);
+  job::Task<Result<void>> copy_by_client(File& source, CopySpan span);
+  job::Task<Result<void>> copy_data(File& source, CopySpan span);
   void note_written(const std::vector<SlotState>& slots);
   void check_incarnations(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);

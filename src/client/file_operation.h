@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// For file.cc and file_append.cc only.
+// For the parts of File only: file.cc, file_append.cc, file_copy.cc.
 #pragma once
 
 #include "client/file.h"
 
 namespace spate::client {
+
+/// Whether a new capability may help.
+inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
 
 /// A transfer that may be larger than one request; the spans belong to the caller of read or write.
 struct File::Operation {

@@ -12,6 +12,9 @@
 namespace spate::fuse {
 namespace {
 
+/// Of one copy_file_range: the reply's count has 32 bits.
+constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
+
 std::uint8_t open_flags(const Mount& mount, int flags) {
   std::uint8_t out = 0;
   const int access = flags & O_ACCMODE;
@@ -131,6 +134,43 @@ job::Task<Result<void>> allocate(client::File& file, Extent range, bool zero, bo
   co_return done;
 }
 
+/// Data and holes; anything else the kernel answers by itself.
+job::Task<Result<std::uint64_t>> find(client::File& file, std::uint64_t from, bool hole) {
+  SPATE_CO_TRY(const client::DataMap map, co_await file.data_map(from, 1));
+  const std::uint64_t found = hole ? map.next_hole(from) : map.next_data(from);
+  if (from >= map.file_size() || (!hole && found >= map.file_size())) co_return Errc::kNoSuchDevice;
+  co_return found;
+}
+
+void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
+  const auto open = mount_of(request).files.find(info->fh);
+  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return reply_error(request, Errc::kInvalidArgument);
+  if (offset < 0 || static_cast<std::uint64_t>(offset) >= kMaxFileBytes) return reply_error(request, Errc::kNoSuchDevice);
+  const auto from = static_cast<std::uint64_t>(offset);
+  const auto found = run(request, [&](client::Client&) { return find(*open->file, from, whence == SEEK_HOLE); });
+  if (!found) return reply_error(request, found.error());
+  answer([&] { return fuse_reply_lseek(request, static_cast<off_t>(*found)); });
+}
+
+/// The kernel has written its dirty pages of both ranges, and drops those of the second one afterwards.
+void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode, off_t to,
+                     fuse_file_info* to_info, std::size_t size, int flags) {
+  Mount& mount = mount_of(request);
+  const auto source = mount.files.find(from_info->fh);
+  const auto target = mount.files.find(to_info->fh);
+  if (source == nullptr || target == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  if (flags != 0 || from < 0 || to < 0) return reply_error(request, Errc::kInvalidArgument);
+  client::CopySpan span;
+  span.from = static_cast<std::uint64_t>(from);
+  span.to = static_cast<std::uint64_t>(to);
+  span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
+  mount.pages.forget(Handle(to_inode));
+  const auto copied = run(request, [&](client::Client&) { return target->file->copy_from(*source->file, span); });
+  if (!copied) return reply_error(request, copied.error());
+  answer([&] { return fuse_reply_write(request, static_cast<std::size_t>(*copied)); });
+}
+
 void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t size, fuse_file_info* info) {
   Mount& mount = mount_of(request);
   const auto open = mount.files.find(info->fh);
@@ -154,6 +194,8 @@ void add_data_operations(fuse_lowlevel_ops& operations) {
   operations.fsync = fsync;
   operations.release = release;
   operations.fallocate = fallocate;
+  operations.lseek = lseek;
+  operations.copy_file_range = copy_file_range;
 }
 
 }  // namespace spate::fuse

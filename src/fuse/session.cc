@@ -64,6 +64,8 @@ std::string option_text(const Mount& mount) {
 fuse_session* make_session(Mount& mount) {
   fuse_lowlevel_ops handlers = operations();
   handlers.init = init;
+  // The kernel alone knows of its dirty pages: it takes everything for data then.
+  if (mount.options.cache == CacheMode::kWriteback) handlers.lseek = nullptr;
   const std::string text = option_text(mount);
   std::array<const char*, 3> words{"spate", "-o", text.c_str()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));

@@ -125,9 +125,15 @@ job::Task<Result<std::uint64_t>> OpenFile::write(std::span<const ByteView> memor
 }
 
 job::Task<Result<std::uint64_t>> OpenFile::find_data(std::int64_t offset, bool hole) {
-  SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
-  if (offset < 0 || static_cast<std::uint64_t>(offset) >= end) co_return Errc::kNoSuchDevice;
-  co_return hole ? end : static_cast<std::uint64_t>(offset);
+  if (offset < 0) co_return Errc::kNoSuchDevice;
+  const auto from = static_cast<std::uint64_t>(offset);
+  if (from >= kMaxFileBytes) co_return Errc::kNoSuchDevice;
+  SPATE_CO_TRY(const client::DataMap map, co_await file_->data_map(from, 1));
+  if (from >= map.file_size()) co_return Errc::kNoSuchDevice;
+  if (hole) co_return map.next_hole(from);
+  const std::uint64_t data = map.next_data(from);
+  if (data >= map.file_size()) co_return Errc::kNoSuchDevice;
+  co_return data;
 }
 
 job::Task<Result<std::uint64_t>> OpenFile::seek(std::int64_t offset, int whence) {

@@ -73,9 +73,20 @@ class OpenFile {
   // At the position, which they move by what was done.
   job::Task<Result<std::uint64_t>> read(std::span<const MutableByteView> memory);
   job::Task<Result<std::uint64_t>> write(std::span<const ByteView> memory);
-  /// SEEK_SET, SEEK_CUR, SEEK_END; SEEK_DATA and SEEK_HOLE take the whole file for data, with a hole at its end. A directory:
+  /// SEEK_SET, SEEK_CUR, SEEK_END; SEEK_DATA and SEEK_HOLE as the io servers' local file systems tell of the datafiles: what was
+  /// written is never called a hole, but what lies in the same block of a datafile may be called data. A directory:
   /// SEEK_SET to what DirectoryItem::next was, or 0. kInvalidArgument, kNoSuchDevice (no data there).
   job::Task<Result<std::uint64_t>> seek(std::int64_t offset, int whence);
+
+  /// copy_file_range(2) from `source`; an offset that is not given is that file's position, which moves. The bytes copied: fewer
+  /// at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument (ranges of one file that overlap),
+  /// kFileTooBig.
+  struct CopyWish {
+    std::optional<std::int64_t> from;
+    std::optional<std::int64_t> to;
+    std::uint64_t size = 0;
+  };
+  job::Task<Result<std::uint64_t>> copy_from(OpenFile& source, CopyWish wish);
 
   job::Task<Result<void>> truncate(std::int64_t size);
   /// fallocate(2): 0 and KEEP_SIZE reserve, PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero; kNotSupported for other modes.
@@ -103,6 +114,8 @@ class OpenFile {
 
  private:
   Result<void> check_file(bool writes) const;
+  Result<void> check_copy(const OpenFile& source) const;
+  job::Task<Result<std::uint64_t>> copy_now(OpenFile& source, client::CopySpan span);
   job::Task<Result<wire::LockSpec>> lock_spec(RecordLock lock);
   job::Task<Result<void>> release_locks();
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);

@@ -17,6 +17,9 @@ struct Progress {
   std::uint64_t bytes = 0;
 };
 
+/// Copies a file or, with `recursive`, a tree inside of the file system: the io servers copy, no data comes here.
+job::Task<Result<void>> copy_within(client::Client& client, std::string from, std::string to, bool recursive);
+
 /// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes.
 job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress);
 /// The other way; skips holes by seeking when `sparse`.

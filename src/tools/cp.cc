@@ -368,14 +368,17 @@ int run_cp(Context& context, const Options& options) {
   for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
     const std::string& source = options.paths[i];
     const bool in = !is_remote(source);
-    if (in == !is_remote(target)) return context.usage("cp copies in or out: exactly one of source and destination begins with spate:");
+    if (in && !is_remote(target)) return context.usage("cp copies in, out or within: source or destination begins with spate:");
     const std::string to = into(**process, source, target);
     struct stat st {};
     const bool tree = in ? ::lstat(source.c_str(), &st) == 0 && S_ISDIR(st.st_mode) : false;
     if (tree && !options.recursive) return context.usage(source + " is a directory: use -r");
     const std::string from = in ? source : remote_path(source);
     const bool progress = !context.quiet && context.stderr_is_terminal();
-    auto copied = (*process)->run([&](client::Client& client) { return copy(client, from, to, in, progress); });
+    const bool within = !in && is_remote(target);
+    auto copied = (*process)->run([&](client::Client& client) {
+      return within ? copy_within(client, from, to, options.recursive) : copy(client, from, to, in, progress);
+    });
     if (!copied) code = context.fail(copied.error());
   }
   return code;
@@ -388,8 +391,8 @@ Command make_cp() {
   Command command;
   command.name = "cp";
   command.group = "Copy";
-  command.summary = "copy files and trees in and out, with modes, times and links";
-  command.positionals = {{"PATH", "sources, then the destination; one side begins with spate:", &options->paths, true}};
+  command.summary = "copy files and trees in, out and within, with modes, times and links";
+  command.positionals = {{"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
   command.options = {{"-r,--recursive", "directories with everything below", &options->recursive}};
   command.run = [options](Context& context) { return run_cp(context, *options); };
   return command;

@@ -174,12 +174,49 @@ job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, int
   co_return offset;
 }
 
+/// Which parts of a file need not be read. Asked for only when the file takes less room than its size says.
+class Holes {
+ public:
+  Holes(client::File& file, bool wanted) : file_(file) {
+    const Attributes& known = file.attributes();
+    worth_it_ = wanted && known.size_known && known.allocated_bytes < known.size;
+  }
+  /// Where the next byte of data may be, at or after `offset`; `offset` itself when nobody knows.
+  job::Task<std::uint64_t> skip(std::uint64_t offset) {
+    if (!worth_it_) co_return offset;
+    const std::uint64_t size = file_.attributes().size;
+    while (offset < size) {
+      if (!map_ || offset >= known_to_) {
+        auto map = co_await file_.data_map(offset, kRangesAtOnce);
+        worth_it_ = map.has_value();
+        if (!map) break;
+        map_.emplace(*std::move(map));
+        known_to_ = std::max(map_->known_to(), offset + 1);
+      }
+      const std::uint64_t data = map_->next_data(offset);
+      if (data < known_to_) co_return data / kAlign * kAlign < offset ? offset : data / kAlign * kAlign;
+      offset = std::min(known_to_, size);
+    }
+    co_return offset;
+  }
+
+ private:
+  static constexpr std::uint32_t kRangesAtOnce = 256;
+  static constexpr std::uint64_t kAlign = 4096;
+  client::File& file_;
+  std::optional<client::DataMap> map_;
+  std::uint64_t known_to_ = 0;
+  bool worth_it_ = false;
+};
+
 /// Asks for what lies ahead, up to where the file ended when it was opened; from there on one request at a time, which
 /// finds the end.
-void read_ahead(client::File& file, Pieces& pieces, std::uint64_t& asked) {
+job::Task<void> read_ahead(client::File& file, Pieces& pieces, Holes& holes, std::uint64_t& asked) {
   const Attributes& known = file.attributes();
   const std::uint64_t expected = known.size_known ? known.size : 0;
   while (!pieces.full() && (asked < expected || pieces.empty())) {
+    if (asked < expected) asked = co_await holes.skip(asked);
+    if (asked >= expected && !pieces.empty()) break;
     const std::size_t size = asked + kLastPiece < expected ? kPiece : kLastPiece;
     pieces.read(asked, size);
     asked += size;
@@ -189,10 +226,13 @@ void read_ahead(client::File& file, Pieces& pieces, std::uint64_t& asked) {
 job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, LocalEnd to, Progress& progress) {
   std::uint64_t asked = 0;
   std::uint64_t done = 0;
+  Holes holes(file, to.sparse);
   for (bool end = false; !end;) {
-    read_ahead(file, pieces, asked);
+    co_await read_ahead(file, pieces, holes, asked);
     std::unique_ptr<Piece> piece = co_await pieces.oldest();
     if (!piece->moved) co_return std::move(piece->moved).error();
+    if (piece->offset > done && ::lseek(to.fd, static_cast<off_t>(piece->offset), SEEK_SET) < 0) co_return errno_error(errno, "seek");
+    done = piece->offset;
     const auto n = static_cast<std::size_t>(*piece->moved);
     const ByteView data = std::as_const(piece->buffer).view().first(n);
     SPATE_CO_TRY(std::ignore, to.sparse ? write_sparse(to.fd, data) : write_fully(to.fd, data));

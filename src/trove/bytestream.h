@@ -18,6 +18,7 @@ namespace spate::trove {
 
 /// A range of a datafile (physical offset), bytes. offset + size <= 2^63 - 1.
 using Extent = ::spate::Extent;
+constexpr std::uint64_t kMaxDatafileBytes = (std::uint64_t{1} << 63U) - 1;
 
 /// What a datafile tells of itself. A datafile that was never written is size 0, all zero.
 struct BytestreamStat {
@@ -51,6 +52,8 @@ enum class BytestreamOp : std::uint8_t {
   kRemove,        // succeeds when there is none
   kOpen,          // yields `file`; kNotFound when the datafile was never written
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
+  kDataRanges,    // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
+  kCopy,          // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
   kProbeCache,    // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
 };
 
@@ -60,11 +63,14 @@ struct BytestreamRequest {
   DatafileId id;
   std::span<const Extent> extents;           // read, write, punch, allocate, make_resident; at most 2^20
   std::span<const MutableByteView> memory;   // read, write: taken in order, total = total of extents; never written by kWrite
-  std::uint64_t size = 0;                    // truncate
-  WallTime now;                              // write, truncate, punch: becomes mtime (never moving it back)
+  std::uint64_t size = 0;                    // truncate; data_ranges: where to begin
+  WallTime now;                              // write, truncate, punch, copy: becomes mtime (never moving it back)
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else kInvalidArgument.
   bool direct = false;
+  std::uint32_t max_ranges = 0;              // data_ranges: at least 1
+  DatafileId source;                         // copy: of the same target; may be the datafile itself, without an overlap
+  std::uint64_t source_offset = 0;           // copy
 };
 
 struct BytestreamCompletion {
@@ -73,6 +79,10 @@ struct BytestreamCompletion {
   std::uint64_t bytes = 0;                        // read, write: moved
   BytestreamStat stat;                            // after the operation: read, write, truncate, punch, stat
   std::shared_ptr<const OpenDatafile> file;       // open
+  /// data_ranges: ascending; never leaves out bytes that were written before, but may hold some that were not (the local
+  /// file system's blocks). `complete_to`: where the look ended; kMaxDatafileBytes when it saw all there is.
+  std::vector<Extent> ranges;
+  std::uint64_t complete_to = 0;
 };
 
 struct SpaceInfo {

@@ -10,6 +10,7 @@
 #include "trove/direct.h"
 #include "trove/pieces.h"
 #include "trove/residency.h"
+#include "trove/sparse.h"
 
 namespace spate::trove {
 namespace {
@@ -192,10 +193,26 @@ void sync(DatafileStore& store, LocalDatafile& datafile, BytestreamCompletion& d
   if (done.status == Errc::kOk) done.status = asked;
 }
 
+void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request, BytestreamCompletion& done) {
+  const Result<DatafileStore::Datafile> source = store.open(request.source, false);
+  if (!source && source.code() != Errc::kNotFound) {
+    done.status = source.code();
+    return;
+  }
+  const Extent& to = request.extents.front();
+  done.status = store.admit(datafile, request.extents);
+  if (done.status == Errc::kOk) {
+    const ChangeScope change(datafile, request.now);
+    done.status = copy_range({source ? (*source)->fd() : -1, request.source_offset}, datafile.fd(), to);
+  }
+  finish_change(store, datafile, done);
+}
+
 /// Does the operation make the datafile? A write of nothing and a truncate to nothing leave it as it is: empty.
 bool creates(const BytestreamRequest& request) {
   switch (request.op) {
     case BytestreamOp::kWrite:
+    case BytestreamOp::kCopy:
     case BytestreamOp::kAllocate: return total_size(request.extents) > 0;
     case BytestreamOp::kTruncate: return request.size > 0;
     default: return false;
@@ -207,6 +224,7 @@ void answer_absent(DatafileStore& store, const BytestreamRequest& request, Bytes
   done.status = Errc::kOk;
   if (request.op == BytestreamOp::kOpen) done.status = Errc::kNotFound;
   if (request.op == BytestreamOp::kSync) done.status = store.sync_entry(request.id);
+  if (request.op == BytestreamOp::kDataRanges) done.complete_to = kMaxDatafileBytes;
 }
 
 void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
@@ -218,6 +236,10 @@ void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamR
     case BytestreamOp::kPunch: return change(store, datafile, request, done);
     case BytestreamOp::kAllocate: return allocate(store, datafile, request, done);
     case BytestreamOp::kSync: return sync(store, datafile, done);
+    case BytestreamOp::kCopy: return copy(store, datafile, request, done);
+    case BytestreamOp::kDataRanges:
+      done.status = find_data_ranges(datafile.fd(), request.size, request.max_ranges, done);
+      break;
     case BytestreamOp::kOpen: done.file = datafile.descriptor(); break;
     case BytestreamOp::kMakeResident: done.status = make_resident(datafile.fd(), request.extents); break;
     case BytestreamOp::kProbeCache: done.status = count_resident(datafile.fd(), request.extents, done.bytes); break;

@@ -16,12 +16,23 @@ constexpr std::int64_t kLatestTime = 7'258'118'400'000'000'000;
 
 bool uses_memory(BytestreamOp op) { return op == BytestreamOp::kRead || op == BytestreamOp::kWrite; }
 
+/// One extent, and a source that is no part of it.
+bool sound_copy(const BytestreamRequest& request) {
+  if (!request.source.handle || request.extents.size() != 1) return false;
+  const Extent& to = request.extents.front();
+  if (request.source_offset > kMaxOffset || to.size > kMaxOffset - request.source_offset) return false;
+  if (request.source != request.id) return true;
+  return request.source_offset + to.size <= to.offset || to.offset + to.size <= request.source_offset;
+}
+
 }  // namespace
 
 Errc check_request(const BytestreamRequest& request) {
   if (!request.id.handle || request.extents.size() > kMaxExtents || request.size > kMaxOffset) {
     return Errc::kInvalidArgument;
   }
+  if (request.op == BytestreamOp::kDataRanges && request.max_ranges == 0) return Errc::kInvalidArgument;
+  if (request.op == BytestreamOp::kCopy && !sound_copy(request)) return Errc::kInvalidArgument;
   if (request.now.ns < 0 || request.now.ns > kLatestTime) return Errc::kInvalidArgument;
   std::uint64_t total = 0;
   for (const Extent& extent : request.extents) {

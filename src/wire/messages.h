@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "wire/check_messages.h"
+#include "wire/copy_messages.h"
 #include "wire/io_messages.h"
 #include "wire/lock_messages.h"
 #include "wire/meta_messages.h"

@@ -53,7 +53,9 @@ namespace spate::wire {
   X(DatafileList, 67, "datafile_list")      \
   X(IoStatfs, 68, "io_statfs")              \
   X(Fence, 69, "fence")                     \
-  X(DatafileProbe, 70, "datafile_probe")
+  X(DatafileProbe, 70, "datafile_probe")   \
+  X(DatafileRanges, 71, "datafile_ranges") \
+  X(DatafileCopy, 72, "datafile_copy")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

@@ -17,11 +17,12 @@ Error refused(Parts& parts, const rpc::Call& call, Errc code, std::string_view w
   return Error(code, std::string(why));
 }
 
-Result<void> check_capability(Parts& parts, const rpc::Call& call, Handle handle, Rights rights) {
-  const Capability& capability = *call.header.capability;
+}  // namespace
+
+Result<void> check_capability(Parts& parts, const rpc::Call& call, const Capability& capability, Claim claim) {
   const auto invalid = [&](std::string_view why) { return refused(parts, call, Errc::kCapabilityInvalid, why); };
-  if (capability.handle != handle) return invalid("the capability is for another file");
-  if (!allows(capability.rights, rights))
+  if (capability.handle != claim.handle) return invalid("the capability is for another file");
+  if (!allows(capability.rights, claim.rights))
     return invalid("the capability does not give this right: open the file for it");
   const bool of_client = call.peer->kind == wire::PeerKind::kClient;
   if (of_client && capability.client != call.peer->client) return invalid("the capability is another client's");
@@ -34,8 +35,6 @@ Result<void> check_capability(Parts& parts, const rpc::Call& call, Handle handle
   }
   return {};
 }
-
-}  // namespace
 
 Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
   if (call.peer->kind == wire::PeerKind::kServer) return nullptr;
@@ -53,7 +52,7 @@ Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call) {
 Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need) {
   SPATE_TRY(ClientTable::Entry* const caller, find_caller(parts, call));
   if (call.header.capability) {
-    SPATE_TRY(std::ignore, check_capability(parts, call, handle, rights));
+    SPATE_TRY(std::ignore, check_capability(parts, call, *call.header.capability, {handle, rights}));
   } else if (need == Need::kRequired && caller != nullptr) {
     return refused(parts, call, Errc::kCapabilityInvalid, "the request carries no capability");
   }

@@ -18,6 +18,14 @@ enum class Need : std::uint8_t { kRequired, kOptional };
 /// capability; nor does a client where it is optional, but one that is there is checked all the same.
 Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need);
 
+/// What a capability shall be for.
+struct Claim {
+  Handle handle;
+  Rights rights = Rights::kNone;
+};
+/// A client's capability, as authorize() checks the header's: for requests that concern a second file.
+Result<void> check_capability(Parts& parts, const rpc::Call& call, const Capability& capability, Claim claim);
+
 /// The same without a look at the capability: for what concerns no file.
 Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call);
 

@@ -43,6 +43,8 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::PunchRequest>(Access::kAuthenticated, this, &IoService::punch);
   serve<wire::DatafileStatRequest>(Access::kAuthenticated, this, &IoService::datafile_stat);
   serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
+  serve<wire::DatafileRangesRequest>(Access::kAuthenticated, this, &IoService::datafile_ranges);
+  serve<wire::DatafileCopyRequest>(Access::kAuthenticated, this, &IoService::datafile_copy);
   serve<wire::IoStatfsRequest>(Access::kAuthenticated, this, &IoService::io_statfs);
   serve<wire::DatafileTruncateRequest>(Access::kServersOnly, this, &IoService::datafile_truncate);
   serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);

@@ -10,6 +10,7 @@
 #include "rpc/service.h"
 #include "server/io/options.h"
 #include "wire/check_messages.h"
+#include "wire/copy_messages.h"
 #include "wire/io_messages.h"
 
 namespace spate::io {
@@ -56,6 +57,8 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
   job::Task<Result<wire::DatafileProbeReply>> datafile_probe(rpc::Call& call, wire::DatafileProbeRequest request);
   job::Task<Result<wire::IoStatfsReply>> io_statfs(rpc::Call& call, wire::IoStatfsRequest request);
+  job::Task<Result<wire::DatafileRangesReply>> datafile_ranges(rpc::Call& call, wire::DatafileRangesRequest request);
+  job::Task<Result<wire::DatafileCopyReply>> datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request);
   job::Task<Result<wire::FenceReply>> fence(rpc::Call& call, wire::FenceRequest request);
 
   job::Task<void> purge_again_and_again();

@@ -115,6 +115,7 @@ class SimDisk {
   void read(const SimFile& file, Operation& operation);
   Errc write(SimFile& file, Operation& operation, std::uint64_t limit);
   Errc allocate(SimFile& file, const Operation& operation);
+  Errc copy(SimFile& file, const Operation& operation);
   void cut(SimFile& file, const BytestreamRequest& request);
   void remove(const DatafileId& id);
   void sync(const DatafileId& id);

@@ -108,6 +108,21 @@ void SimFile::allocate(const Extent& extent) {
   }
 }
 
+std::uint64_t SimFile::data_ranges(std::uint64_t from, std::size_t max, std::vector<Extent>& out) const {
+  for (auto it = now_.pages.lower_bound(from / kPage); it != now_.pages.end() && it->first * kPage < now_.size; ++it) {
+    const std::uint64_t begin = std::max(it->first * kPage, from);
+    const std::uint64_t end = std::min(it->first * kPage + kPage, now_.size);
+    if (begin >= end) break;
+    if (!out.empty() && out.back().offset + out.back().size == begin) {
+      out.back().size += end - begin;
+      continue;
+    }
+    if (out.size() == max) return out.back().offset + out.back().size;
+    out.push_back({begin, end - begin});
+  }
+  return kMaxDatafileBytes;
+}
+
 void SimFile::changed(WallTime when) {
   now_.counter = std::max(now_.counter + 1, static_cast<std::uint64_t>(std::max<std::int64_t>(0, when.ns)));
   now_.mtime_ns = std::max(now_.mtime_ns, when.ns);

@@ -73,6 +73,20 @@ void SimDisk::remove(const DatafileId& id) {
   files_.erase(id);
 }
 
+/// All bytes, holes as zeros: the simulated disk's copy keeps none.
+Errc SimDisk::copy(SimFile& file, const Operation& operation) {
+  const FilePtr source = find(operation.request.source);
+  const Extent& to = operation.extents.front();
+  Bytes data(static_cast<std::size_t>(to.size));
+  if (source != nullptr) std::ignore = source->read(operation.request.source_offset, data);
+  const std::uint64_t missing = file.missing_pages(to);
+  if (missing > pages_free()) return Errc::kNoSpace;
+  file.write(to.offset, data);
+  used_bytes_ += missing * SimFile::kPage;
+  file.changed(operation.request.now);
+  return Errc::kOk;
+}
+
 Errc SimDisk::allocate(SimFile& file, const Operation& operation) {
   for (const Extent& extent : operation.extents) {
     const std::uint64_t missing = file.missing_pages(extent);
@@ -122,10 +136,12 @@ void SimDisk::carry_out(Operation& operation) {
   FilePtr file = find(request.id);
   const bool creates = (request.op == BytestreamOp::kWrite && !operation.data.empty()) ||
                        (request.op == BytestreamOp::kTruncate && request.size > 0) ||
-                       (request.op == BytestreamOp::kAllocate && !operation.extents.empty());
+                       (request.op == BytestreamOp::kAllocate && !operation.extents.empty()) ||
+                       (request.op == BytestreamOp::kCopy && operation.extents.front().size > 0);
   if (file == nullptr && creates) file = files_[request.id] = std::make_shared<SimFile>();
   if (file == nullptr) {
     if (request.op == BytestreamOp::kOpen) operation.done.status = Errc::kNotFound;
+    if (request.op == BytestreamOp::kDataRanges) operation.done.complete_to = kMaxDatafileBytes;
     return;
   }
   if (request.op == BytestreamOp::kOpen) open(file, operation);
@@ -153,6 +169,12 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
     case BytestreamOp::kTruncate:
     case BytestreamOp::kPunch: cut(file, request); break;
     case BytestreamOp::kAllocate: operation.done.status = allocate(file, operation); break;
+    case BytestreamOp::kCopy:
+      if (operation.extents.front().size > 0) operation.done.status = copy(file, operation);
+      break;
+    case BytestreamOp::kDataRanges:
+      operation.done.complete_to = file.data_ranges(request.size, request.max_ranges, operation.done.ranges);
+      break;
     default: break;
   }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/sparse.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace spate::trove {
+namespace {
+
+/// Through memory, when the kernel does not copy.
+constexpr std::size_t kCopyBuffer = 1U << 20U;
+
+template <typename Call>
+auto retried(Call call) {
+  auto n = call();
+  while (n < 0 && errno == EINTR) n = call();
+  return n;
+}
+
+/// The first byte of data (SEEK_DATA) or of a hole (SEEK_HOLE) from `from` on; kNoSuchDevice when there is none before the
+/// end, kNotSupported when the file system does not say.
+Result<std::uint64_t> next(int fd, std::uint64_t from, int whence) {
+  const off_t at = ::lseek(fd, static_cast<off_t>(from), whence);
+  if (at >= 0) return static_cast<std::uint64_t>(at);
+  if (errno == ENXIO) return Errc::kNoSuchDevice;
+  if (errno == EINVAL || errno == EOPNOTSUPP) return Errc::kNotSupported;
+  return errc_from_errno(errno);
+}
+
+Result<std::uint64_t> size_of(int fd) {
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) return errc_from_errno(errno);
+  return static_cast<std::uint64_t>(st.st_size);
+}
+
+/// Everything from `from` to the end.
+Errc take_all(int fd, std::uint64_t from, BytestreamCompletion& done) {
+  const Result<std::uint64_t> size = size_of(fd);
+  if (!size) return size.code();
+  if (*size > from) done.ranges.push_back({from, *size - from});
+  done.complete_to = kMaxDatafileBytes;
+  return Errc::kOk;
+}
+
+Errc make_hole(int fd, const Extent& extent) {
+  if (extent.size == 0) return Errc::kOk;
+  const auto offset = static_cast<off_t>(extent.offset);
+  const auto size = static_cast<off_t>(extent.size);
+  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  return retried([&] { return ::fallocate(fd, mode, offset, size); }) == 0 ? Errc::kOk : errc_from_errno(errno);
+}
+
+Errc copy_through_memory(CopySource source, int to_fd, Extent to) {
+  Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(to.size, kCopyBuffer)));
+  while (to.size > 0) {
+    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(to.size, buffer.size()));
+    const ssize_t got = retried([&] { return ::pread(source.fd, buffer.data(), want, static_cast<off_t>(source.offset)); });
+    if (got < 0) return errc_from_errno(errno);
+    if (got == 0) return make_hole(to_fd, to);  // cut meanwhile
+    for (std::size_t put = 0; put < static_cast<std::size_t>(got);) {
+      const ssize_t n = retried([&] {
+        return ::pwrite(to_fd, buffer.data() + put, static_cast<std::size_t>(got) - put, static_cast<off_t>(to.offset + put));
+      });
+      if (n <= 0) return n < 0 ? errc_from_errno(errno) : Errc::kIoError;
+      put += static_cast<std::size_t>(n);
+    }
+    source.offset += static_cast<std::uint64_t>(got);
+    to = {to.offset + static_cast<std::uint64_t>(got), to.size - static_cast<std::uint64_t>(got)};
+  }
+  return Errc::kOk;
+}
+
+bool kernel_refuses(int error) {
+  return error == EXDEV || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS;
+}
+
+Errc copy_data(CopySource source, int to_fd, Extent to) {
+  while (to.size > 0) {
+    auto from_at = static_cast<off64_t>(source.offset);
+    auto to_at = static_cast<off64_t>(to.offset);
+    const ssize_t n = retried([&] { return ::copy_file_range(source.fd, &from_at, to_fd, &to_at, to.size, 0); });
+    if (n < 0 && kernel_refuses(errno)) return copy_through_memory(source, to_fd, to);
+    if (n < 0) return errc_from_errno(errno);
+    if (n == 0) return make_hole(to_fd, to);  // cut meanwhile
+    source.offset += static_cast<std::uint64_t>(n);
+    to = {to.offset + static_cast<std::uint64_t>(n), to.size - static_cast<std::uint64_t>(n)};
+  }
+  return Errc::kOk;
+}
+
+/// Never below what others write meanwhile, as ftruncate might be.
+Errc reach(int fd, std::uint64_t end) {
+  const Result<std::uint64_t> size = size_of(fd);
+  if (!size) return size.code();
+  if (*size >= end) return Errc::kOk;
+  if (retried([&] { return ::fallocate(fd, 0, static_cast<off_t>(end - 1), 1); }) == 0) return Errc::kOk;
+  if (errno != EOPNOTSUPP) return errc_from_errno(errno);
+  const char zero = 0;
+  return retried([&] { return ::pwrite(fd, &zero, 1, static_cast<off_t>(end - 1)); }) == 1 ? Errc::kOk : errc_from_errno(errno);
+}
+
+}  // namespace
+
+Errc find_data_ranges(int fd, std::uint64_t from, std::size_t max_ranges, BytestreamCompletion& done) {
+  done.complete_to = from;
+  while (done.ranges.size() < max_ranges) {
+    const Result<std::uint64_t> begin = next(fd, done.complete_to, SEEK_DATA);
+    if (!begin && begin.code() == Errc::kNoSuchDevice) {
+      done.complete_to = kMaxDatafileBytes;
+      return Errc::kOk;
+    }
+    if (!begin && begin.code() == Errc::kNotSupported) return take_all(fd, done.complete_to, done);
+    if (!begin) return begin.code();
+    const Result<std::uint64_t> end = next(fd, *begin, SEEK_HOLE);
+    if (!end && end.code() == Errc::kNoSuchDevice) continue;  // cut meanwhile
+    if (!end) return end.code();
+    if (*end > *begin) done.ranges.push_back({*begin, *end - *begin});
+    done.complete_to = std::max(*end, *begin + 1);
+  }
+  return Errc::kOk;
+}
+
+Errc copy_range(CopySource source, int to_fd, const Extent& to) {
+  for (std::uint64_t at = 0; at < to.size;) {
+    const std::uint64_t from = source.offset + at;
+    std::uint64_t data = to.size;  // both within `to`
+    std::uint64_t data_end = to.size;
+    if (source.fd >= 0) {
+      const Result<std::uint64_t> begin = next(source.fd, from, SEEK_DATA);
+      if (!begin && begin.code() != Errc::kNoSuchDevice && begin.code() != Errc::kNotSupported) return begin.code();
+      if (begin) data = std::min(to.size, *begin - source.offset);
+      if (!begin && begin.code() == Errc::kNotSupported) data = at;
+      const Result<std::uint64_t> end = next(source.fd, source.offset + data, SEEK_HOLE);
+      if (end) data_end = std::min(to.size, *end - source.offset);
+    }
+    Errc status = make_hole(to_fd, {to.offset + at, data - at});
+    if (status == Errc::kOk && data_end > data)
+      status = copy_data({source.fd, source.offset + data}, to_fd, {to.offset + data, data_end - data});
+    if (status != Errc::kOk) return status;
+    at = std::max(data_end, at + 1);
+  }
+  return to.size == 0 ? Errc::kOk : reach(to_fd, to.offset + to.size);
+}
+
+}  // namespace spate::trove

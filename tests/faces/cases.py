@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs groups of cases on one face and prints what every call gave, a line each; two faces agree when the lines do.
+
+    cases.py FACE ROOT GROUP...     FACE: os, or a path of libspate.so; ROOT: an empty folder, as that face names it
+"""
+import errno
+import importlib
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+
+class Recorder:
+    """`do("pread", ...)` runs a call and prints a line; what it returned, or None after an error."""
+
+    def __init__(self, face, group):
+        self.face, self.group, self.line = face, group, 0
+
+    def say(self, text):
+        self.line += 1
+        sys.stdout.write("%s %d %s\n" % (self.group, self.line, text))
+
+    def do(self, call, *arguments, show=None):
+        shown = ", ".join(short(a) for a in arguments)
+        try:
+            result = getattr(self.face, call)(*arguments)
+        except OSError as error:
+            self.say("%s(%s) = %s" % (call, shown, errno.errorcode.get(error.errno, error.errno)))
+            return None
+        self.say("%s(%s) = %s" % (call, shown, short(show(result) if show else result)))
+        return result
+
+    def open(self, *arguments):
+        return self.do("open", *arguments, show=lambda fd: "open")
+
+
+def short(value):
+    if isinstance(value, bytes) and len(value) > 24:
+        return "%d bytes, %08x" % (len(value), hash_of(value))
+    return repr(value) if not isinstance(value, str) else value
+
+
+def hash_of(data):
+    import zlib
+    return zlib.crc32(data)
+
+
+def make_face(kind, root):
+    if kind == "os":
+        from os_face import OsFace
+        return OsFace(root)
+    from native_face import NativeFace
+    return NativeFace(root, kind)
+
+
+def main():
+    kind, root, groups = sys.argv[1], sys.argv[2], sys.argv[3:]
+    for group in groups:
+        face = make_face(kind, root)
+        face.umask(0o022)
+        module = importlib.import_module("cases_" + group)
+        module.run(Recorder(face, group))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
