@@ -32,7 +32,8 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
       attributes_(reply.object.attributes),
       capability_(reply.capability),
       slots_(layout_.slots.size()),
-      meta_incarnation_(cluster.meta().incarnation()) {
+      meta_incarnation_(cluster.meta().incarnation()),
+      sync_turn_(cluster.executor(), 1) {
   auto made = make_distribution(layout_);
   SPATE_CHECK(made.has_value());  // the decoder has checked the layout
   distribution_ = *std::move(made);
@@ -224,12 +225,16 @@ job::Task<Result<Attributes>> File::stat() {
 }
 
 job::Task<Result<void>> File::sync() {
+  const std::uint64_t told_before = losses_told_;
+  auto turn = co_await sync_turn_.acquire(1);
+  if (!turn) co_return std::move(turn).error();
   const Limits limits = cluster_.limits();
   auto datafiles = co_await sync_datafiles(limits);
   if (!datafiles) co_return datafiles;
   auto names = co_await sync_names(limits);
   if (!names) co_return names;
-  if (std::exchange(lost_write_, false)) co_return Errc::kLostWrite;
+  if (std::exchange(lost_write_, false)) ++losses_told_;
+  if (losses_told_ != told_before) co_return Errc::kLostWrite;
   co_return Result<void>();
 }
 

@@ -10,6 +10,7 @@
 #include "client/data_map.h"
 #include "client/transfer.h"
 #include "job/event.h"
+#include "job/semaphore.h"
 #include "wire/meta_messages.h"
 
 namespace spate::client {
@@ -72,7 +73,7 @@ class File {
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
   /// Everything written and cut before through this File, and the file's entry and inode, survive a crash of any
-  /// machine. kLostWrite (once) when a server restarted before an earlier write was synced: that write may be gone; also
+  /// machine. kLostWrite (once, but to all that overlap) when a server restarted before an earlier write was synced: that write may be gone; also
   /// when the file itself is gone, because the meta server's machine went down before its creation was durable.
   job::Task<Result<void>> sync();
   /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
@@ -133,6 +134,8 @@ class File {
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
   bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
   bool lost_write_ = false;
+  std::uint64_t losses_told_ = 0;
+  job::Semaphore sync_turn_;  // one at a time: the second finds nothing dirty while the first has not synced it yet
 };
 
 /// Fills what a file whose size is not known says through its datafiles.

@@ -119,6 +119,35 @@ TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
   EXPECT_TRUE(executor_.run(file->close()));
 }
 
+// The second must not succeed because the first has taken over what there is to sync, or to be told.
+TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
+  auto file = create("f");
+  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  IoHost& host = *io_[1];
+  executor_.run(host.server->stop());
+  rpc::ServerOptions options = host.server->options();
+  options.incarnation = Incarnation(options.incarnation.value + 1000);
+  host.server = std::make_unique<rpc::Server>(options, *host.context, random_, host.metrics);
+  host.server->add(*host.service);
+  host.server->start();
+  Errc second = Errc::kUnknown;
+  const auto sync_too = [](File& it, Errc& code) -> job::Task<void> {
+    auto synced = co_await it.sync();
+    code = synced.code();
+  };
+  const auto both = [&sync_too](job::Executor& executor, File& it, Errc& code) -> job::Task<Result<void>> {
+    job::Gate gate(executor);
+    job::spawn(gate, sync_too(it, code));
+    auto first = co_await it.sync();
+    co_await gate.close();
+    co_return first;
+  };
+  EXPECT_EQ(executor_.run(both(file->executor(), *file, second)).code(), Errc::kLostWrite);
+  EXPECT_EQ(second, Errc::kLostWrite);
+  EXPECT_TRUE(executor_.run(file->sync()));
+  EXPECT_TRUE(executor_.run(file->close()));
+}
+
 // The answer is lost with the connection, and before the resend so is the session: who knows whether it was done?
 TEST_F(ClientPromises, AChangeIsNotMadeAgainInAnotherSession) {
   ASSERT_TRUE(executor_.run(client_->connect()));

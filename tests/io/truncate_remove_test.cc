@@ -170,6 +170,26 @@ TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
 }
 
+TEST_F(TruncateRemoveTest, ToWhoHasItOpenARemovedDatafileDoesNotLookLikeAHole) {
+  ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
+  const Capability capability = client_.capability(kFile);
+  wire::ReadRequest read;
+  read.where = where_;
+  read.what = *datatype::Description::contiguous(0, 100);
+  read.inline_limit = 4096;
+  EXPECT_EQ(client_.ask<wire::ReadReply>(read, &capability).code(), Errc::kOk);
+  ASSERT_EQ(remove({kFile}), Errc::kOk);
+  for (const bool again : {false, true}) {
+    if (again) world_.restart();
+    EXPECT_EQ(client_.ask<wire::ReadReply>(read, &capability).code(), Errc::kStaleHandle) << again;
+    wire::DatafileStatRequest stat;
+    stat.handle = kFile;
+    stat.slots = where_.slots;
+    EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat, &capability).code(), Errc::kStaleHandle) << again;
+    EXPECT_EQ(size(), 0U);  // to whoever asks without having it open
+  }
+}
+
 TEST_F(TruncateRemoveTest, TombstonesOutliveTheProcess) {
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // never written here
   world_.restart();

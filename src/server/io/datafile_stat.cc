@@ -4,17 +4,20 @@
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/storage.h"
+#include "server/io/store.h"
 
 namespace spate::io {
 namespace {
 
 /// One stat under way. Lives on the handler's frame.
 struct StatWork {
+  Parts& parts;
   flow::Asker asker;
   ActiveRequest& active;
 };
 
 job::Task<Result<void>> stat_slot(StatWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+  SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   state = state_of(stat);
   co_return Result<void>();
@@ -29,7 +32,7 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  StatWork work{asker_of(call, caller), active};
+  StatWork work{*parts_, asker_of(call, caller), active};
   wire::DatafileStatReply reply;
   reply.datafiles.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;
@@ -37,6 +40,14 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
     tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
+  // To who has the file open what has been removed must not look like a hole.
+  for (std::size_t i = 0; call.header.capability && i < targets.size(); ++i) {
+    if (reply.datafiles[i].change_counter != 0) continue;
+    const auto datafile = parts_->datafiles.use({request.slots[i].target, {request.handle, request.slots[i].slot}});
+    if (may_be_removed(*datafile)) {
+      SPATE_CO_TRY(std::ignore, co_await check_alive(*parts_, *datafile));
+    }
+  }
   co_return reply;
 }
 

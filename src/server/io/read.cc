@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Read: small streams in the reply, large ones as bulk messages, each slot a stream of its own.
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "server/io/parallel.h"
 #include "server/io/paths.h"
 #include "server/io/storage.h"
+#include "server/io/store.h"
 
 namespace spate::io {
 namespace {
@@ -195,6 +197,19 @@ job::Task<void> drain(std::unique_ptr<BulkRead> bulk) {
   for (flow::ReadFlow& flow : bulk->flows) co_await flow.drain();
 }
 
+/// What has been removed must not look like a hole: kStaleHandle. Only looked for where there is nothing.
+job::Task<Result<void>> check_not_removed(Parts& parts, Slots& slots, std::span<const SlotRead> done) {
+  for (std::size_t i = 0; i < slots.list.size(); ++i) {
+    if (done[i].stat.change_counter != 0 || !may_be_removed(*slots.list[i].datafile)) continue;
+    SPATE_CO_TRY(std::ignore, co_await check_alive(parts, *slots.list[i].datafile));
+  }
+  co_return Result<void>();
+}
+
+bool anything_missing(std::span<const SlotRead> done) {
+  return std::any_of(done.begin(), done.end(), [](const SlotRead& slot) { return slot.stat.change_counter == 0; });
+}
+
 job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   Parts& parts = bulk->parts;
   bulk->done.resize(bulk->slots.list.size());
@@ -202,6 +217,7 @@ job::Task<Result<Bytes>> read_bulk(std::unique_ptr<BulkRead> bulk) {
   for (std::size_t i = 0; i < bulk->slots.list.size(); ++i) tasks.push_back(read_slot(*bulk, i));
   auto outcome = co_await run_all(parts.executor, std::move(tasks), bulk->active.stop());
   if (!outcome) outcome = explain(std::move(outcome).error(), bulk->active, bulk->caller);
+  if (outcome && anything_missing(bulk->done)) outcome = co_await check_not_removed(parts, bulk->slots, bulk->done);
   Bytes out;
   if (outcome) wire::encode_body(reply_of(bulk->done), out);
   bulk->active.move_to(parts.stopping);
@@ -232,6 +248,9 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     InlineRead work{slots, request.what, asker_of(call, caller), active, std::move(sizes), {}};
     auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
     if (!reply) co_return explain(std::move(reply).error(), active, caller);
+    if (anything_missing(work.done)) {
+      SPATE_CO_TRY(std::ignore, co_await check_not_removed(*parts_, slots, work.done));
+    }
     co_return reply;
   }
   SPATE_CO_TRY(std::ignore, check_unit(request.unit_bytes));

@@ -75,6 +75,8 @@ job::Task<Result<void>> open_store(Parts& parts, bool make) {
   co_return done;
 }
 
+bool may_be_removed(const DatafileTable::Entry& entry) { return !entry.tombstone_known || entry.tombstone.has_value(); }
+
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry) {
   if (!entry.tombstone_known) {
     SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, tombstone_key(entry.key)));

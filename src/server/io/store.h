@@ -16,6 +16,8 @@ job::Task<Result<void>> open_store(Parts& parts, bool make);
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// kStaleHandle when it is.
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
+/// False: is_removed() would say no, without asking the store.
+bool may_be_removed(const DatafileTable::Entry& entry);
 
 /// The newest truncate generation that need not be done any more; 0 before the first. (The one before the last, when a
 /// crash of the machine may have undone the last.)
