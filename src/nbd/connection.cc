@@ -19,6 +19,8 @@ constexpr std::size_t kMaxInFlight = 256;
 constexpr std::size_t kMaxWaitingBytes = 8UL << 20U;
 constexpr std::size_t kMaxWaitingSegments = 1024;
 constexpr std::size_t kMaxMemoryInFlight = 64UL << 20U;
+// So has one that has anything under way while all of them together have more than this.
+constexpr std::size_t kMaxMemoryOfAll = 128UL << 20U;
 
 }  // namespace
 
@@ -101,6 +103,7 @@ void Connection::pump() {
 }
 
 bool Connection::paused() const {
+  if (in_flight_ > 0 && world_.memory_in_flight >= kMaxMemoryOfAll) return true;
   return in_flight_ >= kMaxInFlight || memory_in_flight_ >= kMaxMemoryInFlight || output_.memory() >= kMaxWaitingBytes ||
          output_.segments() >= kMaxWaitingSegments;
 }

@@ -43,6 +43,7 @@ struct ConnectionWorld {
   job::Executor& executor;
   SocketSource& sockets;
   ReplyBuffers& buffers;
+  std::size_t& memory_in_flight;  // bytes of all connections' requests under way
   ConnectionHost& host;
   NegotiationPolicy policy;
   /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered. Measured: bench/nbd.

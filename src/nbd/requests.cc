@@ -14,6 +14,11 @@ constexpr std::size_t kSmallPayload = 64UL * 1024;
 /// More descriptors than a client may want of one block status.
 constexpr std::size_t kMaxStatusExtents = 1024;
 
+/// Bytes that a request holds while it is under way.
+std::size_t memory_of(const Request& request) {
+  return request.command == Command::kRead || request.command == Command::kWrite ? request.length : 0;
+}
+
 }  // namespace
 
 std::size_t Connection::data_header_bytes() const { return rules_.structured ? kDataHeaderBytes : kSimpleReplyBytes; }
@@ -164,12 +169,12 @@ void Connection::send_from_file(const Request& request, int fd) {
 
 void Connection::spawn(const Request& request, Buffer payload) {
   ++in_flight_;
-  memory_in_flight_ += request.command == Command::kRead || request.command == Command::kWrite ? request.length : 0;
+  memory_in_flight_ += memory_of(request);
+  world_.memory_in_flight += memory_of(request);
   SPATE_CHECK(job::spawn(gate_, run(request, std::move(payload))));
 }
 
 job::Task<void> Connection::run(Request request, Buffer payload) {
-  const bool moves_bytes = request.command == Command::kRead || request.command == Command::kWrite;
   const ByteView bytes = payload.view().first(request.command == Command::kWrite ? request.length : 0);
   const Failure failure = co_await execute(request, bytes);
   if (failure != Failure::kNone) SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
@@ -178,7 +183,8 @@ job::Task<void> Connection::run(Request request, Buffer payload) {
   const bool answered = request.command == Command::kRead || request.command == Command::kBlockStatus;
   if (failure != Failure::kNone || !answered) answer(request, failure);
   --in_flight_;
-  memory_in_flight_ -= moves_bytes ? request.length : 0;
+  memory_in_flight_ -= memory_of(request);
+  world_.memory_in_flight -= memory_of(request);
   if (payload.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload));
   schedule_pump();
 }

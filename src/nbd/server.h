@@ -69,6 +69,7 @@ class Server final : private ConnectionHost {
   TlsContext* const tls_;
   const ServerOptions options_;
   ReplyBuffers buffers_;
+  std::size_t memory_in_flight_ = 0;
   ConnectionWorld world_;
   ConnectionWorld unix_world_;
   std::vector<Export> exports_;

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exports of a local file and of a striped one: the conformance suite on both, contents by both faces, hostile and dying
+clients, sizes that change, names, access lists, socket activation."""
+import os
+import socket
+import struct
+import subprocess
+import sys
+
+from common import BIN, SPATE, Cluster, Export, check, conformance, timed, wait_until
+from nbd_wire import *  # noqa: F403
+
+MIB = 1 << 20
+
+
+def conforms(export, name=""):
+    check(conformance.run(export.address, name, write=True, strict=True, out=open("conformance.log", "a")),
+          "not conforming: " + open("conformance.log").read())
+
+
+def contents(export, name, read_file):
+    """What is written by the export is in the file, and at once."""
+    data = os.urandom(3 * MIB + 77)
+    with Connection(export.address) as c:
+        c.structured_reply()
+        c.go(name)
+        c.write(54321, data)
+        check(c.read(54321, len(data)) == data, "other bytes by the export")
+        c.request(FLUSH)
+    check(read_file()[54321:54321 + len(data)] == data, "other bytes in the file")
+
+
+def reconnects(export, name):
+    """A thousand clients that come and go in all ways; nothing is left of them."""
+    with Connection(export.address) as c:
+        c.go(name).read(0, 512)
+        before = export.descriptors()
+    go = struct.pack(">IQII", 3, OPTION_MAGIC, OPT["GO"], len(go_data(name))) + go_data(name)
+    read = struct.pack(">IHHQQI", REQUEST, 0, READ, 1, 0, 1 << 20)
+    write = struct.pack(">IHHQQI", REQUEST, 0, WRITE, 1, 0, 1 << 20) + bytes(1000)
+    ways = [b"", b"\0", go[:20], go, go + read[:20], go + read, go + read * 20, go + write, os.urandom(100), go + os.urandom(100)]
+    for i in range(1000):
+        with Connection(export.address, greet=False) as c:
+            c.socket.sendall(ways[i % len(ways)])
+            if i % 3 == 0:  # a reset instead of an end
+                c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_until(lambda: export.descriptors() <= before, "descriptors of clients that are gone")
+    export.alive(name)
+    check(export.memory_kib() < 600_000, "the server has %d KiB" % export.memory_kib())
+
+
+def resized(export, name, resize):
+    """New clients see a new size; those that are there hear of what is gone as an error, and nothing breaks."""
+    with Connection(export.address) as c:
+        c.structured_reply()
+        c.go(name)
+        size = c.size
+        resize(size + MIB)
+        with Connection(export.address) as other:
+            check(other.go(name).size == size + MIB, "the new size is not seen")
+            other.write(size, b"new" * 1000)
+        resize(MIB)
+        for length in (512, 65536, MIB):
+            check(c.request(READ, size - length, length).error == EIO, "a read of what is gone did not fail")
+        check(len(c.read(0, 4096)) == 4096, "what is left cannot be read")
+        with Connection(export.address) as simple:  # without structured replies the connection may end instead
+            check(simple.go(name).size == MIB, "the new size is not seen")
+        resize(size)
+        check(c.read(size - MIB, MIB) == bytes(MIB), "what was cut away is there again")
+
+
+def local_file(fs):
+    path = os.path.join(fs.root, "disk")
+    with open(path, "wb") as f:
+        f.truncate(64 * MIB)
+    with Export("--port", "0", "d=" + path, path + "2" if os.path.exists(path + "2") else "other=" + path) as export:
+        with timed("local: conformance"):
+            conforms(export, "d")
+        contents(export, "d", lambda: open(path, "rb").read())
+        with timed("local: reconnects"):
+            reconnects(export, "d")
+        resized(export, "d", lambda size: os.truncate(path, size))
+
+
+def local_file_on_disk(fs):
+    """Where pages may be missing: read by workers, the same bytes."""
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "spate-nbd-%d" % os.getpid())
+    data = os.urandom(16 * MIB)
+    try:
+        with open(path, "wb") as f:
+            f.write(data)
+            os.fsync(f.fileno())
+        with Export("--port", "0", "--read-only", path) as export, Connection(export.address) as c:
+            c.structured_reply()
+            c.go("")
+            for length in (4096, 65536, 3 * MIB):
+                with open(path, "rb") as f:
+                    os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                cookies = {c.send_request(READ, at, length): at for at in range(0, 8 * MIB, max(length, 256 * 1024))}
+                while cookies:
+                    reply = c.reply()
+                    at = cookies.pop(reply.cookie)
+                    check(b"".join(reply.data[o] for o in sorted(reply.data)) == data[at:at + length], "other bytes at %d" % at)
+            check(c.request(WRITE, 0, 512, 0, bytes(512)).error == EPERM, "a read-only export was written")
+        with Export("--port", "0", path) as export:
+            with timed("disk: conformance"):
+                conforms(export)
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def striped_file(fs):
+    fs.spate("put", "spate:/disk", input=bytes(64 * MIB))
+    path = os.path.join(fs.root, "socket")
+    with Export("--unix", path, "spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export:
+        with timed("striped: conformance"):
+            conforms(export)
+        contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
+        with timed("striped: reconnects"):
+            reconnects(export, "")
+    check(not os.path.exists(path), "the socket was left behind")
+
+
+def names_and_access(fs):
+    path = os.path.join(fs.root, "disk")
+    other = os.path.join(fs.root, "other disk")
+    with open(other, "wb") as f:
+        f.truncate(12345)
+    with Export("--port", "0", "one=" + path, "two words=" + other) as export:
+        with Connection(export.address) as c:
+            listed = [data[4:] for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
+            check(listed == [b"one", b"two words"], "the list is %r" % listed)
+            check(c.go("two words").size == 12345, "wrong size")
+        with Connection(export.address) as c:
+            check(c.go("").size != 12345, "the default is not the first export")
+    unix = os.path.join(fs.root, "socket")
+    with Export("--port", "0", "--unix", unix, "--allow", "unix,192.0.2.0/24", path) as export:
+        tcp = export.process.stdout.readline().decode().strip()
+        host, _, port = tcp.split("://")[1].partition("/")[0].rpartition(":")
+        with Connection(unix) as c:
+            c.go("").read(0, 1)
+        with Connection((host, int(port))) as c:
+            check([kind for kind, _ in c.option(OPT["LIST"])] == [ACK], "a list for somebody who may not use it")
+            check(c.option(OPT["GO"], go_data(""))[-1][0] == ERR_UNKNOWN, "an export for somebody who may not use it")
+        check(os.stat(unix).st_mode & 0o777 == 0o600, "others may connect to the socket")
+
+
+def wrong_words(fs):
+    for words, said in ((["/nonexistent"], "/nonexistent"), (["/dev/null"], "neither a file"), (["--port", "99999", "/x"], "--port"),
+                        (["--allow", "everybody", "--port", "0", SPATE], "everybody"), (["--bind", "no.such.host.invalid", SPATE], "no.such.host"),
+                        (["-r", SPATE, SPATE], "two exports"), (["spate:/x", "--fs", "/nonexistent"], "/nonexistent")):
+        done = subprocess.run([SPATE, "export", *words], env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+        check(done.returncode in (1, 2) and said in done.stderr.decode(), "%r: exit %d, %r" % (words, done.returncode, done.stderr))
+
+
+def activation(fs):
+    """A socket that a service manager has opened."""
+    path = os.path.join(fs.root, "activated")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "%s" export -r "%s"' % (listening.fileno(), SPATE, os.path.join(fs.root, "disk"))
+    process = subprocess.Popen(["sh", "-c", script], pass_fds=[listening.fileno()], stdout=subprocess.PIPE)
+    try:
+        with Connection(path) as c:
+            c.go("").read(0, 512)
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def ends_with_clients(fs):
+    """SIGTERM with clients there, one in the middle of a request: it ends, within its time."""
+    with Export("--port", "0", os.path.join(fs.root, "disk")) as export:
+        idle, half = Connection(export.address), Connection(export.address)
+        idle.go("")
+        half.go("").send_request(WRITE, 0, 4096, 0, bytes(100))
+        export.process.terminate()
+        check(export.process.wait(timeout=10) == 0, "exit code %d" % export.process.returncode)
+        check(idle.closed() and half.closed(), "connections were left open")
+
+
+def main():
+    with Cluster(io=2) as fs:
+        os.chdir(fs.root)
+        for test in (local_file, local_file_on_disk, names_and_access, wrong_words, activation, ends_with_clients):
+            with timed(test.__name__):
+                test(fs)
+        fs.up()
+        with timed("striped_file"):
+            striped_file(fs)
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
