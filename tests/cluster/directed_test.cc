@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single faults at chosen moments, step by step: what is left and what is told must be what the data model allows.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/data_model.h"
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using trove::BytestreamOp;
+using FilePtr = std::unique_ptr<client::File>;
+
+constexpr auto kReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr std::uint64_t kSmall = 3000;   // with the request
+constexpr std::uint64_t kLarge = 40000;  // in bulk, to all servers
+
+WorldOptions directed_options() {
+  WorldOptions options;
+  options.fabric.chunk_bytes = 4096;
+  return options;
+}
+
+class DirectedTest : public ::testing::Test {
+ protected:
+  explicit DirectedTest(const WorldOptions& options = directed_options()) : world_(options), client_(world_.start_client()) {}
+
+  template <typename T>
+  T run(job::Task<T> task) {
+    std::optional<T> out;
+    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
+      result = co_await std::move(inner);
+    };
+    job::spawn(client_.gate(), into(std::move(task), out));
+    const MonoTime limit = world_.now() + std::chrono::minutes(5);
+    while (!out && world_.turn(limit)) {
+    }
+    SPATE_CHECK(out.has_value());  // else it hangs
+    return *std::move(out);
+  }
+
+  FilePtr create(const std::string& name) {
+    auto made = run(client_.client().create(client::path_from_root(name), kReadWrite, {}));
+    EXPECT_TRUE(made) << spate::name(made.code());
+    if (made) model_.know((*made)->handle().value, (*made)->layout());
+    return made ? *std::move(made) : nullptr;
+  }
+  /// Told to the model; a failed one may have been done in part.
+  Errc write(client::File& file, std::uint64_t offset, std::uint64_t size) {
+    const std::vector<Extent> extents{{offset, size}};
+    const WriteId id = model_.begin_write(file.handle().value, extents);
+    Bytes memory(size);
+    DataModel::fill(id, extents, memory);
+    const auto done = run(file.write(offset, memory));
+    if (done) model_.succeeded(id);
+    if (done) written_.push_back(id);
+    return done.code();
+  }
+  /// Checked by the model.
+  Errc read(client::File& file, std::uint64_t size) {
+    const std::vector<Extent> extents{{0, size}};
+    const ReadId id = model_.begin_read(file.handle().value, extents);
+    Bytes memory(size);
+    const auto got = run(file.read(0, memory));
+    if (!got) {
+      model_.drop_read(id);
+      return got.code();
+    }
+    memory.resize(*got);
+    EXPECT_EQ(model_.end_read(id, memory), "");
+    return Errc::kOk;
+  }
+  Errc sync(client::File& file) {
+    const auto done = run(file.sync());
+    if (!done) return done.code();
+    EXPECT_EQ(model_.synced(written_), "");
+    written_.clear();
+    return Errc::kOk;
+  }
+  Errc mkdir(const std::string& name) {
+    return run(client_.client().mkdir(client::path_from_root(name), wire::NewAttributes{})).code();
+  }
+  std::set<std::string> names() {
+    wire::ReaddirRequest request;
+    request.handle = kRootHandle;
+    const auto page = run(client_.client().readdir(request));
+    EXPECT_TRUE(page && page->end);
+    std::set<std::string> found;
+    for (std::size_t i = 0; page && i < page->entries.size(); ++i) found.insert(page->entries[i].name);
+    return found;
+  }
+  /// The next operation of this kind fails, on each disk.
+  void break_next(BytestreamOp op) {
+    for (const ServerId id : world_.servers()) {
+      for (auto& disk : world_.disks(id).targets) disk->inject(op, 1, Errc::kIoError);
+    }
+  }
+  void heal() {
+    for (const ServerId id : world_.servers()) {
+      for (auto& disk : world_.disks(id).targets) disk->clear_injected();
+    }
+  }
+  void crash_io_servers() {
+    for (const ServerId id : world_.servers()) {
+      if (id == kMetaServer) continue;
+      world_.kill_server(id, Death::kMachine);
+      model_.crashed(id);
+      world_.start_server(id);
+    }
+  }
+  /// The first network stands still from the moment that such a request is at its server: the answer is on it.
+  void stall_at(wire::Op op) {
+    world_.watch().on_arrival([this, op](const WatchedRequest& request) {
+      if (request.op != op || stalled_) return;
+      stalled_ = true;
+      world_.fabric().stall(0, true);
+    });
+  }
+  void go_on() {
+    world_.watch().on_arrival({});
+    world_.fabric().stall(0, false);
+    stalled_ = false;
+  }
+
+  World world_;
+  ClientProcess& client_;
+  DataModel model_;
+  std::vector<WriteId> written_;  // and not synced since
+  bool stalled_ = false;
+};
+
+TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  std::set<std::string> expected{"f"};
+  for (int round = 0; round < 4; ++round) {
+    const std::string suffix = std::to_string(round);
+    stall_at(wire::Op::kMkdir);
+    EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // done before its answer was lost: again, it would be there already
+    EXPECT_TRUE(stalled_);
+    EXPECT_EQ(run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0)).code(),
+              Errc::kOk);
+    expected.insert("b" + suffix);
+    EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
+    EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
+    go_on();  // what was stuck comes out late
+    world_.run_for(std::chrono::seconds(1));
+    EXPECT_EQ(names(), expected);
+    EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
+  }
+}
+
+TEST_F(DirectedTest, AWriteThatWasStuckOnTheFirstPathDoesNotComeAfterItsSuccessor) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  for (const std::uint64_t size : {kSmall, kLarge}) {
+    stall_at(wire::Op::kWrite);
+    EXPECT_EQ(write(*file, 0, size), Errc::kOk);
+    EXPECT_TRUE(stalled_);
+    EXPECT_EQ(write(*file, 0, size), Errc::kOk);
+    EXPECT_EQ(write(*file, size / 2, 100), Errc::kOk);
+    go_on();
+    world_.run_for(std::chrono::seconds(3));
+    EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
+  }
+}
+
+class FullDiskTest : public DirectedTest {
+ protected:
+  static WorldOptions options() {
+    WorldOptions options = directed_options();
+    options.disk_bytes = 256 * 1024;
+    return options;
+  }
+  FullDiskTest() : DirectedTest(options()) {}
+};
+
+TEST_F(FullDiskTest, WhatWasThereStaysAndRoomIsUsableAgain) {
+  std::vector<FilePtr> files;
+  Errc last = Errc::kOk;
+  while (last == Errc::kOk && files.size() < 100) {
+    files.push_back(create("f" + std::to_string(files.size())));
+    ASSERT_NE(files.back(), nullptr);
+    last = write(*files.back(), 0, kLarge);
+  }
+  EXPECT_EQ(last, Errc::kNoSpace);
+  ASSERT_GE(files.size(), 10U);  // of about 25
+  for (const FilePtr& file : files) EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
+  EXPECT_EQ(write(*files[0], 0, 1000), Errc::kOk);  // over what is there: needs no room
+  for (std::size_t i = 1; i < 5; ++i) {
+    EXPECT_TRUE(run(files[i]->close()));
+    EXPECT_TRUE(run(client_.client().unlink(client::path_from_root("f" + std::to_string(i)))));
+  }
+  world_.run_for(std::chrono::seconds(5));
+  for (int i = 0; i < 3; ++i) {
+    files.push_back(create("g" + std::to_string(i)));
+    ASSERT_NE(files.back(), nullptr);
+    EXPECT_EQ(write(*files.back(), 0, kLarge), Errc::kOk);
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i >= 1 && i < 5) continue;
+    EXPECT_EQ(read(*files[i], 2 * kLarge), Errc::kOk);
+  }
+}
+
+TEST_F(DirectedTest, AReadThatFailsIsAnErrorAndTheNextOneIsRight) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
+  struct Way {
+    std::uint64_t size;
+    BytestreamOp op;  // which is the one that reads the disk
+  };
+  for (const Way way : {Way{kSmall, BytestreamOp::kRead}, Way{kLarge, BytestreamOp::kMakeResident}}) {
+    break_next(way.op);
+    EXPECT_EQ(read(*file, way.size), Errc::kIoError) << way.size;
+    heal();
+    EXPECT_EQ(read(*file, way.size), Errc::kOk);
+  }
+}
+
+TEST_F(DirectedTest, AWriteThatFailsIsAnErrorAndHarmsNothingElse) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(write(*file, 0, 3 * kLarge), Errc::kOk);
+  for (const std::uint64_t size : {kSmall, kLarge}) {
+    break_next(BytestreamOp::kWrite);
+    EXPECT_EQ(write(*file, kLarge, size), Errc::kIoError) << size;
+    heal();
+    EXPECT_EQ(read(*file, 4 * kLarge), Errc::kOk);
+    EXPECT_EQ(write(*file, kLarge, size), Errc::kOk);
+    EXPECT_EQ(read(*file, 4 * kLarge), Errc::kOk);
+  }
+}
+
+TEST_F(DirectedTest, AnFsyncThatFailsIsAnErrorAndTheOneThatSucceedsHolds) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
+  break_next(BytestreamOp::kSync);
+  EXPECT_EQ(sync(*file), Errc::kIoError);
+  heal();
+  EXPECT_EQ(sync(*file), Errc::kOk);
+  crash_io_servers();
+  EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
+}
+
+TEST_F(DirectedTest, ACrashAfterAnFsyncThatFailedIsToldByTheNextOne) {
+  FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
+  break_next(BytestreamOp::kSync);
+  EXPECT_EQ(sync(*file), Errc::kIoError);
+  heal();
+  crash_io_servers();
+  EXPECT_EQ(sync(*file), Errc::kLostWrite);
+  EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);  // what a crash may leave
+}
+
+}  // namespace
+}  // namespace spate::cluster
