@@ -123,6 +123,17 @@ job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd
   co_return co_await server.stop(kGrace);
 }
 
+/// Null without TLS, which is for this machine only unless the user says otherwise.
+Result<std::unique_ptr<nbd::TlsContext>> open_tls(const nbd::ExportOptions& options, const std::vector<nbd::ListeningSocket>& sockets) {
+  if (!options.tls_folder.empty() || !options.tls_keys.empty()) return nbd::make_tls({options.tls_folder, options.tls_keys});
+  for (const nbd::ListeningSocket& socket : sockets) {
+    if (socket.loopback || options.insecure) continue;
+    return Error(Errc::kPermissionDenied, socket.url + " can be reached from other machines: use --tls DIR or --tls-psk FILE, or "
+                                                       "--insecure if everybody who reaches it may have the data");
+  }
+  return std::unique_ptr<nbd::TlsContext>();
+}
+
 /// On an executor that is there already.
 job::Task<Result<void>> serve_on(World& world, const sigset_t& ends) {
   nbd::SocketSource sockets(world.executor);
@@ -131,7 +142,9 @@ job::Task<Result<void>> serve_on(World& world, const sigset_t& ends) {
   SPATE_CO_TRY(auto listening, open_sockets(world.options));
   nbd::ServerOptions options;
   if (world.options.send_file_from != 0) options.send_file_from = world.options.send_file_from;
-  nbd::Server server(world.executor, sockets, nullptr, options);
+  SPATE_CO_TRY(const auto tls, open_tls(world.options, listening));
+  options.tls_required = tls != nullptr && !world.options.insecure;
+  nbd::Server server(world.executor, sockets, tls.get(), options);
   auto served = co_await serve(world, server, std::move(listening), signals);
   co_return served;
 }

@@ -12,6 +12,7 @@
 #include "nbd/access.h"
 #include "nbd/connection.h"
 #include "nbd/listener.h"
+#include "nbd/tls.h"
 
 namespace spate::nbd {
 
@@ -21,15 +22,8 @@ struct Export {
   std::unique_ptr<Device> device;
 };
 
-/// Gives a socket over to TLS; null: there are no certificates and keys.
-class TlsContext {
- public:
-  virtual ~TlsContext() = default;
-  virtual Result<std::unique_ptr<Transport>> accept(int socket) = 0;
-};
-
 struct ServerOptions {
-  bool tls_required = false;  // by every client that does not come over a Unix socket
+  bool tls_required = false;  // of every client that does not come over a Unix socket
   std::size_t max_connections = 1024;
   std::uint32_t send_file_from = 32U * 1024;
 };

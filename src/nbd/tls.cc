@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace spate::nbd {
+namespace {
+
+constexpr std::size_t kMinKeyBytes = 16;
+constexpr std::size_t kMaxKeyBytes = 64;
+constexpr std::size_t kMaxKeyFileBytes = 1U << 20U;
+
+struct Free {
+  void operator()(SSL_CTX* context) const { ::SSL_CTX_free(context); }
+  void operator()(SSL* ssl) const { ::SSL_free(ssl); }
+};
+
+/// What OpenSSL says is wrong.
+Error tls_error(const std::string& what) {
+  char text[256] = "unknown error";
+  if (const unsigned long code = ::ERR_peek_last_error(); code != 0) ::ERR_error_string_n(code, text, sizeof text);
+  ::ERR_clear_error();
+  return {Errc::kInvalidArgument, what + ": " + text};
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+Result<Bytes> parse_hex(std::string_view text) {
+  if (text.size() % 2 != 0 || text.size() / 2 < kMinKeyBytes || text.size() / 2 > kMaxKeyBytes) return Errc::kInvalidArgument;
+  Bytes bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = hex_digit(text[i]);
+    const int low = hex_digit(text[i + 1]);
+    if (high < 0 || low < 0) return Errc::kInvalidArgument;
+    bytes.push_back(static_cast<std::byte>(high * 16 + low));
+  }
+  return bytes;
+}
+
+class TlsTransport final : public Transport {
+ public:
+  explicit TlsTransport(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) {}
+
+  Result<std::size_t> read(std::span<const iovec> pieces) override {
+    ::ERR_clear_error();
+    std::size_t n = 0;
+    const int done = ::SSL_read_ex(ssl_.get(), pieces[0].iov_base, pieces[0].iov_len, &n);
+    if (done == 1) return n;
+    return failed(done, read_wants_);
+  }
+  Result<std::size_t> write(std::span<const iovec> pieces, bool /*more*/) override {
+    std::size_t all = 0;
+    for (const iovec& piece : pieces) {
+      ::ERR_clear_error();
+      std::size_t n = 0;
+      const int done = ::SSL_write_ex(ssl_.get(), piece.iov_base, piece.iov_len, &n);
+      if (done != 1) {
+        auto failure = failed(done, write_wants_);
+        if (all > 0) return all;  // the next call tells
+        if (failure) return Errc::kConnectionLost;
+        return failure;
+      }
+      all += n;
+      if (n < piece.iov_len) return all;
+    }
+    return all;
+  }
+  Result<std::size_t> send_file(int /*fd*/, std::uint64_t /*offset*/, std::size_t /*size*/) override { return Errc::kNotSupported; }
+  bool can_send_file() const override { return false; }
+  bool has_pending() const override { return ::SSL_pending(ssl_.get()) > 0; }
+  Wants read_wants() const override { return read_wants_; }
+  Wants write_wants() const override { return write_wants_; }
+  void end() override {
+    ::ERR_clear_error();
+    if (::SSL_is_init_finished(ssl_.get()) == 1) ::SSL_shutdown(ssl_.get());
+  }
+
+ private:
+  Result<std::size_t> failed(int done, Wants& wants) {
+    switch (::SSL_get_error(ssl_.get(), done)) {
+      case SSL_ERROR_WANT_READ: wants = Wants::kReadable; return Errc::kTryAgain;
+      case SSL_ERROR_WANT_WRITE: wants = Wants::kWritable; return Errc::kTryAgain;
+      case SSL_ERROR_ZERO_RETURN: return std::size_t{0};
+      default: ::ERR_clear_error(); return Errc::kConnectionLost;
+    }
+  }
+  std::unique_ptr<SSL, Free> ssl_;
+  Wants read_wants_ = Wants::kReadable;
+  Wants write_wants_ = Wants::kWritable;
+};
+
+class OpenSslContext final : public TlsContext {
+ public:
+  OpenSslContext() : context_(::SSL_CTX_new(::TLS_server_method())) {}
+
+  Result<void> configure(const TlsFiles& files);
+  Result<std::unique_ptr<Transport>> accept(int socket) override {
+    std::unique_ptr<SSL, Free> ssl(::SSL_new(context_.get()));
+    if (ssl == nullptr || ::SSL_set_fd(ssl.get(), socket) != 1) return tls_error("TLS");
+    ::SSL_set_accept_state(ssl.get());
+    return std::unique_ptr<Transport>(std::make_unique<TlsTransport>(std::move(ssl)));
+  }
+
+ private:
+  Result<void> use_certificates(const std::string& folder);
+  Result<void> use_keys(const std::string& file);
+  static unsigned find_key(SSL* ssl, const char* identity, unsigned char* key, unsigned room);
+
+  std::unique_ptr<SSL_CTX, Free> context_;
+  TlsKeys keys_;
+};
+
+Result<void> OpenSslContext::configure(const TlsFiles& files) {
+  if (context_ == nullptr) return tls_error("TLS");
+  SSL_CTX* const context = context_.get();
+  ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(context, 0);
+  ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  ::SSL_CTX_set_dh_auto(context, 1);
+  SSL_CTX_set_app_data(context, this);
+  if (!files.folder.empty()) {
+    SPATE_TRY(std::ignore, use_certificates(files.folder));
+  }
+  if (!files.keys.empty()) {
+    SPATE_TRY(std::ignore, use_keys(files.keys));
+  }
+  return {};
+}
+
+Result<void> OpenSslContext::use_certificates(const std::string& folder) {
+  SSL_CTX* const context = context_.get();
+  const std::string certificate = folder + "/server-cert.pem";
+  const std::string key = folder + "/server-key.pem";
+  const std::string authority = folder + "/ca-cert.pem";
+  if (::SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) return tls_error(certificate);
+  if (::SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) return tls_error(key);
+  if (::SSL_CTX_check_private_key(context) != 1) return tls_error(key + " is not the key of " + certificate);
+  struct stat st{};
+  if (::stat(authority.c_str(), &st) != 0) return {};
+  if (::SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1) return tls_error(authority);
+  ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  return {};
+}
+
+Result<void> OpenSslContext::use_keys(const std::string& file) {
+  struct stat st{};
+  std::ifstream in(file);
+  if (!in || ::stat(file.c_str(), &st) != 0) return Error(Errc::kNotFound, "read the keys in " + file);
+  if ((st.st_mode & 0077U) != 0) return Error(Errc::kPermissionDenied, file + " can be read by others; chmod 600 it");
+  std::string text(kMaxKeyFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMaxKeyFileBytes) return Error(Errc::kInvalidArgument, file + " is larger than 1 MiB");
+  auto keys = parse_tls_keys(text);
+  if (!keys) return std::move(keys).error().within(file);
+  keys_ = *std::move(keys);
+  ::SSL_CTX_set_psk_server_callback(context_.get(), &OpenSslContext::find_key);  // TLS 1.3 asks it, too
+  return {};
+}
+
+unsigned OpenSslContext::find_key(SSL* ssl, const char* identity, unsigned char* key, unsigned room) {
+  const auto* self = static_cast<const OpenSslContext*>(SSL_CTX_get_app_data(::SSL_get_SSL_CTX(ssl)));
+  if (identity == nullptr) return 0;
+  const auto found = self->keys_.find(identity);
+  if (found == self->keys_.end() || found->second.size() > room) return 0;
+  std::memcpy(key, found->second.data(), found->second.size());
+  return static_cast<unsigned>(found->second.size());
+}
+
+}  // namespace
+
+Result<TlsKeys> parse_tls_keys(std::string_view text) {
+  TlsKeys keys;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::size_t colon = line.rfind(':');
+    auto key = colon == std::string_view::npos ? Result<Bytes>(Errc::kInvalidArgument) : parse_hex(line.substr(colon + 1));
+    if (!key || colon == 0) {
+      return Error(Errc::kInvalidArgument, "line " + std::to_string(number) + ": not \"name:hex\" with a key of 16 to 64 bytes");
+    }
+    keys[std::string(line.substr(0, colon))] = *std::move(key);
+  }
+  if (keys.empty()) return Error(Errc::kInvalidArgument, "no key is in it");
+  return keys;
+}
+
+Result<std::unique_ptr<TlsContext>> make_tls(const TlsFiles& files) {
+  auto context = std::make_unique<OpenSslContext>();
+  SPATE_TRY(std::ignore, context->configure(files));
+  return std::unique_ptr<TlsContext>(std::move(context));
+}
+
+}  // namespace spate::nbd

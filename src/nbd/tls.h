@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLS by OpenSSL: certificates or pre-shared keys. The only file that includes OpenSSL is tls.cc.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/bytes.h"
+#include "nbd/transport.h"
+
+namespace spate::nbd {
+
+/// What the server shows and asks for. Either may be empty.
+struct TlsFiles {
+  /// A folder with server-cert.pem and server-key.pem; with ca-cert.pem clients must show a certificate signed by it.
+  std::string folder;
+  /// Lines "name:hex", as psktool(1) writes them; empty lines and those that begin with '#' are skipped. At least 16 bytes a key.
+  std::string keys;
+};
+
+using TlsKeys = std::unordered_map<std::string, Bytes>;
+/// kInvalidArgument names the line.
+Result<TlsKeys> parse_tls_keys(std::string_view text);
+
+/// TLS 1.2 and later. Immutable; outlives its transports.
+class TlsContext {
+ public:
+  virtual ~TlsContext() = default;
+  /// The server's side of a connection on a non-blocking socket, which somebody else owns. The handshake is part of the first
+  /// reads and writes.
+  virtual Result<std::unique_ptr<Transport>> accept(int socket) = 0;
+};
+
+/// The error names the file.
+Result<std::unique_ptr<TlsContext>> make_tls(const TlsFiles& files);
+
+}  // namespace spate::nbd

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""TLS by certificates and by keys, with a client that is not ours; nothing without it where it is required."""
+import os
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+
+from common import SPATE, Export, check
+from nbd_wire import *  # noqa: F403
+
+KEY = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+
+def openssl(*words):
+    subprocess.run(["openssl", *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+
+
+def make_certificates(folder):
+    """A CA, and certificates of a server and a client signed by it."""
+    at = lambda name: os.path.join(folder, name)  # noqa: E731
+    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *new, "-subj", "/CN=test CA", "-days", "2", "-keyout", at("ca-key.pem"), "-out", at("ca-cert.pem"))
+    with open(at("names"), "w") as f:
+        f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    for who in ("server", "client"):
+        openssl("req", *new, "-subj", "/CN=" + who, "-keyout", at(who + "-key.pem"), "-out", at(who + ".csr"))
+        openssl("x509", "-req", "-in", at(who + ".csr"), "-CA", at("ca-cert.pem"), "-CAkey", at("ca-key.pem"), "-CAcreateserial", "-days", "2",
+                "-extfile", at("names"), "-out", at(who + "-cert.pem"))
+
+
+def secure(connection, folder, certificate=True):
+    """Begins TLS on it."""
+    kind = connection.option(OPT["STARTTLS"])[-1][0]
+    check(kind == ACK, "STARTTLS: %#x" % kind)
+    context = ssl.create_default_context(cafile=os.path.join(folder, "ca-cert.pem"))
+    if certificate:
+        context.load_cert_chain(os.path.join(folder, "client-cert.pem"), os.path.join(folder, "client-key.pem"))
+    connection.socket = context.wrap_socket(connection.socket, server_hostname="localhost")
+    return connection
+
+
+def by_certificates(folder, disk):
+    data = os.urandom(3 << 20)
+    with Export("--port", "0", "--tls", folder, disk) as export:
+        check(export.url.startswith("nbds://"), export.url)
+        with Connection(export.address) as c:
+            check(c.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
+            check(c.option(OPT["GO"], go_data(""))[-1][0] == ERR_TLS_REQD, "an export without TLS")
+            secure(c, folder)
+            check(c.option(OPT["STARTTLS"])[-1][0] == ERR_INVALID, "TLS in TLS")
+            c.structured_reply()
+            c.go("")
+            c.write(1234, data)
+            for length in (1, 4096, 100000, len(data)):
+                check(c.read(1234, length) == data[:length], "other bytes")
+            cookies = [c.send_request(READ, 1234, 65536) for _ in range(64)]
+            check({c.reply().cookie for _ in cookies} == set(cookies), "replies")
+        with Connection(export.address) as c:  # EXPORT_NAME has no answer that refuses
+            c.send_option(OPT["EXPORT_NAME"])
+            check(c.closed(), "an export without TLS")
+        with Connection(export.address) as c:  # what is sent in the clear behind STARTTLS is not to be taken for TLS's
+            c.send(struct.pack(">QII", OPTION_MAGIC, OPT["STARTTLS"], 0) + struct.pack(">QII", OPTION_MAGIC, OPT["LIST"], 0))
+            check(c.closed(), "an option that anybody may have put there was taken")
+        with Connection(export.address) as c:
+            try:
+                secure(c, folder, certificate=False).go("")
+                raise AssertionError("an export for a client without a certificate")
+            except (ssl.SSLError, Closed, OSError):
+                pass
+        with Connection(export.address) as c:
+            c.option(OPT["STARTTLS"])
+            c.send(os.urandom(4096))  # no TLS at all
+        with Connection(export.address) as c:
+            secure(c, folder).go("").read(0, 512)
+
+
+def by_keys(folder, disk):
+    keys = os.path.join(folder, "keys")
+    with open(keys, "w") as f:
+        f.write("alice:%s\n" % KEY)
+    refused = subprocess.run([SPATE, "export", "--port", "0", "--tls-psk", keys, disk], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    check(refused.returncode == 1 and b"chmod" in refused.stderr, "keys that others can read: %r" % refused.stderr)
+    os.chmod(keys, 0o600)
+    with Export("--port", "0", "--tls-psk", keys, disk) as export:
+        for version in ("-tls1_2", "-tls1_3"):
+            for key, works in ((KEY, True), (KEY[:-1] + "0", False)):
+                check(talk_by_openssl(export.address, version, key) == works, "%s with %s key" % (version, "the" if works else "another"))
+        export_is_there = Connection(export.address)
+        check(export_is_there.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
+
+
+def talk_by_openssl(address, version, key):
+    """Whether `openssl s_client` gets a list through TLS by this key. It cannot speak NBD: a relay does so before."""
+    import socket
+    import threading
+    relay = socket.socket()
+    relay.bind(("127.0.0.1", 0))
+    relay.listen()
+
+    def serve():
+        there, _ = relay.accept()
+        with there, Connection(address) as c:
+            c.option(OPT["STARTTLS"])
+            back = threading.Thread(target=pour, args=(c.socket, there))
+            back.start()
+            pour(there, c.socket)
+            back.join()
+
+    def pour(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    client = subprocess.Popen(["openssl", "s_client", "-quiet", version, "-psk_identity", "alice", "-psk", key,
+                               "-connect", "127.0.0.1:%d" % relay.getsockname()[1]],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        client.stdin.write(struct.pack(">QII", OPTION_MAGIC, OPT["LIST"], 0))
+        client.stdin.flush()
+    except BrokenPipeError:
+        pass
+    got = client.stdout.read(16)  # ends early when the handshake fails
+    client.kill()
+    client.communicate()
+    thread.join()
+    relay.close()
+    return got == struct.pack(">QII", OPTION_REPLY, OPT["LIST"], SERVER)
+
+
+def off_loopback(folder, disk):
+    """Not without TLS unless the user insists."""
+    refused = subprocess.run([SPATE, "export", "--port", "0", "--bind", "0.0.0.0", disk], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    check(refused.returncode == 1 and b"--tls" in refused.stderr, "%r" % refused.stderr)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        disk = os.path.join(folder, "disk")
+        with open(disk, "wb") as f:
+            f.truncate(8 << 20)
+        make_certificates(folder)
+        for test in (by_certificates, by_keys, off_loopback):
+            test(folder, disk)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
