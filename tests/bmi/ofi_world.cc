@@ -12,7 +12,8 @@
 
 namespace spate::bmi::conformance {
 
-OfiWorld::OfiWorld(std::string suffix, Wrap wrap) : suffix_(std::move(suffix)), wrap_(std::move(wrap)) {
+OfiWorld::OfiWorld(std::string suffix, Wrap wrap, std::string node)
+    : suffix_(std::move(suffix)), node_(std::move(node)), wrap_(std::move(wrap)) {
   if (suffix_ == "shm") {
     dead_url_ = "ofi+shm://nobody-listens-here";
     return;
@@ -20,11 +21,11 @@ OfiWorld::OfiWorld(std::string suffix, Wrap wrap) : suffix_(std::move(suffix)), 
   dead_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  SPATE_CHECK(::inet_pton(AF_INET, node_.c_str(), &address.sin_addr) == 1);
   socklen_t size = sizeof address;
   SPATE_CHECK(::bind(dead_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
   SPATE_CHECK(::getsockname(dead_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  dead_url_ = scheme() + "://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  dead_url_ = scheme() + "://" + node_ + ":" + std::to_string(ntohs(address.sin_port));
 }
 
 Traits OfiWorld::traits() const {
@@ -35,7 +36,7 @@ Traits OfiWorld::traits() const {
 }
 
 World::Place OfiWorld::start(const NetworkOptions& options) {
-  return {restart({}, options), scheme() + (suffix_ == "shm" ? "://*" : "://127.0.0.1:0")};
+  return {restart({}, options), scheme() + (suffix_ == "shm" ? "://*" : "://" + node_ + ":0")};
 }
 
 std::unique_ptr<Network> OfiWorld::restart(const std::string& /*url*/, const NetworkOptions& options) {

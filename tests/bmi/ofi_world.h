@@ -11,10 +11,10 @@
 
 namespace spate::bmi::conformance {
 
-/// `suffix`: "tcp" (over 127.0.0.1), "shm".
+/// `suffix`: "tcp", "verbs", "shm"; `node`: the address of this host in it.
 class OfiWorld final : public World {
  public:
-  explicit OfiWorld(std::string suffix, Wrap wrap = {});
+  explicit OfiWorld(std::string suffix, Wrap wrap = {}, std::string node = "127.0.0.1");
   Traits traits() const override;
   std::string scheme() const override { return "ofi+" + suffix_; }
   Place start(const NetworkOptions& options) override;
@@ -24,6 +24,7 @@ class OfiWorld final : public World {
  private:
   SystemClock clock_;
   std::string suffix_;
+  std::string node_;
   Wrap wrap_;
   UniqueFd dead_;  // bound and not listening: its port is nobody else's, and refuses
   std::string dead_url_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modules under test, and what does not hold for one of them.
 #include <array>
+#include <cstdlib>
 
 #include "bmi/fault/fault_module.h"
 #include "tests/bmi/sim_world.h"
@@ -26,10 +27,8 @@ std::unique_ptr<Module> no_fault(std::unique_ptr<Module> inner) {
   return std::make_unique<fault::FaultModule>(std::move(inner), std::make_shared<fault::Plan>());
 }
 
-}  // namespace
-
-const std::vector<Subject>& subjects() {
-  static const std::vector<Subject> all{
+std::vector<Subject> everywhere() {
+  return {
       {"sim", [] { return std::make_unique<SimWorld>(); }},
       {"fault_sim", [] { return std::make_unique<SimWorld>(no_fault); }},
 #ifdef SPATE_HAS_BMI_TCP
@@ -47,6 +46,27 @@ const std::vector<Subject>& subjects() {
       {"ofi_shm", [] { return std::make_unique<OfiWorld>("shm"); }},
 #endif
   };
+}
+
+// SPATE_TEST_VERBS: the address of an RDMA device of this host, as tests/vm gives one.
+void add_verbs([[maybe_unused]] std::vector<Subject>& all) {
+#ifdef SPATE_HAS_BMI_OFI
+  const char* const address = std::getenv("SPATE_TEST_VERBS");
+  if (address == nullptr) return;
+  const std::string node = address;
+  all.push_back({"ofi_verbs", [node] { return std::make_unique<OfiWorld>("verbs", Wrap(), node); }});
+  all.push_back({"fault_ofi_verbs", [node] { return std::make_unique<OfiWorld>("verbs", no_fault, node); }});
+#endif
+}
+
+}  // namespace
+
+const std::vector<Subject>& subjects() {
+  static const std::vector<Subject> all = [] {
+    std::vector<Subject> found = everywhere();
+    add_verbs(found);
+    return found;
+  }();
   return all;
 }
 

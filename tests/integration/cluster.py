@@ -8,6 +8,7 @@
 Leaving the block stops the servers and checks that nothing was left behind: no process, no listening port.
 """
 import os
+import re
 import shutil
 import signal
 import socket
@@ -149,6 +150,20 @@ class Cluster:
             os.kill(pids[server], sig)
         if sig == signal.SIGKILL:
             wait_until(lambda: not any(alive(pids[s]) for s in servers), "killed servers end")
+
+    def set_urls(self, urls_of):
+        """Rewrites the urls of each server of a stopped file system: urls_of(its tcp URL) gives the new list."""
+        path = os.path.join(self.dir, "spate.toml")
+        with open(path) as f:
+            text = f.read()
+
+        def changed(match):
+            return "urls = [%s]" % ", ".join('"%s"' % url for url in urls_of(match.group(1)))
+
+        text, count = re.subn(r'urls = \[ ?[^]]*"(tcp://[^"]*)"[^]]*\]', changed, text)
+        check(count == self.io + 1, "%d servers found in spate.toml" % count)
+        with open(path, "w") as f:
+            f.write(text)
 
     def url(self, server):
         return "tcp://127.0.0.1:%d" % (self.port + server - 1)

@@ -2,27 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that listen on libfabric and on tcp: clients take the first that works, data come back whole, counters tell."""
 import os
-import re
 
 from cluster import BIN, Cluster, check, free_ports, skip
 
 if not os.path.exists(os.path.join(BIN, "libspate-bmi-ofi.so")):
     skip("built without libfabric-dev")
-
-
-def set_urls(fs, urls_of):
-    """Rewrites the urls of each server of a stopped file system: urls_of(its tcp URL) gives the new list."""
-    path = os.path.join(fs.dir, "spate.toml")
-    with open(path) as f:
-        text = f.read()
-
-    def changed(match):
-        return "urls = [%s]" % ", ".join('"%s"' % url for url in urls_of(match.group(1)))
-
-    text, count = re.subn(r'urls = \[ ?[^]]*"(tcp://[^"]*)"[^]]*\]', changed, text)
-    check(count == fs.io + 1, "%d servers found in spate.toml" % count)
-    with open(path, "w") as f:
-        f.write(text)
 
 
 def counter(fs, server, name):
@@ -40,7 +24,7 @@ with Cluster(io=2) as fs:
 
     other = free_ports(7) + 4  # its first three are those of the file system
     ports = iter(range(other, other + 3))
-    set_urls(fs, lambda tcp: ["ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
+    fs.set_urls(lambda tcp: ["ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
     fs.up()
     check(fs.spate("get", "spate:/before") == data, "what was written over tcp reads differently over libfabric")
     fs.spate("put", "spate:/after", input=data)
@@ -51,9 +35,9 @@ with Cluster(io=2) as fs:
     fs.spate("down", "-q", "--dir", fs.dir)
 
     # Nobody has such hardware here: the server says so plainly and does not start.
-    set_urls(fs, lambda tcp: ["ofi+nosuch://127.0.0.1:%d" % (other + 2), tcp])
+    fs.set_urls(lambda tcp: ["ofi+nosuch://127.0.0.1:%d" % (other + 2), tcp])
     said = fs.run("up", "-q", "--dir", fs.dir)
     check(said.returncode != 0 and "nosuch" in said.stderr + fs.logs(), "no word of the provider: " + said.stderr)
-    set_urls(fs, lambda tcp: [tcp])
+    fs.set_urls(lambda tcp: [tcp])
     fs.up()
     check(fs.spate("get", "spate:/after") == data, "over tcp again")

@@ -119,6 +119,7 @@ class Engine final : public OfiModule, private PeerHost {
   void sweep();
   void sweep_peer(Peer& peer, MonoTime now, Wire*& hung);
   void reopen(Wire& wire);
+  void connect_again(Peer& peer, const Result<void>& opened);
   Duration time_to_next_look() const;
   void arm_timer(Duration from_now);
   void wake();

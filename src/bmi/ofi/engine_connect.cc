@@ -83,6 +83,7 @@ void Engine::connect(Peer& peer) {
   SPATE_CHECK(peer.outbound && peer.state == Standing::kIdle);
   peer.state = Standing::kConnecting;
   peer.attempted = true;
+  peer.on_new_endpoint = false;
   peer.give_up = clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms);
   next_sweep_ = MonoTime();
   const Result<void> begun = begin_session(peer);

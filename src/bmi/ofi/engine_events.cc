@@ -189,6 +189,7 @@ void Engine::sweep() {
 
 void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   if (peer.grace_of_reads() <= now) hung = peer.wire;
+  if (peer.state == Standing::kConnecting && peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint) hung = peer.wire;
   if (peer.state == Standing::kConnecting && peer.give_up <= now) {
     return attempt_failed(peer, "no answer within the connect timeout");
   }
@@ -221,13 +222,15 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   peer.say(PacketType::kPing);
 }
 
-/// Reads that do not end hold up whoever wants his memory back: the endpoint and every session of it are given up.
+/// For reads that do not end, which hold up whoever wants his memory back, and for a connection that has failed and is not
+/// made again: the endpoint and every session of it are given up. Who was being connected still is, over the new one.
 void Engine::reopen(Wire& wire) {
-  SPATE_LOG("bmi/ofi", warn, "a read does not end: endpoint closed and opened anew provider={}", wire.provider());
+  SPATE_LOG("bmi/ofi", warn, "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",
+            wire.provider());
   ++counters_.endpoints_reopened;
   const auto entry = std::ranges::find_if(wires_, [&](const Entry& e) { return e.wire.get() == &wire; });
   for (const auto& [id, peer] : peers_) {
-    if (peer->wire == &wire) lose_later(*peer, Errc::kConnectionLost);
+    if (peer->wire == &wire && peer->state != Standing::kConnecting) lose_later(*peer, Errc::kConnectionLost);
   }
   settle();
   if (entry->watched_fd >= 0) (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, entry->watched_fd, nullptr);
@@ -236,11 +239,24 @@ void Engine::reopen(Wire& wire) {
     if (peer->wire == &wire) peer->reads_are_over();
   }
   entry->ended_reads.clear();
-  if (!opened) {
+  if (opened) {
+    watch_wire(*entry);
+  } else {
     SPATE_LOG("bmi/ofi", error, "the endpoint cannot be opened again: restart this process error={}", opened.error());
-    return;
   }
-  watch_wire(*entry);
+  for (const auto& [id, peer] : peers_) {
+    if (peer->wire == &wire && peer->state == Standing::kConnecting) connect_again(*peer, opened);
+  }
+}
+
+/// Its route went with the old endpoint.
+void Engine::connect_again(Peer& peer, const Result<void>& opened) {
+  sessions_.erase(peer.local_session);
+  peer.route = nullptr;
+  peer.on_new_endpoint = true;
+  if (!opened) return attempt_failed(peer, opened.error().message());
+  const Result<void> begun = begin_session(peer);
+  if (!begun) attempt_failed(peer, begun.error().message());
 }
 
 Duration Engine::time_to_next_look() const {

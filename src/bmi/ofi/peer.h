@@ -133,6 +133,7 @@ class Peer final : public SendObserver, private PacketWriter {
   std::string url;
   Target remote;           // outbound
   bool attempted = false;  // to connect, ever
+  bool on_new_endpoint = false;  // opened anew during this attempt to connect, since the old one could not reach it
   std::string failure;     // why the last attempt failed; empty when it did not
   LinkId link_id{};
   ContextId context;  // inbound: of the listener

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory from transfer to transfer, over libfabric's tcp provider: what is found in the cache is never stale.
+// Registered memory from transfer to transfer, over libfabric's tcp provider, or over the RDMA device whose address is in
+// SPATE_TEST_VERBS (tests/vm): what is found in the cache is never stale.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 
 #include "bmi/network.h"
@@ -20,6 +22,11 @@ namespace {
 
 constexpr std::size_t kSize = 1 << 20;
 
+std::string listen_url() {
+  const char* const rdma = std::getenv("SPATE_TEST_VERBS");
+  return rdma == nullptr ? "ofi+tcp://127.0.0.1:0" : "ofi+verbs://" + std::string(rdma) + ":0";
+}
+
 struct End {
   OfiModule* module = nullptr;
   std::unique_ptr<Network> network;
@@ -31,10 +38,14 @@ struct RegistrationTest : testing::Test {
     if (__has_feature(thread_sanitizer)) GTEST_SKIP() << "ThreadSanitizer knows nothing of the locks inside libfabric";
     make(server);
     make(client);
-    const Result<std::string> url = server.network->listen("ofi+tcp://127.0.0.1:0", server.context);
+    const Result<std::string> url = server.network->listen(listen_url(), server.context);
     ASSERT_TRUE(url) << url.error().message();
     const std::array<std::string, 1> urls{*url};
     to_server = *client.network->lookup(urls);
+    introduce();
+  }
+  /// The server learns of the client, or hears of it again.
+  void introduce() {
     const std::array<Segment, 1> nothing{};
     ASSERT_TRUE(client.network->post_send_unexpected({.peer = to_server, .tag = Tag(1), .segments = nothing},
                                                      client.context, nullptr));

@@ -21,13 +21,16 @@ constexpr std::uint32_t kApi = FI_VERSION(1, 15);
 constexpr std::size_t kQueueSize = 1024;
 constexpr std::size_t kSlabPackets = 64;
 
-/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Set before
-/// libfabric reads its settings, and only where nobody has said otherwise.
+/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its completion
+/// queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries with rdma_rxe, which
+/// libfabric's 256 peers exceed by one): more peers share it. Set before libfabric reads its settings, and only where nobody
+/// has said otherwise.
 void prefer_small_connections() {
   static std::once_flag once;
   std::call_once(once, [] {
     (void)::setenv("FI_OFI_RXM_MSG_RX_SIZE", "64", 0);
     (void)::setenv("FI_OFI_RXM_MSG_TX_SIZE", "64", 0);
+    (void)::setenv("FI_UNIVERSE_SIZE", "128", 0);
     (void)::setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000", 0);
   });
 }

@@ -217,7 +217,11 @@ void Wire::on_failed_completion(WireClient& client) {
   void* context = entry.op_context;
   // shm, in 1.17, does not say which read failed; it does them one after the other, so it was the oldest.
   if (context == nullptr && !reads_in_flight_.empty()) context = &reads_in_flight_.front().fabric;
-  if (context != nullptr) on_completion(client, context, 0, false);
+  if (context == nullptr) return;
+  // What a queue pair in its error state gives back. ofi_rxm goes on using it, in 1.17.
+  auto* any = reinterpret_cast<Context*>(context);
+  if (entry.err == FI_EIO && any->kind == Context::Kind::kSend) static_cast<Slot*>(any)->route->broken = true;
+  on_completion(client, context, 0, false);
 }
 
 void Wire::on_completion(WireClient& client, void* context, std::size_t length, bool good) {
