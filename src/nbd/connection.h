@@ -38,6 +38,12 @@ class ConnectionHost {
   virtual void ended(Connection& connection) = 0;
 };
 
+// From where on sendfile costs the server less CPU per byte than a copy into a gathered reply. Measured by bench/nbd on loopback
+// with requests of 8 to 64 KiB, 16 at once: over TCP 0.53 s/GiB copied and 0.59 sent at 16 KiB, 0.51 and 0.40 at 24 KiB; over
+// a Unix socket 0.69 and 0.52 at 8 KiB.
+inline constexpr std::uint32_t kSendFileFromTcp = 24U * 1024;
+inline constexpr std::uint32_t kSendFileFromUnix = 8U * 1024;
+
 /// What connections share. Outlives them.
 struct ConnectionWorld {
   job::Executor& executor;
@@ -46,8 +52,8 @@ struct ConnectionWorld {
   std::size_t& memory_in_flight;  // bytes of all connections' requests under way
   ConnectionHost& host;
   NegotiationPolicy policy;
-  /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered. Measured: bench/nbd.
-  std::uint32_t send_file_from = 32U * 1024;
+  /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered.
+  std::uint32_t send_file_from = kSendFileFromTcp;
   /// A client that has chosen no export by then is dropped.
   Duration negotiation_time = std::chrono::seconds(30);
 };

@@ -115,8 +115,10 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
       sockets_(sockets),
       tls_(tls),
       options_(options),
-      world_{executor, sockets, buffers_, memory_in_flight_, *this, {tls != nullptr, options.tls_required}, options.send_file_from},
-      unix_world_{executor, sockets, buffers_, memory_in_flight_, *this, {tls != nullptr, false}, options.send_file_from},
+      world_{executor, sockets, buffers_, memory_in_flight_, *this, {tls != nullptr, options.tls_required},
+             options.send_file_from != 0 ? options.send_file_from : kSendFileFromTcp},
+      unix_world_{executor, sockets, buffers_, memory_in_flight_, *this, {tls != nullptr, false},
+                  options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix},
       all_ended_(executor),
       arrivals_(executor) {}
 

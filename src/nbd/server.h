@@ -25,7 +25,7 @@ struct Export {
 struct ServerOptions {
   bool tls_required = false;  // of every client that does not come over a Unix socket
   std::size_t max_connections = 1024;
-  std::uint32_t send_file_from = 32U * 1024;
+  std::uint32_t send_file_from = 0;  // 0: kSendFileFromTcp, kSendFileFromUnix
 };
 
 /// Life cycle: construct -> listen() -> stop() awaited -> destroyed. One executor; sockets and TLS context outlive it.
