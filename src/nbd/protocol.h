@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NBD protocol's numbers and messages: doc/proto.md of the nbd project (docs/references.md, "nbd-protocol"). Big-endian.
+// The NBD protocol's numbers and messages: docs/references.md, "NBD". Big-endian.
 #pragma once
 
 #include <array>
