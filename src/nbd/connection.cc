@@ -22,6 +22,9 @@ constexpr std::size_t kMaxMemoryInFlight = 64UL << 20U;
 // So has one that has anything under way while all of them together have more than this.
 constexpr std::size_t kMaxMemoryOfAll = 128UL << 20U;
 
+// So much is sent before other connections have their turn, bytes.
+constexpr std::size_t kFlushedATurn = 8UL << 20U;
+
 }  // namespace
 
 Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
@@ -193,7 +196,8 @@ void Connection::begin_transmission() {
 
 void Connection::flush() {
   if (broken_ || output_full_ || output_.empty()) return;
-  const auto flushed = output_.flush(*transport_);
+  const auto flushed = output_.flush(*transport_, kFlushedATurn);
+  if (flushed && !output_.empty()) schedule_pump();
   if (flushed) return;
   if (flushed.code() == Errc::kTryAgain) {
     output_full_ = true;

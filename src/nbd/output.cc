@@ -74,14 +74,15 @@ void Output::drop_front() {
   segments_.pop_front();
 }
 
-Result<void> Output::flush(Transport& transport) {
-  while (!segments_.empty()) {
-    SPATE_TRY(std::ignore, segments_.front().is_file() ? send_file(transport) : send_bytes(transport));
+Result<void> Output::flush(Transport& transport, std::size_t most) {
+  for (std::size_t done = 0; !segments_.empty() && done < most;) {
+    SPATE_TRY(const std::size_t n, segments_.front().is_file() ? send_file(transport) : send_bytes(transport));
+    done += n;
   }
   return {};
 }
 
-Result<void> Output::send_file(Transport& transport) {
+Result<std::size_t> Output::send_file(Transport& transport) {
   Segment& front = segments_.front();
   FileReply& file = front.file;
   if (front.file_gone) return file_ended_early(front);
@@ -90,18 +91,18 @@ Result<void> Output::send_file(Transport& transport) {
   if (!sent) return sent.error();
   file.offset += *sent;
   file.size -= static_cast<std::uint32_t>(*sent);
-  if (file.size > 0) return {};
+  if (file.size > 0) return *sent;
   if (!file.structured) {
     drop_front();
-    return {};
+    return *sent;
   }
   put_chunk(front.trailer.data(), ChunkHeader{Chunk::kNone, true, file.cookie, 0});
   front.trailer_end = kChunkBytes;
-  return {};
+  return *sent;
 }
 
 /// The rest of the chunk that was announced has to be sent, whatever it is: zeros.
-Result<void> Output::file_ended_early(Segment& segment) {
+Result<std::size_t> Output::file_ended_early(Segment& segment) {
   if (!segment.file.structured) return Error(Errc::kIoError, "the file has become shorter");
   constexpr std::size_t kPiece = 64UL * 1024;
   Segment zeros;
@@ -116,10 +117,10 @@ Result<void> Output::file_ended_early(Segment& segment) {
     segment.trailer_end = kErrorChunkBytes;
   }
   segments_.push_front(std::move(zeros));
-  return {};
+  return std::size_t{0};
 }
 
-Result<void> Output::send_bytes(Transport& transport) {
+Result<std::size_t> Output::send_bytes(Transport& transport) {
   std::array<iovec, 64> pieces;
   std::size_t count = 0;
   auto at = segments_.begin();
@@ -129,7 +130,7 @@ Result<void> Output::send_bytes(Transport& transport) {
   }
   SPATE_TRY(const std::size_t n, transport.write(std::span(pieces).first(count), at != segments_.end()));
   sent(n);
-  return {};
+  return n;
 }
 
 void Output::sent(std::size_t bytes) {

@@ -57,8 +57,9 @@ class Output {
   /// Bytes that wait, in memory.
   std::size_t memory() const { return memory_; }
   std::size_t segments() const { return segments_.size(); }
-  /// Sends what the transport takes. kTryAgain when something is left; else a failure that ends the connection.
-  Result<void> flush(Transport& transport);
+  /// Sends what the transport takes, about `most` bytes. kTryAgain when it takes no more for now; else a failure that ends the
+  /// connection.
+  Result<void> flush(Transport& transport, std::size_t most);
 
  private:
   struct Segment {
@@ -78,9 +79,10 @@ class Output {
       return buffer.view().subspan(begin, end - begin);
     }
   };
-  Result<void> send_file(Transport& transport);
-  Result<void> send_bytes(Transport& transport);
-  Result<void> file_ended_early(Segment& segment);
+  // Bytes sent.
+  Result<std::size_t> send_file(Transport& transport);
+  Result<std::size_t> send_bytes(Transport& transport);
+  Result<std::size_t> file_ended_early(Segment& segment);
   void sent(std::size_t bytes);
   void drop_front();
 

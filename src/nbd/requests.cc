@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
 /// A payload of so many bytes is waited for in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
+/// A larger write is left to a worker: others wait for this loop.
+constexpr std::size_t kMaxWriteInLoop = 1UL << 20U;
 /// More descriptors than a client may want of one block status.
 constexpr std::size_t kMaxStatusExtents = 1024;
 
@@ -98,7 +100,7 @@ void Connection::end_payload() {
   payload_size_ = 0;
   if (payload_verdict_ != Failure::kNone) {
     answer(writing_, payload_verdict_);
-  } else if ((writing_.flags & kFua) == 0 && device_->write_now(writing_.offset, payload)) {
+  } else if ((writing_.flags & kFua) == 0 && payload.size() <= kMaxWriteInLoop && device_->write_now(writing_.offset, payload)) {
     traffic_.written_bytes += writing_.length;
     answer(writing_, Failure::kNone);
   } else {

@@ -76,9 +76,20 @@ job::Task<Result<void>> SpateDevice::zero(Extent range, ZeroWish wish) {
 /// The servers look after their page caches by themselves.
 job::Task<Result<void>> SpateDevice::make_resident(Extent /*range*/) { co_return Result<void>(); }
 
-job::Task<Result<std::vector<StatusExtent>>> SpateDevice::status(Extent range, std::size_t /*max*/) {
-  std::vector<StatusExtent> all{{range.size, 0}};
-  co_return all;
+/// As far as one answer of the servers reaches; a client asks again for the rest.
+job::Task<Result<std::vector<StatusExtent>>> SpateDevice::status(Extent range, std::size_t max) {
+  constexpr std::uint32_t kRangesADatafile = 64;
+  SPATE_CO_TRY(const client::DataMap map, co_await file_->data_map(range.offset, kRangesADatafile));
+  const std::uint64_t end = std::min({range.offset + range.size, map.known_to(), map.file_size()});
+  std::vector<StatusExtent> found;
+  for (std::uint64_t at = range.offset; at < end && found.size() < max;) {
+    const bool hole = map.next_data(at) > at;
+    const std::uint64_t next = std::min(hole ? map.next_data(at) : map.next_hole(at), end);
+    found.push_back({next - at, hole ? kHole | kZero : 0});
+    at = next;
+  }
+  if (found.empty()) found.push_back({range.size, 0});
+  co_return found;
 }
 
 job::Task<Result<void>> SpateDevice::close() {

@@ -77,6 +77,7 @@ def local_file(fs):
     with Export("--port", "0", "d=" + path, path + "2" if os.path.exists(path + "2") else "other=" + path) as export:
         with timed("local: conformance"):
             conforms(export, "d")
+        holes(export, "d")
         contents(export, "d", lambda: open(path, "rb").read())
         with timed("local: reconnects"):
             reconnects(export, "d")
@@ -111,12 +112,30 @@ def local_file_on_disk(fs):
             os.unlink(path)
 
 
+def holes(export, name):
+    """Block status tells what was never written, and what was punched."""
+    with Connection(export.address) as c:
+        c.structured_reply()
+        c.option(OPT["SET_META_CONTEXT"], context_data(name, "base:allocation"))
+        c.go(name)
+        check(c.request(WRITE_ZEROES, 0, 32 * MIB).error == 0, "WRITE_ZEROES failed")
+        c.write(8 * MIB, b"x" * (4 * MIB))
+        map, at = [], 0
+        while at < 32 * MIB:
+            for size, flags in c.request(BLOCK_STATUS, at, 32 * MIB - at).extents:
+                map += [flags] * (size // MIB)
+                check(size % 4096 == 0, "an extent of %d bytes" % size)
+                at += size
+        check(map == [3] * 8 + [0] * 4 + [3] * 20, "the map is %r" % map)
+
+
 def striped_file(fs):
     fs.spate("put", "spate:/disk", input=bytes(64 * MIB))
     path = os.path.join(fs.root, "socket")
     with Export("--unix", path, "spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export:
         with timed("striped: conformance"):
             conforms(export)
+        holes(export, "")
         contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
         with timed("striped: reconnects"):
             reconnects(export, "")
