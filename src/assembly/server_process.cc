@@ -217,6 +217,9 @@ Result<void> ServerProcess::make_services() {
     io.boot = boot_id();
     io.max_descriptors = descriptors_for_datafiles();
     io.policy = policy_of(config_.flow);
+    io.bypass = static_cast<io::BypassPolicy>(config_.flow.bypass);
+    io.recall_deadline = config_.flow.recall_deadline;
+    io.own_uid = ::geteuid();
     std::vector<io::IoTarget> targets;
     for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
     io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);

@@ -10,6 +10,7 @@
 #include "client/appends.h"
 #include "client/limits.h"
 #include "client/locks.h"
+#include "client/offload.h"
 #include "client/options.h"
 #include "client/request_slots.h"
 #include "job/gate.h"
@@ -62,6 +63,8 @@ class Cluster {
   Limits limits(job::StopToken stop = {});
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
+  /// For what may wait for a device.
+  Offload& offload() { return offload_; }
   const Options& options() const { return options_; }
   const rpc::Identity& identity() const { return identity_; }
   /// The file system's clock, as well as this client knows it.
@@ -86,6 +89,7 @@ class Cluster {
   RequestSlots slots_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
+  Offload offload_;
   Locks locks_;
   Appends appends_;
   job::Gate gate_;

@@ -5,6 +5,8 @@
 #include <array>
 #include <numeric>
 
+#include "client/bypass.h"
+
 namespace spate::client {
 namespace {
 
@@ -33,6 +35,7 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
       capability_(reply.capability),
       slots_(layout_.slots.size()),
       meta_incarnation_(cluster.meta().incarnation()),
+      bypass_(std::make_unique<Bypass>(cluster)),
       sync_turn_(cluster.executor(), 1) {
   auto made = make_distribution(layout_);
   SPATE_CHECK(made.has_value());  // the decoder has checked the layout
@@ -43,7 +46,13 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
   if (reply.truncated) note_cut();
 }
 
-TransferTarget File::target() { return TransferTarget{cluster_, handle_, layout_, *distribution_, capability_, path_}; }
+File::~File() = default;
+
+std::uint64_t File::bypassed_bytes() const { return bypass_->bytes_moved(); }
+
+TransferTarget File::target() {
+  return TransferTarget{cluster_, handle_, layout_, *distribution_, capability_, path_, bypass_.get()};
+}
 
 job::Task<Result<std::uint64_t>> File::read(std::uint64_t offset, MutableByteView memory, job::StopToken stop) {
   if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
@@ -180,6 +189,10 @@ void File::note_written(const std::vector<SlotState>& slots) {
     SlotKnowledge& slot = slots_[s.slot];
     slot.unsynced_since = s.incarnation;
     slot.dirty = true;
+    if (s.by_client) {
+      wrote_by_itself_ = true;
+      continue;
+    }
     // Replies of writes that ran at the same time may come in any order.
     if (!slot.state || s.state.change_counter >= slot.state->change_counter) slot.state = s.state;
   }
@@ -282,7 +295,7 @@ job::Task<Result<void>> File::sync_names(Limits limits) {
 
 std::optional<wire::DataSummary> File::summary() const {
   // Of a file that this open has made, the state is known before the first write: there is none.
-  if (uncertain_ || !allows(rights_, Rights::kWrite)) return std::nullopt;
+  if (uncertain_ || wrote_by_itself_ || !allows(rights_, Rights::kWrite)) return std::nullopt;
   std::vector<SlotState> states;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].state) return std::nullopt;
@@ -292,6 +305,7 @@ std::optional<wire::DataSummary> File::summary() const {
 }
 
 job::Task<Result<Attributes>> File::close(CloseOptions options) {
+  co_await bypass_->give_back(cluster_.limits());
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = rights_;

@@ -34,6 +34,7 @@ struct CopySpan {
 class File {
  public:
   File(Cluster& cluster, wire::OpenReply reply, Rights rights);
+  ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
@@ -79,8 +80,10 @@ class File {
   /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
   job::Task<Result<Attributes>> close(CloseOptions options = {});
 
-  /// Measurement: forces a server's data path.
+  /// Measurement: forces a data path. kBypass: what cannot be done by this client itself fails.
   void force_path(wire::DataPath path) { path_ = path; }
+  /// What this client has read and written past the servers, bytes.
+  std::uint64_t bypassed_bytes() const;
 
  private:
   enum class Kind { kRead, kWrite, kPunch, kAllocate };
@@ -134,6 +137,8 @@ class File {
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
   bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
   bool lost_write_ = false;
+  std::unique_ptr<Bypass> bypass_;
+  bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   std::uint64_t losses_told_ = 0;
   job::Semaphore sync_turn_;  // one at a time: the second finds nothing dirty while the first has not synced it yet
 };

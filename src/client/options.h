@@ -12,6 +12,9 @@
 
 namespace spate::client {
 
+/// What of datafiles on this machine a client asks to read and write by itself.
+enum class BypassWish : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
+
 /// A value.
 struct Options {
   ClusterMap map;
@@ -31,6 +34,8 @@ struct Options {
   std::uint32_t inline_read_bytes = 64U * 1024;
   /// Writes of at most this much per server go in the request, bytes; below the network's max_unexpected.
   std::uint32_t inline_write_bytes = 64U * 1024;
+  /// Where a server is reached by shm:// and allows it.
+  BypassWish bypass = BypassWish::kOff;
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "client/bulk.h"
+#include "client/bypass.h"
 #include "client/share.h"
 #include "datatype/measure.h"
 #include "datatype/slot_cursor.h"
@@ -38,7 +39,7 @@ Result<void> note_states(Transfer& transfer, const Share& share, std::span<const
                          Incarnation incarnation) {
   if (states.size() != share.slots.size()) return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
   for (std::size_t i = 0; i < states.size(); ++i) {
-    transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation});
+    transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation, false});
   }
   return {};
 }
@@ -112,7 +113,37 @@ Result<std::uint64_t> check_streams(const wire::ReadReply& reply, const Share& s
   return total;
 }
 
+/// By this client itself. False: it has no leases for that, or not any more; nothing was told to anybody then.
+job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, bool is_write) {
+  const TransferTarget& target = transfer.target;
+  const bool forced = target.path == wire::DataPath::kBypass;
+  if (target.bypass == nullptr && !forced) co_return false;
+  bool able = target.bypass != nullptr && (target.path == wire::DataPath::kAutomatic || forced) && transfer.what.ordered();
+  if (able) able = co_await target.bypass->ready(target, share, is_write, transfer.limits);
+  std::vector<SlotState> states;
+  for (std::size_t i = 0; able && i < share.slots.size(); ++i) {
+    const std::uint32_t slot = share.slots[i].slot;
+    const SlotWork work{transfer.what, target.distribution, transfer.memory, slot, is_write};
+    auto moved = co_await target.bypass->move(work);
+    if (!moved) co_return refused_by(share, std::move(moved).error());
+    able = moved->has_value();
+    if (!able) break;
+    if (!is_write) transfer.sent[slot] = (*moved)->bytes;
+    SlotState state{slot, {}, share.channel->incarnation(), is_write};
+    state.state.size = (*moved)->datafile_bytes;
+    states.push_back(state);
+  }
+  if (able) transfer.states.insert(transfer.states.end(), states.begin(), states.end());
+  if (!able && forced) {
+    const std::string why = target.bypass != nullptr ? target.bypass->refusal() : "this client has it switched off";
+    co_return Error(Errc::kNotSupported, "no bypass: " + why);
+  }
+  co_return able;
+}
+
 job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
+  SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
+  if (done_here) co_return Result<void>();
   const Options& settings = transfer.target.cluster.options();
   const std::uint64_t total = share.total_bytes();
   const bool in_reply = total <= settings.inline_read_bytes;
@@ -157,6 +188,8 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
 }
 
 job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
+  SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, true));
+  if (done_here) co_return Result<void>();
   const Options& settings = transfer.target.cluster.options();
   wire::WriteRequest request;
   request.where = slot_set(transfer.target, share);

@@ -16,6 +16,8 @@
 
 namespace spate::client {
 
+class Bypass;
+
 /// What a transfer works on; outlives it.
 struct TransferTarget {
   Cluster& cluster;
@@ -24,6 +26,7 @@ struct TransferTarget {
   const Distribution& distribution;
   const Capability& capability;
   wire::DataPath path = wire::DataPath::kAutomatic;
+  Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
 };
 
 /// What one server said of one slot's datafile, and which process said it.
@@ -31,6 +34,7 @@ struct SlotState {
   std::uint32_t slot = 0;
   wire::DatafileState state;
   Incarnation incarnation;
+  bool by_client = false;  // written past the server: `state` is not known
 };
 
 struct TransferResult {

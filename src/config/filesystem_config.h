@@ -60,11 +60,16 @@ struct ServerConfig {
 /// How servers move data. kAuto: what suits each request; another one is taken, or the request is refused.
 enum class FlowPath : std::uint8_t { kAuto = 0, kBuffered = 1, kDirect = 2, kCached = 3 };
 
+/// What clients on a server's machine do to datafiles by themselves.
+enum class Bypass : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
+
 /// [flow]: the data paths of io servers (docs/data-paths.md).
 struct FlowConfig {
   FlowPath read_path = FlowPath::kAuto;
   FlowPath write_path = FlowPath::kAuto;  // not kCached
   std::uint64_t direct_from = 0;          // bytes: datafiles from this size on go past the page cache; 0: half of the memory
+  Bypass bypass = Bypass::kRead;          // what a server allows
+  Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
 };
 
@@ -72,6 +77,7 @@ struct FlowConfig {
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
   Duration busy_poll = Duration(0);              // before it sleeps, 0..10 ms
+  Bypass bypass = Bypass::kRead;                 // what a client asks for
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -144,6 +144,15 @@ std::vector<Key> plain_rows() {
            "Datafiles from this size on are read and written past the page cache, as far as they are not in it; 0: half of "
            "the machine's memory.",
            "", 0, 1ULL << 50U}),
+      row<&Config::flow, &FlowConfig::bypass>(
+          {"flow", "bypass", Type::kChoice,
+           "What clients on a server's own machine that come by shm:// may do to datafiles by themselves, under a lease. write: "
+           "also write them, if they run as the server's user.",
+           "off|read|write"}),
+      row<&Config::flow, &FlowConfig::recall_deadline>(
+          {"flow", "recall_deadline", Type::kDuration,
+           "A client that is still at work so long after its lease was recalled is fenced: the datafile is copied.", "",
+           10 * kMs, 300 * kSecond}),
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),
@@ -151,6 +160,10 @@ std::vector<Key> plain_rows() {
           {"client", "busy_poll", Type::kDuration,
            "How long a waiting client goes on asking the network before it sleeps: shorter answers for a busy processor.",
            "", 0, 10 * kMs}),
+      row<&Config::client, &ClientConfig::bypass>(
+          {"client", "bypass", Type::kChoice,
+           "What clients do to datafiles of servers on their own machine by themselves, where flow.bypass allows it.",
+           "off|read|write"}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),

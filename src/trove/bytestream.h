@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "model/extent.h"
 #include "model/ids.h"
+#include "trove/lease_page.h"
 
 namespace spate::trove {
 
@@ -55,7 +56,12 @@ enum class BytestreamOp : std::uint8_t {
   kDataRanges,    // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
   kCopy,          // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
   kProbeCache,    // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
+  kLend,          // `file`: a descriptor of its own for another process (`lend` says what it may); kNotFound as kOpen
+  kNoteChange,    // somebody else has changed the content: counter and mtime move as for a write
+  kReplace,       // the same content in a new local file, durable; whoever has the old one open changes nothing any more
 };
+
+enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
 
 /// One operation. The spans are copied by the post; the memory belongs to the operation until its completion is seen.
 struct BytestreamRequest {
@@ -64,10 +70,11 @@ struct BytestreamRequest {
   std::span<const Extent> extents;           // read, write, punch, allocate, make_resident; at most 2^20
   std::span<const MutableByteView> memory;   // read, write: taken in order, total = total of extents; never written by kWrite
   std::uint64_t size = 0;                    // truncate; data_ranges: where to begin
-  WallTime now;                              // write, truncate, punch, copy: becomes mtime (never moving it back)
+  WallTime now;                              // write, truncate, punch, copy, note_change: becomes mtime (never moving it back)
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else kInvalidArgument.
   bool direct = false;
+  Lend lend = Lend::kRead;
   std::uint32_t max_ranges = 0;              // data_ranges: at least 1
   DatafileId source;                         // copy: of the same target; may be the datafile itself, without an overlap
   std::uint64_t source_offset = 0;           // copy
@@ -111,6 +118,10 @@ class Bytestreams {
   virtual Result<SpaceInfo> space() = 0;
   /// Fixed. A store that says nothing of it has none.
   virtual DirectAbility direct() const { return {0, "this target's storage has no direct access"}; }
+  /// A page for a bypass lease (lease_page.h); kNotSupported where datafiles are not files that others can open.
+  virtual Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title);
+  /// Those that an earlier process left, once. May block.
+  virtual Result<std::vector<std::unique_ptr<LeasePage>>> left_leases();
   /// "uring", "pool", "mem", "sim", "fault(...)": for logs and status.
   virtual std::string describe() const = 0;
 };

@@ -23,6 +23,9 @@ class DatafileStore {
   virtual Result<Datafile> open(const DatafileId& id, bool create) = 0;
   /// Its name is gone afterwards, and a later open makes a new one; those who hold it keep it. kOk when there was none.
   virtual Errc remove(const DatafileId& id) = 0;
+  /// The datafile's content in a new local file under its name, durable before it takes the old one's place. Those who
+  /// hold the old one keep it, and nobody else will. kOk when there is none. Nobody may be changing it meanwhile.
+  virtual Errc replace(const DatafileId& /*id*/) { return Errc::kNotSupported; }
   /// Makes the existence, or absence, of the name durable.
   virtual Errc sync_entry(const DatafileId& id) = 0;
 

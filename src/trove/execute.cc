@@ -208,6 +208,18 @@ void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest
   finish_change(store, datafile, done);
 }
 
+/// A new open file description: what its holder does to it (offset, flags) is not ours.
+void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
+  const int access = how == Lend::kRead ? O_RDONLY : how == Lend::kWrite ? O_WRONLY : O_RDWR;
+  const std::string self = "/proc/self/fd/" + std::to_string(datafile.fd());
+  UniqueFd fd(::open(self.c_str(), access | O_CLOEXEC | O_NOATIME));
+  if (!fd) {
+    done.status = errc_from_errno(errno);
+    return;
+  }
+  done.file = std::make_shared<DatafileDescriptor>(std::move(fd));
+}
+
 /// Does the operation make the datafile? A write of nothing and a truncate to nothing leave it as it is: empty.
 bool creates(const BytestreamRequest& request) {
   switch (request.op) {
@@ -222,7 +234,7 @@ bool creates(const BytestreamRequest& request) {
 /// The outcome for a datafile that was never written.
 void answer_absent(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done) {
   done.status = Errc::kOk;
-  if (request.op == BytestreamOp::kOpen) done.status = Errc::kNotFound;
+  if (request.op == BytestreamOp::kOpen || request.op == BytestreamOp::kLend) done.status = Errc::kNotFound;
   if (request.op == BytestreamOp::kSync) done.status = store.sync_entry(request.id);
   if (request.op == BytestreamOp::kDataRanges) done.complete_to = kMaxDatafileBytes;
 }
@@ -242,8 +254,14 @@ void execute_on(DatafileStore& store, LocalDatafile& datafile, const BytestreamR
       break;
     case BytestreamOp::kOpen: done.file = datafile.descriptor(); break;
     case BytestreamOp::kMakeResident: done.status = make_resident(datafile.fd(), request.extents); break;
+    case BytestreamOp::kLend: lend(datafile, request.lend, done); break;
+    case BytestreamOp::kNoteChange: {
+      const ChangeScope noted(datafile, request.now);
+      break;
+    }
     case BytestreamOp::kProbeCache: done.status = count_resident(datafile.fd(), request.extents, done.bytes); break;
     case BytestreamOp::kStat:
+    case BytestreamOp::kReplace:
     case BytestreamOp::kRemove: break;
   }
   const Errc asked = datafile.stat(done.stat);
@@ -267,8 +285,8 @@ void finish_change(DatafileStore& store, LocalDatafile& datafile, BytestreamComp
 
 void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done) {
   done.status = Errc::kOk;
-  if (request.op == BytestreamOp::kRemove) {
-    done.status = store.remove(request.id);
+  if (request.op == BytestreamOp::kRemove || request.op == BytestreamOp::kReplace) {
+    done.status = request.op == BytestreamOp::kRemove ? store.remove(request.id) : store.replace(request.id);
     return;
   }
   const Result<DatafileStore::Datafile> datafile = store.open(request.id, creates(request));
@@ -279,7 +297,12 @@ void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamC
 
 bool try_execute(DatafileStore& store, LocalAbilities& abilities, const BytestreamRequest& request,
                  BytestreamCompletion& done) {
-  if (request.op == BytestreamOp::kRemove || request.op == BytestreamOp::kSync) return false;
+  switch (request.op) {
+    case BytestreamOp::kRemove:
+    case BytestreamOp::kReplace:
+    case BytestreamOp::kSync: return false;
+    default: break;
+  }
   DatafileStore::Datafile datafile = store.find(request.id);
   if (datafile == nullptr) {
     Result<DatafileStore::Datafile> opened = store.try_open(request.id);
@@ -299,6 +322,8 @@ bool try_execute(DatafileStore& store, LocalAbilities& abilities, const Bytestre
       return true;
     case BytestreamOp::kStat:
     case BytestreamOp::kProbeCache:
+    case BytestreamOp::kLend:
+    case BytestreamOp::kNoteChange:
     case BytestreamOp::kOpen: execute_on(store, *datafile, request, done); return true;
     default: return false;
   }

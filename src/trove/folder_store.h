@@ -28,6 +28,7 @@ class FolderStore final : public DatafileStore {
   Result<Datafile> try_open(const DatafileId& id) override;
   Result<Datafile> open(const DatafileId& id, bool create) override;
   Errc remove(const DatafileId& id) override;
+  Errc replace(const DatafileId& id) override;
   Errc sync_entry(const DatafileId& id) override;
 
   /// Up to `max` ids after `after` ({} to begin), by hashed folder, handle, slot. Costs a reading of each folder that

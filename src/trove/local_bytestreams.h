@@ -46,6 +46,12 @@ class LocalBytestreams : public Bytestreams {
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) final;
   Result<SpaceInfo> space() final;
   DirectAbility direct() const final { return target_->direct(); }
+  Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) final {
+    return LeasePage::make(target_->folder().folder.get(), title);
+  }
+  Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() final {
+    return LeasePage::left_over(target_->folder().folder.get());
+  }
 
  protected:
   /// Takes the operation (it is null then) or leaves it to the threads.

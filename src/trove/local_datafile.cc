@@ -96,6 +96,11 @@ std::uint64_t LocalDatafile::change_counter() const {
   return times_.counter;
 }
 
+ChangeTimes LocalDatafile::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
 Errc LocalDatafile::stat(BytestreamStat& out) const {
   struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);

@@ -63,6 +63,7 @@ class LocalDatafile {
   void touch();
 
   std::uint64_t change_counter() const;
+  ChangeTimes times() const;
   /// Size and space from the local file, the rest from memory. kIoError if the file cannot be asked.
   Errc stat(BytestreamStat& out) const;
 

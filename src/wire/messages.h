@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "wire/bypass_messages.h"
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
 #include "wire/io_messages.h"

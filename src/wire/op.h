@@ -55,7 +55,10 @@ namespace spate::wire {
   X(Fence, 69, "fence")                     \
   X(DatafileProbe, 70, "datafile_probe")   \
   X(DatafileRanges, 71, "datafile_ranges") \
-  X(DatafileCopy, 72, "datafile_copy")
+  X(DatafileCopy, 72, "datafile_copy")     \
+  X(BypassLease, 73, "bypass_lease")       \
+  X(BypassReturn, 74, "bypass_return")     \
+  X(ExplainPath, 75, "explain_path")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

@@ -34,7 +34,9 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
   const wire::CopyPiece& piece = work.request.pieces[index];
   Pair& pair = work.pairs[index];
   // The source is read as by any reader, without its lock.
-  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await pair.to->lock.shared(work.active.token()));
+  SPATE_CO_TRY(const DatafileLock::Hold hold,
+               co_await work.parts.leases.lock(*pair.target, *pair.to, DatafileLock::Mode::kShared, work.asker.client,
+                                               work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *pair.to));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kCopy;

@@ -11,11 +11,13 @@ namespace {
 
 /// One stat under way. Lives on the handler's frame.
 struct StatWork {
+  Parts& parts;
   flow::Asker asker;
   ActiveRequest& active;
 };
 
 job::Task<Result<void>> stat_slot(StatWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+  SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   state = state_of(stat);
   co_return Result<void>();
@@ -30,7 +32,7 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
                authorize(*parts_, call, request.handle, Rights::kNone, Need::kOptional));
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  StatWork work{asker_of(call, caller), active};
+  StatWork work{*parts_, asker_of(call, caller), active};
   wire::DatafileStatReply reply;
   reply.datafiles.resize(targets.size());
   std::vector<job::Task<Result<void>>> tasks;

@@ -18,6 +18,7 @@ struct SyncWork {
 };
 
 job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+  SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, target, id, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
   state = state_of(stat);

@@ -31,6 +31,8 @@ class DatafileTable {
     /// Whether the keyval store has been asked for a tombstone, and what it said.
     bool tombstone_known = false;
     std::optional<WallTime> tombstone;
+    /// Until then nobody gets a lease to write it.
+    MonoTime no_writer_until;
 
    private:
     friend class DatafileTable;

@@ -27,6 +27,7 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       capabilities(options.server_key, options.fs, options.max_capabilities),
       clients(executor, options.max_clients),
       datafiles(executor, options.max_datafiles, options.max_descriptors),
+      leases(*this, metrics),
       gate(executor),
       refused(metrics, "spate_server_io_refused_total"),
       refused_log(executor.clock()),
@@ -45,6 +46,9 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
   serve<wire::DatafileRangesRequest>(Access::kAuthenticated, this, &IoService::datafile_ranges);
   serve<wire::DatafileCopyRequest>(Access::kAuthenticated, this, &IoService::datafile_copy);
+  serve<wire::BypassLeaseRequest>(Access::kAuthenticated, this, &IoService::bypass_lease);
+  serve<wire::BypassReturnRequest>(Access::kAuthenticated, this, &IoService::bypass_return);
+  serve<wire::ExplainPathRequest>(Access::kAuthenticated, this, &IoService::explain_path);
   serve<wire::IoStatfsRequest>(Access::kAuthenticated, this, &IoService::io_statfs);
   serve<wire::DatafileTruncateRequest>(Access::kServersOnly, this, &IoService::datafile_truncate);
   serve<wire::DatafileRemoveRequest>(Access::kServersOnly, this, &IoService::datafile_remove);
@@ -56,8 +60,9 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
 IoService::~IoService() = default;
 
 job::Task<Result<void>> IoService::open(bool make) {
-  auto opened = co_await open_store(*parts_, make);
-  co_return opened;
+  SPATE_CO_TRY(std::ignore, co_await open_store(*parts_, make));
+  auto ended = co_await parts_->leases.end_left_over(parts_->stopping);
+  co_return ended;
 }
 
 void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
@@ -65,6 +70,7 @@ void IoService::start() { job::spawn(parts_->gate, purge_again_and_again()); }
 job::Task<void> IoService::stop() {
   parts_->stopping.request_stop();
   co_await parts_->gate.close();
+  co_await parts_->leases.stop();
 }
 
 job::Task<void> IoService::purge_again_and_again() {
@@ -83,6 +89,7 @@ job::Task<void> IoService::purge_again_and_again() {
 
 job::Task<Result<void>> IoService::purge() {
   const WallTime now = parts_->now();
+  SPATE_CO_TRY(std::ignore, co_await parts_->leases.end_expired(parts_->stopping));
   // Tombstones say what is to be removed once more after a crash: until then they stay.
   const bool may_go = parts_->removals_redone || parts_->options.boot == 0;
   for (bool more = may_go; more && !parts_->stopping.stopped();) {

@@ -11,6 +11,7 @@
 #include "server/io/options.h"
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
+#include "wire/bypass_messages.h"
 #include "wire/io_messages.h"
 
 namespace spate::io {
@@ -56,6 +57,9 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
   job::Task<Result<wire::DatafileProbeReply>> datafile_probe(rpc::Call& call, wire::DatafileProbeRequest request);
+  job::Task<Result<wire::BypassLeaseReply>> bypass_lease(rpc::Call& call, wire::BypassLeaseRequest request);
+  job::Task<Result<wire::BypassReturnReply>> bypass_return(rpc::Call& call, wire::BypassReturnRequest request);
+  job::Task<Result<wire::ExplainPathReply>> explain_path(rpc::Call& call, wire::ExplainPathRequest request);
   job::Task<Result<wire::IoStatfsReply>> io_statfs(rpc::Call& call, wire::IoStatfsRequest request);
   job::Task<Result<wire::DatafileRangesReply>> datafile_ranges(rpc::Call& call, wire::DatafileRangesRequest request);
   job::Task<Result<wire::DatafileCopyReply>> datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request);

@@ -11,6 +11,8 @@
 
 namespace spate::io {
 
+enum class BypassPolicy : std::uint8_t { kOff, kRead, kWrite };
+
 struct IoOptions {
   FsId fs;
   ServerId server;
@@ -27,6 +29,14 @@ struct IoOptions {
   Duration stall_timeout = std::chrono::seconds(30);
   flow::SchedulerOptions scheduler;
   flow::PolicyOptions policy;
+
+  /// What clients of this machine may do to datafiles by themselves, under leases.
+  BypassPolicy bypass = BypassPolicy::kOff;
+  /// The user that this server runs as: only he may write by himself.
+  std::uint32_t own_uid = 0;
+  /// A holder at work that does not end so long after a recall is fenced.
+  Duration recall_deadline = std::chrono::seconds(5);
+  std::size_t max_leases = 16384;
 
   /// No capability or ticket that expires later than this from now is accepted, and fences are forgotten after it: so a
   /// fence outlives everything that it forbids.

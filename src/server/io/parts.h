@@ -12,6 +12,7 @@
 #include "server/io/capability_cache.h"
 #include "server/io/client_table.h"
 #include "server/io/datafile_table.h"
+#include "server/io/leases.h"
 #include "server/io/options.h"
 
 namespace spate::io {
@@ -45,6 +46,7 @@ struct Parts {
   CapabilityCache capabilities;
   ClientTable clients;
   DatafileTable datafiles;
+  Leases leases;
 
   /// Nothing that has a tombstone is there because of a crash of the machine (removal.h).
   bool removals_redone = false;

@@ -70,6 +70,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
   facts.datafile_bytes = stat.size;
   facts.direct_alignment = slot.target->direct.alignment;
   facts.direct_refusal = slot.target->direct.refusal;
+  facts.bypass_writer = parts.leases.has_writer({slot.target->description.id, slot.id});
   std::optional<Extent> run;
   if (wish.direction == flow::Direction::kWrite) {
     run = one_run(wish, slot.id.slot);

@@ -44,7 +44,8 @@ std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) 
 
 /// The datafile's lock, once it is known that the datafile may be written.
 job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, DatafileLock::Mode mode) {
-  SPATE_CO_TRY(DatafileLock::Hold hold, co_await slot.datafile->lock.take(mode, work.active.token()));
+  SPATE_CO_TRY(DatafileLock::Hold hold,
+               co_await work.parts.leases.lock(*slot.target, *slot.datafile, mode, work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
   co_return std::move(hold);
 }
@@ -113,9 +114,12 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
 
 Result<void> check_request(const wire::WriteRequest& request) {
   if (request.checksum) return Error(Errc::kNotSupported, "this server checks no checksums of data");
-  if (request.path > wire::DataPath::kPeerToPeer) {  // also where the path is of no matter: data in the request
-    return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
-  }
+  // What no write can have is refused also where the path is of no matter: for data in the request.
+  flow::PathFacts facts;
+  facts.direction = flow::Direction::kWrite;
+  facts.direct_alignment = 1;
+  facts.one_run = true;
+  SPATE_TRY(std::ignore, flow::choose_path(request.path, facts));
   if (request.has_inline_data) return {};
   if (!request.data.empty()) return Error(Errc::kProtocol, "the request holds data that it does not announce");
   return check_unit(request.unit_bytes);

@@ -42,6 +42,8 @@ class FaultyBytestreams final : public Bytestreams {
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
   Result<SpaceInfo> space() override { return inner_->space(); }
   DirectAbility direct() const override { return inner_->direct(); }
+  Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) override { return inner_->make_lease(title); }
+  Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() override { return inner_->left_leases(); }
   std::string describe() const override { return "fault(" + inner_->describe() + ")"; }
 
   /// Adds to the plan; counts from now on.

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedPage: one page of a file, mapped and shared with other processes.
+#pragma once
+
+#include <cstddef>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace spate {
+
+/// Move-only; unmaps when it dies. The descriptor is not needed afterwards.
+class SharedPage {
+ public:
+  static constexpr std::size_t kBytes = 4096;
+
+  SharedPage() = default;
+  /// The first page of `fd`, which must have one: kCorrupt for a shorter file.
+  static Result<SharedPage> map(int fd, bool writable);
+  SharedPage(SharedPage&& other) noexcept;
+  SharedPage& operator=(SharedPage&& other) noexcept;
+  SharedPage(const SharedPage&) = delete;
+  SharedPage& operator=(const SharedPage&) = delete;
+  ~SharedPage();
+
+  explicit operator bool() const { return memory_ != nullptr; }
+  std::byte* data() const { return memory_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace spate

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/bypass.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+
+#include "client/offload.h"
+
+namespace spate::client {
+namespace {
+
+/// A file that moves less is not worth the request for a lease. Guesses.
+constexpr std::uint64_t kWorthBytes = 64 * 1024;
+constexpr std::uint64_t kWorthTransfers = 4;
+constexpr Duration kAskAgainAfter = std::chrono::seconds(3);
+
+/// Learns under which tag the request went out: the descriptors come under those behind it.
+class TagWatch final : public rpc::Bulk {
+ public:
+  void post(bmi::Address its_peer, bmi::Tag reply_tag) override {
+    peer = its_peer;
+    tag = reply_tag.value;
+  }
+  job::Task<void> abandon() override { co_return; }
+  bmi::Address peer;
+  std::uint64_t tag = 0;
+};
+
+bool lies_in_memory(int fd) {
+  struct statfs fs {};
+  return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+}  // namespace
+
+Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) return nullptr;
+  for (const HeldPtr& held : {found->second.writer, found->second.reader}) {
+    if (held == nullptr || (for_writing ? !held->writable : !held->readable)) continue;
+    if (held->granted()) return held;
+    let_go(slot, held);
+  }
+  return nullptr;
+}
+
+void Bypass::let_go(std::uint32_t slot, const HeldPtr& held) {
+  const HeldPtr keep = held;
+  Slot& entry = slots_[slot];
+  if (entry.writer == keep) entry.writer = nullptr;
+  if (entry.reader == keep) entry.reader = nullptr;
+}
+
+bool Bypass::worth_it(const TransferTarget& target, const Share& share, bool for_writing) {
+  ++transfers_seen_;
+  bytes_seen_ += share.total_bytes();
+  if (target.path == wire::DataPath::kBypass) return true;
+  const BypassWish wish = cluster_.options().bypass;
+  if (wish == BypassWish::kOff || (for_writing && wish != BypassWish::kWrite)) return false;
+  if (bytes_seen_ < kWorthBytes && transfers_seen_ < kWorthTransfers) return false;
+  const MonoTime now = cluster_.executor().now();
+  for (const wire::SlotRef& ref : share.slots) {
+    if (slots_[ref.slot].not_before > now) return false;
+  }
+  return share.channel->peer_info().passes_descriptors;
+}
+
+job::Task<bool> Bypass::ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
+  const auto complete = [&] {
+    return std::all_of(share.slots.begin(), share.slots.end(),
+                       [&](const wire::SlotRef& ref) { return find(ref.slot, for_writing) != nullptr; });
+  };
+  if (complete()) co_return true;
+  if (asking_ || !worth_it(target, share, for_writing)) co_return false;
+  asking_ = true;
+  const auto asked = co_await ask(target, share, for_writing, limits);
+  asking_ = false;
+  if (!asked) refusal_ = asked.error().message();
+  co_return complete();
+}
+
+job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
+  for (std::size_t first = 0; first < share.slots.size(); first += wire::kMaxLeaseSlots) {
+    wire::BypassLeaseRequest request;
+    request.handle = target.handle;
+    request.for_writing = for_writing;
+    for (std::size_t i = first; i < share.slots.size() && i < first + wire::kMaxLeaseSlots; ++i) {
+      const wire::SlotRef& ref = share.slots[i];
+      slots_[ref.slot].not_before = cluster_.executor().now() + kAskAgainAfter;
+      if (find(ref.slot, for_writing) == nullptr) request.slots.push_back(ref);
+    }
+    if (request.slots.empty()) continue;
+    TagWatch watch;
+    rpc::CallOptions options = limits.call_options();
+    options.capability = &target.capability;
+    options.bulk = &watch;
+    const auto reply = co_await share.channel->call<wire::BypassLeaseReply>(request, options);
+    if (!reply) co_return reply.error();
+    if (reply->leases.size() != request.slots.size()) co_return Errc::kProtocol;
+    for (std::size_t i = 0; i < request.slots.size(); ++i) {
+      if (reply->leases[i].lease_id == 0) {
+        refusal_ = reply->leases[i].refusal;
+        continue;
+      }
+      SPATE_CO_TRY(HeldPtr held, take(*share.channel, watch.peer, watch.tag + 1 + 2 * i, request, i));
+      held->id = reply->leases[i].lease_id;
+      ended_.push_back(held);
+      Slot& slot = slots_[request.slots[i].slot];
+      slot.not_before = MonoTime();
+      (for_writing ? slot.writer : slot.reader) = std::move(held);
+    }
+  }
+  co_return Result<void>();
+}
+
+Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
+                                     const wire::BypassLeaseRequest& request, std::size_t index) {
+  bmi::Network& network = cluster_.network().network();
+  SPATE_TRY(const UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
+  auto held = std::make_shared<Held>();
+  SPATE_TRY(held->file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
+  SPATE_TRY(held->page, SharedPage::map(shared.get(), request.for_writing));
+  held->channel = &channel;
+  held->writable = request.for_writing;
+  struct stat st {};
+  const int access = ::fcntl(held->file.get(), F_GETFL);
+  const LeaseWords& words = held->words();
+  const bool sound = access >= 0 && ::fstat(held->file.get(), &st) == 0 && S_ISREG(st.st_mode) &&
+                     words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
+                     words.slot == request.slots[index].slot;
+  if (!sound) return Error(Errc::kProtocol, channel.name() + " passed something that is no lease");
+  held->readable = (access & O_ACCMODE) != O_WRONLY;
+  held->in_memory = lies_in_memory(held->file.get());
+  return held;
+}
+
+job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
+  const HeldPtr held = find(work.slot, work.is_write);  // ours while it lasts, whatever happens to the table
+  if (held == nullptr) co_return std::optional<Moved>();
+  if (work.is_write && !held->words().begin()) {
+    let_go(work.slot, held);
+    co_return std::optional<Moved>();
+  }
+  LocalMove move(work);
+  if (!move.try_now(held->file.get(), held->in_memory)) {
+    LocalMove* const rest = &move;
+    const int fd = held->file.get();
+    UniqueFunction<void()> job([rest, fd] { rest->finish(fd); });
+    co_await cluster_.offload().run(std::move(job));
+  }
+  if (work.is_write) {
+    LeaseWords& words = held->words();
+    words.last_write_ns.store(cluster_.fs_time().ns, std::memory_order_relaxed);
+    words.writes.fetch_add(1, std::memory_order_seq_cst);
+    if (!words.end()) {
+      let_go(work.slot, held);
+      co_return Error(Errc::kLostWrite, "the server has taken this client for dead in the middle of a write");
+    }
+  }
+  if (move.status() != Errc::kOk) co_return move.status();
+  (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
+  bytes_moved_ += move.bytes();
+  Moved moved{move.bytes(), 0};
+  struct stat st {};
+  if (!work.is_write && ::fstat(held->file.get(), &st) == 0) moved.datafile_bytes = static_cast<std::uint64_t>(st.st_size);
+  co_return std::optional<Moved>(moved);
+}
+
+job::Task<void> Bypass::give_back(Limits limits) {
+  slots_.clear();
+  std::unordered_map<rpc::Channel*, wire::BypassReturnRequest> requests;
+  for (const HeldPtr& held : ended_) {
+    auto& leases = requests[held->channel].leases;
+    if (leases.size() < wire::kMaxReturned) leases.push_back({held->id, held->read_bytes, held->written_bytes});
+  }
+  ended_.clear();
+  for (auto& [channel, request] : requests) {
+    // Whatever comes of it: the server takes back what is not given.
+    const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
+    std::ignore = returned;
+  }
+}
+
+}  // namespace spate::client

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalMove: one slot's share of a read or write, between the caller's memory and the datafile itself.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "datatype/description.h"
+#include "datatype/memory_map.h"
+#include "dist/distribution.h"
+
+namespace spate::client {
+
+/// What is moved; outlives the move.
+struct SlotWork {
+  const datatype::Description& what;
+  const Distribution& distribution;
+  const datatype::MemoryMap& memory;
+  std::uint32_t slot = 0;
+  bool is_write = false;
+};
+
+/// Of an ordered description. try_now(), and unless that did it, finish() on a thread that may wait.
+class LocalMove {
+ public:
+  explicit LocalMove(const SlotWork& work);
+
+  /// As far as it goes without waiting for a device; `in_memory`: nothing ever waits. True: it is over.
+  bool try_now(int fd, bool in_memory);
+  void finish(int fd);
+
+  /// Reads stop at the datafile's end, with success.
+  Errc status() const { return status_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Run {  // contiguous in the datafile
+    std::uint64_t offset = 0;
+    std::size_t first = 0;  // of pieces_
+    std::size_t count = 0;
+  };
+  bool go_on(int fd, int flags);
+  bool step(int fd, int flags);
+
+  const bool is_write_;
+  std::vector<iovec> pieces_;
+  std::vector<Run> runs_;
+  std::size_t at_ = 0;  // run under way
+  Errc status_ = Errc::kOk;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offload: system calls that may wait for a device, on threads of their own, awaited by the executor's coroutines.
+#pragma once
+
+#include <condition_variable>
+#include <coroutine>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "job/executor.h"
+
+namespace spate::client {
+
+/// The threads are started by the first work. Awaited on the executor only; everything has ended before it dies.
+class Offload {
+ public:
+  explicit Offload(job::Executor& executor) : executor_(executor) {}
+  Offload(const Offload&) = delete;
+  Offload& operator=(const Offload&) = delete;
+  ~Offload();
+
+  class Awaiter {
+   public:
+    Awaiter(Offload& owner, UniqueFunction<void()> work) : owner_(owner), work_(std::move(work)) {}
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> handle) {
+      handle_ = handle;
+      owner_.add(*this);
+    }
+    void await_resume() {}
+
+   private:
+    friend class Offload;
+    Offload& owner_;
+    UniqueFunction<void()> work_;
+    std::coroutine_handle<> handle_;
+  };
+  /// Ends when `work` has run on one of the threads.
+  Awaiter run(UniqueFunction<void()> work) { return Awaiter(*this, std::move(work)); }
+
+ private:
+  static constexpr std::size_t kThreads = 4;
+  void add(Awaiter& work);
+  void serve();
+
+  job::Executor& executor_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Awaiter*> queue_;  // guarded by mutex_
+  std::size_t idle_ = 0;        // guarded by mutex_
+  bool ending_ = false;         // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace spate::client

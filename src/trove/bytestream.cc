@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trove/bytestream.h"
+
+namespace spate::trove {
+
+Result<std::unique_ptr<LeasePage>> Bytestreams::make_lease(const LeaseTitle& /*title*/) {
+  return Error(Errc::kNotSupported, "this target's storage has no files to be passed on");
+}
+
+Result<std::vector<std::unique_ptr<LeasePage>>> Bytestreams::left_leases() {
+  return std::vector<std::unique_ptr<LeasePage>>();
+}
+
+}  // namespace spate::trove

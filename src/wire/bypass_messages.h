@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to an io server about data paths (docs/wire.md, "Data"; docs/data-paths.md): bypass leases, and which path a read
+// or write would take.
+#pragma once
+
+#include "wire/io_messages.h"
+
+namespace spate::wire {
+
+/// Slots in one lease request at most: for each, two descriptors are on their way at once.
+constexpr std::size_t kMaxLeaseSlots = 16;
+/// Leases given back by one request at most.
+constexpr std::size_t kMaxReturned = 4096;
+
+/// Asks for leases on datafiles, by a connection that passes descriptors. Needs the right to read, or with `for_writing`
+/// to write.
+struct BypassLeaseRequest {
+  static constexpr Op kOp = Op::kBypassLease;
+  static constexpr std::string_view kName = "bypass lease request";
+  Handle handle;
+  std::vector<SlotRef> slots;  // 1..kMaxLeaseSlots, ascending
+  bool for_writing = false;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slots, for_writing);
+  }
+};
+
+/// With lease_id not 0 two descriptors have been passed before this reply: the lease's page (model/lease_words.h) with tag
+/// reply_tag + 1 + 2 * i, and the datafile with the tag after it, i being the slot's place in the request.
+struct GrantedLease {
+  std::uint64_t lease_id = 0;  // 0: not granted,
+  std::string refusal;         // because; for people
+  template <typename A>
+  void fields(A& a) {
+    a(lease_id, refusal);
+  }
+};
+struct BypassLeaseReply {
+  static constexpr std::string_view kName = "bypass lease reply";
+  std::vector<GrantedLease> leases;  // as in slots
+  template <typename A>
+  void fields(A& a) {
+    a(leases);
+  }
+};
+
+/// A lease whose holder's operations have ended, and what it was used for.
+struct ReturnedLease {
+  std::uint64_t lease_id = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(lease_id, read_bytes, written_bytes);
+  }
+};
+/// Leases that are not (any more) the caller's are passed over.
+struct BypassReturnRequest {
+  static constexpr Op kOp = Op::kBypassReturn;
+  static constexpr std::string_view kName = "bypass return request";
+  std::vector<ReturnedLease> leases;  // at most kMaxReturned
+  template <typename A>
+  void fields(A& a) {
+    a(leases);
+  }
+};
+using BypassReturnReply = Empty;
+
+/// Which path a read or write of what is described would take now, and why. Nothing is moved.
+struct ExplainPathRequest {
+  static constexpr Op kOp = Op::kExplainPath;
+  static constexpr std::string_view kName = "explain path request";
+  SlotSet where;
+  datatype::Description what;
+  bool is_write = false;
+  DataPath path = DataPath::kAutomatic;
+  template <typename A>
+  void fields(A& a) {
+    a(where, what, is_write, path);
+  }
+};
+struct ExplainedPath {
+  DataPath path = DataPath::kAutomatic;  // kAutomatic: it would be refused
+  std::string why;                       // for people
+  std::string bypass;                    // what would become of a request for a lease; for people
+  template <typename A>
+  void fields(A& a) {
+    a(path, why, bypass);
+  }
+};
+struct ExplainPathReply {
+  static constexpr std::string_view kName = "explain path reply";
+  std::vector<ExplainedPath> slots;  // as in where.slots
+  template <typename A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+}  // namespace spate::wire

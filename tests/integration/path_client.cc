@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a line.
+//   create PATH | open PATH            the one file that it works on
+//   path auto|buffered|cached|direct|bypass
+//   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
+//   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
+//   lease            takes a lease on slot 0 to write, by hand, as the client library does
+//   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
+//   OFFSET SIZE SEED   writes; answers "fine" or "fenced"
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+#include "assembly/client_process.h"
+#include "assembly/locate.h"
+#include "base/shared_page.h"
+#include "model/lease_words.h"
+#include "wire/bypass_messages.h"
+
+namespace spate {
+namespace {
+
+std::byte byte_at(std::uint64_t seed, std::uint64_t offset) {
+  const std::uint64_t word = (seed + 1) * 0x9E3779B97F4A7C15ULL + (offset / 8) * 0xBF58476D1CE4E5B9ULL;
+  return static_cast<std::byte>((word ^ (word >> 29U)) >> (8 * (offset % 8)));
+}
+
+Bytes pattern(std::uint64_t seed, std::uint64_t offset, std::uint64_t size) {
+  Bytes out(size);
+  for (std::uint64_t i = 0; i < size; ++i) out[i] = byte_at(seed, offset + i);
+  return out;
+}
+
+/// A lease as it comes over the wire, without the library's care for it.
+struct RawLease {
+  UniqueFd file;
+  SharedPage page;
+  LeaseWords& words() const { return *reinterpret_cast<LeaseWords*>(page.data()); }
+};
+
+class TagWatch final : public rpc::Bulk {
+ public:
+  void post(bmi::Address its_peer, bmi::Tag its_tag) override {
+    peer = its_peer;
+    tag = its_tag.value;
+  }
+  job::Task<void> abandon() override { co_return; }
+  bmi::Address peer;
+  std::uint64_t tag = 0;
+};
+
+job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string& path) {
+  wire::OpenRequest open;
+  open.where = client::path_from_root(path);
+  open.open_flags = wire::kOpenRead | wire::kOpenWrite;
+  const auto opened = co_await client.cluster().change<wire::OpenReply>(open, client.cluster().limits());
+  if (!opened) co_return opened.error();
+  wire::BypassLeaseRequest request;
+  request.handle = opened->object.attributes.handle;
+  request.slots = {{0, opened->object.layout->slots[0].targets.front()}};
+  request.for_writing = true;
+  SPATE_CO_TRY(rpc::Channel * channel, client.cluster().io_channel(request.slots[0].target));
+  TagWatch watch;
+  rpc::CallOptions options = client.cluster().limits().call_options();
+  options.capability = &opened->capability;
+  options.bulk = &watch;
+  const auto reply = co_await channel->call<wire::BypassLeaseReply>(request, options);
+  if (!reply) co_return reply.error();
+  if (reply->leases[0].lease_id == 0) co_return Error(Errc::kNotSupported, reply->leases[0].refusal);
+  bmi::Network& network = client.cluster().network().network();
+  SPATE_CO_TRY(const UniqueFd page, network.take_descriptor(watch.peer, bmi::Tag(watch.tag + 1)));
+  RawLease lease;
+  SPATE_CO_TRY(lease.file, network.take_descriptor(watch.peer, bmi::Tag(watch.tag + 2)));
+  SPATE_CO_TRY(lease.page, SharedPage::map(page.get(), true));
+  co_return std::move(lease);
+}
+
+class Worker {
+ public:
+  explicit Worker(assembly::ClientProcess& process) : process_(process) {}
+
+  std::string answer(const std::string& line) {
+    std::istringstream in(line);
+    std::string command;
+    in >> command;
+    const auto result = carry_out(command, in);
+    return result ? *result : "error " + result.error().message();
+  }
+
+ private:
+  Result<std::string> carry_out(const std::string& command, std::istringstream& in) {
+    if (command == "create" || command == "open") return open(in, command == "create");
+    if (command == "path") return force(in);
+    if (command == "lease") return lease();
+    if (file_ == nullptr) return Error(Errc::kBadDescriptor, "no file is open");
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::uint64_t seed = 0;
+    if (command == "truncate") {
+      in >> size;
+      return done(process_.run([&](client::Client&) { return file_->truncate(size); }));
+    }
+    in >> offset >> size >> seed;
+    if (command == "write") return write(offset, pattern(seed, offset, size));
+    if (command == "check") return check(offset, pattern(seed, offset, size));
+    if (command == "stop") return stop(offset, pattern(seed, offset, size));
+    if (command == "punch") return done(process_.run([&](client::Client&) { return file_->punch(offset, size); }));
+    if (command == "sync") return done(process_.run([&](client::Client&) { return file_->sync(); }));
+    if (command == "bypassed") return std::to_string(file_->bypassed_bytes());
+    if (command == "close") return close();
+    if (command == "size") {
+      SPATE_TRY(const Attributes attributes, process_.run([&](client::Client&) { return file_->stat(); }));
+      return std::to_string(attributes.size);
+    }
+    return Error(Errc::kInvalidArgument, "no such command: " + command);
+  }
+
+  static Result<std::string> done(Result<void> result) {
+    if (!result) return std::move(result).error();
+    return std::string("ok");
+  }
+  Result<std::string> open(std::istringstream& in, bool make) {
+    in >> path_;
+    const std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite;
+    client::NewObject object;
+    object.attributes.mode = 0644;
+    SPATE_TRY(file_, process_.run([&](client::Client& client) {
+      return make ? client.create(client::path_from_root(path_), flags, object) : client.open(client::path_from_root(path_), flags);
+    }));
+    return std::string("ok");
+  }
+  Result<std::string> force(std::istringstream& in) {
+    std::string name;
+    in >> name;
+    const char* const names[] = {"auto", "buffered", "cached", "direct", "bypass"};
+    for (std::uint8_t i = 0; i < 5; ++i) {
+      if (name == names[i]) file_->force_path(static_cast<wire::DataPath>(i));
+    }
+    return std::string("ok");
+  }
+  Result<std::string> write(std::uint64_t offset, const Bytes& data) {
+    return done(process_.run([&](client::Client&) { return file_->write(offset, data); }));
+  }
+  Result<std::string> check(std::uint64_t offset, const Bytes& expected) {
+    Bytes data(expected.size());
+    SPATE_TRY(const std::uint64_t got, process_.run([&](client::Client&) { return file_->read(offset, data); }));
+    if (got != expected.size()) return "short " + std::to_string(got);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (data[i] != expected[i]) return "differs at " + std::to_string(offset + i);
+    }
+    return std::string("ok");
+  }
+  Result<std::string> close() {
+    auto closed = process_.run([&](client::Client&) { return file_->close(); });
+    file_ = nullptr;
+    if (!closed) return std::move(closed).error();
+    return std::string("ok");
+  }
+  Result<std::string> lease() {
+    SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_); }));
+    return std::string("ok");
+  }
+  Result<std::string> stop(std::uint64_t offset, const Bytes& data) {
+    if (!lease_.words().begin()) return std::string("recalled");
+    ::raise(SIGSTOP);
+    const ssize_t n = ::pwrite(lease_.file.get(), data.data(), data.size(), static_cast<off_t>(offset));
+    lease_.words().writes.fetch_add(1);
+    const bool fine = lease_.words().end();
+    if (n != static_cast<ssize_t>(data.size())) return Error(Errc::kIoError, "the late write failed");
+    return std::string(fine ? "fine" : "fenced");
+  }
+
+  assembly::ClientProcess& process_;
+  std::string path_;
+  std::unique_ptr<client::File> file_;
+  RawLease lease_;
+};
+
+int run(const char* config) {
+  assembly::ClientSettings settings;
+  settings.config_file = config;
+  settings.program = "path_client";
+  settings.credential = assembly::own_credential();
+  auto overrides = config::overrides_from_environment(assembly::whole_environment());
+  if (overrides) settings.overrides = *std::move(overrides);
+  const auto process = assembly::ClientProcess::open(settings);
+  if (!process) {
+    std::cout << "error " << process.error().message() << std::endl;
+    return 1;
+  }
+  Worker worker(**process);
+  for (std::string line; std::getline(std::cin, line);) std::cout << worker.answer(line) << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace spate
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  return spate::run(argv[1]);
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the data paths share: clients that are told what to do, counters, other URLs."""
+import os
+import re
+import subprocess
+
+from cluster import BIN, check
+
+
+class Client:
+    """A path_client process: client.say("write 0 4096 7") == "ok"."""
+
+    def __init__(self, fs):
+        self.process = subprocess.Popen([os.path.join(BIN, "path_client"), os.path.join(fs.dir, "spate.toml")], env=fs.env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def send(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return self.process.stdout.readline().strip()
+
+    def say(self, line):
+        self.send(line)
+        return self.answer()
+
+    def ok(self, *lines):
+        for line in lines:
+            said = self.say(line)
+            check(said == "ok", "%s: %s" % (line, said))
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def pattern(seed, offset, size):
+    """The bytes that path_client writes there."""
+    out, mask = bytearray(), (1 << 64) - 1
+    for at in range(offset, offset + size):
+        word = ((seed + 1) * 0x9E3779B97F4A7C15 + (at // 8) * 0xBF58476D1CE4E5B9) & mask
+        out.append(((word ^ (word >> 29)) >> (8 * (at % 8))) & 255)
+    return bytes(out)
+
+
+def metric(fs, server, name, **labels):
+    """The sum of a counter of one server, of all samples that have these labels."""
+    total = 0
+    for line in fs.spate("stats", "--prometheus", str(server)).decode().splitlines():
+        if not (line.startswith("spate_" + name + "{") or line.startswith("spate_" + name + " ")):
+            continue
+        if all('%s="%s"' % item for item in labels.items()) and all('%s="%s"' % item in line for item in labels.items()):
+            total += int(float(line.split()[-1]))
+    return total
+
+
+def moved(fs, server, path, direction):
+    return metric(fs, server, "flow_bytes_total", path=path, direction=direction)
+
+
+def set_shm_urls(fs):
+    """Before each server's tcp address one in shared memory. The file system is down."""
+    path = os.path.join(fs.dir, "spate.toml")
+    with open(path) as f:
+        text = f.read()
+    numbers = iter(range(1, 100))
+    changed = re.sub(r'urls = \["(tcp://[^"]*)"\]',
+                     lambda m: 'urls = ["shm://%s/s%d", "%s"]' % (fs.root, next(numbers), m.group(1)), text)
+    check(changed != text, "no urls in " + path)
+    with open(path, "w") as f:
+        f.write(changed)
