@@ -125,6 +125,31 @@ TEST_F(RegistrationTest, OtherPagesAtTheSameAddressAreRegisteredAnew) {
   ::munmap(memory.data(), kSize);
 }
 
+// A sender that leaves takes its memory's registration with it, so that the rest of a read has a wrong key: on a device that
+// ends the connection for good.
+TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
+  if (std::getenv("SPATE_TEST_VERBS") == nullptr) GTEST_SKIP() << "tcp looks at no keys: needs an RDMA device (test-long vm)";
+  const auto reopened = [&] { return client.module->counters().endpoints_reopened + server.module->counters().endpoints_reopened; };
+  Bytes memory(16 * kSize);
+  for (int i = 0; i < 30 && reopened() == 0; ++i) {
+    Bytes room(memory.size());
+    const std::array<Segment, 1> from{Segment::of(MutableByteView(memory))};
+    const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
+    client_done = server_done = 0;
+    const auto before = server.module->counters().read_bytes;
+    ASSERT_TRUE(server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr));
+    ASSERT_TRUE(client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr));
+    while (server.module->counters().read_bytes == before) step();
+    client.network->disconnect(to_server);
+    while (client_done == 0 || server_done == 0) step();
+    introduce();
+    const MutableByteView other = map(nullptr);
+    transfer(other, 1 + i);
+    ::munmap(other.data(), kSize);
+  }
+  EXPECT_GT(reopened(), 0U) << "no read met a wrong key";
+}
+
 TEST_F(RegistrationTest, AForkBetweenTransfersChangesNothing) {
   const MutableByteView memory = map(nullptr);
   for (int i = 1; i < 5; ++i) {

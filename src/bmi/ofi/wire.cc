@@ -23,14 +23,16 @@ constexpr std::size_t kSlabPackets = 64;
 
 /// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its completion
 /// queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries with rdma_rxe, which
-/// libfabric's 256 peers exceed by one): more peers share it. Set before libfabric reads its settings, and only where nobody
-/// has said otherwise.
-void prefer_small_connections() {
+/// libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations below PinCache: what
+/// that one deregisters would stay registered, and a peer that has its key would read what is there later. Set before
+/// libfabric reads its settings, and only where nobody has said otherwise.
+void choose_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
     (void)::setenv("FI_OFI_RXM_MSG_RX_SIZE", "64", 0);
     (void)::setenv("FI_OFI_RXM_MSG_TX_SIZE", "64", 0);
     (void)::setenv("FI_UNIVERSE_SIZE", "128", 0);
+    (void)::setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
     (void)::setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000", 0);
   });
 }
@@ -67,7 +69,7 @@ ShmNames& ShmNames::of_this_process() {
 Wire::Wire(WireOptions options) : options_(std::move(options)), fabric_(std::make_unique<Fabric>()) {}
 
 Result<std::unique_ptr<Wire>> Wire::open(const WireOptions& options, PageWatcher* watch) {
-  prefer_small_connections();
+  choose_settings();
   std::unique_ptr<Wire> wire(new Wire(options));
   SPATE_TRY(std::ignore, wire->find_provider());
   SPATE_TRY(std::ignore, wire->open_domain());
@@ -198,7 +200,7 @@ Result<void> Wire::learn_name() {
 }
 
 Result<std::string> Wire::device_for(const WireOptions& options) {
-  prefer_small_connections();
+  choose_settings();
   Wire wire(options);
   SPATE_TRY(std::ignore, wire.find_provider());
   return wire.device_;
@@ -223,7 +225,7 @@ std::string Wire::text_of(ByteView name) const {
   return {};
 }
 
-Result<void> Wire::reopen() {
+Result<void> Wire::reopen(bool at_its_address) {
   if (is_shm(options_)) options_.node = text_of(name_);
   {
     ShmNames& local = ShmNames::of_this_process();
@@ -245,14 +247,14 @@ Result<void> Wire::reopen() {
     }
   }
   // The same address as before, whatever the provider chose then.
-  if (!is_shm(options_)) {
+  if (!is_shm(options_) && at_its_address) {
     std::free(fabric_->info->src_addr);
     fabric_->info->src_addr = std::malloc(name_.size());
     SPATE_CHECK(fabric_->info->src_addr != nullptr);
     std::memcpy(fabric_->info->src_addr, name_.data(), name_.size());
     fabric_->info->src_addrlen = name_.size();
   }
-  options_.bind = true;
+  options_.bind = options_.bind || at_its_address;
   return open_endpoint();
 }
 

@@ -108,9 +108,10 @@ class Wire final : public Registrar {
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   std::size_t reads_in_flight() const { return reads_in_flight_.size(); }
-  /// Closes the endpoint and opens it anew at the same address: the only way to be sure that a read which does not end
-  /// touches its memory no more. Tells no ends; every route is dead.
-  Result<void> reopen();
+  /// Closes the endpoint and opens it anew: the only way to be sure that a read which does not end touches its memory no
+  /// more. At another address peers take it for a stranger, whatever they still hold of the old one. Tells no ends; every
+  /// route is dead.
+  Result<void> reopen(bool at_its_address);
 
   /// Registrations of the caller's memory. local_needed(): the provider asks for one where data is read to, too.
   PinCache& pins() { return *pins_; }

@@ -220,7 +220,8 @@ void Wire::on_failed_completion(WireClient& client) {
   if (context == nullptr) return;
   // What a queue pair in its error state gives back. ofi_rxm goes on using it, in 1.17.
   auto* any = reinterpret_cast<Context*>(context);
-  if (entry.err == FI_EIO && any->kind == Context::Kind::kSend) static_cast<Slot*>(any)->route->broken = true;
+  const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
+  if (flushed && any->kind == Context::Kind::kSend) static_cast<Slot*>(any)->route->broken = true;
   on_completion(client, context, 0, false);
 }
 
