@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments of the BMI paper, repeated: round trips (Figure 3), bandwidth (Figure 4) and the parallel read pattern
+(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike.
+
+  bench/run bmi [figure3|figure4|figure5|ofi]... [--json FILE] [--svg FOLDER] [--runs N]
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SMALL = [24, 64, 200, 400, 800, 1200]
+LARGE = [1 << n for n in range(10, 21)]
+STREAM_BYTES = 120_000_000
+SHAPES = [(1, 1), (2, 2), (4, 4)]
+OVER_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "MPIR_CVAR_NOLOCAL": "1"}
+
+
+class Programs:
+    """Runs one measurement of one program; None when it cannot be had, or fails."""
+
+    def __init__(self, folder, source):
+        self.folder = folder
+        self.mpi = None
+        if shutil.which("mpicc") and shutil.which("mpirun"):
+            self.mpi = os.path.join(folder, "mpi_program")
+            program = os.path.join(source, "mpi_program.c")
+            subprocess.run(["mpicc", "-O2", "-w", "-o", self.mpi, program], check=True)
+        else:
+            print("no MPICH here (apt-get install libmpich-dev mpich): its columns stay empty", file=sys.stderr)
+
+    @staticmethod
+    def output(command, seconds=120, env=None):
+        """What it printed, also when it hung afterwards: MPICH over TCP sometimes does not end."""
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+                              env=dict(os.environ, **(env or {}))) as process:
+            try:
+                return process.communicate(timeout=seconds)[0]
+            except subprocess.TimeoutExpired as late:
+                os.killpg(process.pid, 9)
+                return (late.stdout or b"").decode()
+
+    def number(self, command, **more):
+        lines = self.output(command, **more).split()
+        try:
+            return float(lines[0])
+        except (IndexError, ValueError):
+            return None
+
+    def bmi(self, **plan):
+        return self.number([os.path.join(self.folder, "bmi_program"), *words(plan)])
+
+    def raw(self, **plan):
+        return self.number([os.path.join(self.folder, "raw_program"), *words(plan)])
+
+    def mpich(self, over_tcp, ranks=2, **plan):
+        if self.mpi is None:
+            return None
+        cores = ",".join(str(rank % os.cpu_count()) for rank in range(ranks))
+        command = ["mpirun", "-n", str(ranks), "-bind-to", "user:" + cores, self.mpi, *words(plan)]
+        return self.number(command, seconds=30, env=OVER_TCP if over_tcp else None)
+
+    def pingpong(self, provider, size, count):
+        """(microseconds a round trip, bytes a second) of libfabric's own bench over one provider."""
+        port = str(20000 + os.getpid() % 20000)
+        command = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", str(count), "-S", str(size)]
+        server = subprocess.Popen(["taskset", "-c", "0", *command, "-B", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(0.3)
+            told = self.output(["taskset", "-c", "1", *command, "-P", port, "127.0.0.1"], seconds=30)
+        finally:
+            server.kill()
+            server.wait()
+        rows = [line.split() for line in told.splitlines() if line and line[0].isdigit()]
+        try:
+            return 2 * float(rows[-1][6]), float(rows[-1][5]) * 1e6
+        except (IndexError, ValueError):
+            return None
+
+
+def words(plan):
+    return ["%s=%s" % item for item in plan.items()]
+
+
+def median(runs, measure):
+    values = [value for value in (measure() for _ in range(runs)) if value is not None]
+    return statistics.median(values) if values else None
+
+
+def figure3(programs, runs):
+    series = {
+        "sockets, asleep": lambda size: programs.raw(size=size),
+        "bmi tcp, asleep": lambda size: programs.bmi(size=size),
+        "sockets, polling": lambda size: programs.raw(size=size, poll=1),
+        "bmi tcp, polling": lambda size: programs.bmi(size=size, poll=1),
+        "bmi tcp, polling, mem_alloc": lambda size: programs.bmi(size=size, poll=1, allocated=1),
+        "MPICH tcp, polling": lambda size: programs.mpich(True, size=size),
+        "bmi shm, asleep": lambda size: programs.bmi(network="shm", size=size),
+        "bmi shm, polling": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000),
+        "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000, allocated=1),
+        "MPICH shm, polling": lambda size: programs.mpich(False, size=size, count=100000),
+    }
+    return table("Figure 3: round trip", "us", "bytes", SMALL, series, runs, 1)
+
+
+def figure4(programs, runs):
+    def stream(size):
+        return {"pattern": "stream", "size": size, "count": STREAM_BYTES // size}
+
+    series = {
+        "sockets": lambda size: programs.raw(**stream(size)),
+        "bmi tcp": lambda size: programs.bmi(**stream(size)),
+        "MPICH tcp": lambda size: programs.mpich(True, **stream(size)),
+        "bmi shm": lambda size: programs.bmi(network="shm", **stream(size)),
+        "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", allocated=1, poll=1, **stream(size)),
+        "MPICH shm": lambda size: programs.mpich(False, **stream(size)),
+    }
+    return table("Figure 4: bandwidth, 120 MB, all posted first", "GB/s", "bytes a message", LARGE, series, runs, 1e-9)
+
+
+def figure5(programs, runs):
+    def read(shape):
+        return {"pattern": "read", "servers": shape[0], "clients": shape[1]}
+
+    series = {
+        "sockets": lambda shape: programs.raw(**read(shape)),
+        "bmi tcp": lambda shape: programs.bmi(**read(shape)),
+        "MPICH tcp": lambda shape: programs.mpich(True, ranks=sum(shape), **read(shape)),
+        "bmi shm": lambda shape: programs.bmi(network="shm", **read(shape)),
+        "MPICH shm": lambda shape: programs.mpich(False, ranks=sum(shape), **read(shape)),
+    }
+    return table("Figure 5: parallel read, 10 MB a pair, over the slowest client", "GB/s", "servers x clients", SHAPES, series,
+                 runs, 1e-9)
+
+
+def ofi(programs, runs):
+    """At 64 bytes a round trip in us, at 1 MiB GB/s both ways: fi_pingpong sends one message at a time, so bmi does, too."""
+    def trip(network, size):
+        count = 10000 if size < 65536 else 1000
+        value = programs.bmi(network=network, size=size, count=count, poll=1)
+        return value if value is None else value if size < 65536 else 2 * size / value * 1e-3
+
+    def ping(provider, size):
+        value = programs.pingpong(provider, size, 10000 if size < 65536 else 1000)
+        return value if value is None else value[0] if size < 65536 else value[1] * 1e-9
+
+    series = {
+        "fi_pingpong tcp": lambda size: ping("tcp;ofi_rxm", size),
+        "bmi ofi+tcp": lambda size: trip("ofi+tcp", size),
+        "fi_pingpong shm": lambda size: ping("shm", size),
+        "bmi ofi+shm": lambda size: trip("ofi+shm", size),
+    }
+    return table("libfabric: 64 B round trip in us, 1 MiB ping-pong in GB/s", "", "bytes", [64, 1 << 20], series, runs, 1)
+
+
+def table(title, unit, x_name, points, series, runs, scale):
+    result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points], "series": {}}
+    for name, measure in series.items():
+        print(title.split(":")[0], name, "...", file=sys.stderr)
+        values = [median(runs, lambda p=p, m=measure: m(p)) for p in points]
+        result["series"][name] = [value if value is None else value * scale for value in values]
+    return result
+
+
+def name_of(point):
+    return "%dx%d" % point if isinstance(point, tuple) else str(point)
+
+
+def text(result):
+    lines = ["", "%s (%s, by %s)" % (result["title"], result["unit"], result["x"])]
+    lines.append("%-30s" % "" + "".join("%10s" % point for point in result["points"]))
+    for name, values in result["series"].items():
+        lines.append("%-30s" % name + "".join("%10s" % ("-" if v is None else "%.3g" % v) for v in values))
+    return "\n".join(lines)
+
+
+def svg(result):
+    width, height, left, top, pw, ph = 860, 420, 60, 40, 520, 320
+    colors = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2", "#ff8ab7", "#9c6b4e", "#97bbf5", "#888888"]
+    most = max(v for values in result["series"].values() for v in values if v is not None) * 1.05
+    step = pw / max(1, len(result["points"]) - 1)
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">' % (width, height),
+           '<rect width="%d" height="%d" fill="white"/>' % (width, height),
+           '<text x="%d" y="20" font-size="15">%s (%s, by %s)</text>' % (left, result["title"], result["unit"], result["x"]),
+           '<path d="M%d %dV%dH%d" fill="none" stroke="black"/>' % (left, top, top + ph, left + pw)]
+    for i in range(5):
+        y = top + ph - ph * i / 4
+        out.append('<text x="%d" y="%.0f" text-anchor="end">%.3g</text>' % (left - 6, y + 4, most * i / 4))
+    for i, point in enumerate(result["points"]):
+        out.append('<text x="%.0f" y="%d" text-anchor="middle">%s</text>' % (left + i * step, top + ph + 18, point))
+    for n, (name, values) in enumerate(result["series"].items()):
+        color = colors[n % len(colors)]
+        at = ["%.1f,%.1f" % (left + i * step, top + ph - v / most * ph) for i, v in enumerate(values) if v is not None]
+        out.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>' % (" ".join(at), color))
+        out.append('<text x="%d" y="%d" fill="%s">%s</text>' % (left + pw + 20, top + 10 + 20 * n, color, name))
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="run bmi", description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("what", nargs="*", choices=[[], *EXPERIMENTS], default=[], help="all of them without a name")
+    parser.add_argument("--json", help="write everything here")
+    parser.add_argument("--svg", help="draw each figure in this folder")
+    parser.add_argument("--runs", type=int, default=5, help="of each cell; the median is told (5)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="spate-bmi-") as folder:
+        for program in ("bmi_program", "raw_program", "libspate-bmi-ofi.so"):
+            if os.path.exists(os.path.join(options.bin, program)):
+                os.symlink(os.path.join(os.path.abspath(options.bin), program), os.path.join(folder, program))
+        programs = Programs(folder, os.path.dirname(os.path.abspath(__file__)))
+        results = {}
+        for name in options.what or EXPERIMENTS:
+            results[name] = EXPERIMENTS[name](programs, options.runs)
+            print(text(results[name]), flush=True)
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(results, f, indent=1)
+    for name, result in results.items() if options.svg else ():
+        os.makedirs(options.svg, exist_ok=True)
+        with open(os.path.join(options.svg, name + ".svg"), "w") as f:
+            f.write(svg(result))
+
+
+main()

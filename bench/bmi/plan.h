@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each of the three programs (bmi, raw sockets, MPI) is told to do. C, since the MPI one is. */
+#ifndef SPATE_BENCH_BMI_PLAN_H
+#define SPATE_BENCH_BMI_PLAN_H
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATTERN_ROUND_TRIP, PATTERN_STREAM, PATTERN_READ };
+
+/* The parallel read pattern of the BMI paper, section 5.3. */
+enum {
+  READ_REQUEST_BYTES = 25,
+  READ_ACK_BYTES = 400,
+  READ_MESSAGE_BYTES = 256 * 1024,
+  READ_PIECES = 4,
+  READ_PAIR_BYTES = 10 * 1024 * 1024
+};
+
+struct plan {
+  int pattern;
+  const char* network; /* tcp, shm, ofi+tcp, ofi+shm */
+  size_t size;         /* of a message, bytes */
+  long count;          /* round trips, or messages of a stream */
+  int servers;
+  int clients;
+  int poll;      /* 1: neither side sleeps */
+  int allocated; /* 1: buffers of mem_alloc */
+  int rounds;    /* of the read pattern */
+};
+
+/* NAME=VALUE arguments; 0 when one is unknown. */
+static int plan_parse(struct plan* plan, int argc, char** argv) {
+  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5};
+  *plan = usual;
+  for (int i = 1; i < argc; ++i) {
+    const char* value = strchr(argv[i], '=');
+    if (value == NULL) return 0;
+    const size_t length = (size_t)(value++ - argv[i]);
+#define IS(name) (length == sizeof name - 1 && memcmp(argv[i], name, length) == 0)
+    if (IS("pattern")) {
+      plan->pattern = strcmp(value, "read") == 0 ? PATTERN_READ : strcmp(value, "stream") == 0 ? PATTERN_STREAM : PATTERN_ROUND_TRIP;
+    } else if (IS("network")) {
+      plan->network = value;
+    } else if (IS("size")) {
+      plan->size = (size_t)atol(value);
+    } else if (IS("count")) {
+      plan->count = atol(value);
+    } else if (IS("servers")) {
+      plan->servers = atoi(value);
+    } else if (IS("clients")) {
+      plan->clients = atoi(value);
+    } else if (IS("poll")) {
+      plan->poll = atoi(value);
+    } else if (IS("allocated")) {
+      plan->allocated = atoi(value);
+    } else if (IS("rounds")) {
+      plan->rounds = atoi(value);
+    } else {
+      return 0;
+    }
+#undef IS
+  }
+  return plan->size > 0 && plan->count > 0 && plan->servers > 0 && plan->clients > 0 && plan->rounds > 0;
+}
+
+#endif
