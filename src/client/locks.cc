@@ -24,6 +24,7 @@ Locks::~Locks() = default;
 
 job::Task<void> Locks::stop() {
   stopping_.request_stop();
+  for (const auto& [sequence, wait] : waits_) wait->news.set();
   co_await gate_.close();
 }
 
@@ -132,6 +133,7 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
 job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   if (wait->state == WaitState::kWaiting) {
     const auto woken = co_await wait->news.wait(stop);
+    if (stopping_.stopped() && wait->state == WaitState::kWaiting) co_return Errc::kCancelled;  // the session ends
     if (!woken && wait->state == WaitState::kWaiting) {
       job::DeadlineScope patience(cluster_.executor(), cluster_.executor().now() + kCancelPatience, stopping_);
       co_await cancel(sequence, wait, patience.token());

@@ -34,6 +34,7 @@ class Locks {
   ~Locks();
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
+  /// Waits end with kCancelled.
   job::Task<void> stop();
 
   /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to end,

@@ -32,6 +32,7 @@ void ClientProcess::quit() {
 }
 
 job::Task<void> ClientProcess::stop() {
+  if (!alive_) co_await client_.cluster().locks().stop();  // waits that only others could end
   co_await work_.close();
   co_await client_.stop();
   ended_ = true;

@@ -33,11 +33,6 @@ std::string_view why_unused(Op op) {
     case Op::kMetaJudge:
     case Op::kDatafileList:
     case Op::kDatafileProbe: return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
-    case Op::kLock:
-    case Op::kLockTest:
-    case Op::kLockCancel:
-    case Op::kLockEvents:
-    case Op::kLockReclaim: return "the workload takes no locks";
     default: return {};
   }
 }

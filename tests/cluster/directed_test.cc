@@ -166,6 +166,28 @@ TEST_F(DirectedTest, AWriteThatWasStuckOnTheFirstPathDoesNotComeAfterItsSuccesso
   }
 }
 
+/// Its client has died: what it waits for, nobody will give it. (World's end finds what does not end.)
+TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
+  wire::LockSpec whole;
+  whole.handle = kRootHandle;
+  whole.kind = LockKind::kFlock;
+  whole.owner = 1;
+  whole.mode = LockMode::kExclusive;
+  ASSERT_TRUE(run(client_.client().cluster().locks().set(whole, false)));
+  ClientProcess& other = world_.start_client();
+  Errc code = Errc::kOk;
+  const auto wait = [](client::Client& client, wire::LockSpec lock, Errc& out) -> job::Task<void> {
+    auto set = co_await client.cluster().locks().set(lock, true);
+    out = set.code();
+  };
+  job::spawn(other.gate(), wait(other.client(), whole, code));
+  world_.run_for(std::chrono::seconds(5));
+  EXPECT_EQ(code, Errc::kOk);  // not told yet
+  world_.kill_client(other, Death::kProcess);
+  world_.run_for(std::chrono::seconds(60));
+  EXPECT_EQ(code, Errc::kCancelled);
+}
+
 class FullDiskTest : public DirectedTest {
  protected:
   static WorldOptions options() {

@@ -193,6 +193,7 @@ void FaultDriver::strike_network(FaultKind kind, const Target& target) {
 void FaultDriver::note_crash_of(ServerId server) {
   if (server != kMetaServer) {
     scene_.data.crashed(server);
+    scene_.appends.crashed();
     return;
   }
   scene_.opens_lost = true;
@@ -200,7 +201,11 @@ void FaultDriver::note_crash_of(ServerId server) {
   const auto left = read_store(scene_.world.disks(server).records);
   if (!left) return scene_.fail("the meta server's records cannot be read after the crash");
   if (!scene_.made && left->empty()) return;  // the next start makes the file system
-  for (const std::uint64_t handle : scene_.data.handles()) {
+  std::vector<std::uint64_t> handles = scene_.data.handles();
+  const std::vector<std::uint64_t> logs = scene_.appends.handles();
+  handles.insert(handles.end(), logs.begin(), logs.end());
+  handles.insert(handles.end(), scene_.scratch.begin(), scene_.scratch.end());
+  for (const std::uint64_t handle : handles) {
     const bool unnamed = std::find(left->unnamed.begin(), left->unnamed.end(), handle) != left->unnamed.end();
     if (!left->nodes.contains(handle) && !unnamed) forgotten_.insert(handle);
   }
@@ -271,7 +276,7 @@ void FaultDriver::hurt_records(FaultKind kind, const Target& target) {
       case 1: faults.commit_error_per_mille = 500; break;
       default: faults.sync_error_per_mille = 500; break;
     }
-    needs_restart = faults.read_error_per_mille == 0;
+    needs_restart = faults.commit_error_per_mille != 0 || faults.sync_error_per_mille != 0;  // or of another fault, in force
   }
   if (of_meta) ++hurt_records_;
   meta_healthy_ = meta_healthy_ && !of_meta;

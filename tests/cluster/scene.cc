@@ -39,6 +39,7 @@ bool is_transient(Errc code) {
     case Errc::kUnauthenticated:
     case Errc::kSessionUnknown:
     case Errc::kSessionFenced:
+    case Errc::kLostLock:
     case Errc::kCapabilityExpired:
     case Errc::kForgottenRequest: return true;
     default: return false;

@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "tests/cluster/append_model.h"
 #include "tests/cluster/data_model.h"
 #include "tests/cluster/history.h"
+#include "tests/cluster/lock_model.h"
 #include "tests/cluster/world.h"
 
 namespace spate::cluster {
@@ -47,12 +49,13 @@ class Disturbances {
 };
 
 struct Scene {
-  Scene(const WorldOptions& options, bool print)
+  Scene(const WorldOptions& options, bool print, LockModel::StillHeld still_held)
       : disk_bytes(options.disk_bytes),
         usual_link(options.fabric.link),
         journal(world, print),
         targets(names),
         history(names, targets),
+        locks(std::move(still_held)),
         world(options) {}
 
   const std::uint64_t disk_bytes;  // of each disk, when all is well
@@ -63,6 +66,9 @@ struct Scene {
   Targets targets;
   History history;
   DataModel data;
+  AppendModel appends;
+  std::set<std::uint64_t> scratch;  // files that only take copies
+  LockModel locks;
   Disturbances disturbances;
   /// An io server has died since the beginning: an fsync may say that a write may be lost.
   bool io_server_died = false;

@@ -36,7 +36,8 @@ class Simulation final : private ClientRoster {
  public:
   explicit Simulation(const SimulationOptions& options)
       : options_(options),
-        scene_(world_options(options), options.print),
+        scene_(world_options(options), options.print,
+               [this](std::uint64_t handle, const LockClaim& claim) { return still_held(handle, claim); }),
         random_(options.seed * 104729),
         faults_(scene_, *this, random_.next()) {
     scene_.operations_left = options.operations;
@@ -105,16 +106,33 @@ class Simulation final : private ClientRoster {
     for (std::size_t n = at_work().size(); n < kClients; ++n) start_client();
   }
 
-  /// Which sessions the meta server has given back: nothing of them can come any more.
-  void look_for_the_fenced() {
-    if (gone_.empty() || scene_.world.now() < next_look_) return;
-    next_look_ = scene_.world.now() + kLookForFenced;
+  std::map<ClientId, meta::SessionRecord> read_sessions() {
     std::map<ClientId, meta::SessionRecord> sessions;
     for (const trove::BatchWrite& record : scene_.world.disks(kMetaServer).records.contents()) {
       if (static_cast<meta::KeyKind>(record.key.front()) != meta::KeyKind::kSession) continue;
       auto session = meta::decode_record<meta::SessionRecord>(*record.value);
       if (session) sessions[session->client] = *session;
     }
+    return sessions;
+  }
+
+  bool still_held(std::uint64_t handle, const LockClaim& claim) {
+    const Workload& holder = *workloads_.at(static_cast<std::size_t>(claim.client));
+    if (ClientProcess* process = scene_.world.client(holder.node())) {  // else it is dead, and holds on to it for a while
+      const client::Locks& locks = process->client().cluster().locks();
+      if (!locks.holds(Handle(handle), {claim.kind, claim.number})) return false;
+    }
+    const auto sessions = read_sessions();
+    const auto session = sessions.find(claim.session);
+    return session != sessions.end() && session->second.state == meta::SessionState::kOpen &&
+           session->second.epoch == claim.epoch;
+  }
+
+  /// Which sessions the meta server has given back: nothing of them can come any more.
+  void look_for_the_fenced() {
+    if (gone_.empty() || scene_.world.now() < next_look_) return;
+    next_look_ = scene_.world.now() + kLookForFenced;
+    const auto sessions = read_sessions();
     std::erase_if(gone_, [&](Workload* workload) {
       const auto session = sessions.find(workload->session());
       const bool over = session == sessions.end() ||

@@ -60,7 +60,7 @@ TEST(SimulationTest, TheSameSeedIsTheSameRun) {
 /// One short run for each fault and each request that the fault can meet, aimed at their meeting.
 TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
-  constexpr std::uint64_t kMostTries = 20;
+  constexpr std::uint64_t kMostTries = 40;
   constexpr std::uint64_t kMostNth = 3;
   Coverage all;
   SimulationOptions options;
@@ -99,6 +99,12 @@ class Planted : public ::testing::TestWithParam<Plant> {};
 TEST_P(Planted, IsFound) {
   SimulationOptions options;
   options.plant = GetParam();
+  if (options.plant == Plant::kLostFence) {  // a writer must die while a write is on its way
+    for (const std::uint64_t nth : {10U, 50U}) {
+      options.aims.push_back({FaultKind::kDelay, wire::Op::kWrite, nth});
+      options.aims.push_back({FaultKind::kKilledClient, wire::Op::kWrite, nth + 4});
+    }
+  }
   for (options.seed = 1; options.seed <= kMostSeedsForAPlant; ++options.seed) {
     const SimulationReport report = simulate(options);
     if (report.failure.empty()) continue;

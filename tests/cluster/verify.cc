@@ -117,10 +117,39 @@ class Walk {
     }
   }
 
+  job::Task<void> read_log(client::File& log, std::string path) {
+    Bytes memory(2 * kMostBytes);
+    const std::uint64_t id = scene_.appends.begin_read();
+    auto got = co_await log.read(0, memory);
+    if (!got) co_return scene_.fail(fmt::format("read of {}: {}", path, name(got.code())));
+    const std::string wrong = scene_.appends.end_read(log.handle().value, id, ByteView(memory).first(*got));
+    if (!wrong.empty()) scene_.fail(fmt::format("at the end, {}: {}", path, wrong));
+  }
+
+  /// Whoever had locks has gone: all of them can be had.
+  job::Task<void> lock_file(Handle handle) {
+    for (const LockKind kind : {LockKind::kProcess, LockKind::kFlock}) {
+      wire::LockSpec lock;
+      lock.handle = handle;
+      lock.kind = kind;
+      lock.owner = 1;
+      lock.mode = LockMode::kExclusive;
+      auto locked = co_await client_.cluster().locks().set(lock, false);
+      if (!locked) co_return scene_.fail(fmt::format("at the end, file {} cannot be locked: {}", handle.value, name(locked.code())));
+      std::ignore = co_await client_.cluster().locks().release(handle, {kind, 1});
+    }
+  }
+
   job::Task<void> read_file(client::NamePath where, std::string path, std::uint64_t size) {
     auto file = co_await client_.open(where, wire::kOpenRead);
     if (!file) co_return scene_.fail(fmt::format("open of {}: {}", path, name(file.code())));
     const std::uint64_t handle = where.start.value;
+    co_await lock_file(where.start);
+    if (scene_.appends.knows(handle) || scene_.scratch.contains(handle)) {
+      if (scene_.appends.knows(handle)) co_await read_log(**file, path);
+      std::ignore = co_await (*file)->close();
+      co_return;
+    }
     scene_.data.know(handle, (*file)->layout());
     const std::vector<Extent> all{{0, kMostBytes}};
     const ReadId id = scene_.data.begin_read(handle, all);

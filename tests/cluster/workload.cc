@@ -43,7 +43,7 @@ job::Task<void> Workload::use_a_file() {
   if (open_.empty() || dice < 8) {
     co_await open_by_handle(random_.chance(1, 4));
   } else if (dice < 13) {
-    const OpenFilePtr open = some_open(Rights::kNone);
+    const OpenFilePtr open = open_[random_.below(open_.size())];
     co_await close(open);
   } else if (dice < 17) {
     co_await truncate_by_handle();
@@ -51,7 +51,20 @@ job::Task<void> Workload::use_a_file() {
     const MonoTime begun = process_.executor().now();
     auto space = co_await process_.client().statfs();
     if (!dead() && !space) note_failure("statfs", space.code(), begun);
-  } else if (dice < 20) {
+  } else if (dice < 26) {
+    const OpenFilePtr open = open_[random_.below(open_.size())];
+    co_await lock(open);
+  } else if (dice < 36) {
+    co_await use_a_log();
+  } else if (dice < 40) {
+    const OpenFilePtr open = some_open(Rights::kRead);
+    if (open == nullptr) co_return;
+    if (random_.chance(1, 3)) {
+      co_await map_data(open);
+    } else {
+      co_await copy(open);
+    }
+  } else if (dice < 42) {
     const MonoTime begun = process_.executor().now();
     auto synced = co_await process_.client().sync();
     if (dead()) co_return;
@@ -69,6 +82,7 @@ ClientId Workload::session() {
 
 void Workload::leave() {
   std::ignore = session();
+  scene_.locks.leaves(index_);
   left_ = true;
   process_.quit();
 }

@@ -41,12 +41,20 @@ class Workload {
   void everything_over();
 
  private:
+  /// What a file is good for, by the name under which it was first opened.
+  enum class Use : std::uint8_t {
+    kData,
+    kLog,      // is only appended to
+    kScratch,  // takes copies, each client's in a place of its own
+  };
   struct OpenFile {
     std::unique_ptr<client::File> file;
     std::uint64_t handle = 0;
     Rights rights = Rights::kNone;
     std::vector<WriteId> unsynced;  // acknowledged since the last sync
     std::uint32_t epoch = 0;        // of the session when it was opened
+    Use use = Use::kData;
+    std::vector<AppendId> appended;
   };
   using OpenFilePtr = std::shared_ptr<OpenFile>;  // a batch works on it while another may close it
   /// A write or truncation that failed and may still be under way somewhere.
@@ -81,6 +89,21 @@ class Workload {
   job::Task<Facts> list(const NameOp& op);
   void told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun);
 
+  // Locks and appends (workload_locks.cc).
+  wire::LockSpec some_lock(std::uint64_t handle);
+  LockClaim claim_of(const wire::LockSpec& lock);
+  job::Task<void> lock(OpenFilePtr open);
+  job::Task<void> test_lock(wire::LockSpec lock);
+  job::Task<void> release_locks(std::uint64_t handle);
+  job::Task<void> use_a_log();
+  job::Task<void> append(OpenFilePtr log);
+  job::Task<void> sync_log(OpenFilePtr log);
+  job::Task<void> read_log(OpenFilePtr log);
+
+  // Copies (workload_copies.cc).
+  job::Task<void> map_data(OpenFilePtr open);
+  job::Task<void> copy(OpenFilePtr open);
+
   // Data (workload_data.cc).
   job::Task<void> open_by_handle(bool truncate);
   job::Task<void> truncate_by_handle();
@@ -97,6 +120,8 @@ class Workload {
   job::Task<bool> barrier(std::uint64_t handle, const Layout& layout);
   std::vector<Extent> some_extents();
   OpenFilePtr some_open(Rights rights);
+  /// Tells the model of what it is used for that it is there.
+  void know(OpenFile& open, Use wish);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
   /// The meta server may know nothing of this open any more.
   bool open_lost(const OpenFile& open);

@@ -52,10 +52,24 @@ bool Workload::open_lost(const OpenFile& open) {
   return scene_.opens_lost || open.epoch != process_.client().cluster().identity().epoch;
 }
 
+/// What a file is for is decided by who first has it open.
+void Workload::know(OpenFile& open, Use wish) {
+  const bool fresh = !scene_.data.knows(open.handle) && !scene_.appends.knows(open.handle) && !scene_.scratch.contains(open.handle);
+  if (scene_.appends.knows(open.handle) || (fresh && wish == Use::kLog)) {
+    open.use = Use::kLog;
+    scene_.appends.add(open.handle);
+  } else if (scene_.scratch.contains(open.handle) || (fresh && wish == Use::kScratch)) {
+    open.use = Use::kScratch;
+    scene_.scratch.insert(open.handle);
+  } else {
+    scene_.data.know(open.handle, open.file->layout());
+  }
+}
+
 Workload::OpenFilePtr Workload::some_open(Rights rights) {
   std::vector<OpenFilePtr> fitting;
   for (const OpenFilePtr& open : open_) {
-    if (allows(open->rights, rights)) fitting.push_back(open);
+    if (open->use == Use::kData && allows(open->rights, rights)) fitting.push_back(open);
   }
   return fitting.empty() ? nullptr : fitting[random_.below(fitting.size())];
 }
@@ -91,7 +105,7 @@ job::Task<void> Workload::open_by_handle(bool truncate) {
   open->rights = rights;
   open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
-  scene_.data.know(handle, open->file->layout());
+  know(*open, Use::kData);
   open_.push_back(open);
 }
 

@@ -319,7 +319,8 @@ job::Task<Facts> Workload::perform_attributes(const NameOp& op) {
 }
 
 job::Task<Facts> Workload::open_file(const NameOp& op) {
-  const auto rights = static_cast<Rights>(1 + random_.below(3));
+  const bool scratch = scene_.names.text(op.path.parts.back()) == "scratch";
+  const auto rights = static_cast<Rights>(scratch ? 3 : 1 + random_.below(3));
   auto flags = static_cast<std::uint8_t>(rights);
   client::NamePath path = where(scene_, op.path, op.follow);
   Result<std::unique_ptr<client::File>> opened = Errc::kUnknown;
@@ -339,7 +340,8 @@ job::Task<Facts> Workload::open_file(const NameOp& op) {
   open->rights = rights;
   open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
-  scene_.data.know(open->handle, open->file->layout());
+  const std::string& called = scene_.names.text(op.path.parts.back());
+  know(*open, called.starts_with("log") ? Use::kLog : called == "scratch" ? Use::kScratch : Use::kData);
   open_.push_back(open);
   co_return facts;
 }
