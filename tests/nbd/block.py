@@ -142,6 +142,43 @@ def striped_file(fs):
     check(not os.path.exists(path), "the socket was left behind")
 
 
+def servers_die(fs):
+    """Requests outlive a restart of the servers, and what they had acknowledged is not lost with a process."""
+    path = os.path.join(fs.root, "socket")
+    with Export("--unix", path, "spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export, Connection(path) as c:
+        c.go("").write(0, b"a" * MIB)
+        fs.kill(1, 2, 3)
+        cookie = c.send_request(READ, 0, MIB)
+        fs.up()
+        check(c.reply(cookie).data[0] == b"a" * MIB, "other bytes after a restart")
+        check(c.request(FLUSH).error == 0, "FLUSH failed")
+
+
+def writes_are_lost(fs):
+    """As when a machine goes down: every flush of every client that was there says so, none of those that come later."""
+    fs.spate("down", "-q", "--dir", fs.dir)
+    with open(fs.dir + "/spate.toml") as f:
+        text = f.read()
+    with open(fs.dir + "/spate.toml", "w") as f:
+        f.write(text.replace('roles = ["io"]', 'roles = ["io"]\ntrove = "mem"'))
+    fs.up()
+    fs.spate("put", "spate:/memory", input=bytes(8 * MIB))
+    path = os.path.join(fs.root, "socket")
+    with Export("--unix", path, "spate:/memory", env=dict(fs.env, SPATE_FS=fs.dir)) as export, Connection(path) as c, Connection(path) as other:
+        c.go("").write(0, b"a" * MIB)
+        check(c.request(FLUSH).error == 0, "FLUSH failed")
+        other.go("").write(4 * MIB, b"b" * MIB)
+        fs.kill(2, 3)
+        fs.up()
+        for _ in range(2):
+            errors = c.request(FLUSH).error, other.request(FLUSH).error
+            check(errors == (EIO, EIO), "nobody said that a write may be lost: %r" % (errors,))
+        fs.spate("put", "spate:/memory", input=bytes(8 * MIB))
+        with Connection(path) as later:
+            later.go("").write(0, b"c" * 4096, FUA)
+            check(later.request(FLUSH).error == 0, "FLUSH failed for a client that has lost nothing")
+
+
 def names_and_access(fs):
     path = os.path.join(fs.root, "disk")
     other = os.path.join(fs.root, "other disk")
@@ -210,6 +247,9 @@ def main():
         fs.up()
         with timed("striped_file"):
             striped_file(fs)
+        for test in (servers_die, writes_are_lost):
+            with timed(test.__name__):
+                test(fs)
         os.chdir("/")
 
 
