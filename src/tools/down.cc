@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate down`, `spate status`, `spate ping`.
+// `spate down`, `spate status`.
 #include <signal.h>
 
 #include <algorithm>
@@ -24,8 +24,6 @@ constexpr Duration kLockPatience = std::chrono::seconds(90);
 
 struct Options {
   std::string folder;
-  std::uint64_t count = 5;
-  std::uint64_t timeout_ms = 3000;
 };
 
 /// The folder given, or that of the file system in use.
@@ -124,40 +122,6 @@ int run_status(Context& context, const Options&) {
   return context.fail(fmt::format("{} of {} servers are down: `spate up` starts those of this machine", down, list.size()));
 }
 
-double microseconds(Duration d) { return static_cast<double>(d.count()) / 1000.0; }
-
-int run_ping(Context& context, const Options& options) {
-  if (options.count < 1 || options.count > 1'000'000) return context.usage("--count takes 1 to 1000000");
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  nlohmann::json list = nlohmann::json::array();
-  int code = kExitOk;
-  for (const config::ServerConfig& server : (*process)->config().servers) {
-    PingOptions how;
-    how.count = options.count;
-    how.deadline = std::chrono::milliseconds(options.timeout_ms);
-    how.bandwidth = true;
-    auto pinged = ping(**process, server.id, how);
-    if (!pinged) {
-      code = context.fail(pinged.error(), fmt::format("server {}", server.id.value));
-      list.push_back({{"server", server.id.value}, {"error", pinged.error().message()}});
-      continue;
-    }
-    auto& times = pinged->round_trips;
-    std::sort(times.begin(), times.end());
-    const double p50 = microseconds(times[times.size() / 2]);
-    list.push_back({{"server", server.id.value}, {"url", pinged->url}, {"round_trip_us_min", microseconds(times.front())},
-                    {"round_trip_us_p50", p50}, {"round_trip_us_max", microseconds(times.back())}, {"bytes_per_second", pinged->bytes_per_second}});
-    if (!context.json) {
-      print(fmt::format("server {:<3} {:<28} round trip {:.1f} us (min {:.1f}, max {:.1f}, {} times), {}/s in 8 KiB messages\n", server.id.value,
-                        pinged->url, p50, microseconds(times.front()), microseconds(times.back()), times.size(),
-                        format_size(static_cast<std::uint64_t>(pinged->bytes_per_second))));
-    }
-  }
-  if (context.json) print(list.dump(2) + "\n");
-  return code;
-}
-
 }  // namespace
 
 Command make_down() {
@@ -178,18 +142,6 @@ Command make_status() {
   command.group = "Start and stop";
   command.summary = "show each server: up or down, since when";
   command.run = [options](Context& context) { return run_status(context, *options); };
-  return command;
-}
-
-Command make_ping() {
-  auto options = std::make_shared<Options>();
-  Command command;
-  command.name = "ping";
-  command.group = "Start and stop";
-  command.summary = "round trip and bandwidth to each server";
-  command.options = {{"-c,--count", "round trips to each server (5)", &options->count},
-                     {"--timeout", "ms to wait for a server (3000)", &options->timeout_ms}};
-  command.run = [options](Context& context) { return run_ping(context, *options); };
   return command;
 }
 

@@ -55,7 +55,7 @@ job::Task<Result<PingResult>> ping_task(client::Client& client, ServerId server,
     if (i > 0) result.round_trips.push_back(executor.now() - begin);  // the first one connects
     result.reply = *std::move(reply);
   }
-  result.url = channel.peer_info().url;
+  result.peer = channel.peer_info();
   if (!how.bandwidth) co_return result;
   wire::PingRequest large;
   large.payload.resize(kLargePayload);

@@ -19,7 +19,7 @@ struct PingResult {
   wire::PingReply reply;
   std::vector<Duration> round_trips;
   double bytes_per_second = 0;  // one way, of large payloads, there and back in turn
-  std::string url;
+  bmi::PeerInfo peer;  // which network was taken
 };
 
 struct PingOptions {

@@ -31,7 +31,24 @@ with Cluster(io=2) as fs:
     check(fs.spate("get", "spate:/after") == data, "other data than were written")
     check(counter(fs, 2, "read_bytes") > 0, "server 2 read nothing out of the client's memory")
     told = fs.spate("ping").decode()
+    check("the first of its 2 addresses" in told, "ping does not say why: " + told)
     check("ofi+tcp://" in told, "ping does not show the network: " + told)
+    fs.spate("down", "-q", "--dir", fs.dir)
+
+    # All three at once: whoever is on the same host takes shared memory; the others are there for those who are not.
+    names = iter(range(3))
+    ports = iter(range(other, other + 3))
+    fs.set_urls(lambda tcp: ["shm://%s/%d" % (fs.root, next(names)), "ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
+    fs.up()
+    check(fs.spate("get", "spate:/after") == data, "over shared memory")
+    told = fs.spate("ping").decode()
+    check("the first of its 3 addresses, on this host" in told and "shm://" in told, "shared memory was not taken: " + told)
+    # Its socket goes away: what comes next fails over, and ping says why.
+    for server in range(3):
+        os.unlink("%s/%d" % (fs.root, server))
+    check(fs.spate("get", "spate:/after") == data, "over the second network")
+    told = fs.spate("ping").decode()
+    check("number 2 of its 3 addresses" in told and "failed: " in told, "ping does not say what failed: " + told)
     fs.spate("down", "-q", "--dir", fs.dir)
 
     # Nobody has such hardware here: the server says so plainly and does not start.
