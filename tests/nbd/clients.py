@@ -78,7 +78,7 @@ def qemu_io(url, work):
 
 def fio(url, work):
     run("fio", "--name=v", "--ioengine=nbd", "--uri=" + url, "--rw=randrw", "--bsrange=512-256k", "--blockalign=512", "--iodepth=16", "--size=32m",
-        "--io_size=64m", "--verify=crc32c", "--verify_fatal=1", "--output=" + os.path.join(work, "fio.txt"))
+        "--io_size=64m", "--verify=crc32c", "--verify_fatal=1", "--aux-path=" + work, "--output=" + os.path.join(work, "fio.txt"))
 
 
 def with_tls(disk, work):
