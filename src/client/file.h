@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/data_map.h"
+#include "client/explain.h"
 #include "client/transfer.h"
 #include "job/event.h"
 #include "job/semaphore.h"
@@ -80,6 +81,8 @@ class File {
   /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
   job::Task<Result<Attributes>> close(CloseOptions options = {});
 
+  /// Which path a read or write of this range would take, slot by slot.
+  job::Task<Result<std::vector<SlotPath>>> explain(std::uint64_t offset, std::uint64_t size, bool is_write);
   /// Measurement: forces a data path. kBypass: what cannot be done by this client itself fails.
   void force_path(wire::DataPath path) { path_ = path; }
   /// What this client has read and written past the servers, bytes.

@@ -22,6 +22,7 @@ Command make_ln();
 Command make_df();
 Command make_setstripe();
 Command make_getstripe();
+Command make_explain();
 
 /// "-rw-r--r--"
 std::string mode_text(FileType type, std::uint32_t mode);

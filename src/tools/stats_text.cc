@@ -51,6 +51,27 @@ std::string other_row(const metrics::Sample& sample) {
   return fmt::format("  {:<52} {:>12}\n", short_name(sample), value);
 }
 
+std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what, const std::string& path, const char* direction) {
+  const metrics::Sample* const sample = snapshot.find(what, {{"path", path}, {"direction", direction}});
+  return sample == nullptr ? 0 : sample->value;
+}
+
+/// Bytes by data path, and how often the servers' processors copied each of them. Empty when nothing was moved.
+std::string path_table(const metrics::Snapshot& snapshot) {
+  std::string rows;
+  for (const char* const path : {"inline", "buffered", "cached", "direct", "bypass"}) {
+    const std::int64_t read = flow_count(snapshot, "spate_flow_bytes_total", path, "read");
+    const std::int64_t written = flow_count(snapshot, "spate_flow_bytes_total", path, "write");
+    if (read + written <= 0) continue;
+    const std::int64_t copied = flow_count(snapshot, "spate_flow_copied_bytes_total", path, "read") +
+                                flow_count(snapshot, "spate_flow_copied_bytes_total", path, "write");
+    rows += fmt::format("  {:<18} {:>10} {:>10} {:>16.1f}\n", path, human_size(static_cast<std::uint64_t>(read)),
+                        human_size(static_cast<std::uint64_t>(written)), static_cast<double>(copied) / static_cast<double>(read + written));
+  }
+  if (rows.empty()) return rows;
+  return fmt::format("  {:<18} {:>10} {:>10} {:>16}\n", "data path", "read", "written", "copies per byte") + rows;
+}
+
 nlohmann::json to_json(const metrics::HistogramData& data) {
   return {{"count", data.count()}, {"mean", data.mean()}, {"p50", data.percentile(0.5)}, {"p90", data.percentile(0.9)},
           {"p99", data.percentile(0.99)}, {"p999", data.percentile(0.999)}, {"max", data.max}};
@@ -68,6 +89,7 @@ std::string stats_table(const metrics::Snapshot& snapshot, double seconds) {
       others += other_row(sample);
     }
   }
+  others = path_table(snapshot) + others;
   if (operations.empty()) return "  no requests\n" + others;
   const std::string rate = seconds > 0 ? fmt::format("{:>10}", "per s") : "";
   return fmt::format("  {:<18} {:>10} {:>8}{} {:>10} {:>10} {:>10} {:>10}\n", "operation", "count", "failed", rate, "mean", "p50", "p99", "max") +

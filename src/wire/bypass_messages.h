@@ -80,6 +80,8 @@ struct ExplainPathRequest {
     a(where, what, is_write, path);
   }
 };
+/// ExplainedPath::bypass when nothing is in the way.
+constexpr std::string_view kLeaseToBeHad = "a lease can be had";
 struct ExplainedPath {
   DataPath path = DataPath::kAutomatic;  // kAutomatic: it would be refused
   std::string why;                       // for people

@@ -69,6 +69,9 @@ with Cluster(io=1, env=environment) as fs:
     check(leases(fs, "") == 0, "a lease outlived its file")
     check(moved(fs, 2, "bypass", "write") == 17 * MIB and moved(fs, 2, "bypass", "read") == 65 * MIB, "not told to the server")
 
+    told = fs.spate("explain", "-w", "spate:/a").decode()
+    check(": bypass (" in told, "explain says: " + told)
+
     # By itself, when it is worth it; a second client's write takes the lease back, and both are exact.
     client.ok("open /a", "write 0 %d 4" % MIB, "write %d 100000 4" % MIB)
     check(int(client.say("bypassed")) > 0, "not by itself")

@@ -82,6 +82,9 @@ with Cluster(io=1, folder=disk) as fs:
     client.ok("path cached", "check %d 8192 3" % (3 * MIB), "path direct")
     check(seen == pattern(3, 3 * MIB, 8192), "a local program sees what was in the cache before a remote direct write")
 
+    told = fs.spate("explain", "--path", "direct", "spate:/a").decode()
+    check(": direct (" in told, "explain says: " + told)
+
     # Two clients write unaligned neighbours by different paths at the same time.
     other = Client(fs)
     other.ok("open /a", "path buffered")
@@ -130,6 +133,12 @@ if os.access("/dev/shm", os.W_OK):
         client.ok("create /c", "write 0 %d 1" % MIB)
         check(metric(fs, 2, "flow_fallbacks_total", path="direct", direction="write") == 1, "a silent fall-back")
         check("path direct cannot be had" in fs.log(2), "no word of it in the log")
+        told = fs.spate("explain", "--path", "direct", "spate:/c").decode()
+        check(": refused (" in told and "memory" in told, "explain says: " + told)
+        told = fs.spate("explain", "-w", "spate:/c").decode()
+        check(": buffered (direct would suit it" in told, "explain says: " + told)
+        table = [line.split() for line in fs.spate("stats", "2").decode().splitlines() if line.startswith("  buffered ")]
+        check(table and table[0][-1] == "2.0", "no copies per byte in spate stats: %s" % table)
         client.ok("path direct")
         for line in ("check 0 %d 1" % MIB, "write 0 %d 1" % MIB):
             said = client.say(line)

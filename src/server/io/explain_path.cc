@@ -49,7 +49,7 @@ job::Task<Result<wire::ExplainPathReply>> IoService::explain_path(rpc::Call& cal
   ExplainWork work{*parts_, request, asker_of(call, caller), active, slots, {}};
   work.answers.resize(slots.list.size());
   const auto refusal = bypass_refusal(*parts_, call, request.is_write);
-  for (wire::ExplainedPath& answer : work.answers) answer.bypass = refusal.value_or("a lease can be had");
+  for (wire::ExplainedPath& answer : work.answers) answer.bypass = refusal.value_or(std::string(wire::kLeaseToBeHad));
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(explain_slot(work, i));
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
