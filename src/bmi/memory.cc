@@ -2,6 +2,7 @@
 #include "bmi/memory.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,40 +18,41 @@ MutableByteView MemoryService::allocate(std::span<Module* const> modules, std::s
     owner = module;
     break;
   }
-  if (owner == nullptr) {
+  Owner kept;
+  kept.module = owner;
+  if (owner == nullptr && size >= Pages::kHuge) {
+    kept.pages = Pages::map(size);
+    SPATE_CHECK(!kept.pages.memory().empty());
+    memory = kept.pages.memory().first(size);
+  } else if (owner == nullptr) {
     constexpr std::size_t kPage = Buffer::kPageAlignment;
-    const std::size_t rounded = (size + kPage - 1) / kPage * kPage;
-    auto* data = static_cast<std::byte*>(std::aligned_alloc(kPage, rounded));
-    SPATE_CHECK(data != nullptr && rounded >= size);
-    memory = {data, size};
+    kept.heap.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage)));
+    SPATE_CHECK(kept.heap != nullptr);
+    memory = {kept.heap.get(), size};
   }
   for (Module* module : modules) {
     // What a module cannot register it moves like any other memory.
     if (module != owner) (void)module->mem_register(memory).has_value();
   }
   const std::lock_guard lock(mutex_);
-  owners_.emplace(memory.data(), owner);
+  owners_.emplace(memory.data(), std::move(kept));
   return memory;
 }
 
 void MemoryService::free(std::span<Module* const> modules, MutableByteView memory) {
   if (memory.empty()) return;
-  Module* owner = nullptr;
+  Owner owner;
   {
     const std::lock_guard lock(mutex_);
     const auto found = owners_.find(memory.data());
     SPATE_CHECK(found != owners_.end());
-    owner = found->second;
+    owner = std::move(found->second);
     owners_.erase(found);
   }
   for (Module* module : modules) {
-    if (module != owner) module->mem_deregister(memory);
+    if (module != owner.module) module->mem_deregister(memory);
   }
-  if (owner != nullptr) {
-    owner->mem_free(memory);
-  } else {
-    std::free(memory.data());
-  }
+  if (owner.module != nullptr) owner.module->mem_free(memory);
 }
 
 }  // namespace spate::bmi

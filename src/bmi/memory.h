@@ -2,26 +2,35 @@
 // MemoryService: mem_alloc and mem_free of the core: memory that every loaded module can use.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <unordered_map>
 
 #include "bmi/module.h"
+#include "bmi/pages.h"
 
 namespace spate::bmi {
 
 /// Thread-safe.
 class MemoryService {
  public:
-  /// Page-aligned memory, from the first module that allocates its own, else from the heap; registered with the others.
-  /// Ends the process when memory is exhausted, as operator new does.
+  /// Page-aligned memory, from the first module that allocates its own, else in huge pages where they
+  /// are worth it (pages.h), else from the heap; registered with the others. Ends the process when memory is exhausted, as operator new does.
   MutableByteView allocate(std::span<Module* const> modules, std::size_t size);
   /// Of memory that allocate() returned; anything else is a bug.
   void free(std::span<Module* const> modules, MutableByteView memory);
 
  private:
+  struct Owner {
+    Module* module = nullptr;
+    Pages pages;  // or
+    std::unique_ptr<std::byte, decltype(&std::free)> heap{nullptr, &std::free};
+  };
+
   std::mutex mutex_;
-  std::unordered_map<std::byte*, Module*> owners_;  // guarded by mutex_; null: the heap
+  std::unordered_map<std::byte*, Owner> owners_;  // guarded by mutex_
 };
 
 }  // namespace spate::bmi

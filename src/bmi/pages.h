@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages: memory straight from the kernel, in huge pages where there are any: fewer of them to register and to walk.
+#pragma once
+
+#include <cstddef>
+
+#include "base/bytes.h"
+
+namespace spate::bmi {
+
+/// Unmapped when it goes. Moved, not copied.
+class Pages {
+ public:
+  static constexpr std::size_t kHuge = std::size_t{2} << 20;  // x86-64 and arm64
+
+  Pages() = default;
+  Pages(Pages&& other) noexcept;
+  Pages& operator=(Pages&& other) noexcept;
+  ~Pages();
+
+  /// At least `size` (> 0) bytes of zeros: of pages that the administrator has set aside (vm.nr_hugepages) when it is a
+  /// huge page or more, else aligned so that the kernel may make some (transparent huge pages). Empty: out of memory.
+  static Pages map(std::size_t size);
+
+  /// All of it; aligned to kHuge when it is as large as that, else to a page.
+  MutableByteView memory() const { return memory_; }
+  bool set_aside() const { return set_aside_; }
+
+ private:
+  MutableByteView memory_;
+  bool set_aside_ = false;
+};
+
+}  // namespace spate::bmi

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/pages.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace spate::bmi {
+namespace {
+
+std::uintptr_t address(const Pages& pages) { return reinterpret_cast<std::uintptr_t>(pages.memory().data()); }
+
+/// Of the mapping that begins at `at`, as /proc/self/smaps tells.
+std::string flags_of(std::uintptr_t at) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  bool found = false;
+  while (std::getline(maps, line)) {
+    if (const auto dash = line.find('-'); dash != std::string::npos && dash < 17 && line.find(':') > dash) {
+      const auto begin = std::stoull(line.substr(0, dash), nullptr, 16);
+      const auto end = std::stoull(line.substr(dash + 1), nullptr, 16);
+      found = begin <= at && at < end;
+    }
+    if (found && line.starts_with("VmFlags:")) return line;
+  }
+  return {};
+}
+
+TEST(PagesTest, LargeMemoryIsAlignedAndMayBecomeHugePages) {
+  const Pages pages = Pages::map(3 * Pages::kHuge - 5);
+  ASSERT_EQ(pages.memory().size(), 3 * Pages::kHuge);
+  EXPECT_EQ(address(pages) % Pages::kHuge, 0U);
+  const std::string flags = flags_of(address(pages));
+  EXPECT_TRUE(flags.find(pages.set_aside() ? " ht" : " hg") != std::string::npos) << flags;
+}
+
+TEST(PagesTest, SmallMemoryTakesNoMoreThanItsPages) {
+  const Pages pages = Pages::map(5000);
+  EXPECT_EQ(pages.memory().size(), 8192U);
+  EXPECT_FALSE(pages.set_aside());
+}
+
+TEST(PagesTest, IsZeroAndWritable) {
+  for (const std::size_t size : {std::size_t{1}, Pages::kHuge, Pages::kHuge + 1}) {
+    const Pages pages = Pages::map(size);
+    const MutableByteView memory = pages.memory();
+    ASSERT_GE(memory.size(), size);
+    EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == std::byte{0}; }));
+    std::fill(memory.begin(), memory.end(), std::byte{1});
+  }
+}
+
+TEST(PagesTest, WhatCannotBeHadIsEmpty) {
+  EXPECT_TRUE(Pages::map(std::size_t{1} << 60U).memory().empty());
+  EXPECT_TRUE(Pages::map(std::numeric_limits<std::size_t>::max()).memory().empty());
+}
+
+TEST(PagesTest, IsUnmappedOnce) {
+  Pages pages = Pages::map(Pages::kHuge);
+  const std::uintptr_t at = address(pages);
+  Pages other = std::move(pages);
+  EXPECT_FALSE(flags_of(at).empty());
+  other = Pages();
+  Pages third;
+  std::swap(third, other);
+  EXPECT_TRUE(third.memory().empty());
+}
+
+}  // namespace
+}  // namespace spate::bmi
