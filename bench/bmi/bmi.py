@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the BMI paper, repeated: round trips (Figure 3), bandwidth (Figure 4) and the parallel read pattern
-(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike.
+(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike; and what bulk data costs small
+messages.
 
-  bench/run bmi [figure3|figure4|figure5|ofi]... [--json FILE] [--svg FOLDER] [--runs N]
+  bench/run bmi [figure3|figure4|figure5|ofi|priority]... [--json FILE] [--svg FOLDER] [--runs N]
 """
 import argparse
 import json
@@ -159,6 +160,15 @@ def ofi(programs, runs):
     return table("libfabric: 64 B round trip in us, 1 MiB ping-pong in GB/s", "", "bytes", [64, 1 << 20], series, runs, 1)
 
 
+def priority(programs, runs):
+    """Control messages while bulk data fills the line: not more than three times as slow, and a scheduling quantum."""
+    def p99(network, load):
+        return programs.bmi(pattern="priority", network=network, size=64, count=5000, load=load)
+
+    series = {network: lambda load, network=network: p99(network, load) for network in ("tcp", "shm", "ofi+tcp", "ofi+shm")}
+    return table("Priority: p99 of a 64 B round trip", "us", "bulk messages of 1 MiB under way", [0, 8], series, runs, 1)
+
+
 def table(title, unit, x_name, points, series, runs, scale):
     result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points], "series": {}}
     for name, measure in series.items():
@@ -202,7 +212,7 @@ def svg(result):
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
-EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi}
+EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi, "priority": priority}
 
 
 def main():

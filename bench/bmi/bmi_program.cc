@@ -48,7 +48,7 @@ class End {
     bmi::Message hello;
     hello.peer = peer;
     hello.tag = kRequest;
-    post(network_->post_send_unexpected(hello, context_, nullptr));
+    post(network_->post_send_unexpected(hello, context_, &open_), open_);
     drain();
     while (!network_->peer_info(peer).connected) step();
     return peer;
@@ -61,18 +61,21 @@ class End {
   }
   std::size_t answer_if_there(std::span<bmi::UnexpectedMessage> out) { return network_->test_unexpected(context_, out); }
 
-  void receive(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList to) {
-    post(network_->post_recv({peer, tag, c, to}, context_, nullptr));
+  /// `open` counts what is under way; null: open().
+  void receive(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList to, std::uint64_t* open = nullptr) {
+    std::uint64_t& counter = open == nullptr ? open_ : *open;
+    post(network_->post_recv({peer, tag, c, to}, context_, &counter), counter);
   }
-  void send(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList from) {
-    post(network_->post_send({peer, tag, c, from}, context_, nullptr));
+  void send(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList from, std::uint64_t* open = nullptr) {
+    std::uint64_t& counter = open == nullptr ? open_ : *open;
+    post(network_->post_send({peer, tag, c, from}, context_, &counter), counter);
   }
   void send_unexpected(bmi::Address peer, bmi::SegmentList from) {
     bmi::Message message;
     message.peer = peer;
     message.tag = kRequest;
     message.segments = from;
-    post(network_->post_send_unexpected(message, context_, nullptr));
+    post(network_->post_send_unexpected(message, context_, &open_), open_);
   }
   std::uint64_t open() const { return open_; }
   void drain() {
@@ -82,8 +85,10 @@ class End {
   void step() {
     std::array<bmi::Completion, 64> done;
     const std::size_t n = network_->test_context(context_, done);
-    for (std::size_t i = 0; i < n; ++i) SPATE_CHECK(done[i].status == Errc::kOk);
-    open_ -= n;
+    for (std::size_t i = 0; i < n; ++i) {
+      SPATE_CHECK(done[i].status == Errc::kOk);
+      --*static_cast<std::uint64_t*>(done[i].user);
+    }
     if (n == 0 && plan_.poll == 0 && network_->prepare_to_wait(context_)) (void)network_->wait(context_, std::chrono::seconds(1));
   }
   MutableByteView buffer(std::size_t size) {
@@ -97,10 +102,10 @@ class End {
     std::memset(memory.data(), 1, memory.size());
     return memory;
   }
-  void post(const Result<bmi::Posted>& posted) {
+  static void post(const Result<bmi::Posted>& posted, std::uint64_t& open) {
     SPATE_CHECK(posted.has_value());
     if (!posted->done) {
-      ++open_;
+      ++open;
     } else {
       SPATE_CHECK(posted->completion.status == Errc::kOk);
     }
@@ -156,6 +161,39 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
+/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, microseconds.
+double priority(const plan& plan, Group& group, int rank) {
+  End end(plan);
+  const bmi::Address peer = meet(end, group, rank);
+  const Segment out = Segment::of(end.buffer(plan.size));
+  const Segment in = Segment::of(end.buffer(plan.size));
+  const Segment bulk = Segment::of(end.buffer(std::size_t{1} << 20U));
+  std::uint64_t moving = 0;
+  const auto until = [&](const std::uint64_t& open) {
+    for (bool first = true; first || open > 0; first = false) {
+      while (moving < static_cast<std::uint64_t>(plan.load)) {
+        if (rank == 1) end.send(peer, kData, bmi::MessageClass::kBulk, {&bulk, 1}, &moving);
+        if (rank == 0) end.receive(peer, kData, bmi::MessageClass::kBulk, {&bulk, 1}, &moving);
+      }
+      end.step();
+    }
+  };
+  std::vector<double> times;
+  std::uint64_t asked = 0;
+  for (long i = 0; i < plan.count; ++i) {
+    const double begin = now();
+    end.receive(peer, kAck, bmi::MessageClass::kControl, {&in, 1}, &asked);
+    if (rank == 1) end.send(peer, kAck, bmi::MessageClass::kControl, {&out, 1});
+    until(asked);
+    if (rank == 0) end.send(peer, kAck, bmi::MessageClass::kControl, {&out, 1});
+    times.push_back(now() - begin);
+  }
+  until(end.open());
+  group.barrier();
+  std::sort(times.begin(), times.end());
+  return times[times.size() * 99 / 100] * 1e6;
+}
+
 constexpr int kMessages = READ_PAIR_BYTES / READ_MESSAGE_BYTES;
 
 void serve(const plan& plan, End& end, MutableByteView ack, MutableByteView data) {
@@ -202,7 +240,7 @@ double parallel_read(const plan& plan, Group& group, int rank) {
   for (int c = 0; c < plan.clients && server; ++c) (void)end.answer();
   const MutableByteView request = end.buffer(READ_REQUEST_BYTES);
   const MutableByteView acks = end.buffer(READ_ACK_BYTES * static_cast<std::size_t>(plan.servers));
-  const MutableByteView data = end.buffer(server ? READ_PAIR_BYTES : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
+  const MutableByteView data = end.buffer(server ? std::size_t{READ_PAIR_BYTES} : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
   double seconds = 0;
   for (int round = 0; round <= plan.rounds; ++round) {
     group.barrier();
@@ -230,15 +268,16 @@ int main(int argc, char** argv) {
   using namespace spate::bench;
   struct plan plan {};
   if (plan_parse(&plan, argc, argv) == 0) {
-    fmt::print(stderr, "usage: bmi_program [pattern=round_trip|stream|read] [network=tcp|shm|ofi+tcp|ofi+shm] [size=N] [count=N]\n"
-                       "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N]\n");
+    fmt::print(stderr, "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|shm|ofi+tcp|ofi+shm] [size=N] [count=N]\n"
+                       "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N]\n");
     return 2;
   }
   const int size = plan.pattern == PATTERN_READ ? plan.servers + plan.clients : 2;
   const auto results = Group::run(size, [&](Group& group, int rank) {
     if (plan.pattern == PATTERN_READ) return parallel_read(plan, group, rank);
+    if (plan.pattern == PATTERN_PRIORITY) return priority(plan, group, rank);
     return plan.pattern == PATTERN_STREAM ? stream(plan, group, rank) : round_trip(plan, group, rank);
   });
-  fmt::print("{:.6g}\n", plan.pattern == PATTERN_ROUND_TRIP ? results[1] : results[0]);
+  fmt::print("{:.6g}\n", plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_PRIORITY ? results[1] : results[0]);
   return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATTERN_ROUND_TRIP, PATTERN_STREAM, PATTERN_READ };
+enum { PATTERN_ROUND_TRIP, PATTERN_STREAM, PATTERN_READ, PATTERN_PRIORITY };
 
 /* The parallel read pattern of the BMI paper, section 5.3. */
 enum {
@@ -27,11 +27,12 @@ struct plan {
   int poll;      /* 1: neither side sleeps */
   int allocated; /* 1: buffers of mem_alloc */
   int rounds;    /* of the read pattern */
+  int load;      /* of the priority pattern: bulk messages of 1 MiB under way all the time */
 };
 
 /* NAME=VALUE arguments; 0 when one is unknown. */
 static int plan_parse(struct plan* plan, int argc, char** argv) {
-  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5};
+  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5, 0};
   *plan = usual;
   for (int i = 1; i < argc; ++i) {
     const char* value = strchr(argv[i], '=');
@@ -39,7 +40,9 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
     const size_t length = (size_t)(value++ - argv[i]);
 #define IS(name) (length == sizeof name - 1 && memcmp(argv[i], name, length) == 0)
     if (IS("pattern")) {
-      plan->pattern = strcmp(value, "read") == 0 ? PATTERN_READ : strcmp(value, "stream") == 0 ? PATTERN_STREAM : PATTERN_ROUND_TRIP;
+      plan->pattern = strcmp(value, "read") == 0 ? PATTERN_READ : strcmp(value, "stream") == 0 ? PATTERN_STREAM
+                      : strcmp(value, "priority") == 0                                      ? PATTERN_PRIORITY
+                                                                                            : PATTERN_ROUND_TRIP;
     } else if (IS("network")) {
       plan->network = value;
     } else if (IS("size")) {
@@ -56,6 +59,8 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
       plan->allocated = atoi(value);
     } else if (IS("rounds")) {
       plan->rounds = atoi(value);
+    } else if (IS("load")) {
+      plan->load = atoi(value);
     } else {
       return 0;
     }

@@ -229,7 +229,7 @@ double parallel_read(const plan& plan, Group& group, int rank) {
   for (int s = 0; s < plan.servers && !server; ++s) (void)end.call(group.hear(s));
   for (int c = 0; c < plan.clients && server; ++c) (void)end.answer();
   std::vector<char> small(READ_ACK_BYTES);
-  std::vector<char> data(server ? READ_PAIR_BYTES : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
+  std::vector<char> data(server ? std::size_t{READ_PAIR_BYTES} : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
   double seconds = 0;
   for (int round = 0; round <= plan.rounds; ++round) {
     group.barrier();
