@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spate-export, which `spate export` starts.
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <deque>
+#include <thread>
 
 #include "assembly/client_process.h"
 #include "assembly/locate.h"
@@ -26,31 +30,34 @@ bool is_remote(std::string_view source) { return source.starts_with(kRemote); }
 constexpr unsigned kWorkers = 16;  // as many requests wait for disks at once
 constexpr Duration kGrace = std::chrono::seconds(5);
 
-/// Sets an event when the process is asked to end.
-class EndSignals final : public nbd::ReadyHandler {
+/// Sets an event when one of some descriptors is readable: signals, or the word that all loops are to end.
+class EndWatch final : public nbd::ReadyHandler {
  public:
-  EndSignals(job::Executor& executor, nbd::SocketSource& sockets) : asked_(executor), sockets_(sockets) {}
-  ~EndSignals() override {
-    if (fd_) sockets_.remove(fd_.get());
-  }
-  EndSignals(const EndSignals&) = delete;
-  EndSignals& operator=(const EndSignals&) = delete;
+  EndWatch(job::Executor& executor, nbd::SocketSource& sockets) : asked_(executor), sockets_(sockets) {}
+  ~EndWatch() override { leave(); }
+  EndWatch(const EndWatch&) = delete;
+  EndWatch& operator=(const EndWatch&) = delete;
 
-  Result<void> watch(const sigset_t& ends) {
-    fd_ = UniqueFd(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!fd_) return errno_error(errno, "signalfd");
-    return sockets_.add(fd_.get(), EPOLLIN, *this);
+  /// `fd` outlives it.
+  Result<void> watch(int fd) {
+    SPATE_TRY(std::ignore, sockets_.add(fd, EPOLLIN, *this));
+    watched_.push_back(fd);
+    return {};
   }
   void on_ready(std::uint32_t /*events*/) override {
-    signalfd_siginfo info{};
-    if (::read(fd_.get(), &info, sizeof info) > 0) asked_.set();
+    asked_.set();
+    leave();  // they stay readable
   }
   auto asked() { return asked_.wait(); }
 
  private:
+  void leave() {
+    for (const int fd : watched_) sockets_.remove(fd);
+    watched_.clear();
+  }
   job::Event asked_;
   nbd::SocketSource& sockets_;
-  UniqueFd fd_;
+  std::vector<int> watched_;
 };
 
 int fail(const Error& error) {
@@ -58,11 +65,14 @@ int fail(const Error& error) {
   return 1;
 }
 
+/// What one loop works with.
 struct World {
   const nbd::ExportOptions& options;
   job::Executor& executor;
   trove::Workers& workers;
   client::Client* client;  // null: no export needs one
+  std::vector<int> ends;   // readable when it is to end
+  bool first;              // tells the URLs
 };
 
 Result<std::vector<nbd::ListeningSocket>> open_sockets(const nbd::ExportOptions& options) {
@@ -106,20 +116,20 @@ job::Task<Result<void>> add_exports(World& world, nbd::Server& server) {
 }
 
 void print_urls(const World& world, const nbd::Server& server) {
-  if (world.options.quiet) return;
+  if (world.options.quiet || !world.first) return;
   for (const nbd::SourceWish& wish : world.options.sources) {
     for (const std::string& url : server.urls(wish.name)) std::printf("%s\n", url.c_str());
   }
   std::fflush(stdout);
 }
 
-job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets, EndSignals& signals) {
+job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets, EndWatch& ends) {
   SPATE_CO_TRY(std::ignore, co_await add_exports(world, server));
   for (auto& socket : sockets) {
     SPATE_CO_TRY(std::ignore, server.listen(std::move(socket)));
   }
   print_urls(world, server);
-  std::ignore = co_await signals.asked();
+  std::ignore = co_await ends.asked();
   co_return co_await server.stop(kGrace);
 }
 
@@ -134,18 +144,19 @@ Result<std::unique_ptr<nbd::TlsContext>> open_tls(const nbd::ExportOptions& opti
   return std::unique_ptr<nbd::TlsContext>();
 }
 
-/// On an executor that is there already.
-job::Task<Result<void>> serve_on(World& world, const sigset_t& ends) {
+/// One loop, on an executor that is there already.
+job::Task<Result<void>> serve_on(World& world, std::vector<nbd::ListeningSocket> listening) {
   nbd::SocketSource sockets(world.executor);
-  EndSignals signals(world.executor, sockets);
-  SPATE_CO_TRY(std::ignore, signals.watch(ends));
-  SPATE_CO_TRY(auto listening, open_sockets(world.options));
+  EndWatch ends(world.executor, sockets);
+  for (const int fd : world.ends) {
+    SPATE_CO_TRY(std::ignore, ends.watch(fd));
+  }
   nbd::ServerOptions options;
-  if (world.options.send_file_from != 0) options.send_file_from = world.options.send_file_from;
+  options.send_file_from = world.options.send_file_from;
   SPATE_CO_TRY(const auto tls, open_tls(world.options, listening));
   options.tls_required = tls != nullptr && !world.options.insecure;
   nbd::Server server(world.executor, sockets, tls.get(), options);
-  auto served = co_await serve(world, server, std::move(listening), signals);
+  auto served = co_await serve(world, server, std::move(listening), ends);
   co_return served;
 }
 
@@ -163,18 +174,89 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const nbd::ExportOp
   return assembly::ClientProcess::open(settings);
 }
 
+/// For another loop: the same sockets.
+Result<std::vector<nbd::ListeningSocket>> shared(const std::vector<nbd::ListeningSocket>& sockets) {
+  std::vector<nbd::ListeningSocket> all;
+  for (const nbd::ListeningSocket& socket : sockets) {
+    nbd::ListeningSocket same;
+    same.fd = UniqueFd(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 3));
+    if (!same.fd) return errno_error(errno, "descriptor");
+    same.url = socket.url;
+    same.loopback = socket.loopback;
+    all.push_back(std::move(same));
+  }
+  return all;
+}
+
+/// Loops of their own threads beside the first: each accepts at the same sockets and opens the files for itself.
+class MoreLoops {
+ public:
+  MoreLoops(const nbd::ExportOptions& options, trove::Workers& workers, int end) : options_(options), workers_(workers), end_(end) {}
+  MoreLoops(const MoreLoops&) = delete;
+  MoreLoops& operator=(const MoreLoops&) = delete;
+  ~MoreLoops() { std::ignore = finish(); }
+
+  void add(std::vector<nbd::ListeningSocket> sockets) {
+    outcomes_.emplace_back();
+    threads_.emplace_back([this, &outcome = outcomes_.back(), mine = std::move(sockets)]() mutable {
+      SystemClock clock;
+      job::Executor executor(clock);
+      World world{options_, executor, workers_, nullptr, {end_}, false};
+      outcome = executor.run(serve_on(world, std::move(mine)));
+      end_all();  // one that cannot serve ends the others
+    });
+  }
+  /// The first failure.
+  Result<void> finish() {
+    end_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    for (const Result<void>& outcome : outcomes_) {
+      if (!outcome) return outcome;
+    }
+    return {};
+  }
+
+ private:
+  void end_all() const {
+    const std::uint64_t one = 1;
+    std::ignore = ::write(end_, &one, sizeof one);
+  }
+  const nbd::ExportOptions& options_;
+  trove::Workers& workers_;
+  const int end_;
+  std::deque<Result<void>> outcomes_;
+  std::vector<std::thread> threads_;
+};
+
+Result<void> run_local(const nbd::ExportOptions& options, trove::Workers& workers, int signals) {
+  const UniqueFd end(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!end) return errno_error(errno, "eventfd");
+  SPATE_TRY(auto sockets, open_sockets(options));
+  MoreLoops more(options, workers, end.get());
+  for (unsigned i = 1; i < options.threads; ++i) {
+    SPATE_TRY(auto same, shared(sockets));
+    more.add(std::move(same));
+  }
+  SystemClock clock;
+  job::Executor executor(clock);
+  World world{options, executor, workers, nullptr, {signals, end.get()}, true};
+  auto served = executor.run(serve_on(world, std::move(sockets)));
+  auto others = more.finish();
+  return served ? others : served;
+}
+
 Result<void> run(const nbd::ExportOptions& options, const sigset_t& ends) {
+  const UniqueFd signals(::signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals) return errno_error(errno, "signalfd");
   trove::Workers workers("nbd", kWorkers);
   const bool remote = std::ranges::any_of(options.sources, [](const nbd::SourceWish& wish) { return is_remote(wish.source); });
-  if (!remote) {
-    SystemClock clock;
-    job::Executor executor(clock);
-    World world{options, executor, workers, nullptr};
-    return executor.run(serve_on(world, ends));
-  }
+  if (!remote) return run_local(options, workers, signals.get());
+  if (options.threads > 1) return Error(Errc::kInvalidArgument, "--threads is for files of this machine; spate:/... has one");
   SPATE_TRY(auto process, open_client(options));
-  World world{options, process->executor(), workers, &process->client()};
-  return process->run([&](client::Client& /*client*/) { return serve_on(world, ends); });
+  SPATE_TRY(auto sockets, open_sockets(options));
+  World world{options, process->executor(), workers, &process->client(), {signals.get()}, true};
+  return process->run([&](client::Client& /*client*/) { return serve_on(world, std::move(sockets)); });
 }
 
 }  // namespace

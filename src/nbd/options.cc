@@ -29,6 +29,7 @@ constexpr std::string_view kUsage =
     "      --tls-psk FILE     TLS by keys: lines \"name:hex\"\n"
     "      --insecure         other machines may connect without TLS\n"
     "      --sendfile-from N  reads of so many bytes go out by sendfile; smaller ones are gathered\n"
+    "  -t, --threads N        threads that serve connections (1); for files of this machine\n"
     "      --fs FILE          the file system of spate:/PATH: its spate.toml or the folder of it\n"
     "      --set KEY=VALUE    overrides spate.toml\n"
     "  -v, --verbose          tell of each connection\n"
@@ -76,6 +77,11 @@ Result<void> store(ExportOptions& options, std::string& name, const std::string&
     options.port_given = true;
     return parse_number(option, value, options.port);
   }
+  if (option == "--threads") {
+    SPATE_TRY(std::ignore, parse_number(option, value, options.threads));
+    if (options.threads < 1 || options.threads > 256) return wrong("--threads: 1 to 256");
+    return {};
+  }
   if (option == "--sendfile-from") return parse_send_file_from(value, options.send_file_from);
   if (option == "--bind") options.addresses.push_back(std::move(value));
   else if (option == "--set") options.settings.push_back(std::move(value));
@@ -92,7 +98,7 @@ Result<void> store(ExportOptions& options, std::string& name, const std::string&
 const std::map<std::string, std::string>& long_forms() {
   static const std::map<std::string, std::string> forms{{"-n", "--name"}, {"-r", "--read-only"}, {"-p", "--port"},
                                                         {"-b", "--bind"}, {"-U", "--unix"},      {"-a", "--allow"},
-                                                        {"-v", "--verbose"}, {"-q", "--quiet"},  {"-h", "--help"}};
+                                                        {"-t", "--threads"}, {"-v", "--verbose"}, {"-q", "--quiet"},  {"-h", "--help"}};
   return forms;
 }
 

@@ -31,6 +31,7 @@ struct ExportOptions {
   std::string tls_keys;    // pre-shared keys
   bool insecure = false;   // without TLS off loopback
   std::uint32_t send_file_from = 0;  // 0: the default
+  std::uint16_t threads = 1;         // 1..256: loops, each with its own connections
   bool verbose = false;
   bool quiet = false;
 };

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 /// As spate-export takes them.
 struct ExportArguments {
   std::vector<std::string> sources;
-  std::string name, port, unix_path, allow, tls, tls_keys, send_file_from;
+  std::string name, port, unix_path, allow, tls, tls_keys, send_file_from, threads;
   std::vector<std::string> addresses;
   bool read_only = false;
   bool insecure = false;
@@ -33,6 +33,7 @@ std::vector<std::string> words_of(const Context& context, const ExportArguments&
   add("--tls", a.tls);
   add("--tls-psk", a.tls_keys);
   add("--sendfile-from", a.send_file_from);
+  add("--threads", a.threads);
   add("--fs", context.fs);
   for (const std::string& address : a.addresses) add("--bind", address);
   for (const std::string& setting : context.overrides) add("--set", setting);
@@ -78,6 +79,7 @@ Command make_export() {
                      {"--tls-psk", "file of keys, name:hex a line", &a->tls_keys},
                      {"--insecure", "other machines may connect without TLS", &a->insecure},
                      {"--sendfile-from", "reads of so many bytes go out by sendfile", &a->send_file_from},
+                     {"-t,--threads", "threads that serve connections (1); for files of this machine", &a->threads},
                      {"-v,--verbose", "tell of each connection", &a->verbose}};
   command.run = [a](Context& context) { return run_export(context, *a); };
   return command;

@@ -129,6 +129,22 @@ def holes(export, name):
         check(map == [3] * 8 + [0] * 4 + [3] * 20, "the map is %r" % map)
 
 
+def several_threads(fs):
+    """What one connection has written the others read, whichever thread serves them; all of them end together."""
+    with Export("--port", "0", "--threads", "3", os.path.join(fs.root, "disk")) as export:
+        all = [Connection(export.address).go("") for _ in range(12)]
+        for i, one in enumerate(all):
+            one.write(i * 4096, bytes([i + 1]) * 4096)
+            check(one.request(FLUSH).error == 0, "FLUSH failed")
+        for one in all:
+            for i in range(len(all)):
+                check(one.read(i * 4096, 4096) == bytes([i + 1]) * 4096, "other bytes")
+        with open("/proc/%d/task/%d/children" % (export.process.pid, export.process.pid)) as children:
+            check(children.read() == "", "a child")
+    failing = subprocess.run([SPATE, "export", "--threads", "3", "--port", "0", "/nonexistent"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    check(failing.returncode == 1 and b"/nonexistent" in failing.stderr, "%r" % failing.stderr)
+
+
 def striped_file(fs):
     fs.spate("put", "spate:/disk", input=bytes(64 * MIB))
     path = os.path.join(fs.root, "socket")
@@ -241,7 +257,7 @@ def ends_with_clients(fs):
 def main():
     with Cluster(io=2) as fs:
         os.chdir(fs.root)
-        for test in (local_file, local_file_on_disk, names_and_access, wrong_words, activation, ends_with_clients):
+        for test in (local_file, local_file_on_disk, several_threads, names_and_access, wrong_words, activation, ends_with_clients):
             with timed(test.__name__):
                 test(fs)
         fs.up()
