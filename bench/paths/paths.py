@@ -157,7 +157,7 @@ def measure(options, name, parent, cells):
                 rows = {path: [] for path in paths + ["probe local"] + (["probe sendfile"] if work == "read" else [])}
                 for _ in range(options.runs):
                     for path, into in rows.items():
-                        if on_disk and work == "read":
+                        if on_disk:
                             server.empty_cache()
                         if path == "probe local":
                             into.append(probe_local(server.datafile(), work, request, options.size))
@@ -212,6 +212,7 @@ def main():
     parser.add_argument("--only", choices=("disk", "memory"))
     parser.add_argument("--port", type=int, default=17500)
     options = parser.parse_args()
+    options.bin = os.path.abspath(options.bin)
     options.size *= MIB
     options.requests = [one * KIB for one in options.requests]
     cells = []

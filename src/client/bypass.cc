@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -40,7 +41,8 @@ bool lies_in_memory(int fd) {
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
   if (found == slots_.end()) return nullptr;
-  for (const HeldPtr& held : {found->second.writer, found->second.reader}) {
+  for (HeldPtr Slot::*const kind : {&Slot::writer, &Slot::reader}) {
+    const HeldPtr held = found->second.*kind;
     if (held == nullptr || (for_writing ? !held->writable : !held->readable)) continue;
     if (held->granted()) return held;
     let_go(slot, held);
@@ -55,32 +57,42 @@ void Bypass::let_go(std::uint32_t slot, const HeldPtr& held) {
   if (entry.reader == keep) entry.reader = nullptr;
 }
 
-bool Bypass::worth_it(const TransferTarget& target, const Share& share, bool for_writing) {
-  ++transfers_seen_;
-  bytes_seen_ += share.total_bytes();
+bool Bypass::holds(const Share& share, bool for_writing) {
+  if (slots_.empty()) return false;
+  return std::all_of(share.slots.begin(), share.slots.end(),
+                     [&](const wire::SlotRef& ref) { return find(ref.slot, for_writing) != nullptr; });
+}
+
+bool Bypass::considers(const TransferTarget& target, const Share& share, bool for_writing) {
   if (target.path == wire::DataPath::kBypass) return true;
   const BypassWish wish = cluster_.options().bypass;
-  if (wish == BypassWish::kOff || (for_writing && wish != BypassWish::kWrite)) return false;
+  if (target.path != wire::DataPath::kAutomatic || wish == BypassWish::kOff) return false;
+  if (for_writing && wish != BypassWish::kWrite) return false;
+  return holds(share, for_writing) || (!asking_ && worth_it(share));
+}
+
+bool Bypass::worth_it(const Share& share) {
+  ++transfers_seen_;
+  bytes_seen_ += share.total_bytes();
   if (bytes_seen_ < kWorthBytes && transfers_seen_ < kWorthTransfers) return false;
   const MonoTime now = cluster_.executor().now();
   for (const wire::SlotRef& ref : share.slots) {
     if (slots_[ref.slot].not_before > now) return false;
   }
-  return share.channel->peer_info().passes_descriptors;
+  if (share.channel->peer_info().passes_descriptors) return true;
+  // Another machine, or another network: looked at again now and then, as a connection may move.
+  for (const wire::SlotRef& ref : share.slots) slots_[ref.slot].not_before = now + kAskAgainAfter;
+  return false;
 }
 
 job::Task<bool> Bypass::ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
-  const auto complete = [&] {
-    return std::all_of(share.slots.begin(), share.slots.end(),
-                       [&](const wire::SlotRef& ref) { return find(ref.slot, for_writing) != nullptr; });
-  };
-  if (complete()) co_return true;
-  if (asking_ || !worth_it(target, share, for_writing)) co_return false;
+  if (holds(share, for_writing)) co_return true;
+  if (asking_) co_return false;
   asking_ = true;
   const auto asked = co_await ask(target, share, for_writing, limits);
   asking_ = false;
   if (!asked) refusal_ = asked.error().message();
-  co_return complete();
+  co_return holds(share, for_writing);
 }
 
 job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
@@ -106,9 +118,15 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
         refusal_ = reply->leases[i].refusal;
         continue;
       }
-      SPATE_CO_TRY(HeldPtr held, take(*share.channel, watch.peer, watch.tag + 1 + 2 * i, request, i));
+      auto taken = take(*share.channel, watch.peer, watch.tag + 1 + 2 * i, request, i);
+      HeldPtr held = taken ? *taken : std::make_shared<Held>();
+      held->channel = share.channel;
       held->id = reply->leases[i].lease_id;
-      ended_.push_back(held);
+      ended_.push_back(held);  // also what cannot be used is given back
+      if (!taken) {
+        refusal_ = taken.error().message();
+        continue;
+      }
       Slot& slot = slots_[request.slots[i].slot];
       slot.not_before = MonoTime();
       (for_writing ? slot.writer : slot.reader) = std::move(held);
@@ -124,7 +142,11 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
   auto held = std::make_shared<Held>();
   SPATE_TRY(held->file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
   SPATE_TRY(held->page, SharedPage::map(shared.get(), request.for_writing));
-  held->channel = &channel;
+  // Descriptors are numbered from the lowest free one: the upper half of them is for the program itself.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(held->file.get()) >= limit.rlim_cur / 2) {
+    return Error(Errc::kBusy, "this process has too many files open for a lease");
+  }
   held->writable = request.for_writing;
   struct stat st {};
   const int access = ::fcntl(held->file.get(), F_GETFL);

@@ -25,8 +25,9 @@ class Bypass {
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
-  /// Whether leases for all of the share's slots are held; asks for them if `what` the file moves makes that worth it, or
-  /// at once with `forced`.
+  /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no lease.
+  bool considers(const TransferTarget& target, const Share& share, bool for_writing);
+  /// Whether leases for all of the share's slots are held; asks for those that are not.
   job::Task<bool> ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
   /// Why not, for people.
   const std::string& refusal() const { return refusal_; }
@@ -67,7 +68,8 @@ class Bypass {
   };
 
   HeldPtr find(std::uint32_t slot, bool for_writing);
-  bool worth_it(const TransferTarget& target, const Share& share, bool for_writing);
+  bool holds(const Share& share, bool for_writing);
+  bool worth_it(const Share& share);
   job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
   Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag, const wire::BypassLeaseRequest& request,
                        std::size_t index);

@@ -113,12 +113,18 @@ Result<std::uint64_t> check_streams(const wire::ReadReply& reply, const Share& s
   return total;
 }
 
+/// Whether move_by_client() is worth the call: most transfers are not by this client itself.
+bool may_bypass(const Transfer& transfer, const Share& share, bool is_write) {
+  const TransferTarget& target = transfer.target;
+  if (target.bypass == nullptr) return target.path == wire::DataPath::kBypass;
+  return target.bypass->considers(target, share, is_write);
+}
+
 /// By this client itself. False: it has no leases for that, or not any more; nothing was told to anybody then.
 job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, bool is_write) {
   const TransferTarget& target = transfer.target;
   const bool forced = target.path == wire::DataPath::kBypass;
-  if (target.bypass == nullptr && !forced) co_return false;
-  bool able = target.bypass != nullptr && (target.path == wire::DataPath::kAutomatic || forced) && transfer.what.ordered();
+  bool able = target.bypass != nullptr && transfer.what.ordered();
   if (able) able = co_await target.bypass->ready(target, share, is_write, transfer.limits);
   std::vector<SlotState> states;
   for (std::size_t i = 0; able && i < share.slots.size(); ++i) {
@@ -142,8 +148,10 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
 }
 
 job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
-  SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
-  if (done_here) co_return Result<void>();
+  if (may_bypass(transfer, share, false)) {
+    SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
+    if (done_here) co_return Result<void>();
+  }
   const Options& settings = transfer.target.cluster.options();
   const std::uint64_t total = share.total_bytes();
   const bool in_reply = total <= settings.inline_read_bytes;
@@ -188,8 +196,10 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
 }
 
 job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
-  SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, true));
-  if (done_here) co_return Result<void>();
+  if (may_bypass(transfer, share, true)) {
+    SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, true));
+    if (done_here) co_return Result<void>();
+  }
   const Options& settings = transfer.target.cluster.options();
   wire::WriteRequest request;
   request.where = slot_set(transfer.target, share);

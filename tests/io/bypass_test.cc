@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases and the question for a path, as far as they go without shared memory (tests/integration has the rest): who is
+// refused, and with which words.
+#include <gtest/gtest.h>
+
+#include "tests/io/client.h"
+
+namespace spate::io::testing {
+namespace {
+
+constexpr Handle kFile{42};
+
+WorldOptions with(BypassPolicy policy) {
+  WorldOptions options;
+  options.io.bypass = policy;
+  options.direct_alignment = 4096;
+  return options;
+}
+
+class BypassTest : public ::testing::Test {
+ protected:
+  explicit BypassTest(BypassPolicy policy = BypassPolicy::kWrite) : world_(with(policy)) {}
+
+  static wire::BypassLeaseRequest lease_request(bool for_writing) {
+    wire::BypassLeaseRequest request;
+    request.handle = kFile;
+    request.slots = {{0, World::target(0)}};
+    request.for_writing = for_writing;
+    return request;
+  }
+  Result<wire::BypassLeaseReply> ask(const wire::BypassLeaseRequest& request, Rights rights = Rights::kReadWrite) {
+    const Capability capability = client_.capability(kFile, rights);
+    return client_.ask<wire::BypassLeaseReply>(request, &capability);
+  }
+  Result<wire::ExplainPathReply> explain(bool is_write, wire::DataPath path, Rights rights = Rights::kReadWrite) {
+    wire::ExplainPathRequest request;
+    request.where = slot_set(kFile, 1, 1 << 20);
+    request.what = *datatype::Description::contiguous(0, 1 << 20);
+    request.is_write = is_write;
+    request.path = path;
+    const Capability capability = client_.capability(kFile, rights);
+    return client_.ask<wire::ExplainPathReply>(request, &capability);
+  }
+
+  World world_;
+  Client client_{world_};
+};
+
+TEST_F(BypassTest, WhoDoesNotComeBySharedMemoryGetsNoLeaseAndLearnsWhy) {
+  const auto reply = ask(lease_request(false));
+  ASSERT_TRUE(reply);
+  ASSERT_EQ(reply->leases.size(), 1U);
+  EXPECT_EQ(reply->leases[0].lease_id, 0U);
+  EXPECT_NE(reply->leases[0].refusal.find("shm://"), std::string::npos);
+  EXPECT_EQ(world_.metric("spate_server_io_leases_granted_total"), 0U);
+}
+
+TEST_F(BypassTest, RightsAndBoundsAreThoseOfAnyRequest) {
+  EXPECT_EQ(ask(lease_request(true), Rights::kRead).code(), Errc::kCapabilityInvalid);
+  EXPECT_EQ(ask(lease_request(false), Rights::kWrite).code(), Errc::kCapabilityInvalid);
+  EXPECT_EQ(client_.ask<wire::BypassLeaseReply>(lease_request(false)).code(), Errc::kCapabilityInvalid);
+  wire::BypassLeaseRequest request = lease_request(false);
+  request.handle = Handle(43);
+  EXPECT_EQ(ask(request).code(), Errc::kCapabilityInvalid);
+  request = lease_request(false);
+  request.slots.clear();
+  EXPECT_EQ(ask(request).code(), Errc::kInvalidArgument);
+  for (std::uint32_t slot = 0; slot <= wire::kMaxLeaseSlots; ++slot) request.slots.push_back({slot, World::target(0)});
+  EXPECT_EQ(ask(request).code(), Errc::kInvalidArgument);
+  request = lease_request(false);
+  request.slots[0].target = TargetId(9999);
+  EXPECT_EQ(ask(request).code(), Errc::kStaleMap);
+  EXPECT_EQ(explain(true, wire::DataPath::kAutomatic, Rights::kRead).code(), Errc::kCapabilityInvalid);
+}
+
+TEST_F(BypassTest, LeasesThatNobodyHasAreGivenBackWithoutHarmAndCountNothing) {
+  wire::BypassReturnRequest request;
+  request.leases = {{1, 1000, 1000}, {~0ULL, ~0ULL, ~0ULL}};
+  EXPECT_TRUE(client_.ask<wire::BypassReturnReply>(request));
+  EXPECT_EQ(world_.io().counters().bytes(flow::Lane::kBypass, flow::Direction::kRead), 0U);
+  request.leases.assign(wire::kMaxReturned + 1, {1, 0, 0});
+  EXPECT_EQ(client_.ask<wire::BypassReturnReply>(request).code(), Errc::kInvalidArgument);
+}
+
+TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
+  using wire::DataPath;
+  for (const auto& [path, is_write, answer] : {std::tuple{DataPath::kAutomatic, false, DataPath::kCached},
+                                               std::tuple{DataPath::kAutomatic, true, DataPath::kBuffered},
+                                               std::tuple{DataPath::kDirect, true, DataPath::kDirect},
+                                               std::tuple{DataPath::kCached, true, DataPath::kAutomatic},
+                                               std::tuple{DataPath::kPeerToPeer, false, DataPath::kAutomatic}}) {
+    const auto reply = explain(is_write, path);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->slots.at(0).path, answer);
+    EXPECT_FALSE(reply->slots.at(0).why.empty());
+    EXPECT_NE(reply->slots.at(0).bypass, wire::kLeaseToBeHad);
+  }
+  EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 0U);
+  EXPECT_EQ(explain(false, static_cast<wire::DataPath>(77)).code(), Errc::kInvalidArgument);
+}
+
+class NoBypassTest : public BypassTest {
+ protected:
+  NoBypassTest() : BypassTest(BypassPolicy::kOff) {}
+};
+
+TEST_F(NoBypassTest, ThePolicyIsNamed) {
+  const auto reply = ask(lease_request(false));
+  ASSERT_TRUE(reply);
+  EXPECT_NE(reply->leases[0].refusal.find("flow.bypass"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace spate::io::testing
