@@ -26,7 +26,12 @@ constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
 std::string_view why_unused(Op op) {
   switch (op) {
     case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
+    case Op::kBypassLease:
+    case Op::kBypassReturn:
+      return "leases are for processes that pass descriptors by shared memory, which the simulated network does not have "
+             "(tests/integration/paths_bypass.py stops and kills holders and servers)";
     case Op::kPing:
+    case Op::kExplainPath:
     case Op::kStats: return "asked by tools only; changes and keeps nothing";
     case Op::kMetaScan:
     case Op::kMetaRepair:
