@@ -41,6 +41,7 @@ Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
 
 Connection::~Connection() {
   if (watched_) world_.sockets.remove(socket_.get());
+  if (payload_.pipe) world_.pipes.gone();
 }
 
 void Connection::start() {
@@ -122,8 +123,12 @@ bool Connection::receive() {
   }
   std::array<iovec, 2> pieces;
   std::size_t count = 0;
-  if (payload_size_ > payload_have_) pieces[count++] = {payload_.data() + payload_have_, payload_size_ - payload_have_};
-  if (input_end_ < input_.size()) pieces[count++] = {input_.data() + input_end_, input_.size() - input_end_};
+  if (payload_size_ > payload_have_ && payload_.pipe) return receive_to_pipe();
+  if (payload_size_ > payload_have_) pieces[count++] = {payload_.memory.data() + payload_have_, payload_size_ - payload_have_};
+  const std::size_t held = input_end_ - input_begin_;
+  const bool header_only = expect_payload_ && count == 0 && held < kRequestBytes;
+  const std::size_t room = header_only ? kRequestBytes - held : input_.size() - input_end_;
+  if (input_end_ < input_.size() && !(expect_payload_ && count > 0)) pieces[count++] = {input_.data() + input_end_, std::min(room, input_.size() - input_end_)};
   if (count == 0) return false;
   const auto n = transport_->read(std::span(pieces).first(count));
   if (n.code() == Errc::kTryAgain) return false;
@@ -134,6 +139,34 @@ bool Connection::receive() {
     return false;
   }
   count_input(*n);
+  return true;
+}
+
+bool Connection::receive_to_pipe() {
+  const auto n = transport_->read_to_pipe(payload_.pipe.in.get(), payload_size_ - payload_have_);
+  if (n.code() == Errc::kTryAgain) return transport_->has_input() && leave_pipe();
+  if (!n || *n == 0) {
+    if (!n) broken_ = true;
+    input_ended_ = true;
+    payload_size_ = 0;
+    return false;
+  }
+  payload_have_ += *n;
+  return true;
+}
+
+/// The pipe is full of small pieces: what is in it goes on in memory.
+bool Connection::leave_pipe() {
+  Payload in_memory;
+  in_memory.memory = Buffer(payload_size_, Buffer::kPageAlignment);
+  for (std::size_t at = 0; at < payload_have_;) {
+    const ssize_t n = ::read(payload_.pipe.out.get(), in_memory.memory.data() + at, payload_have_ - at);
+    SPATE_CHECK(n > 0);  // it holds them
+    at += static_cast<std::size_t>(n);
+  }
+  world_.pipes.give_back(std::move(payload_.pipe));
+  payload_ = std::move(in_memory);
+  expect_payload_ = false;
   return true;
 }
 

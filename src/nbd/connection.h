@@ -11,6 +11,7 @@
 #include "nbd/device.h"
 #include "nbd/negotiation.h"
 #include "nbd/output.h"
+#include "nbd/pipes.h"
 #include "nbd/socket_source.h"
 #include "nbd/transport.h"
 
@@ -44,11 +45,18 @@ class ConnectionHost {
 inline constexpr std::uint32_t kSendFileFromTcp = 24U * 1024;
 inline constexpr std::uint32_t kSendFileFromUnix = 8U * 1024;
 
+/// What a write brings: in memory, or in a pipe.
+struct Payload {
+  Buffer memory;
+  Pipe pipe;
+};
+
 /// What connections share. Outlives them.
 struct ConnectionWorld {
   job::Executor& executor;
   SocketSource& sockets;
   ReplyBuffers& buffers;
+  Pipes& pipes;
   std::size_t& memory_in_flight;  // bytes of all connections' requests under way
   ConnectionHost& host;
   NegotiationPolicy policy;
@@ -98,6 +106,8 @@ class Connection final : public ReadyHandler {
   void end_if_idle();
   bool paused() const;
   void count_input(std::size_t n);
+  bool receive_to_pipe();
+  bool leave_pipe();
 
   // requests.cc: the transmission phase.
   bool take_request();
@@ -110,9 +120,10 @@ class Connection final : public ReadyHandler {
   void end_payload();
   void refuse(const Request& request, Failure failure);
   void answer(const Request& request, Failure failure);
-  void spawn(const Request& request, Buffer payload);
-  job::Task<void> run(Request request, Buffer payload);
-  job::Task<Failure> execute(const Request& request, ByteView payload);
+  void spawn(const Request& request, Payload payload);
+  job::Task<void> run(Request request, Payload payload);
+  job::Task<Failure> execute(const Request& request, const Payload& payload);
+  void give_back(Payload payload, bool emptied);
   job::Task<Failure> execute_read(const Request& request);
   job::Task<Failure> execute_status(const Request& request);
   job::Task<Failure> execute_flush();
@@ -144,9 +155,10 @@ class Connection final : public ReadyHandler {
 
   // A write whose payload is being received.
   Request writing_;
-  Buffer payload_;
+  Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
+  bool expect_payload_ = false;   // after one large write another one: its header is received alone, the rest into a pipe
   Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
 
   Device* device_ = nullptr;

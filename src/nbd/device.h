@@ -47,6 +47,9 @@ class Device {
   /// All of `memory` from `offset`. kTryAgain: use read().
   virtual Result<void> read_now(std::uint64_t /*offset*/, MutableByteView /*memory*/) { return Errc::kTryAgain; }
   virtual Result<void> write_now(std::uint64_t /*offset*/, ByteView /*memory*/) { return Errc::kTryAgain; }
+  /// `size` bytes out of a pipe that holds them. Whether it takes pipes at all, and the call that does not wait.
+  virtual bool takes_pipes() const { return false; }
+  virtual Result<void> write_pipe_now(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) { return Errc::kTryAgain; }
   /// A descriptor that sendfile takes these bytes from without waiting for a disk; -1: there is none, or use make_resident().
   virtual int resident(const Extent& /*range*/) { return -1; }
   /// Whether make_resident() is worth calling.
@@ -54,6 +57,7 @@ class Device {
 
   virtual job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) = 0;
   virtual job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) = 0;
+  virtual job::Task<Result<void>> write_pipe(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) { co_return Errc::kNotSupported; }
   /// Everything completed before is durable.
   virtual job::Task<Result<void>> flush() = 0;
   /// The bytes are not needed any more; they read as anything until written again.

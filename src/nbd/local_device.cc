@@ -52,6 +52,11 @@ Result<void> LocalDevice::write_now(std::uint64_t offset, ByteView memory) {
   return write_all(file_.fd, offset, memory);
 }
 
+Result<void> LocalDevice::write_pipe_now(std::uint64_t offset, int pipe, std::size_t size) {
+  if (!in_memory_) return Errc::kTryAgain;
+  return write_from_pipe(file_.fd, offset, pipe, size);
+}
+
 int LocalDevice::resident(const Extent& range) {
   if (in_memory_) return file_.fd;
   return has_pages() && trove::is_resident(file_.fd, std::span(&range, 1), residency_known_) ? file_.fd : -1;
@@ -64,6 +69,11 @@ job::Task<Result<void>> LocalDevice::read(std::uint64_t offset, MutableByteView 
 
 job::Task<Result<void>> LocalDevice::write(std::uint64_t offset, ByteView memory) {
   const auto work = [this, offset, memory] { return write_all(file_.fd, offset, memory); };
+  co_return co_await off_loop(executor_, workers_, work);
+}
+
+job::Task<Result<void>> LocalDevice::write_pipe(std::uint64_t offset, int pipe, std::size_t size) {
+  const auto work = [this, offset, pipe, size] { return write_from_pipe(file_.fd, offset, pipe, size); };
   co_return co_await off_loop(executor_, workers_, work);
 }
 

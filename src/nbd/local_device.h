@@ -26,12 +26,15 @@ class LocalDevice final : public Device {
   std::string describe() const override { return (file_.block_device ? "device " : "file ") + path_; }
   Result<void> read_now(std::uint64_t offset, MutableByteView memory) override;
   Result<void> write_now(std::uint64_t offset, ByteView memory) override;
+  bool takes_pipes() const override { return !file_.block_device; }
+  Result<void> write_pipe_now(std::uint64_t offset, int pipe, std::size_t size) override;
   int resident(const Extent& range) override;
   /// Nobody tells how much of a block device is in the page cache.
   bool has_pages() const override { return !file_.block_device; }
 
   job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) override;
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) override;
+  job::Task<Result<void>> write_pipe(std::uint64_t offset, int pipe, std::size_t size) override;
   job::Task<Result<void>> flush() override;
   job::Task<Result<void>> trim(Extent range) override;
   job::Task<Result<void>> zero(Extent range, ZeroWish wish) override;

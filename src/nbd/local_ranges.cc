@@ -78,6 +78,18 @@ Result<void> write_all(int fd, std::uint64_t offset, ByteView memory) {
   return {};
 }
 
+Result<void> write_from_pipe(int fd, std::uint64_t offset, int pipe, std::size_t size) {
+  auto to = static_cast<off64_t>(offset);
+  while (size > 0) {
+    const ssize_t n = ::splice(pipe, nullptr, fd, &to, size, SPLICE_F_MOVE);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errc_from_errno(errno);
+    if (n == 0) return Errc::kIoError;
+    size -= static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
 Result<void> discard(const LocalFile& file, Extent range) {
   if (range.size == 0) return {};
   int error = 0;

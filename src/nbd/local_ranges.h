@@ -17,6 +17,8 @@ struct LocalFile {
 /// All of `memory`; kIoError at the file's end, which somebody else has moved.
 Result<void> read_all(int fd, std::uint64_t offset, MutableByteView memory, int flags);
 Result<void> write_all(int fd, std::uint64_t offset, ByteView memory);
+/// `size` bytes that are in the pipe. After a failure some of them are left there.
+Result<void> write_from_pipe(int fd, std::uint64_t offset, int pipe, std::size_t size);
 /// Best effort: a file system that cannot free space leaves it as it is.
 Result<void> discard(const LocalFile& file, Extent range);
 Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish);

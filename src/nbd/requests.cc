@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
 /// A payload of so many bytes is waited for in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
+/// Payloads from this size on (and of at most a pipe) go from the socket to a file through a pipe, copied once instead of twice.
+constexpr std::uint32_t kSplicedFrom = 128U * 1024;
 /// A larger write is left to a worker: others wait for this loop.
 constexpr std::size_t kMaxWriteInLoop = 1UL << 20U;
 /// More descriptors than a client may want of one block status.
@@ -46,6 +48,7 @@ bool Connection::take_request() {
     return false;
   }
   if (request->command == Command::kWrite) return take_write(*request);
+  expect_payload_ = false;
   input_begin_ += kRequestBytes;
   ++traffic_.requests;
   if (request->command == Command::kDisconnect) {
@@ -80,6 +83,8 @@ bool Connection::take_write(const Request& request) {
     return false;
   }
   const std::size_t have = std::min<std::size_t>(in.size(), request.length);
+  const bool large = request.length >= kSplicedFrom && request.length <= Pipes::kBytes && transport_->can_send_file() && device_->takes_pipes();
+  expect_payload_ = large && verdict.failure == Failure::kNone;
   input_begin_ += kRequestBytes + have;
   if (have == request.length) {
     if (verdict.failure != Failure::kNone) answer(request, verdict.failure);
@@ -88,26 +93,41 @@ bool Connection::take_write(const Request& request) {
   }
   writing_ = request;
   payload_verdict_ = verdict.failure;
-  payload_ = request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
   payload_size_ = request.length;
   payload_have_ = have;
-  std::memcpy(payload_.data(), in.data(), have);
+  if (expect_payload_ && have == 0) payload_.pipe = world_.pipes.take();
+  if (payload_.pipe) return true;
+  payload_.memory = request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
+  std::memcpy(payload_.memory.data(), in.data(), have);
   return true;
 }
 
 void Connection::end_payload() {
-  const ByteView payload = payload_.view().first(payload_size_);
+  const std::size_t size = payload_size_;
   payload_size_ = 0;
+  Result<void> written = Errc::kTryAgain;
+  const bool now = (writing_.flags & kFua) == 0 && size <= kMaxWriteInLoop;
   if (payload_verdict_ != Failure::kNone) {
     answer(writing_, payload_verdict_);
-  } else if ((writing_.flags & kFua) == 0 && payload.size() <= kMaxWriteInLoop && device_->write_now(writing_.offset, payload)) {
-    traffic_.written_bytes += writing_.length;
-    answer(writing_, Failure::kNone);
-  } else {
-    return spawn(writing_, std::move(payload_));
+    return give_back(std::exchange(payload_, Payload()), false);
   }
-  if (payload_.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload_));
-  payload_ = Buffer();
+  if (now && payload_.pipe) {
+    written = device_->write_pipe_now(writing_.offset, payload_.pipe.out.get(), size);
+  } else if (now) {
+    written = device_->write_now(writing_.offset, payload_.memory.view().first(size));
+  }
+  if (written.code() == Errc::kTryAgain) return spawn(writing_, std::exchange(payload_, Payload()));
+  if (written) traffic_.written_bytes += size;
+  answer(writing_, failure_of(written.code()));
+  give_back(std::exchange(payload_, Payload()), written.has_value());
+}
+
+/// `emptied`: nothing is left in its pipe.
+void Connection::give_back(Payload payload, bool emptied) {
+  if (payload.memory.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload.memory));
+  if (!payload.pipe) return;
+  if (emptied) world_.pipes.give_back(std::move(payload.pipe));
+  else world_.pipes.gone();
 }
 
 void Connection::begin_write(const Request& request, ByteView payload) {
@@ -118,12 +138,12 @@ void Connection::begin_write(const Request& request, ByteView payload) {
       return answer(request, failure_of(written.code()));
     }
   }
-  spawn(request, Buffer::copy_of(payload));
+  spawn(request, Payload{Buffer::copy_of(payload), Pipe()});
 }
 
 void Connection::begin_request(const Request& request) {
   if (request.command == Command::kRead) return read(request);
-  spawn(request, Buffer());
+  spawn(request, Payload());
 }
 
 void Connection::answer(const Request& request, Failure failure) {
@@ -143,7 +163,7 @@ void Connection::read(const Request& request) {
   } else if (read_gathered(request)) {
     return;
   }
-  spawn(request, Buffer());
+  spawn(request, Payload());
 }
 
 /// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for it.
@@ -169,16 +189,15 @@ void Connection::send_from_file(const Request& request, int fd) {
   output_.add_file(FileReply{fd, request.offset, request.length, request.cookie, rules_.structured});
 }
 
-void Connection::spawn(const Request& request, Buffer payload) {
+void Connection::spawn(const Request& request, Payload payload) {
   ++in_flight_;
   memory_in_flight_ += memory_of(request);
   world_.memory_in_flight += memory_of(request);
   SPATE_CHECK(job::spawn(gate_, run(request, std::move(payload))));
 }
 
-job::Task<void> Connection::run(Request request, Buffer payload) {
-  const ByteView bytes = payload.view().first(request.command == Command::kWrite ? request.length : 0);
-  const Failure failure = co_await execute(request, bytes);
+job::Task<void> Connection::run(Request request, Payload payload) {
+  const Failure failure = co_await execute(request, payload);
   if (failure != Failure::kNone) SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
               static_cast<int>(request.command), request.offset, request.length, static_cast<int>(failure));
   // A read and a block status have answered success by themselves.
@@ -187,11 +206,11 @@ job::Task<void> Connection::run(Request request, Buffer payload) {
   --in_flight_;
   memory_in_flight_ -= memory_of(request);
   world_.memory_in_flight -= memory_of(request);
-  if (payload.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload));
+  give_back(std::move(payload), failure == Failure::kNone);
   schedule_pump();
 }
 
-job::Task<Failure> Connection::execute(const Request& request, ByteView payload) {
+job::Task<Failure> Connection::execute(const Request& request, const Payload& payload) {
   const Extent range{request.offset, request.length};
   const ZeroWish wish{(request.flags & kNoHole) != 0, (request.flags & kFastZero) != 0};
   Result<void> done;
@@ -200,7 +219,10 @@ job::Task<Failure> Connection::execute(const Request& request, ByteView payload)
     case Command::kBlockStatus: co_return co_await execute_status(request);
     case Command::kFlush: co_return co_await execute_flush();
     case Command::kCache: done = co_await device_->make_resident(range); break;
-    case Command::kWrite: done = co_await device_->write(request.offset, payload); break;
+    case Command::kWrite:
+      if (payload.pipe) done = co_await device_->write_pipe(request.offset, payload.pipe.out.get(), request.length);
+      else done = co_await device_->write(request.offset, payload.memory.view().first(request.length));
+      break;
     case Command::kTrim: done = co_await device_->trim(range); break;
     case Command::kWriteZeroes: done = co_await device_->zero(range, wish); break;
     case Command::kDisconnect: break;

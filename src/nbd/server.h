@@ -63,6 +63,7 @@ class Server final : private ConnectionHost {
   TlsContext* const tls_;
   const ServerOptions options_;
   ReplyBuffers buffers_;
+  Pipes pipes_;
   std::size_t memory_in_flight_ = 0;
   ConnectionWorld world_;
   ConnectionWorld unix_world_;

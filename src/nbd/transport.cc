@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nbd/transport.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
@@ -36,6 +38,13 @@ class PlainTransport final : public Transport {
     return moved(n);
   }
   bool can_send_file() const override { return true; }
+  Result<std::size_t> read_to_pipe(int pipe, std::size_t size) override {
+    return moved(::splice(socket_, nullptr, pipe, nullptr, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
+  }
+  bool has_input() const override {
+    int bytes = 0;
+    return ::ioctl(socket_, FIONREAD, &bytes) == 0 && bytes > 0;
+  }
 
  private:
   int socket_;

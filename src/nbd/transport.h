@@ -28,6 +28,10 @@ class Transport {
   /// A part of an open file; only if can_send_file(). 0: the file has ended before `offset`.
   virtual Result<std::size_t> send_file(int fd, std::uint64_t offset, std::size_t size) = 0;
   virtual bool can_send_file() const = 0;
+  /// At most `size` bytes into a pipe; only if can_send_file(). kTryAgain also when the pipe is full. 0 as in read().
+  virtual Result<std::size_t> read_to_pipe(int /*pipe*/, std::size_t /*size*/) { return Errc::kNotSupported; }
+  /// There is something to be read now.
+  virtual bool has_input() const { return false; }
   /// There is input that no readable descriptor will announce.
   virtual bool has_pending() const { return false; }
   /// Beside what the caller waits for by itself.

@@ -129,6 +129,32 @@ def holes(export, name):
         check(map == [3] * 8 + [0] * 4 + [3] * 20, "the map is %r" % map)
 
 
+def large_writes(fs):
+    """Payloads that go from the socket to the file through a pipe, however small the pieces they come in; half ones are dropped."""
+    path = os.path.join(fs.root, "disk")
+    for where in (["--port", "0"], ["--unix", os.path.join(fs.root, "socket")]):
+        with Export(*where, path) as export, Connection(export.address) as c:
+            c.structured_reply()
+            c.go("")
+            c.write(0, bytes(MIB))
+            before = export.descriptors()
+            for turn, piece in enumerate((MIB, 70000, 3001, 500)):
+                data = os.urandom(MIB)
+                c.write(0, data[::-1], FUA)  # each is followed by one that may come by a pipe
+                c.send(struct.pack(">IHHQQI", REQUEST, 0, WRITE, 4711, 12345, MIB))
+                for at in range(0, MIB, piece):
+                    c.send(data[at:at + piece])
+                check(struct.unpack(">IIQ", c.receive(16)) == (SIMPLE, 0, 4711), "the write failed")
+                check(c.read(0, MIB + 12345) == data[::-1][:12345] + data, "other bytes, pieces of %d" % piece)
+                check(c.read(12345, 4096) == data[:4096], "a small read behind it")
+                with Connection(export.address) as gone:
+                    gone.go("").write(0, data)
+                    gone.send_request(WRITE, 0, MIB, 0, bytes(MIB - 1))
+                check(c.read(0, MIB) == data, "half a write was carried out")
+            check(c.request(WRITE, c.size - 1, 512 * 1024, 0, bytes(512 * 1024)).error == ENOSPC, "beyond the end")
+            wait_until(lambda: export.descriptors() <= before + 4, "pipes of clients that are gone")
+
+
 def several_threads(fs):
     """What one connection has written the others read, whichever thread serves them; all of them end together."""
     with Export("--port", "0", "--threads", "3", os.path.join(fs.root, "disk")) as export:
@@ -257,7 +283,7 @@ def ends_with_clients(fs):
 def main():
     with Cluster(io=2) as fs:
         os.chdir(fs.root)
-        for test in (local_file, local_file_on_disk, several_threads, names_and_access, wrong_words, activation, ends_with_clients):
+        for test in (local_file, local_file_on_disk, large_writes, several_threads, names_and_access, wrong_words, activation, ends_with_clients):
             with timed(test.__name__):
                 test(fs)
         fs.up()

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipes: what is received into one goes to a file without passing through the memory of this process.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace spate::nbd {
+
+/// Both ends, non-blocking. Empty: there is none.
+struct Pipe {
+  UniqueFd out;  // to read from
+  UniqueFd in;   // to write to
+  explicit operator bool() const { return static_cast<bool>(out); }
+};
+
+/// Empty pipes of kBytes each, used again. One executor.
+class Pipes {
+ public:
+  /// Room of each, bytes; less when what it holds comes in small pieces.
+  static constexpr std::size_t kBytes = 1UL << 20U;
+  /// None when too many are in use, or the kernel allows this user no more.
+  Pipe take();
+  /// Only when it is empty again; else let it die, and say so by gone().
+  void give_back(Pipe pipe);
+  void gone() { --in_use_; }
+
+ private:
+  static constexpr std::size_t kMax = 48;
+  std::size_t in_use_ = 0;
+  std::vector<Pipe> free_;
+};
+
+}  // namespace spate::nbd
