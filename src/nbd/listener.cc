@@ -156,7 +156,7 @@ Result<ListeningSocket> listen_unix(const std::string& path) {
   // Before it has a name, so that nobody else ever may connect.
   if (!socket.fd || ::fchmod(socket.fd.get(), 0600) != 0) return errno_error(errno, "socket");
   if (::bind(socket.fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return errno_error(errno, "listen at " + path);
-  socket.unix_path = path;
+  socket.unix_path = RemovedAtEnd(path);
   if (::listen(socket.fd.get(), kBacklog) != 0) return errno_error(errno, "listen at " + path);
   SPATE_TRY(std::ignore, describe(socket));
   return socket;

@@ -2,8 +2,11 @@
 // Listening sockets: TCP, Unix, and those that a service manager has opened.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -11,11 +14,31 @@
 
 namespace spate::nbd {
 
-/// A socket that takes connections. Removes the Unix socket that it made.
+/// Removes the file of that name when it dies. Move-only; an empty one removes nothing.
+class RemovedAtEnd {
+ public:
+  RemovedAtEnd() = default;
+  explicit RemovedAtEnd(std::string path) : path_(std::move(path)) {}
+  RemovedAtEnd(RemovedAtEnd&& other) noexcept : path_(std::exchange(other.path_, std::string())) {}
+  RemovedAtEnd& operator=(RemovedAtEnd&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+  ~RemovedAtEnd() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
+  std::string path_;
+};
+
+/// A socket that takes connections.
 struct ListeningSocket {
   UniqueFd fd;
   std::string url;        // "nbd://127.0.0.1:10809", "nbd+unix:///?socket=/a/b"
-  std::string unix_path;  // to be removed at the end
+  RemovedAtEnd unix_path;
   bool loopback = true;   // only this machine reaches it
 };
 

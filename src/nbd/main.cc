@@ -123,14 +123,22 @@ void print_urls(const World& world, const nbd::Server& server) {
   std::fflush(stdout);
 }
 
-job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets, EndWatch& ends) {
+job::Task<Result<void>> begin(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets) {
   SPATE_CO_TRY(std::ignore, co_await add_exports(world, server));
   for (auto& socket : sockets) {
     SPATE_CO_TRY(std::ignore, server.listen(std::move(socket)));
   }
-  print_urls(world, server);
-  std::ignore = co_await ends.asked();
-  co_return co_await server.stop(kGrace);
+  co_return Result<void>();
+}
+
+job::Task<Result<void>> serve(World& world, nbd::Server& server, std::vector<nbd::ListeningSocket> sockets, EndWatch& ends) {
+  auto begun = co_await begin(world, server, std::move(sockets));
+  if (begun) {
+    print_urls(world, server);
+    std::ignore = co_await ends.asked();
+  }
+  auto stopped = co_await server.stop(kGrace);  // also closes what was opened before something else failed
+  co_return begun ? stopped : begun;
 }
 
 /// Null without TLS, which is for this machine only unless the user says otherwise.

@@ -47,7 +47,6 @@ class Server::Listener final : public ReadyHandler {
   Listener(Server& server, ListeningSocket socket) : server_(server), socket_(std::move(socket)), pause_(server.executor_) {}
   ~Listener() override {
     if (watched_) server_.sockets_.remove(socket_.fd.get());
-    if (!socket_.unix_path.empty()) ::unlink(socket_.unix_path.c_str());
   }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

@@ -182,6 +182,9 @@ def striped_file(fs):
         with timed("striped: reconnects"):
             reconnects(export, "")
     check(not os.path.exists(path), "the socket was left behind")
+    failed = fs.run("export", "--unix", path, "a=spate:/disk", "b=spate:/nowhere", "--fs", fs.dir)
+    check(failed.returncode == 1 and "spate:/nowhere" in failed.stderr, "%d %r" % (failed.returncode, failed.stderr))
+    check(not os.path.exists(path), "the socket was left behind by one that could not serve")
 
 
 def servers_die(fs):
