@@ -155,17 +155,29 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
                      words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
                      words.slot == request.slots[index].slot;
   if (!sound) return Error(Errc::kProtocol, channel.name() + " passed something that is no lease");
+  held->device = st.st_dev;
+  held->inode = st.st_ino;
   held->readable = (access & O_ACCMODE) != O_WRONLY;
   held->in_memory = lies_in_memory(held->file.get());
   return held;
 }
 
+std::optional<std::uint64_t> Bypass::look(const Held& held) {
+  struct stat st {};
+  if (::fstat(held.file.get(), &st) != 0 || st.st_dev != held.device || st.st_ino != held.inode) return std::nullopt;
+  return static_cast<std::uint64_t>(st.st_size);
+}
+
 job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
   const HeldPtr held = find(work.slot, work.is_write);  // ours while it lasts, whatever happens to the table
   if (held == nullptr) co_return std::optional<Moved>();
-  if (work.is_write && !held->words().begin()) {
-    let_go(work.slot, held);
-    co_return std::optional<Moved>();
+  if (work.is_write) {
+    const bool ours = look(*held).has_value();
+    if (!ours) std::ignore = held->file.release();  // whose it is now is not known: not ours to close
+    if (!ours || !held->words().begin()) {
+      let_go(work.slot, held);
+      co_return std::optional<Moved>();
+    }
   }
   LocalMove move(work);
   if (!move.try_now(held->file.get(), held->in_memory)) {
@@ -183,12 +195,16 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
       co_return Error(Errc::kLostWrite, "the server has taken this client for dead in the middle of a write");
     }
   }
+  const std::optional<std::uint64_t> size = look(*held);
+  if (!work.is_write && !size) {
+    std::ignore = held->file.release();
+    let_go(work.slot, held);
+    co_return std::optional<Moved>();  // what was read is something else's: the server reads over it
+  }
   if (move.status() != Errc::kOk) co_return move.status();
   (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
   bytes_moved_ += move.bytes();
-  Moved moved{move.bytes(), 0};
-  struct stat st {};
-  if (!work.is_write && ::fstat(held->file.get(), &st) == 0) moved.datafile_bytes = static_cast<std::uint64_t>(st.st_size);
+  const Moved moved{move.bytes(), size.value_or(0)};
   co_return std::optional<Moved>(moved);
 }
 

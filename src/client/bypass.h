@@ -3,6 +3,8 @@
 // machine (docs/data-paths.md, "Bypass").
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +57,8 @@ class Bypass {
     bool writable = false;
     bool readable = true;
     bool in_memory = false;
+    dev_t device = 0;  // which file it is:
+    ino_t inode = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;
     LeaseWords& words() const { return *reinterpret_cast<LeaseWords*>(page.data()); }
@@ -73,6 +77,8 @@ class Bypass {
   job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
   Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag, const wire::BypassLeaseRequest& request,
                        std::size_t index);
+  /// The datafile's size, if the descriptor is the one that was passed.
+  static std::optional<std::uint64_t> look(const Held& held);
   void let_go(std::uint32_t slot, const HeldPtr& held);
 
   Cluster& cluster_;

@@ -53,6 +53,8 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, assembly::locate_config(config_));
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
+  // Leases are descriptors, and a program may close descriptors that it knows nothing of, and open others in their place.
+  settings.overrides.push_back({"client.bypass", "off", "programs without a mount"});
   SPATE_TRY(std::ignore, set_log_level(settings.overrides));
   settings.program = program_invocation_short_name;
   settings.credential = assembly::own_credential();
