@@ -18,6 +18,15 @@ std::string describe_process(const std::string& program) {
   return std::string(host.data()) + ":" + std::to_string(::getpid()) + ":" + program;
 }
 
+client::Atime atime_policy(config::AtimePolicy policy) {
+  switch (policy) {
+    case config::AtimePolicy::kNoatime: return client::Atime::kNever;
+    case config::AtimePolicy::kStrictatime: return client::Atime::kAlways;
+    case config::AtimePolicy::kRelatime: break;
+  }
+  return client::Atime::kRelative;
+}
+
 }  // namespace
 
 Credential own_credential() {
@@ -42,6 +51,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
+  options.atime = atime_policy(process->config_.client.atime);
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
   }

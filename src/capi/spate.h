@@ -188,7 +188,8 @@ SPATE_API int spate_statvfs(spate_fs *fs, struct statvfs *st);
 /* Name-space changes that were acknowledged before survive a crash of the meta server's machine. */
 SPATE_API int spate_sync(spate_fs *fs);
 
-/* Extended attributes: user.* and, for uid 0, trusted.*; user.spate.* sets and shows layouts. With size 0 the needed size is
+/* Extended attributes: user.*, for uid 0 trusted.*, and access control lists (system.posix_acl_access, system.posix_acl_default);
+ * user.spate.* sets and shows layouts. With size 0 the needed size is
  * returned; -ERANGE when it is too small. List: names, each ended by NUL. */
 SPATE_API ssize_t spate_getxattr(spate_fs *fs, const char *path, const char *name, void *value, size_t size, int flags);
 /* flags: XATTR_CREATE, XATTR_REPLACE. */

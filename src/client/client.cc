@@ -80,6 +80,14 @@ job::Task<Result<Attributes>> Client::change_object(const Request& request) {
   co_return std::move(reply->attributes);
 }
 
+job::Task<Result<wire::ObjectReply>> Client::access(NamePath where, std::uint8_t want) {
+  wire::AccessRequest request;
+  request.where = std::move(where);
+  request.want = want;
+  auto reply = co_await cluster_.ask<wire::AccessReply>(request, cluster_.limits());
+  co_return reply;
+}
+
 job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
   wire::LookupRequest request;
   request.where = std::move(where);

@@ -50,6 +50,8 @@ class Client {
   /// Attributes, with size and times from the datafiles when the file is being written (one more request to each server).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
+  /// The same, and kPermissionDenied unless this client may do all of `want` with it: 4 read, 2 write, 1 execute.
+  job::Task<Result<wire::ObjectReply>> access(NamePath where, std::uint8_t want);
   /// mtime on a file that is being written gathers the datafiles' state first (SetattrRequest.data).
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 

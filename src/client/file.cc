@@ -44,6 +44,19 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
     for (SlotKnowledge& slot : slots_) slot.state.emplace();  // nothing is written yet: all zero
   }
   if (reply.truncated) note_cut();
+  read_due_ = read_is_due();
+}
+
+/// Source: mount(8), relatime.
+bool File::read_is_due() const {
+  constexpr Duration kDay = std::chrono::hours(24);
+  if (cluster_.options().atime != Atime::kRelative) return cluster_.options().atime == Atime::kAlways;
+  const Attributes& a = attributes_;
+  return a.atime <= a.mtime || a.atime <= a.ctime || cluster_.fs_time().ns - a.atime.ns >= kDay.count();
+}
+
+void File::note_read() {
+  if (read_counts()) read_at_ = cluster_.fs_time();
 }
 
 File::~File() = default;
@@ -145,7 +158,11 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
       if (operation.kind != Kind::kRead) uncertain_ = true;
       co_return std::move(result).error();
     }
-    if (operation.kind != Kind::kRead) note_written(result->slots);
+    if (operation.kind == Kind::kRead) {
+      note_read();
+    } else {
+      note_written(result->slots);
+    }
     done += result->bytes;
     if (result->bytes < part->total_bytes()) break;  // the end of the file
   }
@@ -185,6 +202,7 @@ job::Task<Result<void>> File::renew(Limits limits) {
 
 void File::note_written(const std::vector<SlotState>& slots) {
   check_incarnations(slots);
+  read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has moved
   for (const SlotState& s : slots) {
     SlotKnowledge& slot = slots_[s.slot];
     slot.unsynced_since = s.incarnation;
@@ -234,6 +252,7 @@ job::Task<Result<Attributes>> File::stat() {
   auto reply = co_await cluster_.ask<wire::GetattrReply>(request, limits);
   if (!reply) co_return std::move(reply).error();
   auto complete = co_await complete_attributes(cluster_, reply->attributes, layout_, limits);
+  if (complete && read_at_) complete->atime = std::max(complete->atime, *read_at_);  // told with the close
   co_return complete;
 }
 
@@ -313,6 +332,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options) {
   request.atime = options.atime;
   request.mtime = options.mtime;
   request.mode = options.mode;
+  if (!options.atime && !options.mtime && !options.mode) request.atime = read_at_;
   // As far as this client knows; fsync asks the servers, close alone does not (POSIX promises nothing more).
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].unsynced_since) continue;

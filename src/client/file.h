@@ -78,7 +78,13 @@ class File {
   /// machine. kLostWrite (once, but to all that overlap) when a server restarted before an earlier write was synced: that write may be gone; also
   /// when the file itself is gone, because the meta server's machine went down before its creation was durable.
   job::Task<Result<void>> sync();
-  /// Ends the open; the object is of no more use, whatever comes out. kLostWrite as in sync().
+  /// O_NOATIME: what is read through this open is not told of.
+  void forget_reads() { reads_count_ = false; }
+  /// The next read moves atime.
+  bool read_counts() const { return read_due_ && reads_count_; }
+
+  /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read last, where
+  /// that is due (Options::atime). kLostWrite as in sync().
   job::Task<Result<Attributes>> close(CloseOptions options = {});
 
   /// Which path a read or write of this range would take, slot by slot.
@@ -113,6 +119,8 @@ class File {
   job::Task<Result<void>> copy_by_servers(File& source, CopySpan span);
   job::Task<Result<void>> copy_by_client(File& source, CopySpan span);
   job::Task<Result<void>> copy_data(File& source, CopySpan span);
+  bool read_is_due() const;
+  void note_read();
   void note_written(const std::vector<SlotState>& slots);
   void check_incarnations(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);
@@ -144,6 +152,10 @@ class File {
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   std::uint64_t losses_told_ = 0;
   job::Semaphore sync_turn_;  // one at a time: the second finds nothing dirty while the first has not synced it yet
+
+  bool reads_count_ = true;          // towards atime
+  bool read_due_ = false;            // the next read moves atime
+  std::optional<WallTime> read_at_;  // the last one that does
 };
 
 /// Fills what a file whose size is not known says through its datafiles.

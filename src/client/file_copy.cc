@@ -166,6 +166,7 @@ job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
     auto copied = co_await copy_by_servers(source, part);
     if (!copied && copied.code() == Errc::kNotSupported) copied = co_await copy_by_client(source, part);
     if (!copied) co_return std::move(copied).error();
+    source.note_read();
     done += part.size;
   }
   co_return total;

@@ -14,6 +14,12 @@ namespace spate::client {
 
 /// What of datafiles on this machine a client asks to read and write by itself.
 enum class BypassWish : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
+/// When reading a file moves its atime.
+enum class Atime : std::uint8_t {
+  kRelative,  // when it is not later than mtime or ctime, or a day old
+  kNever,
+  kAlways,
+};
 
 /// A value.
 struct Options {
@@ -38,6 +44,7 @@ struct Options {
   BypassWish bypass = BypassWish::kOff;
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
+  Atime atime = Atime::kRelative;
 };
 
 }  // namespace spate::client

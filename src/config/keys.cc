@@ -164,6 +164,11 @@ std::vector<Key> plain_rows() {
           {"client", "bypass", Type::kChoice,
            "What clients do to datafiles of servers on their own machine by themselves, where flow.bypass allows it.",
            "off|read|write"}),
+      row<&Config::client, &ClientConfig::atime>(
+          {"client", "atime", Type::kChoice,
+           "When reading moves a file's atime. relatime: when it is not later than the last change, or a day old. strictatime: "
+           "always. It is told with the close.",
+           "relatime|noatime|strictatime"}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),

@@ -36,9 +36,11 @@ bool appends(const Mount& mount, const fuse_file_info& info) {
 /// Notes the open and tells the kernel what to keep of its data.
 void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t flags, fuse_file_info* info) {
   const Attributes attributes = file->attributes();
+  if ((info->flags & O_NOATIME) != 0) file->forget_reads();
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
-  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes);
+  // A read that moves atime must come here.
+  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !file->read_counts();
   info->fh = mount.files.add(OpenFile{std::move(file), flags, direct});
 }
 

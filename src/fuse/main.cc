@@ -62,6 +62,10 @@ Result<void> serve(const fuse::MountOptions& options, Ready ready) {
   settings.program = "mount";
   settings.credential = assembly::own_credential();
   if (!options.soft) settings.deadline = kForEver;
+  if (!options.atime.empty()) {
+    SPATE_TRY(auto policy, config::override_from_argument("client.atime=" + options.atime));
+    settings.overrides.push_back(std::move(policy));
+  }
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   SPATE_TRY(std::ignore, process->run([](client::Client& c) { return c.connect(); }));
   fuse::Mount mount{options, *process, settings.credential, {}, {}};

@@ -107,6 +107,7 @@ wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode) {
   wire::NewAttributes attributes;
   attributes.mode = mode & 07777U;
   const fuse_ctx* caller = fuse_req_ctx(request);
+  attributes.mode |= (static_cast<std::uint32_t>(caller->umask) & 0777U) << wire::NewAttributes::kUmaskShift;
   const Credential& own = mount_of(request).credential;
   if (own.uid == 0 && (caller->uid != own.uid || caller->gid != own.gid)) {
     attributes.mode |= wire::NewAttributes::kOnBehalf;

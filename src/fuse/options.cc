@@ -22,6 +22,14 @@ Setter flag(bool MountOptions::*member, bool value) {
   };
 }
 
+Setter atime(std::string_view policy) {
+  return [policy](MountOptions& options, std::string_view given) -> Result<void> {
+    if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
+    options.atime = policy;
+    return {};
+  };
+}
+
 Result<void> set_cache(MountOptions& options, std::string_view value) {
   if (value == "none") {
     options.cache = CacheMode::kNone;
@@ -62,8 +70,13 @@ const std::map<std::string_view, Setter>& setters() {
       {"nosuid", flag(&MountOptions::no_suid, true)},
       {"exec", flag(&MountOptions::no_exec, false)},
       {"noexec", flag(&MountOptions::no_exec, true)},
+      {"acl", flag(&MountOptions::acl, true)},
+      {"noacl", flag(&MountOptions::acl, false)},
       {"soft", flag(&MountOptions::soft, true)},
       {"hard", flag(&MountOptions::soft, false)},
+      {"relatime", atime("relatime")},
+      {"noatime", atime("noatime")},
+      {"strictatime", atime("strictatime")},
       {"cache", set_cache},
       {"threads", set_threads},
       {"log", set_log},
@@ -74,7 +87,7 @@ const std::map<std::string_view, Setter>& setters() {
 /// Options of mount(8) and fstab(5) that mean nothing to a helper.
 bool is_for_mount(std::string_view name) {
   constexpr std::array kIgnored{"defaults", "_netdev", "auto",    "noauto",   "user",     "nouser",     "users", "owner",
-                                "nofail",   "relatime", "noatime", "nodiratime", "async", "dirsync", "group"};
+                                "nofail",   "nodiratime", "async", "dirsync", "group"};
   return name.starts_with("x-") || name.starts_with("comment=") ||
          std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end();
 }
@@ -149,7 +162,8 @@ std::string_view usage() {
   return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
-         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  log=FILE  dev suid noexec\n";
+         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  log=FILE\n"
+         "  relatime|noatime|strictatime  acl|noacl  dev suid noexec\n";
 }
 
 }  // namespace spate::fuse

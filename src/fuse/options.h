@@ -26,6 +26,8 @@ struct MountOptions {
   bool no_suid = true;
   bool no_exec = false;
   bool soft = false;  // an operation fails after client.deadline; hard ones wait for the servers
+  std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
+  bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // 1..64, that read requests of the kernel

@@ -34,6 +34,9 @@ void init(void* user, fuse_conn_info* connection) {
   want(FUSE_CAP_ATOMIC_O_TRUNC, true);
   want(FUSE_CAP_PARALLEL_DIROPS, true);
   want(FUSE_CAP_EXPORT_SUPPORT, true);
+  // The kernel asks for the list of what it checks for somebody who is not the owner, and leaves the umask to us.
+  want(FUSE_CAP_POSIX_ACL, mount.options.acl);
+  want(FUSE_CAP_DONT_MASK, mount.options.acl);
   want(FUSE_CAP_WRITEBACK_CACHE, mount.options.cache == CacheMode::kWriteback);
   // Pages are dropped at open; asking for attributes before each read would cost a round trip a read.
   want(FUSE_CAP_AUTO_INVAL_DATA, false);

@@ -75,13 +75,19 @@ job::Task<Result<Attributes>> FileSystem::stat(Where where) {
   co_return object->attributes;
 }
 
+std::uint32_t FileSystem::new_mode(std::uint32_t mode) const {
+  constexpr std::uint32_t kUmaskBits = 0777U << wire::NewAttributes::kUmaskShift;
+  return (mode & (kModeBits | kUmaskBits)) | ((options_.umask & 0777U) << wire::NewAttributes::kUmaskShift);
+}
+
 job::Task<Result<void>> FileSystem::access(Where where, int wanted) {
   if ((wanted & ~(R_OK | W_OK | X_OK)) != 0) co_return Errc::kInvalidArgument;
-  const auto operation = [this](wire::NamePath path) { return client_.lookup(std::move(path)); };
+  static_assert(R_OK == 4 && W_OK == 2 && X_OK == 1, "the request's own bits");
+  const auto want = static_cast<std::uint8_t>(wanted);
+  const auto operation = [this, want](wire::NamePath path) { return client_.access(std::move(path), want); };
   auto object = co_await walk(std::move(where), operation);
   if (!object) co_return std::move(object).error();
-  const bool may = may_access(client_.cluster().options().credential, object->attributes, wanted);
-  co_return may ? Result<void>() : Errc::kPermissionDenied;
+  co_return Result<void>();
 }
 
 job::Task<Result<std::string>> FileSystem::readlink(Where where) {
@@ -98,7 +104,7 @@ job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode,
   if (request.type == FileType::kDirectory) co_return Errc::kNotPermitted;
   if (request.type == FileType::kSymlink) co_return Errc::kInvalidArgument;
   request.device = device;
-  request.attributes.mode = mode & kModeBits & ~options_.umask;
+  request.attributes.mode = new_mode(mode);
   request.open_flags = wire::kOpenExclusive;
   const auto operation = [this, &request](wire::NamePath path) {
     request.where = std::move(path);
@@ -110,7 +116,7 @@ job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode,
 
 job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode) {
   wire::NewAttributes attributes;
-  attributes.mode = mode & kModeBits & ~options_.umask;
+  attributes.mode = new_mode(mode);
   const auto operation = [this, &attributes](wire::NamePath path) { return client_.mkdir(std::move(path), attributes); };
   auto made = co_await walk(not_followed(std::move(where)), operation);
   co_return made;

@@ -13,7 +13,9 @@
 namespace spate::posix {
 
 struct FileSystemOptions {
-  std::uint32_t umask = 0;  // taken from the modes of what is made
+  /// Taken from the modes of what is made, where the directory has no default access control list. A face whose umask changes
+  /// gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
+  std::uint32_t umask = 0;
   /// Where this file system stands in the tree that the program sees ("/spate"). An absolute link whose target is below it is
   /// followed there; one that leads out ends the call with kCrossDevice and the path to go on with, which begins with '/', as
   /// context. Empty: absolute links begin at the file system's root.
@@ -71,6 +73,8 @@ class FileSystem {
 
  private:
   struct OpenWish;
+  /// The bits of a new object, with the umask beside them.
+  std::uint32_t new_mode(std::uint32_t mode) const;
   job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenWish& wish, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);
   job::Task<Result<Where>> parent_of(Where where);

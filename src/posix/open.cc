@@ -43,7 +43,7 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open(OpenRequest reques
   if (has(request.flags, O_NOFOLLOW) || has(request.flags, O_CREAT | O_EXCL)) request.where.follow = false;
   OpenWish wish;
   wish.flags = request.flags;
-  wish.object.attributes.mode = request.mode & 07777U & ~options_.umask;
+  wish.object.attributes.mode = new_mode(request.mode);
   wish.object.layout = std::move(request.layout);
   const auto operation = [this, &wish](wire::NamePath path) { return open_once(wish, std::move(path)); };
   auto opened = co_await walk(std::move(request.where), operation);
@@ -78,15 +78,19 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWis
 
 /// A directory, or with O_PATH anything: nothing at the servers tells that it is open.
 job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_place(int flags, wire::NamePath path) {
-  auto object = co_await client_.lookup(std::move(path));
+  const bool only_a_place = has(flags, O_PATH);
+  const wire::NamePath again = path;
+  auto object = co_await client_.access(std::move(path), only_a_place ? 0 : R_OK);
+  if (!object && object.code() == Errc::kPermissionDenied && !only_a_place) {
+    // What kind of thing it is counts before the rights to it, unless it cannot even be reached.
+    auto there = co_await client_.lookup(again);
+    if (there && there->attributes.type != FileType::kDirectory && has(flags, O_DIRECTORY)) co_return Errc::kNotDirectory;
+    if (there && (flags & O_ACCMODE) != O_RDONLY) co_return Errc::kIsDirectory;
+  }
   if (!object) co_return std::move(object).error();
   const bool directory = object->attributes.type == FileType::kDirectory;
   if (has(flags, O_DIRECTORY) && !directory) co_return Errc::kNotDirectory;
-  if (!has(flags, O_PATH)) {
-    if ((flags & O_ACCMODE) != O_RDONLY || has(flags, O_TRUNC)) co_return Errc::kIsDirectory;
-    const Credential& who = client_.cluster().options().credential;
-    if (!may_access(who, object->attributes, R_OK)) co_return Errc::kPermissionDenied;
-  }
+  if (!only_a_place && ((flags & O_ACCMODE) != O_RDONLY || has(flags, O_TRUNC))) co_return Errc::kIsDirectory;
   co_return make_open_file(flags, object->attributes, nullptr);
 }
 
@@ -96,6 +100,7 @@ std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes
   parts.type = attributes.type;
   parts.flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | (has(flags, O_TMPFILE) ? O_TMPFILE : 0));
   parts.file = std::move(file);
+  if (parts.file != nullptr && has(flags, O_NOATIME)) parts.file->forget_reads();
   return std::make_unique<OpenFile>(client_, std::move(parts));
 }
 

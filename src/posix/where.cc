@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "posix/where.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-
 namespace spate::posix {
 
 Result<wire::NamePath> to_name_path(const Where& where, bool rooted_links) {
@@ -17,22 +13,6 @@ Result<wire::NamePath> to_name_path(const Where& where, bool rooted_links) {
   if (where.follow) path.flags |= wire::NamePath::kFollowLast;
   if (rooted_links) path.flags |= wire::NamePath::kRootedLinks;
   return path;
-}
-
-bool may_access(const Credential& who, const Attributes& object, int wanted) {
-  const auto want = static_cast<unsigned>(wanted);
-  if (who.uid == 0) {
-    const bool runs = object.type == FileType::kDirectory || (object.mode & 0111U) != 0;
-    return (want & static_cast<unsigned>(X_OK)) == 0 || runs;
-  }
-  const auto in_groups = [&] { return std::find(who.groups.begin(), who.groups.end(), object.gid) != who.groups.end(); };
-  unsigned shift = 0;
-  if (who.uid == object.uid) {
-    shift = 6;
-  } else if (who.gid == object.gid || in_groups()) {
-    shift = 3;
-  }
-  return (want & ~(object.mode >> shift)) == 0;
 }
 
 }  // namespace spate::posix

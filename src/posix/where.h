@@ -30,8 +30,4 @@ constexpr std::size_t kLongestPath = kMaxPathBytes - 1;
 /// else they end the walk (FileSystemOptions::link_prefix). kNotFound (empty), kNameTooLong, kInvalidArgument (a NUL byte).
 Result<wire::NamePath> to_name_path(const Where& where, bool rooted_links);
 
-/// R_OK, W_OK and X_OK of <unistd.h> together: whether `who` has all of them on an object, by its mode, as the meta server
-/// decides it.
-bool may_access(const Credential& who, const Attributes& object, int wanted);
-
 }  // namespace spate::posix

@@ -40,36 +40,5 @@ TEST(Where, FlagsSayWhatIsFollowed) {
   EXPECT_EQ(to_name_path(where, false)->flags, NamePath::kFollowLast);
 }
 
-Attributes object(FileType type, std::uint32_t mode) {
-  Attributes a;
-  a.type = type;
-  a.mode = mode;
-  a.uid = 10;
-  a.gid = 20;
-  return a;
-}
-
-TEST(Access, TheFirstClassThatFitsDecides) {
-  const Attributes file = object(FileType::kRegular, 0421);  // owner reads, group writes, others execute
-  const Credential owner{10, 20, {}};
-  const Credential member{11, 20, {}};
-  const Credential guest{11, 21, {19, 20}};
-  const Credential other{11, 21, {}};
-  for (const int wanted : {F_OK, R_OK, W_OK, X_OK, R_OK | W_OK}) {
-    EXPECT_EQ(may_access(owner, file, wanted), wanted == F_OK || wanted == R_OK) << wanted;
-    EXPECT_EQ(may_access(member, file, wanted), wanted == F_OK || wanted == W_OK) << wanted;
-    EXPECT_EQ(may_access(guest, file, wanted), wanted == F_OK || wanted == W_OK) << wanted;
-    EXPECT_EQ(may_access(other, file, wanted), wanted == F_OK || wanted == X_OK) << wanted;
-  }
-}
-
-TEST(Access, TheSuperuserLacksOnlyWhatNobodyMayExecute) {
-  const Credential root{0, 0, {}};
-  EXPECT_TRUE(may_access(root, object(FileType::kRegular, 0), R_OK | W_OK));
-  EXPECT_FALSE(may_access(root, object(FileType::kRegular, 0666), X_OK));
-  EXPECT_TRUE(may_access(root, object(FileType::kRegular, 0001), X_OK));
-  EXPECT_TRUE(may_access(root, object(FileType::kDirectory, 0), X_OK));
-}
-
 }  // namespace
 }  // namespace spate::posix

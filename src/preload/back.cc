@@ -121,10 +121,10 @@ bool signal_waits() {
   return (waiting & ~program_mask) != 0;
 }
 
-unsigned without_umask(unsigned mode) {
+unsigned with_umask(unsigned mode) {
   FrontState& state = *front().state;
   if (state.umask < 0) state.umask = static_cast<int>(read_umask() & 0777U);
-  return mode & ~static_cast<unsigned>(state.umask);
+  return mode | (static_cast<unsigned>(state.umask) << wire::NewAttributes::kUmaskShift);
 }
 
 void notice_fork() {

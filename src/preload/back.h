@@ -14,6 +14,6 @@ const Front& front();
 bool signal_waits();
 
 /// The mode of what is made, without the bits of the program's umask.
-unsigned without_umask(unsigned mode);
+unsigned with_umask(unsigned mode);
 
 }  // namespace spate::preload

@@ -140,7 +140,7 @@ Reply ftruncate(Frame& f) {
 Reply fallocate(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
   if (d == nullptr) return kToKernel;
-  if (!may_write(*d)) return minus(EBADF);
+  if ((d->flags() & O_PATH) != 0) return minus(EBADF);
   const int mode = fd(f, 1);
   const std::int64_t offset = f.word[2];
   const std::int64_t size = f.word[3];

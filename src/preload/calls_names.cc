@@ -17,7 +17,7 @@ using posix::Where;
 const auto kDone = [](const auto& result) { return done(result); };
 
 Reply make_directory(Frame& f, PathArguments path, unsigned mode) {
-  return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), without_umask(mode & 07777U)); }, kDone);
+  return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
 }
 
 Reply remove(Frame& f, PathArguments path, bool directory) {
@@ -26,7 +26,7 @@ Reply remove(Frame& f, PathArguments path, bool directory) {
 }
 
 Reply make_node(Frame& f, PathArguments path, unsigned mode, std::uint64_t device) {
-  const unsigned all = (mode & S_IFMT) | without_umask(mode & 07777U);
+  const unsigned all = (mode & S_IFMT) | with_umask(mode & 07777U);
   return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mknod(std::move(where), all, device); }, kDone);
 }
 

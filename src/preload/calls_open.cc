@@ -34,7 +34,7 @@ Reply open_wish(Frame& frame, const Wish& wish) {
   posix::OpenRequest request;
   request.where = place->where;
   request.flags = wish.flags;
-  request.mode = without_umask(wish.mode);
+  request.mode = with_umask(wish.mode);
   auto file = place->mount->run([&](posix::FileSystem& files) { return files.open(request); });
   if (!file && leads_out(file.error())) {
     redirect(frame, wish.arguments, file.error().context());

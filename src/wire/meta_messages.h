@@ -46,6 +46,20 @@ struct LookupRequest {
 };
 using LookupReply = ObjectReply;
 
+/// Looks up what the caller may read, write or execute: kPermissionDenied when it lacks one of the rights. access(2), opening a
+/// directory.
+struct AccessRequest {
+  static constexpr Op kOp = Op::kAccess;
+  static constexpr std::string_view kName = "access request";
+  NamePath where;
+  std::uint8_t want = 0;  // as a mode's bits: 4 read, 2 write, 1 execute
+  template <typename A>
+  void fields(A& a) {
+    a(where, want);
+  }
+};
+using AccessReply = ObjectReply;
+
 struct GetattrRequest {
   static constexpr Op kOp = Op::kGetattr;
   static constexpr std::string_view kName = "getattr request";
@@ -116,7 +130,10 @@ enum OpenFlags : std::uint8_t {
 struct NewAttributes {
   /// Beside the mode: uid and gid are those of the user for whom it is made, so that a setgid directory's group goes before.
   static constexpr std::uint32_t kOnBehalf = 1U << 16U;
-  std::uint32_t mode = 0;  // 0..07777, umask applied by the client; and kOnBehalf
+  /// And the user's umask, from this bit on, where the client has not taken it from the mode: it counts unless the directory has a
+  /// default access control list.
+  static constexpr unsigned kUmaskShift = 20;
+  std::uint32_t mode = 0;  // 0..07777, with what is said above
   std::optional<std::uint32_t> uid;  // other than the caller's: only for uid 0
   std::optional<std::uint32_t> gid;
   std::optional<WallTime> atime;
@@ -170,7 +187,8 @@ struct OpenRequest {
   }
 };
 
-/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p).
+/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p). An atime alone, of an open
+/// for reading, is when it read last: anybody may say it, and it moves atime forward only.
 struct CloseRequest {
   static constexpr Op kOp = Op::kClose;
   static constexpr std::string_view kName = "close request";

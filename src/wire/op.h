@@ -43,6 +43,7 @@ namespace spate::wire {
   X(LockCancel, 45, "lock_cancel")          \
   X(LockEvents, 46, "lock_events")          \
   X(LockReclaim, 47, "lock_reclaim")        \
+  X(Access, 48, "access")                   \
   X(Read, 60, "read")                       \
   X(Write, 61, "write")                     \
   X(DatafileStat, 62, "datafile_stat")      \

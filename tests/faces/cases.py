@@ -14,8 +14,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 class Recorder:
     """`do("pread", ...)` runs a call and prints a line; what it returned, or None after an error."""
 
-    def __init__(self, face, group):
-        self.face, self.group, self.line = face, group, 0
+    def __init__(self, make, group):
+        self.make, self.group, self.line = make, group, 0
+        self.begin_anew()
+
+    def begin_anew(self):
+        """For a child, too, which may be another user."""
+        self.face = self.make()
+        self.face.umask(0o022)
 
     def say(self, text):
         self.line += 1
@@ -57,10 +63,8 @@ def make_face(kind, root):
 def main():
     kind, root, groups = sys.argv[1], sys.argv[2], sys.argv[3:]
     for group in groups:
-        face = make_face(kind, root)
-        face.umask(0o022)
         module = importlib.import_module("cases_" + group)
-        module.run(Recorder(face, group))
+        module.run(Recorder(lambda: make_face(kind, root), group))
     sys.stdout.flush()
 
 

@@ -30,6 +30,15 @@ std::vector<wire::ObjectReply> samples() {
 }
 
 template <>
+std::vector<wire::AccessRequest> samples() {
+  wire::AccessRequest m;
+  m.where.start = Handle(7);
+  m.where.path = "a/b";
+  m.want = 5;
+  return {m};
+}
+
+template <>
 std::vector<wire::LookupRequest> samples() {
   return {{path()}};
 }

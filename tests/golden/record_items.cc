@@ -84,7 +84,11 @@ std::vector<Item> meta_items() {
   meta::InodeRecord truncating = inode(FileType::kRegular);
   truncating.truncating = true;
   truncating.single_writer = truncating.keep_mtime = false;
+  meta::InodeRecord with_lists = inode(FileType::kDirectory);
+  with_lists.acl = {{1, 7, ~0U}, {2, 5, 1000}, {4, 5, ~0U}, {16, 5, ~0U}, {32, 0, ~0U}};
+  with_lists.default_acl = {{1, 7, ~0U}, {4, 5, ~0U}, {32, 5, ~0U}};
   return {
+      meta_record("inode.lists", with_lists),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("inode", inode(FileType::kRegular)),

@@ -2,7 +2,7 @@
 // Permissions: owner, group and others, as POSIX has them; uid 0 may everything (docs/consistency.md, "Permissions").
 #pragma once
 
-#include "model/attributes.h"
+#include "server/meta/records.h"
 
 namespace spate::meta {
 
@@ -17,8 +17,9 @@ constexpr std::uint32_t kGroupExecute = 010;
 inline bool is_root(const Credential& who) { return who.uid == 0; }
 bool in_group(const Credential& who, std::uint32_t gid);
 
-/// `want`: Want values together. uid 0 lacks only execution of a file that nobody may execute.
-bool may(const Credential& who, const Attributes& object, unsigned want);
+/// `want`: Want values together. uid 0 lacks only execution of a file that nobody may execute. The access control list counts,
+/// where there is one.
+bool may(const Credential& who, const InodeRecord& object, unsigned want);
 /// May do what only the owner may: chmod, explicit times.
 inline bool owns(const Credential& who, const Attributes& object) { return is_root(who) || who.uid == object.uid; }
 /// In a sticky directory names are removed by the owner of the object or of the directory only.

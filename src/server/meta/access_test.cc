@@ -8,9 +8,9 @@ namespace spate::meta {
 namespace {
 
 TEST(MetaAccess, TheFirstClassThatFitsDecides) {
-  Attributes file;
-  file.uid = kAlice;
-  file.gid = kStaff;
+  InodeRecord file;
+  file.attributes.uid = kAlice;
+  file.attributes.gid = kStaff;
   const struct {
     std::uint32_t mode;
     Credential who;
@@ -26,11 +26,11 @@ TEST(MetaAccess, TheFirstClassThatFitsDecides) {
       {0001, root_user(), 7, true},
   };
   for (const auto& c : cases) {
-    file.mode = c.mode;
+    file.attributes.mode = c.mode;
     EXPECT_EQ(may(c.who, file, c.want), c.expected) << std::oct << c.mode << " uid " << c.who.uid << " want " << c.want;
   }
-  file.type = FileType::kDirectory;
-  file.mode = 0;
+  file.attributes.type = FileType::kDirectory;
+  file.attributes.mode = 0;
   EXPECT_TRUE(may(root_user(), file, kWantExecute));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // close: one open ends; with the last one for writing, size and mtime go into the inode.
 #include "server/meta/access.h"
+#include "server/meta/acl.h"
 #include "server/meta/core.h"
 #include "server/meta/objects.h"
 #include "server/meta/operations.h"
@@ -10,7 +11,14 @@
 namespace spate::meta {
 namespace {
 
-bool sets_anything(const wire::CloseRequest& request) { return request.atime || request.mtime || request.mode; }
+/// Whoever could read tells when it did: an atime alone.
+bool notes_a_read(const wire::CloseRequest& request) {
+  return request.atime && !request.mtime && !request.mode && allows(request.rights, Rights::kRead);
+}
+
+bool sets_anything(const wire::CloseRequest& request) {
+  return (request.atime || request.mtime || request.mode) && !notes_a_read(request);
+}
 
 Result<void> check_form(const wire::CloseRequest& request) {
   const auto rights = static_cast<unsigned>(request.rights);
@@ -48,9 +56,19 @@ void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseR
   }
   if (request.mode) {
     a.mode = *request.mode;
+    apply_mode_to_acl(inode.acl, a.mode);
     if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
   }
   touch(inode, operation.now());
+}
+
+/// Never moved back, nor ahead of the clock; ctime stays.
+bool note_read(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  if (!notes_a_read(request)) return false;
+  const WallTime read_at = std::min(*request.atime, operation.now());
+  if (read_at <= inode.attributes.atime) return false;
+  inode.attributes.atime = read_at;
+  return true;
 }
 
 }  // namespace
@@ -58,7 +76,7 @@ void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseR
 Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request) {
   SPATE_CO_TRY(std::ignore, check_form(request));
   const bool writes = allows(request.rights, Rights::kWrite);
-  if (writes) {
+  if (writes || notes_a_read(request)) {
     SPATE_CO_TRY(std::ignore, operation.lock({request.handle}));  // many close one file at once
   }
   SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
@@ -71,7 +89,8 @@ Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& 
       operation.answer_with(Errc::kNotPermitted);  // the file is closed all the same: nobody closes twice
     }
   }
-  if (writes || sets_anything(request) || inode.attributes.link_count == 0) {
+  const bool read = note_read(operation, inode, request);
+  if (writes || read || sets_anything(request) || inode.attributes.link_count == 0) {
     SPATE_CO_TRY(std::ignore, co_await put_or_remove(operation, inode));
   }
   co_return object_reply(inode);

@@ -76,7 +76,7 @@ Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRe
 Outcome<wire::CreateReply> create_temporary(Operation& operation, const wire::CreateRequest& request) {
   SPATE_CO_TRY(const InodeRecord directory, co_await walk(operation, request.where));
   if (!directory.is_directory()) co_return Errc::kNotDirectory;
-  if (!may(operation.who(), directory.attributes, kWantWrite | kWantExecute)) co_return Errc::kPermissionDenied;
+  if (!may(operation.who(), directory, kWantWrite | kWantExecute)) co_return Errc::kPermissionDenied;
   wire::CreateReply reply;
   SPATE_CO_TRY(InodeRecord object, co_await make_opened(operation, request, directory, reply));
   object.attributes.link_count = 0;

@@ -144,7 +144,7 @@ class Scribbler {
 template <typename... Requests>
 struct RequestList {};
 using AllRequests =
-    RequestList<wire::LookupRequest, wire::GetattrRequest, wire::ReaddirRequest, wire::GetxattrRequest,
+    RequestList<wire::LookupRequest, wire::AccessRequest, wire::GetattrRequest, wire::ReaddirRequest, wire::GetxattrRequest,
                 wire::ListxattrRequest, wire::MetaStatfsRequest, wire::MetaSyncRequest, wire::SetattrRequest,
                 wire::CreateRequest, wire::OpenRequest, wire::CloseRequest, wire::TruncateRequest, wire::MkdirRequest,
                 wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest,

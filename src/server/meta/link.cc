@@ -35,7 +35,7 @@ Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkReques
   InodeRecord& directory = named.directory;
   SPATE_CO_TRY(InodeRecord object, co_await inode_of(operation, entry, trove::ReadMode::kChecked));
   if (place.slash) co_return object.is_directory() ? Errc::kIsDirectory : Errc::kNotDirectory;
-  if (!may(operation.who(), directory.attributes, kWantWrite)) co_return Errc::kPermissionDenied;
+  if (!may(operation.who(), directory, kWantWrite)) co_return Errc::kPermissionDenied;
   if (!sticky_allows(operation.who(), directory.attributes, object.attributes)) co_return Errc::kNotPermitted;
   if (object.is_directory()) co_return Errc::kIsDirectory;
   touch_entries(directory, operation.now(), -1, 0);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/meta/access.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
 #include "server/meta/walk.h"
@@ -7,6 +8,13 @@ namespace spate::meta {
 
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request) {
   SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  co_return object_reply(object);
+}
+
+Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {
+  if (request.want > 7) co_return Error(Errc::kInvalidArgument, "what is wanted is read, write and execute");
+  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
   co_return object_reply(object);
 }
 

@@ -2,6 +2,7 @@
 #include "server/meta/objects.h"
 
 #include "server/meta/access.h"
+#include "server/meta/acl.h"
 #include "server/meta/core.h"
 
 namespace spate::meta {
@@ -50,7 +51,8 @@ Result<void> check_addable(const Place& place) {
 job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish) {
   const Credential& who = operation.who();
   const wire::NewAttributes& asked = wish.attributes;
-  const std::uint32_t mode = asked.mode & ~wire::NewAttributes::kOnBehalf;
+  const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
+  const std::uint32_t mode = asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
   if (mode > 07777) co_return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
   if (asked.uid && *asked.uid != who.uid && !is_root(who)) co_return Errc::kNotPermitted;
   InodeRecord object;
@@ -60,6 +62,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   SPATE_CO_TRY(a.gid, new_group(who, directory.attributes, asked));
   a.project = directory.attributes.project;
   a.mode = mode;
+  inherit_acl(directory, object, umask);
   a.mode = safe_mode(who, a, directory.attributes);
   a.ctime = a.btime = operation.now();
   a.atime = asked.atime.value_or(operation.now());
@@ -77,7 +80,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
 
 Result<void> add_object(Operation& operation, NamedEntry& named, std::string_view name, const InodeRecord& object) {
   InodeRecord& directory = named.directory;
-  if (!may(operation.who(), directory.attributes, kWantWrite)) return Errc::kPermissionDenied;
+  if (!may(operation.who(), directory, kWantWrite)) return Errc::kPermissionDenied;
   touch_entries(directory, operation.now(), 1, object.is_directory() ? 1 : 0);
   operation.put(directory);
   operation.put_entry(directory.handle(), name, EntryRecord{object.handle(), object.attributes.type});

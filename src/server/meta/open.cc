@@ -22,7 +22,7 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
   if ((flags & wire::kOpenRead) != 0) want |= kWantRead;
   if ((flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0) want |= kWantWrite;
   if ((flags & wire::kOpenExecute) != 0) want |= kWantExecute;
-  return may(who, inode.attributes, want) ? Result<void>() : Errc::kPermissionDenied;
+  return may(who, inode, want) ? Result<void>() : Errc::kPermissionDenied;
 }
 
 /// The last close has set a time that would be forgotten if the file were written before its datafiles were asked.

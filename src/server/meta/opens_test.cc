@@ -317,6 +317,27 @@ TEST_F(MetaOpens, ATimeGivenWithTheCloseIsNotForgottenByTheNextWriter) {
   EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
 }
 
+TEST_F(MetaOpens, AReaderTellsWithTheCloseWhenItRead) {
+  const Handle handle = create(client, "f", 0, 0644)->object.attributes.handle;
+  const Attributes before = *stat(client, "f");
+  TestClient bobs = connect(bob());
+  const auto read_at = [&](std::int64_t ns) {
+    EXPECT_TRUE(open_file(bobs, "f", wire::kOpenRead));
+    wire::CloseRequest request = close_request(handle, Rights::kRead);
+    request.atime = WallTime{ns};
+    EXPECT_TRUE(asked<wire::CloseReply>(bobs, request));
+    return stat(client, "f")->atime.ns;
+  };
+  clock.advance(std::chrono::seconds(10));
+  EXPECT_EQ(read_at(before.atime.ns + 5), before.atime.ns + 5);
+  EXPECT_EQ(read_at(before.atime.ns + 3), before.atime.ns + 5);  // not back
+  const std::int64_t now = before.atime.ns + 10'000'000'000;
+  EXPECT_LE(read_at(INT64_MAX), now + 1'000'000'000);  // not ahead of the clock
+  const Attributes after = *stat(client, "f");
+  EXPECT_EQ(after.ctime, before.ctime);
+  EXPECT_EQ(after.mtime, before.mtime);
+}
+
 TEST_F(MetaOpens, OnlyTheOwnerSetsTimesWithAClose) {
   TestClient bobs = connect(bob());
   ASSERT_TRUE(create(client, "f", 0, 0666));

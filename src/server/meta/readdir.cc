@@ -158,14 +158,14 @@ Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirReq
   if (request.cookie > kLastCookie) co_return Error(Errc::kInvalidArgument, "a cookie that readdir never gave");
   SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(request.handle));
   if (!directory.is_directory()) co_return Errc::kNotDirectory;
-  if (!may(operation.who(), directory.attributes, kWantRead)) co_return Errc::kPermissionDenied;
+  if (!may(operation.who(), directory, kWantRead)) co_return Errc::kPermissionDenied;
   const std::size_t posted = std::min<std::size_t>(operation.call().header.reply_room, kMostReply);
   Page page;
   page.room = posted > kReplyOverhead ? posted - kReplyOverhead : 0;
   page.max_entries = request.max_entries;
   page.after = request.cookie;
   // Who may list but not search sees names only, as by stat.
-  page.attributes = request.attributes && may(operation.who(), directory.attributes, kWantExecute);
+  page.attributes = request.attributes && may(operation.who(), directory, kWantExecute);
   page.reply.parent = directory.parent;
   SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), page));
   if (page.full && page.reply.entries.empty()) co_return Error(Errc::kMessageTooBig, "no room for a single entry");

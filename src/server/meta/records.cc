@@ -40,13 +40,19 @@ bool valid_type(FileType type) { return type >= FileType::kRegular && type <= Fi
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
+  /// Few objects have lists: the others' records stay as short as they were.
+  static std::uint8_t version_for(const InodeRecord& r) { return r.acl.empty() && r.default_acl.empty() ? 1 : 2; }
   static constexpr std::string_view kName = "inode";
   // Spelt out, though wire has a list alike: the wire's may change without the disk's.
   template <typename A, typename R>
   static void attributes(A& a, R& v) {
     a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime,
       v.mtime, v.ctime, v.btime, v.version, v.size_known, v.change_sum);
+  }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r) {
+    a(r.acl, r.default_acl);
   }
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -148,8 +154,15 @@ void write_record(const Record& record, Bytes& out) {
   out.clear();
   out.reserve(kUsual);
   Writer writer(out);
-  writer(Format<Record>::kVersion);
-  Format<Record>::fields(writer, record);
+  if constexpr (requires { Format<Record>::version_for(record); }) {
+    const std::uint8_t version = Format<Record>::version_for(record);
+    writer(version);
+    Format<Record>::fields(writer, record);
+    if (version > 1) Format<Record>::later_fields(writer, record);
+  } else {
+    writer(Format<Record>::kVersion);
+    Format<Record>::fields(writer, record);
+  }
 }
 
 }  // namespace
@@ -177,6 +190,10 @@ Result<Record> decode_record(ByteView bytes) {
   Record record;
   if (version == 0) reader.decoder().fail();
   F::fields(reader, record);
+  if constexpr (requires { F::version_for(record); }) {
+    if (version > 1) F::later_fields(reader, record);
+    if (version != F::version_for(record)) reader.decoder().fail();
+  }
   SPATE_TRY(std::ignore, reader.decoder().finish(F::kName));
   if (!F::valid(record)) return Error(Errc::kCorrupt, std::string(F::kName) + " record: out of range");
   return record;

@@ -39,6 +39,26 @@ struct DirectoryHints {
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
 
+/// One entry of an access control list (acl.h).
+struct AclEntry {
+  // Tags, as in <linux/posix_acl.h>.
+  static constexpr std::uint16_t kOwner = 1;
+  static constexpr std::uint16_t kUser = 2;
+  static constexpr std::uint16_t kOwningGroup = 4;
+  static constexpr std::uint16_t kGroup = 8;
+  static constexpr std::uint16_t kMask = 16;
+  static constexpr std::uint16_t kOthers = 32;
+  std::uint16_t tag = 0;
+  std::uint16_t permissions = 0;  // 0..7
+  std::uint32_t id = 0;           // of a user or group; else all ones
+  friend bool operator==(const AclEntry&, const AclEntry&) = default;
+  template <typename A>
+  void fields(A& a) {
+    a(tag, permissions, id);
+  }
+};
+using Acl = std::vector<AclEntry>;
+
 /// An object of the name space. Regular files have a layout, symbolic links a target, directories a parent.
 struct InodeRecord {
   /// link_count 0: no name is left, some session still has it open. size of a directory: its entries.
@@ -57,6 +77,8 @@ struct InodeRecord {
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
+  Acl acl;          // says more than the mode does; else empty
+  Acl default_acl;  // of a directory: what is made in it gets this
 
   Handle handle() const { return attributes.handle; }
   /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.

@@ -115,15 +115,15 @@ Result<void> check_slashes(const Move& move) {
 }
 
 Result<void> check_rights(const Credential& who, Move& move) {
-  const Attributes& from = move.from_directory().attributes;
-  const Attributes& to = move.to_directory().attributes;
+  const InodeRecord& from = move.from_directory();
+  const InodeRecord& to = move.to_directory();
   if (!may(who, from, kWantWrite) || !may(who, to, kWantWrite)) return Errc::kPermissionDenied;
-  if (!sticky_allows(who, from, move.object.attributes)) return Errc::kNotPermitted;
-  if (move.target && !sticky_allows(who, to, move.target->attributes)) return Errc::kNotPermitted;
+  if (!sticky_allows(who, from.attributes, move.object.attributes)) return Errc::kNotPermitted;
+  if (move.target && !sticky_allows(who, to.attributes, move.target->attributes)) return Errc::kNotPermitted;
   if (move.same_directory()) return {};
   // A directory's own ".." changes.
   const auto may_move = [&who](const InodeRecord& object) {
-    return !object.is_directory() || may(who, object.attributes, kWantWrite);
+    return !object.is_directory() || may(who, object, kWantWrite);
   };
   const bool both = may_move(move.object) && (!move.exchange || may_move(*move.target));
   return both ? Result<void>() : Errc::kPermissionDenied;

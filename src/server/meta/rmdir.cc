@@ -25,7 +25,7 @@ Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& 
   const EntryRecord entry = *named.entry;
   InodeRecord& directory = named.directory;
   SPATE_CO_TRY(InodeRecord object, co_await inode_of(operation, entry, trove::ReadMode::kChecked));
-  if (!may(operation.who(), directory.attributes, kWantWrite)) co_return Errc::kPermissionDenied;
+  if (!may(operation.who(), directory, kWantWrite)) co_return Errc::kPermissionDenied;
   if (!sticky_allows(operation.who(), directory.attributes, object.attributes)) co_return Errc::kNotPermitted;
   if (!object.is_directory()) co_return Errc::kNotDirectory;
   // The inode is checked at commit and every change of entries puts it: a create at the same time cannot win as well.

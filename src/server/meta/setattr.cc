@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // setattr: chmod, chown, utimensat, as POSIX and Linux have them.
 #include "server/meta/access.h"
+#include "server/meta/acl.h"
 #include "server/meta/core.h"
 #include "server/meta/objects.h"
 #include "server/meta/operations.h"
@@ -31,10 +32,10 @@ bool sets_times(const wire::SetattrRequest& request) {
 }
 
 /// Whoever may write may say "now" for both times, as writing does; anything else is the owner's.
-Result<void> check_times(const Credential& who, const Attributes& a, const wire::SetattrRequest& request) {
-  if (!sets_times(request) || owns(who, a)) return {};
+Result<void> check_times(const Credential& who, const InodeRecord& object, const wire::SetattrRequest& request) {
+  if (!sets_times(request) || owns(who, object.attributes)) return {};
   if (!request.atime_now || !request.mtime_now || request.btime) return Errc::kNotPermitted;
-  return may(who, a, kWantWrite) ? Result<void>() : Errc::kPermissionDenied;
+  return may(who, object, kWantWrite) ? Result<void>() : Errc::kPermissionDenied;
 }
 
 Result<void> check_mode_change(const Credential& who, const Attributes& a, const wire::SetattrRequest& request) {
@@ -54,9 +55,11 @@ void set_owner(const Credential& who, Attributes& a, const wire::SetattrRequest&
   if ((a.mode & kGroupExecute) != 0 || stranger) a.mode &= ~kSetGid;
 }
 
-void set_mode(const Credential& who, Attributes& a, const wire::SetattrRequest& request) {
+void set_mode(const Credential& who, InodeRecord& object, const wire::SetattrRequest& request) {
   if (!request.mode) return;
+  Attributes& a = object.attributes;
   a.mode = *request.mode;
+  apply_mode_to_acl(object.acl, a.mode);
   if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
 }
 
@@ -92,10 +95,10 @@ Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrReq
   const Attributes before = object.attributes;
   SPATE_CO_TRY(std::ignore, check_owner_change(who, before, request));
   SPATE_CO_TRY(std::ignore, check_mode_change(who, before, request));
-  SPATE_CO_TRY(std::ignore, check_times(who, before, request));
+  SPATE_CO_TRY(std::ignore, check_times(who, object, request));
   SPATE_CO_TRY(std::ignore, co_await note_data(operation, object, request));
   set_owner(who, object.attributes, request);
-  set_mode(who, object.attributes, request);
+  set_mode(who, object, request);
   set_times(object.attributes, operation.now(), request);
   if (sets_times(request) || request.mode || request.uid || request.gid) {
     touch(object, operation.now());

@@ -31,7 +31,7 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
   if (request.by_open_file) {
     SPATE_CO_TRY(const bool open, co_await has_open_for_writing(operation, inode.handle()));
     if (!open) co_return Error(Errc::kBadDescriptor, "this session does not have the file open for writing");
-  } else if (!may(operation.who(), inode.attributes, kWantWrite)) {
+  } else if (!may(operation.who(), inode, kWantWrite)) {
     co_return Errc::kPermissionDenied;
   }
   SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));

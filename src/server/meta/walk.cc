@@ -9,7 +9,7 @@ using trove::ReadMode;
 
 Result<void> check_searchable(const Credential& who, const InodeRecord& directory) {
   if (!directory.is_directory()) return Errc::kNotDirectory;
-  if (!may(who, directory.attributes, kWantExecute)) return Errc::kPermissionDenied;
+  if (!may(who, directory, kWantExecute)) return Errc::kPermissionDenied;
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // getxattr, setxattr, listxattr, removexattr.
 #include "server/meta/access.h"
+#include "server/meta/acl.h"
 #include "server/meta/core.h"
 #include "server/meta/objects.h"
 #include "server/meta/operations.h"
@@ -19,16 +20,20 @@ bool carries_user_xattrs(const InodeRecord& inode) { return inode.is_regular() |
 
 Result<void> check_readable(const Credential& who, const InodeRecord& inode, XattrSpace space) {
   switch (space) {
-    case XattrSpace::kLayout: return {};
+    case XattrSpace::kLayout:
+    case XattrSpace::kAcl: return {};
     case XattrSpace::kTrusted: return is_root(who) ? Result<void>() : Errc::kNoAttribute;
     case XattrSpace::kUser: break;
   }
   if (!carries_user_xattrs(inode)) return Errc::kNoAttribute;
-  return may(who, inode.attributes, kWantRead) ? Result<void>() : Errc::kPermissionDenied;
+  return may(who, inode, kWantRead) ? Result<void>() : Errc::kPermissionDenied;
 }
 
 Result<void> check_writable(const Credential& who, const InodeRecord& inode, XattrSpace space) {
   switch (space) {
+    case XattrSpace::kAcl:
+      if (inode.is_symlink()) return Error(Errc::kNotSupported, "a symbolic link has no access control list");
+      return owns(who, inode.attributes) ? Result<void>() : Errc::kNotPermitted;
     case XattrSpace::kLayout: return owns(who, inode.attributes) ? Result<void>() : Errc::kNotPermitted;
     case XattrSpace::kTrusted: return is_root(who) ? Result<void>() : Errc::kNotPermitted;
     case XattrSpace::kUser: break;
@@ -36,7 +41,7 @@ Result<void> check_writable(const Credential& who, const InodeRecord& inode, Xat
   if (!carries_user_xattrs(inode)) return Errc::kNotPermitted;
   const bool sticky = inode.is_directory() && (inode.attributes.mode & kSticky) != 0;
   if (sticky && !owns(who, inode.attributes)) return Errc::kNotPermitted;
-  return may(who, inode.attributes, kWantWrite) ? Result<void>() : Errc::kPermissionDenied;
+  return may(who, inode, kWantWrite) ? Result<void>() : Errc::kPermissionDenied;
 }
 
 Result<Bytes> unwrap(ByteView stored) {
@@ -86,6 +91,26 @@ Result<void> account(InodeRecord& inode, std::size_t name, std::optional<std::si
   return {};
 }
 
+const Acl& acl_named(const InodeRecord& object, std::string_view name) {
+  return name == kAccessAclXattr ? object.acl : object.default_acl;
+}
+
+/// An empty list removes.
+Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::SetxattrRequest& request) {
+  SPATE_TRY(Acl acl, decode_acl(request.value));
+  if (request.name == kDefaultAclXattr) {
+    if (!object.is_directory() && !acl.empty()) return Error(Errc::kPermissionDenied, "only directories have default lists");
+    SPATE_TRY(std::ignore, check_acl(acl));
+    object.default_acl = std::move(acl);
+    return {};
+  }
+  SPATE_TRY(std::ignore, check_acl(acl));
+  set_access_acl(object, std::move(acl));
+  const Credential& who = operation.who();
+  if (!request.value.empty() && !is_root(who) && !in_group(who, object.attributes.gid)) object.attributes.mode &= ~kSetGid;
+  return {};
+}
+
 void put_value(Operation& operation, Handle handle, std::string_view name, const Bytes& value) {
   Bytes stored;
   stored.reserve(1 + value.size());
@@ -107,6 +132,13 @@ Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::Getxattr
     reply.value = to_bytes(as_bytes(*value));
     co_return reply;
   }
+  if (space == XattrSpace::kAcl) {
+    const Acl& acl = acl_named(object, request.name);
+    if (object.is_symlink()) co_return Errc::kNotSupported;
+    if (acl.empty()) co_return Errc::kNoAttribute;
+    reply.value = encode_acl(acl);
+    co_return reply;
+  }
   SPATE_CO_TRY(auto value, co_await stored_value(operation, object.handle(), request.name));
   if (!value) co_return Errc::kNoAttribute;
   reply.value = *std::move(value);
@@ -122,6 +154,8 @@ Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::Setxattr
     SPATE_CO_TRY(std::ignore, check_flags(request.flags, layout_xattr(object, request.name).has_value()));
     const std::string_view text = as_text(request.value);
     SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, text, operation.core().targets()));
+  } else if (space == XattrSpace::kAcl) {
+    SPATE_CO_TRY(std::ignore, set_acl(operation, object, request));
   } else {
     SPATE_CO_TRY(const auto before, co_await stored_value(operation, object.handle(), request.name));
     SPATE_CO_TRY(std::ignore, check_flags(request.flags, before.has_value()));
@@ -140,6 +174,8 @@ Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::Re
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));
   if (space == XattrSpace::kLayout) {
     SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, std::nullopt, operation.core().targets()));
+  } else if (space == XattrSpace::kAcl) {
+    (request.name == kAccessAclXattr ? object.acl : object.default_acl).clear();
   } else {
     SPATE_CO_TRY(const auto before, co_await stored_value(operation, object.handle(), request.name));
     if (!before) co_return Errc::kNoAttribute;
@@ -155,6 +191,9 @@ Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::Listxa
   SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
   wire::ListxattrReply reply;
   reply.names = layout_xattr_names(object);
+  for (const std::string_view name : {kAccessAclXattr, kDefaultAclXattr}) {
+    if (!acl_named(object, name).empty()) reply.names.emplace_back(name);
+  }
   trove::KeyRange range = xattrs_of(object.handle());
   range.limit = kListPage;
   range.mode = trove::ReadMode::kSnapshot;

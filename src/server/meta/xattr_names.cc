@@ -56,7 +56,8 @@ Result<XattrSpace> xattr_space(std::string_view name) {
   if (name.starts_with(kTrusted)) {
     return name.size() > kTrusted.size() ? Result(XattrSpace::kTrusted) : Errc::kInvalidArgument;
   }
-  return Error(Errc::kNotSupported, "extended attributes are user.* and trusted.*");
+  if (name == kAccessAclXattr || name == kDefaultAclXattr) return XattrSpace::kAcl;
+  return Error(Errc::kNotSupported, "extended attributes are user.*, trusted.* and access control lists");
 }
 
 std::string describe(const Layout& layout) {

@@ -15,10 +15,13 @@ constexpr std::string_view kStripBytesXattr = "user.spate.strip_bytes";
 constexpr std::string_view kStripCountXattr = "user.spate.strip_count";
 constexpr std::string_view kFirstTargetXattr = "user.spate.first_target";
 
-enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout };
+constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
+constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
+
+enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout, kAcl };
 
 /// kOutOfRange: an empty or too long name; kInvalidArgument: nothing after the dot, or a NUL byte; kNotSupported:
-/// another name space (system, security).
+/// another name space (security, what else there is of system).
 Result<XattrSpace> xattr_space(std::string_view name);
 
 /// A file's layout as people read it: "generation=1 distribution=simple_stripe strip_bytes=1048576 slots=256,512"; the

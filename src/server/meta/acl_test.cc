@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Access control lists: their form, what they grant, chmod, inheritance. tests/faces holds them against the kernel's.
+#include "server/meta/acl.h"
+
+#include "server/meta/access.h"
+#include "server/meta/fs_test.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint32_t kNone = ~0U;
+
+Acl list(std::uint16_t owner, std::uint16_t bob_may, std::uint16_t group, std::uint16_t mask, std::uint16_t others) {
+  return {{AclEntry::kOwner, owner, kNone}, {AclEntry::kUser, bob_may, kBob}, {AclEntry::kOwningGroup, group, kNone},
+          {AclEntry::kMask, mask, kNone},   {AclEntry::kOthers, others, kNone}};
+}
+
+TEST(AclForm, ComesBackAsItWas) {
+  const Acl acl = list(7, 6, 5, 4, 0);
+  EXPECT_EQ(*decode_acl(encode_acl(acl)), acl);
+  EXPECT_TRUE(decode_acl({})->empty());
+  EXPECT_TRUE(check_acl(acl));
+}
+
+TEST(AclForm, WhatIsNoListIsRefused) {
+  const Bytes good = encode_acl(list(7, 6, 5, 4, 0));
+  for (std::size_t cut = 1; cut < good.size(); ++cut) {
+    const auto read = decode_acl(ByteView(good).first(cut));
+    if (read) EXPECT_FALSE(check_acl(*read) && !read->empty()) << cut;
+  }
+  Bytes other = good;
+  other[0] = std::byte{3};
+  EXPECT_EQ(decode_acl(other).code(), Errc::kNotSupported);
+  Acl many = list(7, 6, 5, 4, 0);
+  many.resize(kMaxAclEntries + 1, many.back());
+  EXPECT_EQ(decode_acl(encode_acl(many)).code(), Errc::kNoSpace);
+  Acl order = list(7, 6, 5, 4, 0);
+  std::swap(order[1], order[2]);
+  EXPECT_EQ(check_acl(order).code(), Errc::kInvalidArgument);
+  for (std::size_t i = 0; i < 5; ++i) {
+    Acl lacking = list(7, 6, 5, 4, 0);
+    lacking.erase(lacking.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_EQ(check_acl(lacking).has_value(), i == 1) << i;  // only bob's own entry may be missing
+  }
+}
+
+TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
+  InodeRecord file;
+  file.attributes.uid = kAlice;
+  file.attributes.gid = kStaff;
+  set_access_acl(file, list(6, 7, 7, 4, 1));
+  EXPECT_EQ(file.attributes.mode, 0641U);
+  EXPECT_TRUE(may(alice(), file, kWantRead | kWantWrite));
+  EXPECT_TRUE(may(bob(), file, kWantRead));
+  EXPECT_FALSE(may(bob(), file, kWantWrite));
+  EXPECT_TRUE(may(stranger(), file, kWantExecute));
+  EXPECT_FALSE(may(stranger(), file, kWantRead));
+  apply_mode_to_acl(file.acl, 0670);
+  file.attributes.mode = 0670;
+  EXPECT_TRUE(may(bob(), file, kWantRead | kWantWrite | kWantExecute));
+}
+
+TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
+  InodeRecord file;
+  set_access_acl(file, {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
+  EXPECT_EQ(file.attributes.mode, 0751U);
+  EXPECT_TRUE(file.acl.empty());
+}
+
+TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
+  InodeRecord directory;
+  directory.attributes.type = FileType::kDirectory;
+  InodeRecord file;
+  file.attributes.mode = 0666;
+  inherit_acl(directory, file, 022);
+  EXPECT_EQ(file.attributes.mode, 0644U);
+  directory.default_acl = list(7, 6, 5, 6, 5);
+  file.attributes.mode = 0660;
+  inherit_acl(directory, file, 077);
+  EXPECT_EQ(file.attributes.mode, 0660U);
+  EXPECT_EQ(file.acl, list(6, 6, 5, 6, 0));
+  EXPECT_TRUE(file.default_acl.empty());
+  InodeRecord sub;
+  sub.attributes.type = FileType::kDirectory;
+  sub.attributes.mode = 0700;
+  inherit_acl(directory, sub, 0);
+  EXPECT_EQ(sub.default_acl, directory.default_acl);
+  EXPECT_EQ(sub.attributes.mode, 0700U);
+}
+
+}  // namespace
+}  // namespace spate::meta
