@@ -29,9 +29,11 @@ class Recorder:
 
     def do(self, call, *arguments, show=None):
         shown = ", ".join(short(a) for a in arguments)
+        self.failed = False
         try:
             result = getattr(self.face, call)(*arguments)
         except OSError as error:
+            self.failed = True
             self.say("%s(%s) = %s" % (call, shown, errno.errorcode.get(error.errno, error.errno)))
             return None
         self.say("%s(%s) = %s" % (call, shown, short(show(result) if show else result)))

@@ -30,7 +30,7 @@ mount_at() {
 cases() {
   local name=$1
   shift
-  timeout 240 "$@" > "$dir/$name.lines" 2> "$dir/$name.errors" ||
+  timeout "${FACES_TIMEOUT:-1500}" "$@" > "$dir/$name.lines" 2> "$dir/$name.errors" ||
     { echo "$name: ended early (status $?)"; tail -n 3 "$dir/$name.lines"; tail -n 20 "$dir/$name.errors"; exit 1; }
 }
 
