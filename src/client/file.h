@@ -111,6 +111,7 @@ class File {
     job::StopToken stop;
   };
   job::Task<Result<std::uint64_t>> append_in_turn(AppendWish wish);
+  job::Task<Result<void>> right_in_time(Appends::AppendedPtr file, job::StopToken stop);
   job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendWish wish);
   job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendWish wish);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);

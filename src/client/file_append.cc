@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "client/file_operation.h"
+#include "job/deadline.h"
 
 namespace spate::client {
 namespace {
@@ -12,6 +13,11 @@ namespace {
 constexpr int kMostTries = 5;
 
 constexpr std::byte kZero{0};
+
+Error waited_too_long(Error error) {
+  if (error.code() != Errc::kTimeout) return error;
+  return Error(Errc::kTimeout, "waiting for the right to append: another client has it, or the meta server does not answer");
+}
 
 }  // namespace
 
@@ -39,18 +45,27 @@ job::Task<Result<std::uint64_t>> File::append_in_turn(AppendWish wish) {
   if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (appended_ == nullptr) appended_ = cluster_.appends().join(handle_);
   const Appends::AppendedPtr file = appended_;
-  auto turn = co_await file->turn.acquire(1, wish.stop);
-  if (!turn) co_return std::move(turn).error();
+  job::DeadlineScope patience(cluster_.executor(), cluster_.limits().deadline, wish.stop);
+  auto turn = co_await file->turn.acquire(1, patience.token());
+  if (!turn) co_return waited_too_long(std::move(turn).error());
   auto end = co_await append_now(file, wish);
   co_await cluster_.appends().done(file);
   co_return end;
+}
+
+/// Whoever has it may be cut off, and the meta server away: not for longer than any other request.
+job::Task<Result<void>> File::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
+  job::DeadlineScope patience(cluster_.executor(), cluster_.limits().deadline, stop);
+  auto right = co_await cluster_.appends().take(file, patience.token());
+  if (!right) co_return waited_too_long(std::move(right).error());
+  co_return Result<void>();
 }
 
 /// With the turn of this client. The file may be closed meanwhile: `file` is its own.
 job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendWish wish) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && end.code() == Errc::kSessionFenced; ++tries) {
-    auto right = co_await cluster_.appends().take(file, wish.stop);
+    auto right = co_await right_in_time(file, wish.stop);
     if (!right) co_return std::move(right).error();
     const rpc::Identity& identity = cluster_.identity();
     if (capability_.session_epoch != identity.epoch || capability_.client != identity.client) {

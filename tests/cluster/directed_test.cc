@@ -188,6 +188,42 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   EXPECT_EQ(code, Errc::kCancelled);
 }
 
+/// The right to append is with a client that is dead, and then nobody is left who could take it from him.
+TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
+  const FilePtr mine = create("log");
+  ASSERT_NE(mine, nullptr);
+  ClientProcess& other = world_.start_client();
+  FilePtr theirs;
+  Errc first = Errc::kUnknown;
+  const auto begin = [](client::Client& client, FilePtr& out, Errc& code) -> job::Task<void> {
+    const Bytes record(100);
+    auto opened = co_await client.open(client::path_from_root("log"), kReadWrite);
+    if (!opened) co_return;
+    out = *std::move(opened);
+    const std::array<ByteView, 1> memory{ByteView(record)};
+    auto end = co_await out->append(memory);
+    code = end.code();
+  };
+  job::spawn(other.gate(), begin(other.client(), theirs, first));
+  world_.run_for(std::chrono::seconds(2));
+  ASSERT_EQ(first, Errc::kOk);
+  world_.kill_client(other, Death::kMachine);
+  const Bytes record(100);
+  const std::array<ByteView, 1> memory{ByteView(record)};
+  std::optional<Errc> second;
+  const auto go_on = [](client::File& file, std::span<const ByteView> memory, std::optional<Errc>& code) -> job::Task<void> {
+    auto end = co_await file.append(memory);
+    code = end.code();
+  };
+  job::spawn(client_.gate(), go_on(*mine, memory, second));
+  world_.run_for(std::chrono::seconds(1));
+  ASSERT_FALSE(second.has_value());  // it waits
+  world_.kill_server(ServerId(1), Death::kMachine);
+  world_.run_for(std::chrono::minutes(3));
+  ASSERT_TRUE(second.has_value()) << "it waits for ever";
+  EXPECT_TRUE(*second == Errc::kTimeout || *second == Errc::kUnreachable) << name(*second);
+}
+
 class FullDiskTest : public DirectedTest {
  protected:
   static WorldOptions options() {

@@ -247,7 +247,8 @@ job::Task<void> Workload::sync(OpenFilePtr open) {
     scene_.history.durable(begun);
   } else if (done.code() == Errc::kLostWrite) {
     // Of a file that a crash of the meta server's machine has taken, too.
-    if (!scene_.io_server_died && !scene_.opens_lost) scene_.fail("fsync says that a write may be lost, but no io server has died");
+    const bool gone = scene_.opens_lost || scene_.history.may_be_gone(open->handle);
+    if (!scene_.io_server_died && !gone) scene_.fail("fsync says that a write may be lost, but no io server has died");
   } else if (done.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(open->handle)) {
     note_failure("fsync", done.code(), begun);
   }
@@ -296,7 +297,7 @@ job::Task<void> Workload::close(OpenFilePtr open) {
   if (done) co_return;
   const Errc code = done.code();
   if (code == Errc::kLostWrite) {
-    if (!scene_.io_server_died) scene_.fail("close says that a write may be lost, but no io server has died");
+    if (!scene_.io_server_died && !scene_.history.may_be_gone(open->handle)) scene_.fail("close says that a write may be lost, but no io server has died");
     co_return;
   }
   const bool gone = code == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
