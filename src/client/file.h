@@ -39,6 +39,9 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
+  /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the next
+  /// operation opens it again, and close() has nothing to close (kBadDescriptor).
+  std::uint32_t session_epoch() const { return capability_.session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }
   /// As open returned them.

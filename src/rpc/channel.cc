@@ -93,9 +93,14 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   co_return Error(Errc::kTimeout, name() + " gave no answer before the deadline");
 }
 
+bool Channel::is_greeted() const {
+  if (!greeted_ || greeted_client_ != identity_.client || greeted_epoch_ != identity_.epoch) return false;
+  return network_.network().peer_info(*peer_).connection == greeted_connection_;
+}
+
 job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
   for (;;) {
-    if (greeted_ && network_.network().peer_info(*peer_).connection == greeted_connection_) co_return Result<void>();
+    if (is_greeted()) co_return Result<void>();
     if (!greeting_) break;
     auto waited = co_await greeting_done_.wait(stop);
     if (!waited) co_return waited;
@@ -144,6 +149,8 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   request.credential = identity_.credential;
   request.description = identity_.description;
   request.ticket = identity_.ticket;
+  ClientId client = identity_.client;
+  std::uint32_t epoch = identity_.epoch;
   request.server_nonce = welcome->server_nonce;
   if (identity_.key) request.proof = wire::auth_proof(*identity_.key, request, hello.client_nonce);
   body.clear();
@@ -157,14 +164,16 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
                       equal_secret(wire::server_proof(*identity_.key, welcome->server_nonce, hello.client_nonce), accepted->server_proof);
   if (!proven) co_return Error(Errc::kUnauthenticated, name() + " does not know the key itself: not a server of this file system");
   if (identity_.kind == wire::PeerKind::kClient && accepted->answer_slots > 0) {  // from a meta server: the session
-    identity_.client = accepted->client;
-    identity_.epoch = accepted->epoch;
+    client = identity_.client = accepted->client;
+    epoch = identity_.epoch = accepted->epoch;
     identity_.ticket = accepted->ticket;
     identity_.answer_slots = accepted->answer_slots;
     identity_.lease_ms = accepted->lease_ms;
     identity_.fs_clock_offset_ns = accepted->fs_time.ns - network_.executor().clock().wall().ns;
   }
   greeted_connection_ = network_.network().peer_info(*peer_).connection;
+  greeted_client_ = client;
+  greeted_epoch_ = epoch;
   greeted_ = true;
   co_return Result<void>();
 }

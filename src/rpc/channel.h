@@ -99,6 +99,7 @@ class Channel {
   job::Task<Result<void>> greet(job::StopToken stop);
   Error refusal(Error error) const;
   job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop);
+  bool is_greeted() const;
   Result<void> resolve();
   bmi::Tag next_tag();
 
@@ -108,6 +109,8 @@ class Channel {
   Random& random_;
   std::optional<bmi::Address> peer_;
   std::uint32_t greeted_connection_ = 0;
+  ClientId greeted_client_;          // the session that it was greeted in:
+  std::uint32_t greeted_epoch_ = 0;  // another channel's greeting may have begun a new one
   bool greeted_ = false;
   bool greeting_ = false;
   job::Event greeting_done_;

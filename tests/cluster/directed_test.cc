@@ -188,6 +188,38 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   EXPECT_EQ(code, Errc::kCancelled);
 }
 
+/// The session expires while the client is cut off, and its next one begins with a keep-alive that nobody has asked for: the io
+/// servers, who know the old one, are told of it before they are asked for anything.
+TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
+  const FilePtr file = create("f");
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(write(*file, 0, kLarge), Errc::kOk);
+  ASSERT_EQ(sync(*file), Errc::kOk);
+  ClientProcess& other = world_.start_client();  // writes it, so that only the io servers know its size
+  FilePtr theirs;
+  const auto begin = [](client::Client& client, FilePtr& out) -> job::Task<void> {
+    auto opened = co_await client.open(client::path_from_root("f"), kReadWrite);
+    if (!opened) co_return;
+    out = *std::move(opened);
+    const Bytes data(100);
+    std::ignore = co_await out->write(kLarge, data);
+  };
+  job::spawn(other.gate(), begin(other.client(), theirs));
+  world_.run_for(std::chrono::seconds(1));
+  ASSERT_NE(theirs, nullptr);
+  const std::uint32_t epoch = client_.client().cluster().identity().epoch;
+  world_.fabric().partition(1, client_.node(), true);
+  world_.run_for(std::chrono::seconds(10));
+  world_.fabric().drop_connection(1, client_.node());
+  world_.fabric().partition(1, client_.node(), false);
+  world_.run_for(std::chrono::seconds(10));
+  ASSERT_GT(client_.client().cluster().identity().epoch, epoch);
+  const auto found = run(client_.client().stat(client::path_from_root("f")));
+  EXPECT_TRUE(found) << name(found.code());
+  EXPECT_EQ(read(*file, kLarge), Errc::kOk);
+  theirs.reset();
+}
+
 /// The right to append is with a client that is dead, and then nobody is left who could take it from him.
 TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   const FilePtr mine = create("log");

@@ -103,8 +103,8 @@ job::Task<void> Workload::open_by_handle(bool truncate) {
   const OpenFilePtr open = std::make_shared<OpenFile>();
   open->handle = handle;
   open->rights = rights;
-  open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
+  open->epoch = open->file->session_epoch();
   know(*open, Use::kData);
   open_.push_back(open);
 }

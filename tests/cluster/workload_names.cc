@@ -338,8 +338,8 @@ job::Task<Facts> Workload::open_file(const NameOp& op) {
   const OpenFilePtr open = std::make_shared<OpenFile>();
   open->handle = facts.handle;
   open->rights = rights;
-  open->epoch = process_.client().cluster().identity().epoch;
   open->file = *std::move(opened);
+  open->epoch = open->file->session_epoch();
   const std::string& called = scene_.names.text(op.path.parts.back());
   know(*open, called.starts_with("log") ? Use::kLog : called == "scratch" ? Use::kScratch : Use::kData);
   open_.push_back(open);
