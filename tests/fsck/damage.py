@@ -101,7 +101,9 @@ def test_repairable(fs):
     check(by_kind["wrong-link-count"]["path"] == "/d/links", by_kind["wrong-link-count"])
     check(by_kind["directory-loop"]["handle"] == h["/loop/a"], by_kind["directory-loop"])
     again, _ = fs.fsck_says(LEFT, "-n")
-    check(kinds(again) == found, "looking has changed something: %s" % kinds(again))
+    # Datafiles of what was removed before the damage go in the background, so there may be fewer each time; the stray one stays.
+    check(set(kinds(again)) == EXPECTED, "looking has changed something: %s" % kinds(again))
+    check([k for k in kinds(again) if k != "orphan-datafile"] == [k for k in found if k != "orphan-datafile"], kinds(again))
     names_only, _ = fs.fsck_says(LEFT, "--names-only")
     check("orphan-datafile" not in kinds(names_only), kinds(names_only))
 
