@@ -55,7 +55,7 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   DatafileLock::Hold hold;
   if (work.request.for_writing) {
     // Takes back the lease of another one that writes, and then nobody gets it for a while.
-    SPATE_CO_TRY(hold, co_await leases.lock(target, *datafile, DatafileLock::Mode::kShared, client, work.active.token()));
+    SPATE_CO_TRY(hold, co_await leases.lock(*datafile, DatafileLock::Mode::kShared, client, work.active.token()));
   } else {
     SPATE_CO_TRY(hold, co_await datafile->lock.shared(work.active.token()));
   }

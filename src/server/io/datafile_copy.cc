@@ -35,7 +35,7 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
   Pair& pair = work.pairs[index];
   // The source is read as by any reader, without its lock.
   SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*pair.target, *pair.to, DatafileLock::Mode::kShared, work.asker.client,
+               co_await work.parts.leases.lock(*pair.to, DatafileLock::Mode::kShared, work.asker.client,
                                                work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *pair.to));
   trove::BytestreamRequest request;

@@ -33,7 +33,7 @@ job::Task<Result<void>> remove_one(RemoveWork& work, std::size_t index) {
   datafile->tombstone = datafile->tombstone ? std::max(*datafile->tombstone, until) : until;
   // Writes that had begun before the tombstone was there end first.
   SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*work.targets[index], *datafile, DatafileLock::Mode::kExclusive, ClientId(), work.stop));
+               co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive, ClientId(), work.stop));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kRemove;
   request.id = work.keys[index].id;

@@ -85,9 +85,8 @@ std::vector<std::uint64_t> Leases::writers_in_the_way(const DatafileKey& key, Cl
   return ids;
 }
 
-job::Task<Result<DatafileLock::Hold>> Leases::lock(Target& target, DatafileTable::Entry& entry, DatafileLock::Mode mode,
+job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, DatafileLock::Mode mode,
                                                    ClientId who, job::StopToken stop) {
-  std::ignore = target;
   for (;;) {
     // The holder's own writes through the server are in nobody's way, but not past the page cache that it writes to.
     const ClientId friendly = mode == DatafileLock::Mode::kShared ? who : ClientId();

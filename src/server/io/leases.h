@@ -44,7 +44,7 @@ class Leases {
 
   /// Takes the datafile's lock once no lease is in the way of `who` (0: of nobody in particular) in this mode. Leases that
   /// are in the way are recalled; one whose holder does not let go in time is fenced.
-  job::Task<Result<DatafileLock::Hold>> lock(Target& target, DatafileTable::Entry& entry, DatafileLock::Mode mode,
+  job::Task<Result<DatafileLock::Hold>> lock(DatafileTable::Entry& entry, DatafileLock::Mode mode,
                                              ClientId who, job::StopToken stop);
 
   std::uint64_t add(Lease lease);

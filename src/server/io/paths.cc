@@ -43,8 +43,7 @@ std::optional<Extent> one_run(const StreamWish& wish, std::uint32_t slot) {
   return run;
 }
 
-job::Task<Result<std::optional<bool>>> cache_state(Parts& parts, Slot& slot, const Beginning& first) {
-  std::ignore = parts;
+job::Task<Result<std::optional<bool>>> cache_state(Slot& slot, const Beginning& first) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kProbeCache;
   request.id = slot.id;
@@ -77,7 +76,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
     facts.one_run = run.has_value();
     if (run) facts.datafile_bytes = std::max(stat.size, run->offset + run->size);
   } else if (flow::wants_cache_state(wish.asked, facts, policy)) {
-    SPATE_CO_TRY(facts.cached, co_await cache_state(parts, slot, first));
+    SPATE_CO_TRY(facts.cached, co_await cache_state(slot, first));
   }
   SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(wish.asked, facts, policy));
   if (choice.fell_back) {

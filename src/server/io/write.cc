@@ -45,7 +45,7 @@ std::optional<trove::BytestreamStat> stat_of(const flow::StorageWriter& writer) 
 /// The datafile's lock, once it is known that the datafile may be written.
 job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, DatafileLock::Mode mode) {
   SPATE_CO_TRY(DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*slot.target, *slot.datafile, mode, work.asker.client, work.active.token()));
+               co_await work.parts.leases.lock(*slot.datafile, mode, work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
   co_return std::move(hold);
 }
