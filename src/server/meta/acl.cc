@@ -21,22 +21,6 @@ AclEntry* find(Acl& acl, std::uint16_t tag) {
 }
 const AclEntry* find(const Acl& acl, std::uint16_t tag) { return find(const_cast<Acl&>(acl), tag); }
 
-/// Owner, users, owning group, groups, mask, others: in this order, the first, third and last once, the mask when there are
-/// users or groups.
-bool valid(const Acl& acl) {
-  std::uint16_t last = 0;
-  bool named = false;
-  for (const AclEntry& entry : acl) {
-    const bool again = entry.tag == last && has_id(entry.tag);
-    if ((entry.tag <= last && !again) || entry.permissions > 7) return false;
-    if (has_id(entry.tag) && entry.id == kNoId) return false;
-    named |= has_id(entry.tag);
-    last = entry.tag;
-  }
-  const bool complete = find(acl, AclEntry::kOwner) != nullptr && find(acl, AclEntry::kOwningGroup) != nullptr && find(acl, AclEntry::kOthers) != nullptr;
-  return complete && (!named || find(acl, AclEntry::kMask) != nullptr);
-}
-
 bool known_tag(std::uint16_t tag) {
   switch (tag) {
     case AclEntry::kOwner:
@@ -47,6 +31,22 @@ bool known_tag(std::uint16_t tag) {
     case AclEntry::kOthers: return true;
     default: return false;
   }
+}
+
+/// Owner, users, owning group, groups, mask, others: in this order, the first, third and last once, the mask when there are
+/// users or groups.
+bool valid(const Acl& acl) {
+  std::uint16_t last = 0;
+  bool named = false;
+  for (const AclEntry& entry : acl) {
+    const bool again = entry.tag == last && has_id(entry.tag);
+    if ((entry.tag <= last && !again) || !known_tag(entry.tag) || entry.permissions > 7) return false;
+    if (has_id(entry.tag) && entry.id == kNoId) return false;
+    named |= has_id(entry.tag);
+    last = entry.tag;
+  }
+  const bool complete = find(acl, AclEntry::kOwner) != nullptr && find(acl, AclEntry::kOwningGroup) != nullptr && find(acl, AclEntry::kOthers) != nullptr;
+  return complete && (!named || find(acl, AclEntry::kMask) != nullptr);
 }
 
 /// What stands for the group's bits of a mode.

@@ -44,6 +44,21 @@ TEST(AclForm, WhatIsNoListIsRefused) {
   }
 }
 
+TEST(AclForm, ADamagedListMakesItsRecordCorrupt) {
+  InodeRecord inode;
+  inode.attributes.handle = Handle(18);
+  inode.attributes.type = FileType::kDirectory;
+  inode.parent = kRootHandle;
+  inode.acl = list(7, 6, 5, 4, 0);
+  Bytes bytes;
+  encode_record(inode, bytes);
+  ASSERT_TRUE(decode_record<InodeRecord>(bytes));
+  EXPECT_EQ(*decode_record<InodeRecord>(bytes), inode);
+  inode.acl.erase(inode.acl.begin());  // no owner
+  encode_record(inode, bytes);
+  EXPECT_EQ(decode_record<InodeRecord>(bytes).code(), Errc::kCorrupt);
+}
+
 TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
   InodeRecord file;
   file.attributes.uid = kAlice;
