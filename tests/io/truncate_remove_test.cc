@@ -170,6 +170,8 @@ TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
 }
 
+constexpr Handle kOther(0x4f);
+
 TEST_F(TruncateRemoveTest, ToWhoHasItOpenARemovedDatafileDoesNotLookLikeAHole) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const Capability capability = client_.capability(kFile);
@@ -186,6 +188,19 @@ TEST_F(TruncateRemoveTest, ToWhoHasItOpenARemovedDatafileDoesNotLookLikeAHole) {
     stat.handle = kFile;
     stat.slots = where_.slots;
     EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat, &capability).code(), Errc::kStaleHandle) << again;
+    wire::DatafileRangesRequest ranges;
+    ranges.handle = kFile;
+    ranges.slots = where_.slots;
+    ranges.offsets.resize(where_.slots.size());
+    ranges.max_ranges = 1;
+    EXPECT_EQ(client_.ask<wire::DatafileRangesReply>(ranges, &capability).code(), Errc::kStaleHandle) << again;
+    wire::DatafileCopyRequest copy;
+    copy.from = kFile;
+    copy.to = kOther;
+    copy.pieces = {{where_.slots[0].target, where_.slots[0].slot, where_.slots[0].slot, 0, 0, 100}};
+    copy.from_capability = capability;
+    const Capability other = client_.capability(kOther);
+    EXPECT_EQ(client_.ask<wire::DatafileCopyReply>(copy, &other).code(), Errc::kStaleHandle) << again;
     EXPECT_EQ(size(), 0U);  // to whoever asks without having it open
   }
 }

@@ -51,6 +51,11 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
     work.states[index] = state_of(copied.stat);
     done += to.size;
   }
+  // What has been removed reads as a hole.
+  const auto from = work.parts.datafiles.use({piece.target, request.source});
+  if (may_be_removed(*from)) {
+    SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *from));
+  }
   co_return Result<void>();
 }
 

@@ -4,6 +4,7 @@
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/storage.h"
+#include "server/io/store.h"
 
 namespace spate::io {
 namespace {
@@ -59,6 +60,7 @@ job::Task<Result<wire::DatafileRangesReply>> IoService::datafile_ranges(rpc::Cal
   for (std::size_t i = 0; i < targets.size(); ++i) tasks.push_back(ranges_of_slot(work, *targets[i], i));
   auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
+  SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
   co_return reply;
 }
 

@@ -40,13 +40,8 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
     tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
-  // To who has the file open what has been removed must not look like a hole.
-  for (std::size_t i = 0; call.header.capability && i < targets.size(); ++i) {
-    if (reply.datafiles[i].change_counter != 0) continue;
-    const auto datafile = parts_->datafiles.use({request.slots[i].target, {request.handle, request.slots[i].slot}});
-    if (may_be_removed(*datafile)) {
-      SPATE_CO_TRY(std::ignore, co_await check_alive(*parts_, *datafile));
-    }
+  if (call.header.capability) {
+    SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
   }
   co_return reply;
 }

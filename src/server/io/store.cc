@@ -96,6 +96,17 @@ job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry) {
   co_return Result<void>();
 }
 
+job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const wire::SlotRef> slots,
+                                            std::span<const wire::DatafileState> states) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (states[i].change_counter != 0) continue;
+    const auto datafile = parts.datafiles.use({slots[i].target, {handle, slots[i].slot}});
+    if (!may_be_removed(*datafile)) continue;
+    SPATE_CO_TRY(std::ignore, co_await check_alive(parts, *datafile));
+  }
+  co_return Result<void>();
+}
+
 job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key) {
   SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, truncate_key(key)));
   if (!value) co_return std::uint64_t{0};
