@@ -124,15 +124,19 @@ job::Task<Result<void>> File::copy_data(File& source, CopySpan span) {
     if (got > 0) {
       SPATE_CO_TRY(std::ignore, co_await write(span.to + done, data[0]));
     }
-    if (got < want) break;  // cut meanwhile
     done += got;
+    if (got == want) continue;
+    // Cut meanwhile: what is not there any more must not look like what was at the other place before.
+    auto rest = co_await punch(span.to + done, span.size - done);
+    co_return rest;
   }
   co_return Result<void>();
 }
 
 job::Task<Result<void>> File::copy_by_client(File& source, CopySpan span) {
   const std::uint64_t end = span.from + span.size;
-  for (std::uint64_t at = span.from; at < end;) {
+  std::uint64_t at = span.from;
+  while (at < end) {
     SPATE_CO_TRY(const DataMap map, co_await source.data_map(at, kRangesAtOnce));
     const std::uint64_t known = std::min(end, std::max(map.known_to(), at + 1));
     while (at < known) {
@@ -147,6 +151,9 @@ job::Task<Result<void>> File::copy_by_client(File& source, CopySpan span) {
       at = hole;
     }
     if (map.file_size() <= at) break;
+  }
+  if (at < end) {
+    SPATE_CO_TRY(std::ignore, co_await punch(span.to + (at - span.from), end - at));
   }
   auto extended = co_await extend_to(span.to + span.size);
   co_return extended;
