@@ -8,6 +8,25 @@ namespace spate::cluster {
 Workload::Workload(Scene& scene, ClientProcess& process, int index, std::uint64_t seed)
     : scene_(scene), process_(process), index_(index), node_(process.node()), random_(seed) {}
 
+job::Task<void> Workload::statfs() {
+  const MonoTime begun = process_.executor().now();
+  auto space = co_await process_.client().statfs();
+  if (!dead() && !space) note_failure("statfs", space.code(), begun);
+}
+
+/// Nobody takes anything of it away from root.
+job::Task<void> Workload::access_root() {
+  constexpr std::uint8_t kAll = 7;
+  const MonoTime begun = process_.executor().now();
+  auto may = co_await process_.client().access(client::path_from_root(""), kAll);
+  if (dead()) co_return;
+  if (!may) {
+    note_failure("access", may.code(), begun);
+  } else if (may->attributes.handle != kRootHandle) {
+    scene_.fail("access of the root tells of another object");
+  }
+}
+
 job::Task<void> Workload::run() {
   while (!dead() && scene_.operations_left > 0 && scene_.failure.empty()) {
     --scene_.operations_left;
@@ -48,9 +67,7 @@ job::Task<void> Workload::use_a_file() {
   } else if (dice < 17) {
     co_await truncate_by_handle();
   } else if (dice < 18) {
-    const MonoTime begun = process_.executor().now();
-    auto space = co_await process_.client().statfs();
-    if (!dead() && !space) note_failure("statfs", space.code(), begun);
+    co_await (random_.chance(1, 2) ? access_root() : statfs());
   } else if (dice < 26) {
     const OpenFilePtr open = open_[random_.below(open_.size())];
     co_await lock(open);

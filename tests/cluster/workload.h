@@ -107,6 +107,8 @@ class Workload {
   // Data (workload_data.cc).
   job::Task<void> open_by_handle(bool truncate);
   job::Task<void> truncate_by_handle();
+  job::Task<void> statfs();
+  job::Task<void> access_root();
   job::Task<void> batch();
   job::Task<void> data_operation(OpenFilePtr open);
   job::Task<void> read(OpenFilePtr open);
