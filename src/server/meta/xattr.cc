@@ -122,8 +122,8 @@ void put_value(Operation& operation, Handle handle, std::string_view name, const
 }  // namespace
 
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request) {
-  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_readable(operation.who(), object, space));
   wire::GetxattrReply reply;
   if (space == XattrSpace::kLayout) {
@@ -146,9 +146,9 @@ Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::Getxattr
 }
 
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request) {
-  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   if (request.value.size() > kMaxXattrValueBytes) co_return Errc::kOutOfRange;
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));
   if (space == XattrSpace::kLayout) {
     SPATE_CO_TRY(std::ignore, check_flags(request.flags, layout_xattr(object, request.name).has_value()));
@@ -169,8 +169,8 @@ Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::Setxattr
 }
 
 Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::RemovexattrRequest& request) {
-  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));
   if (space == XattrSpace::kLayout) {
     SPATE_CO_TRY(std::ignore, set_layout_xattr(object, request.name, std::nullopt, operation.core().targets()));
