@@ -59,8 +59,9 @@ def use(r, path, flags, mode=0o640):
     r.do("write", Hidden(fd), b"abc")
     r.do("lseek", Hidden(fd), 0, os.SEEK_SET)
     r.do("read", Hidden(fd), 5)
-    r.do("lseek", Hidden(fd), -1, os.SEEK_END)
-    r.do("lseek", Hidden(fd), -100, os.SEEK_CUR)
+    if not r.failed or flags & os.O_ACCMODE == os.O_WRONLY:  # the end of a directory is where ext4 happens to hash its names to
+        r.do("lseek", Hidden(fd), -1, os.SEEK_END)
+        r.do("lseek", Hidden(fd), -100, os.SEEK_CUR)
     r.do("lseek", Hidden(fd), 0, 99)
     r.do("pread", Hidden(fd), 3, 1)
     r.do("pwrite", Hidden(fd), b"Z", 4)

@@ -122,6 +122,7 @@ void put_value(Operation& operation, Handle handle, std::string_view name, const
 }  // namespace
 
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_xattr_length(request.name));
   SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
   SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_readable(operation.who(), object, space));
@@ -147,6 +148,7 @@ Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::Getxattr
 
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request) {
   if (request.value.size() > kMaxXattrValueBytes) co_return Errc::kOutOfRange;
+  SPATE_CO_TRY(std::ignore, check_xattr_length(request.name));
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));
@@ -169,6 +171,7 @@ Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::Setxattr
 }
 
 Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::RemovexattrRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_xattr_length(request.name));
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   SPATE_CO_TRY(const XattrSpace space, xattr_space(request.name));
   SPATE_CO_TRY(std::ignore, check_writable(operation.who(), object, space));

@@ -48,8 +48,13 @@ bool is_hint(std::string_view name) {
 
 }  // namespace
 
-Result<XattrSpace> xattr_space(std::string_view name) {
+Result<void> check_xattr_length(std::string_view name) {
   if (name.empty() || name.size() > kMaxXattrNameBytes) return Errc::kOutOfRange;
+  return {};
+}
+
+Result<XattrSpace> xattr_space(std::string_view name) {
+  SPATE_TRY(std::ignore, check_xattr_length(name));
   if (name.find('\0') != std::string_view::npos) return Errc::kInvalidArgument;
   if (name.starts_with(kLayoutSpace)) return XattrSpace::kLayout;
   if (name.starts_with(kUser)) return name.size() > kUser.size() ? Result(XattrSpace::kUser) : Errc::kInvalidArgument;

@@ -20,6 +20,9 @@ constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
 
 enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout, kAcl };
 
+/// kOutOfRange: an empty or too long name. Linux says that before it looks at the path; everything else after.
+Result<void> check_xattr_length(std::string_view name);
+
 /// kOutOfRange: an empty or too long name; kInvalidArgument: nothing after the dot, or a NUL byte; kNotSupported:
 /// another name space (security, what else there is of system).
 Result<XattrSpace> xattr_space(std::string_view name);
