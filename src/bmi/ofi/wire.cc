@@ -239,6 +239,7 @@ Result<void> Wire::reopen(bool at_its_address) {
   routes_.clear();
   known_.clear();
   known_order_.clear();
+  worked_.clear();
   in_flight_ = 0;
   free_slots_.clear();
   for (const auto& slab : slabs_) {

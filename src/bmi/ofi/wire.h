@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/bytes.h"
@@ -163,6 +164,7 @@ class Wire final : public Registrar {
   std::list<std::unique_ptr<Route>> routes_;
   std::map<Bytes, std::uint64_t> known_;  // addresses that the provider was given, by name
   std::deque<Bytes> known_order_;         // the oldest first
+  std::unordered_set<std::uint64_t> worked_;  // addresses that something has been sent to
   std::list<ReadSlot> reads_in_flight_;  // in the order of their beginning
   std::unique_ptr<PinCache> pins_;
 };

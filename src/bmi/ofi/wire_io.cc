@@ -111,6 +111,7 @@ void Wire::remove_address(const Route& route) {
     return;
   }
   known_.erase(oldest);
+  worked_.erase(at);
   (void)fi_av_remove(fabric_->addresses.get(), &at, 1, 0);
 }
 
@@ -221,7 +222,11 @@ void Wire::on_failed_completion(WireClient& client) {
   // What a queue pair in its error state gives back. ofi_rxm goes on using it, in 1.17.
   auto* any = reinterpret_cast<Context*>(context);
   const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
-  if (flushed && any->kind == Context::Kind::kSend) static_cast<Slot*>(any)->route->broken = true;
+  if (flushed && any->kind == Context::Kind::kSend) {
+    // Of one that was never up there is nothing to be rid of, and other sessions of the endpoint shall not pay for it.
+    Route& route = *static_cast<Slot*>(any)->route;
+    route.broken = worked_.contains(route.fabric_address);
+  }
   on_completion(client, context, 0, false);
 }
 
@@ -245,6 +250,7 @@ void Wire::ended_send(WireClient& client, Slot& slot, bool good) {
   free_slots_.push_back(&slot);
   --in_flight_;
   --route.in_flight;
+  if (good) worked_.insert(route.fabric_address);
   if (route.owner != nullptr) {
     client.on_sent(route, good);
   } else {
