@@ -243,6 +243,7 @@ except BlockingIOError:
 fcntl.lockf(two, fcntl.LOCK_EX, 4, 0)
 print("got", flush=True)
 fcntl.flock(two, fcntl.LOCK_EX)
+print("both", flush=True)
 sys.stdin.readline()
 """
     other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -250,6 +251,7 @@ sys.stdin.readline()
     open(path, "rb").close()  # as POSIX has it, that releases the lock
     assert other.stdout.readline() == "got\n"
     raises(errno.EAGAIN, fcntl.lockf, one, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 1)
+    assert other.stdout.readline() == "both\n"  # else the next one would get it first
     # A wait is ended by a signal.
     def interrupt(*_): raise InterruptedError
     signal.signal(signal.SIGALRM, interrupt)
