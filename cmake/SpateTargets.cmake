@@ -7,8 +7,7 @@ find_package(GTest)
 # The presets compile several files of a target as one (CMAKE_UNITY_BUILD), which halves the time from a bare checkout. Not
 # these, whose files use the same short names in their anonymous namespaces. `scripts/test-long separate` compiles every file
 # by itself, which shows a missing #include.
-set(SPATE_SEPARATE spate_preload spate_bmi_shm bmi_shm_test spate_config config_test spate_server_meta server_meta_test trove_test spate
-  golden_test golden_write spate_golden io_test)
+set(SPATE_SEPARATE spate_bmi_shm bmi_shm_test golden_test golden_write spate_golden)
 function(spate_unity target)
   if(target IN_LIST SPATE_SEPARATE)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)

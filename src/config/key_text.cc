@@ -9,7 +9,7 @@
 namespace spate::config {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -31,16 +31,16 @@ std::string duration_text(std::uint64_t ns) { return format_duration(Duration(st
 
 std::string number_text(const Key& key, std::uint64_t number) {
   switch (key.type) {
-    case Type::kSize: return quoted(format_size(number));
+    case Type::kSize: return in_quotes(format_size(number));
     case Type::kSync:
-      if (number == 0) return quoted("commit");
+      if (number == 0) return in_quotes("commit");
       [[fallthrough]];
-    case Type::kDuration: return quoted(duration_text(number));
-    case Type::kChoice: return quoted(split_choices(key.choices)[number]);
+    case Type::kDuration: return in_quotes(duration_text(number));
+    case Type::kChoice: return in_quotes(split_choices(key.choices)[number]);
     case Type::kHexId: {
       std::array<char, 20> hex{};
       std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(number));
-      return quoted(hex.data());
+      return in_quotes(hex.data());
     }
     default: return std::to_string(number);
   }
@@ -48,7 +48,7 @@ std::string number_text(const Key& key, std::uint64_t number) {
 
 std::string list_text(const std::vector<std::string>& list) {
   std::string out = "[";
-  for (const std::string& item : list) out.append(out.size() == 1 ? "" : ", ").append(quoted(item));
+  for (const std::string& item : list) out.append(out.size() == 1 ? "" : ", ").append(in_quotes(item));
   return out + "]";
 }
 
@@ -69,7 +69,7 @@ std::vector<std::string_view> split_choices(std::string_view choices) {
 }
 
 std::string toml_text(const Key& key, const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return list_text(*list);
   return number_text(key, std::get<std::uint64_t>(value));
 }
@@ -77,7 +77,7 @@ std::string toml_text(const Key& key, const Value& value) {
 std::string allowed_text(const Key& key) {
   std::string choices;
   for (const std::string_view c : split_choices(key.choices))
-    choices.append(choices.empty() ? "" : " | ").append(quoted(c));
+    choices.append(choices.empty() ? "" : " | ").append(in_quotes(c));
   switch (key.type) {
     case Type::kText: return "text of " + count_range(key) + " characters";
     case Type::kPath: return "a path; relative ones start at the folder of the config file";

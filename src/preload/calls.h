@@ -22,6 +22,8 @@ template <typename T>
 Reply done(const Result<T>& result) {
   return result ? Reply(0) : refuse(result.error());
 }
+/// The same, to be handed over.
+inline constexpr auto kDone = [](const auto& result) { return done(result); };
 inline Reply count(const Result<std::uint64_t>& result) {
   return result ? Reply(static_cast<long>(*result)) : refuse(result.error());
 }

@@ -20,7 +20,6 @@ using posix::FileSystem;
 using posix::Where;
 
 constexpr long kFileSystemMagic = 0x53504154;  // statfs: "SPAT"
-const auto kDone = [](const auto& result) { return done(result); };
 
 /// What a call is about: a place that a path leads to, or an open file.
 struct Object {

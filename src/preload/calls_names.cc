@@ -14,8 +14,6 @@ namespace {
 using posix::FileSystem;
 using posix::Where;
 
-const auto kDone = [](const auto& result) { return done(result); };
-
 Reply make_directory(Frame& f, PathArguments path, unsigned mode) {
   return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
 }

@@ -21,12 +21,12 @@ struct Shared {
   alignas(16) char room[kRoom];
 };
 
-Shared* current = nullptr;
+Shared* current_call = nullptr;
 
 [[noreturn]] void help(Shared& shared, Handler handler) {
   front().thread()->vfork_parent = 0;
   front().thread()->fork_flags = 0;
-  current = &shared;
+  current_call = &shared;
   notice_fork();
   if (const Reply reply = handler(shared.frame)) {
     shared.frame.result = *reply;
@@ -40,11 +40,11 @@ Shared* current = nullptr;
 }  // namespace
 
 char* helper_memory(std::size_t size) {
-  if (current == nullptr) return nullptr;
+  if (current_call == nullptr) return nullptr;
   const std::size_t rounded = (size + 15) / 16 * 16;
-  if (rounded > kRoom - current->used) return nullptr;
-  char* const memory = current->room + current->used;
-  current->used += rounded;
+  if (rounded > kRoom - current_call->used) return nullptr;
+  char* const memory = current_call->room + current_call->used;
+  current_call->used += rounded;
   return memory;
 }
 

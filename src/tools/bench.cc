@@ -32,7 +32,7 @@ void on_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-struct Options {
+struct BenchOptions {
   std::string what = "all";
   std::string size = "256MiB";
   std::string request = "1MiB";
@@ -63,7 +63,7 @@ struct Line {
 class Bench {
  public:
   /// `folder`: where `spate up` notes the servers' processes.
-  Bench(const Options& options, measure::RawPeers peers, assembly::ClientProcess& process, const std::string& folder)
+  Bench(const BenchOptions& options, measure::RawPeers peers, assembly::ClientProcess& process, const std::string& folder)
       : options_(options), peers_(std::move(peers)), process_(process) {
     for (const ServerProcessState& state : look_at_servers(folder, process.config())) {
       if (state.pid != 0) servers_.push_back(state.pid);
@@ -231,7 +231,7 @@ class Bench {
     return process_.run([&](client::Client& c) { return c.rmdir(client::path_from_root(folder_path_)); });
   }
 
-  const Options& options_;
+  const BenchOptions& options_;
   measure::RawPeers peers_;
   assembly::ClientProcess& process_;
   std::vector<pid_t> servers_;  // when all of them run on this machine
@@ -251,7 +251,7 @@ void print_table(const std::vector<Line>& lines) {
   }
 }
 
-void print_json(const Options& options, const std::vector<Line>& lines, const std::string& meta_sync) {
+void print_lines_json(const BenchOptions& options, const std::vector<Line>& lines, const std::string& meta_sync) {
   nlohmann::json out;
   out["about"] = {{"file_bytes", options.file_bytes}, {"request_bytes", options.request_bytes}, {"depth", options.depth},
                   {"threads", options.threads},       {"files", options.files},                 {"tasks", options.tasks},
@@ -268,7 +268,7 @@ void print_json(const Options& options, const std::vector<Line>& lines, const st
 }
 
 /// Bounds, so that a slip of the finger does not fill a disk or the memory.
-std::string check(Options& options) {
+std::string check(BenchOptions& options) {
   const auto size = parse_size(options.size);
   const auto request = parse_size(options.request);
   if (!size || !request) return "a size is written as 256MiB or 4KiB";
@@ -286,7 +286,7 @@ std::string check(Options& options) {
   return {};
 }
 
-Result<measure::RawPeers> start_probe(const Options& options, const config::FileSystemConfig& config) {
+Result<measure::RawPeers> start_probe(const BenchOptions& options, const config::FileSystemConfig& config) {
   measure::RawPeersOptions probe;
   const auto io = std::ranges::count_if(config.servers, [](const config::ServerConfig& server) { return server.roles.io; });
   probe.peers = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(io, 1, 64));
@@ -298,7 +298,7 @@ Result<measure::RawPeers> start_probe(const Options& options, const config::File
   return measure::RawPeers::start(probe);
 }
 
-int run_bench(Context& context, Options& options) {
+int run_bench(Context& context, BenchOptions& options) {
   const std::string wrong = check(options);
   if (!wrong.empty()) return context.usage(wrong);
   auto file = context.config_file();
@@ -315,7 +315,7 @@ int run_bench(Context& context, Options& options) {
   auto done = bench.run();
   if (!done) return context.fail(done.error());
   if (context.json) {
-    print_json(options, bench.lines(), format_duration(loaded->config.meta.sync));
+    print_lines_json(options, bench.lines(), format_duration(loaded->config.meta.sync));
   } else {
     print_table(bench.lines());
   }
@@ -326,7 +326,7 @@ int run_bench(Context& context, Options& options) {
 }  // namespace
 
 Command make_bench() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   Command command;
   command.name = "bench";
   command.group = "Look";

@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct ChangeOptions {
   std::vector<std::string> paths;
   bool parents = false;
   bool recursive = false;
@@ -41,7 +41,7 @@ Result<void> make_directory(assembly::ClientProcess& process, const std::string&
   return make_directory(process, path, true);
 }
 
-int run_mkdir(Context& context, const Options& options) {
+int run_mkdir(Context& context, const ChangeOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
@@ -97,7 +97,7 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
   return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
 }
 
-Result<void> remove_one(assembly::ClientProcess& process, const std::string& path, const Options& options) {
+Result<void> remove_one(assembly::ClientProcess& process, const std::string& path, const ChangeOptions& options) {
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path, false)); });
   if (!object) {
     if (options.force && object.code() == Errc::kNotFound) return {};
@@ -113,7 +113,7 @@ Result<void> remove_one(assembly::ClientProcess& process, const std::string& pat
   return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
 }
 
-int run_rm(Context& context, const Options& options) {
+int run_rm(Context& context, const ChangeOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
@@ -132,7 +132,7 @@ std::string destination(assembly::ClientProcess& process, const std::string& sou
   return target;
 }
 
-int run_mv(Context& context, const Options& options) {
+int run_mv(Context& context, const ChangeOptions& options) {
   if (options.paths.size() < 2) return context.usage("mv takes a source and a destination");
   for (const std::string& name : options.paths) {
     if (!is_remote(name)) return context.usage(name + ": mv moves inside the file system only (spate:/...); use cp and rm");
@@ -156,7 +156,7 @@ int run_mv(Context& context, const Options& options) {
   return code;
 }
 
-int run_ln(Context& context, const Options& options) {
+int run_ln(Context& context, const ChangeOptions& options) {
   if (options.paths.size() != 2) return context.usage("ln takes a target and a name");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
@@ -178,7 +178,7 @@ int run_ln(Context& context, const Options& options) {
   return made ? kExitOk : context.fail(made.error(), name);
 }
 
-Command make(std::string name, std::string summary, const std::shared_ptr<Options>& options, int (*run)(Context&, const Options&)) {
+Command make(std::string name, std::string summary, const std::shared_ptr<ChangeOptions>& options, int (*run)(Context&, const ChangeOptions&)) {
   Command command;
   command.name = std::move(name);
   command.group = "Change";
@@ -191,14 +191,14 @@ Command make(std::string name, std::string summary, const std::shared_ptr<Option
 }  // namespace
 
 Command make_mkdir() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChangeOptions>();
   Command command = make("mkdir", "make directories", options, run_mkdir);
   command.options = {{"-p,--parents", "also those above; an existing one is no error", &options->parents}};
   return command;
 }
 
 Command make_rm() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChangeOptions>();
   Command command = make("rm", "remove files and trees", options, run_rm);
   command.options = {{"-r,--recursive", "directories with everything below", &options->recursive},
                      {"-f,--force", "what is not there is no error", &options->force}};
@@ -206,7 +206,7 @@ Command make_rm() {
 }
 
 Command make_mv() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChangeOptions>();
   Command command = make("mv", "rename, or move into a directory", options, run_mv);
   command.options = {{"-n,--no-clobber", "never over something that exists", &options->no_clobber},
                      {"-x,--exchange", "swap the two, in one step", &options->exchange}};
@@ -214,7 +214,7 @@ Command make_mv() {
 }
 
 Command make_ln() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChangeOptions>();
   Command command = make("ln", "make a hard link, or with -s a symbolic one", options, run_ln);
   command.options = {{"-s,--symbolic", "a symbolic link", &options->symbolic}};
   return command;

@@ -173,7 +173,7 @@ class Checker {
   int depth_ = 0;
 };
 
-int run_check(Context& context, const std::string& program) {
+int check_program(Context& context, const std::string& program) {
   auto findings = Checker().check(program);
   if (!findings) return context.fail(findings.error());
   if (context.json) {
@@ -198,7 +198,7 @@ Command make_check_binary() {
   command.details = "Looks at the program and the libraries that it is linked with; says when it is static. Exit code 1: something is not\n"
                     "covered. What it loads at run time (dlopen) is not seen.";
   command.positionals = {{"PROGRAM", "a program or script", program.get(), true}};
-  command.run = [program](Context& context) { return run_check(context, *program); };
+  command.run = [program](Context& context) { return check_program(context, *program); };
   return command;
 }
 

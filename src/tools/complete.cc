@@ -10,7 +10,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct CompleteOptions {
   std::vector<std::string> words;
 };
 
@@ -104,7 +104,7 @@ void offer_arguments(Context& context, const Command& command, const std::vector
   }
 }
 
-int run_complete(Context& context, const Options& options) {
+int run_complete(Context& context, const CompleteOptions& options) {
   if (options.words.empty()) return kExitOk;
   const std::vector<Command> commands = all_commands();
   Completion completion(options.words.back());
@@ -126,7 +126,7 @@ int run_complete(Context& context, const Options& options) {
 }  // namespace
 
 Command make_complete() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompleteOptions>();
   Command command;
   command.name = "complete";
   command.summary = "print what may stand at the end of a command line (for shells)";
@@ -136,7 +136,7 @@ Command make_complete() {
 }
 
 Command make_help() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompleteOptions>();
   Command command;
   command.name = "help";
   command.group = "Help";

@@ -16,7 +16,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   std::string action;
   std::string what;
 };
@@ -58,7 +58,7 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
   return remarks;
 }
 
-int run_check(Context& context, const std::string& file) {
+int check_file(Context& context, const std::string& file) {
   auto loaded = load(context, file);
   if (!loaded) {
     if (context.json) print_json({{"ok", false}, {"error", loaded.error().context()}});
@@ -109,8 +109,8 @@ int run_explain(Context& context, const std::string& what) {
   return kExitOk;
 }
 
-int run_config(Context& context, const Options& options) {
-  if (options.action == "check") return run_check(context, options.what);
+int run_config(Context& context, const ConfigOptions& options) {
+  if (options.action == "check") return check_file(context, options.what);
   if (options.action == "show") return run_show(context, options.what);
   if (options.action == "explain") return run_explain(context, options.what);
   return context.usage("config takes check, show or explain, not \"" + options.action + "\"");
@@ -119,7 +119,7 @@ int run_config(Context& context, const Options& options) {
 }  // namespace
 
 Command make_config() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConfigOptions>();
   Command command;
   command.name = "config";
   command.group = "Start and stop";

@@ -24,7 +24,7 @@ constexpr std::size_t kFilesAtOnce = 32;
 /// A file of at most this much is read whole before it is created, and goes in one write.
 constexpr std::uint64_t kWholeBytes = 1U << 20U;
 
-struct Options {
+struct CpOptions {
   std::vector<std::string> paths;
   bool recursive = false;
 };
@@ -359,7 +359,7 @@ std::string into(assembly::ClientProcess& process, const std::string& source, co
   return ::stat(target.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? join_path(target, name) : target;
 }
 
-int run_cp(Context& context, const Options& options) {
+int run_cp(Context& context, const CpOptions& options) {
   if (options.paths.size() < 2) return context.usage("cp takes a source and a destination");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
@@ -387,7 +387,7 @@ int run_cp(Context& context, const Options& options) {
 }  // namespace
 
 Command make_cp() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CpOptions>();
   Command command;
   command.name = "cp";
   command.group = "Copy";

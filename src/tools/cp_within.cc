@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-constexpr std::size_t kFilesAtOnce = 16;
+constexpr std::size_t kCopiesAtOnce = 16;
 
 /// One run: what its coroutines share. Lives on the frame of copy_within().
 struct Within {
@@ -20,7 +20,7 @@ struct Within {
   Result<void> first;  // the first failure
   std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
   Within(client::Client& c, bool with_trees)
-      : client(c), recursive(with_trees), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
+      : client(c), recursive(with_trees), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
 
 wire::NewAttributes attributes_of(const Attributes& a) {
@@ -107,7 +107,7 @@ job::Task<Result<void>> copy_directory(Within& within, const std::string& from, 
   }
   if (within.made == 0) within.made = handle.value;
   SPATE_CO_TRY(std::ignore, co_await copy_entries(within, from, to, a.handle));
-  auto all = co_await within.slots.acquire(kFilesAtOnce);  // nothing is put into it any more
+  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // nothing is put into it any more
   wire::SetattrRequest request;
   request.where.start = handle;
   request.mode = a.mode;

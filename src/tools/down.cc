@@ -22,12 +22,12 @@ namespace {
 constexpr Duration kStopGrace = std::chrono::seconds(60);  // their disks are synced
 constexpr Duration kLockPatience = std::chrono::seconds(90);
 
-struct Options {
+struct DownOptions {
   std::string folder;
 };
 
 /// The folder given, or that of the file system in use.
-Result<std::string> folder_of(Context& context, const Options& options) {
+Result<std::string> folder_of(Context& context, const DownOptions& options) {
   std::error_code ignored;
   if (!options.folder.empty()) return std::filesystem::absolute(options.folder, ignored).lexically_normal().string();
   SPATE_TRY(const std::string file, context.config_file());
@@ -41,7 +41,7 @@ void adopt_unlisted(Context& context, const std::string& folder, const config::F
   }
 }
 
-int run_down(Context& context, const Options& options) {
+int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options);
   if (!folder) return context.fail(folder.error());
   auto loaded = config::load_file(config_path(*folder), {});
@@ -94,7 +94,7 @@ std::map<ServerId, Result<PingResult>> look_around(assembly::ClientProcess& proc
   return all;
 }
 
-int run_status(Context& context, const Options&) {
+int run_status(Context& context, const DownOptions&) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
@@ -125,7 +125,7 @@ int run_status(Context& context, const Options&) {
 }  // namespace
 
 Command make_down() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DownOptions>();
   Command command;
   command.name = "down";
   command.group = "Start and stop";
@@ -136,7 +136,7 @@ Command make_down() {
 }
 
 Command make_status() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DownOptions>();
   Command command;
   command.name = "status";
   command.group = "Start and stop";

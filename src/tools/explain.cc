@@ -9,7 +9,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::string path;
   std::string offset = "0";
   std::string size;
@@ -44,7 +44,7 @@ Result<wire::DataPath> path_named(const std::string& name) {
   return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached or direct, not \"" + name + "\"");
 }
 
-Result<Question> question_of(const Options& options) {
+Result<Question> question_of(const ExplainOptions& options) {
   Question question;
   question.write = options.write;
   SPATE_TRY(question.forced, path_named(options.forced));
@@ -55,7 +55,7 @@ Result<Question> question_of(const Options& options) {
   return question;
 }
 
-int run_explain(Context& context, const Options& options) {
+int run_explain(Context& context, const ExplainOptions& options) {
   if (!is_remote(options.path)) return context.usage(options.path + ": paths in the file system begin with spate:");
   auto question = question_of(options);
   if (!question) return context.usage(question.error().message());
@@ -79,7 +79,7 @@ int run_explain(Context& context, const Options& options) {
 }  // namespace
 
 Command make_explain() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   Command command;
   command.name = "explain";
   command.group = "Look";

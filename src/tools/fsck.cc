@@ -16,7 +16,7 @@ namespace {
 /// As fsck(8).
 constexpr int kExitOperational = 8;
 
-struct Options {
+struct FsckOptions {
   bool repair = false;
   bool dry_run = false;
   bool names_only = false;
@@ -26,7 +26,7 @@ struct Options {
 };
 
 /// What a finding's line does not tell a program.
-nlohmann::json to_json(const fsck::Report& report) {
+nlohmann::json json_of(const fsck::Report& report) {
   const wire::Finding& finding = report.finding;
   nlohmann::json row = {{"damage", wire::damage_name(finding.damage)},
                         {"outcome", fsck::outcome_name(report.outcome)},
@@ -56,7 +56,7 @@ std::string dump(const nlohmann::json& json) {
 /// Prints findings as they come, so that a million of them need no memory; and how far the check is.
 class Printer final : public fsck::Observer {
  public:
-  Printer(const Context& context, const Options& options) : context_(context), options_(options) {
+  Printer(const Context& context, const FsckOptions& options) : context_(context), options_(options) {
     progress_ = (context.stderr_is_terminal() || options.progress) && !context.quiet && !context.json;
     line_ = context.stderr_is_terminal();
   }
@@ -68,7 +68,7 @@ class Printer final : public fsck::Observer {
     if (report.outcome == fsck::Outcome::kFound) ++repairable_;
     ++found_;
     if (context_.json) {
-      print(std::string(found_ > 1 ? ",\n" : "\n") + dump(to_json(report)));
+      print(std::string(found_ > 1 ? ",\n" : "\n") + dump(json_of(report)));
       return;
     }
     if (context_.quiet) return;
@@ -147,7 +147,7 @@ class Printer final : public fsck::Observer {
   }
 
   const Context& context_;
-  const Options& options_;
+  const FsckOptions& options_;
   bool progress_ = false;
   bool line_ = false;     // rewritten in place
   bool on_line_ = false;  // something stands there
@@ -176,7 +176,7 @@ int fail(Context& context, const Error& error) {
   return kExitOperational;
 }
 
-int run_fsck(Context& context, const Options& options) {
+int run_fsck(Context& context, const FsckOptions& options) {
   if (options.repair && options.dry_run) return context.usage("--repair and --dry-run exclude each other");
   fsck::Options check;
   check.repair = options.repair;
@@ -202,7 +202,7 @@ int run_fsck(Context& context, const Options& options) {
 }  // namespace
 
 Command make_fsck() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FsckOptions>();
   Command command;
   command.name = "fsck";
   command.group = "Start and stop";

@@ -11,7 +11,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct LsOptions {
   std::vector<std::string> paths;
   bool details = false;
   bool human = false;
@@ -24,11 +24,11 @@ Result<std::string> link_target(assembly::ClientProcess& process, const std::str
   return reply.target;
 }
 
-std::string size_text(const Options& options, std::uint64_t size) {
+std::string size_text(const LsOptions& options, std::uint64_t size) {
   return options.human ? human_size(size) : std::to_string(size);
 }
 
-std::string line(const Options& options, const Listed& entry, const std::string& target) {
+std::string line(const LsOptions& options, const Listed& entry, const std::string& target) {
   const Attributes& a = entry.attributes;
   std::string name = printable(entry.name);
   if (!target.empty()) name += " -> " + printable(target);
@@ -45,7 +45,7 @@ struct Listing {
 };
 
 /// One directory (or one other object).
-Result<void> list_one(Context& context, assembly::ClientProcess& process, const Options& options, const std::string& path,
+Result<void> list_one(Context& context, assembly::ClientProcess& process, const LsOptions& options, const std::string& path,
                       Listing& out) {
   SPATE_TRY(auto object, process.run([&](client::Client& c) { return c.stat(client::path_from_root(path, !options.details)); }));
   std::vector<Listed> entries;
@@ -74,7 +74,7 @@ Result<void> list_one(Context& context, assembly::ClientProcess& process, const 
   return {};
 }
 
-int run_ls(Context& context, const Options& options) {
+int run_ls(Context& context, const LsOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   std::vector<std::string> paths = options.paths;
@@ -124,7 +124,7 @@ Result<void> draw(assembly::ClientProcess& process, Handle directory, const std:
   return {};
 }
 
-int run_tree(Context& context, const Options& options) {
+int run_tree(Context& context, const LsOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   const std::string name = options.paths.empty() ? "spate:/" : options.paths.front();
@@ -177,7 +177,7 @@ Result<Usage> measure(assembly::ClientProcess& process, Handle directory, const 
   return usage;
 }
 
-int run_du(Context& context, const Options& options) {
+int run_du(Context& context, const LsOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   std::vector<std::string> paths = options.paths;
@@ -207,7 +207,7 @@ int run_du(Context& context, const Options& options) {
   return kExitOk;
 }
 
-int run_stat(Context& context, const Options& options) {
+int run_stat(Context& context, const LsOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
@@ -241,7 +241,7 @@ int run_stat(Context& context, const Options& options) {
   return code;
 }
 
-Command make(std::string name, std::string summary, const std::shared_ptr<Options>& options, int (*run)(Context&, const Options&)) {
+Command make(std::string name, std::string summary, const std::shared_ptr<LsOptions>& options, int (*run)(Context&, const LsOptions&)) {
   Command command;
   command.name = std::move(name);
   command.group = "Look";
@@ -254,7 +254,7 @@ Command make(std::string name, std::string summary, const std::shared_ptr<Option
 }  // namespace
 
 Command make_ls() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   Command command = make("ls", "list directories", options, run_ls);
   command.options = {{"-l,--long", "modes, owners, sizes, times, link targets", &options->details},
                      {"-H,--human", "sizes with units", &options->human},
@@ -262,17 +262,17 @@ Command make_ls() {
   return command;
 }
 
-Command make_tree() { return make("tree", "draw a directory tree", std::make_shared<Options>(), run_tree); }
+Command make_tree() { return make("tree", "draw a directory tree", std::make_shared<LsOptions>(), run_tree); }
 
 Command make_du() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   Command command = make("du", "space that trees take: allocated, and their files' sizes", options, run_du);
   command.options = {{"-s,--summarize", "only the totals", &options->summarize}};
   return command;
 }
 
 Command make_stat() {
-  Command command = make("stat", "show everything known of an object", std::make_shared<Options>(), run_stat);
+  Command command = make("stat", "show everything known of an object", std::make_shared<LsOptions>(), run_stat);
   command.positionals.front().required = true;
   return command;
 }

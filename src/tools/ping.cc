@@ -12,7 +12,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct PingArguments {
   std::uint64_t count = 5;
   std::uint64_t timeout_ms = 3000;
 };
@@ -55,7 +55,7 @@ std::string text_of(const config::ServerConfig& server, const PingResult& pinged
                      reason(server, pinged.peer));
 }
 
-int run_ping(Context& context, const Options& options) {
+int run_ping(Context& context, const PingArguments& options) {
   if (options.count < 1 || options.count > 1'000'000) return context.usage("--count takes 1 to 1000000");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
@@ -83,7 +83,7 @@ int run_ping(Context& context, const Options& options) {
 }  // namespace
 
 Command make_ping() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PingArguments>();
   Command command;
   command.name = "ping";
   command.group = "Start and stop";

@@ -7,7 +7,7 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct PipeOptions {
   std::vector<std::string> paths;
 };
 
@@ -34,7 +34,7 @@ job::Task<Result<void>> put_one(client::Client& client, std::string path) {
   co_return Result<void>();
 }
 
-int run_each(Context& context, const Options& options, job::Task<Result<void>> (*run)(client::Client&, std::string)) {
+int run_each(Context& context, const PipeOptions& options, job::Task<Result<void>> (*run)(client::Client&, std::string)) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
@@ -47,7 +47,7 @@ int run_each(Context& context, const Options& options, job::Task<Result<void>> (
 }
 
 Command make(std::string name, std::string summary, job::Task<Result<void>> (*run)(client::Client&, std::string)) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PipeOptions>();
   Command command;
   command.name = std::move(name);
   command.group = "Copy";

@@ -9,14 +9,14 @@
 namespace spate::tools {
 namespace {
 
-struct Options {
+struct SpaceOptions {
   std::vector<std::string> paths;
   std::string strip;
   std::string count;
   std::string first;
 };
 
-int run_df(Context& context, const Options&) {
+int run_df(Context& context, const SpaceOptions&) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   auto use = (*process)->run([](client::Client& c) { return c.statfs(); });
@@ -55,7 +55,7 @@ Result<void> set_attribute(assembly::ClientProcess& process, const std::string& 
   return process.run([&](client::Client& c) { return c.setxattr(request); });
 }
 
-Result<void> set_stripe(assembly::ClientProcess& process, const std::string& path, const Options& options) {
+Result<void> set_stripe(assembly::ClientProcess& process, const std::string& path, const SpaceOptions& options) {
   wire::LayoutHints hints;
   if (!options.strip.empty()) {
     SPATE_TRY(hints.strip_bytes, parse_size(options.strip));
@@ -86,7 +86,7 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
   return {};
 }
 
-int run_setstripe(Context& context, const Options& options) {
+int run_setstripe(Context& context, const SpaceOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   if (options.strip.empty() && options.count.empty() && options.first.empty()) return context.usage("setstripe takes -S, -c or -i");
@@ -103,7 +103,7 @@ std::string directory_setting(assembly::ClientProcess& process, const std::strin
   return value ? std::string(as_text(*value)) : "default";
 }
 
-int run_getstripe(Context& context, const Options& options) {
+int run_getstripe(Context& context, const SpaceOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
@@ -133,7 +133,7 @@ int run_getstripe(Context& context, const Options& options) {
 }  // namespace
 
 Command make_df() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SpaceOptions>();
   Command command;
   command.name = "df";
   command.group = "Look";
@@ -143,7 +143,7 @@ Command make_df() {
 }
 
 Command make_setstripe() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SpaceOptions>();
   Command command;
   command.name = "setstripe";
   command.group = "Change";
@@ -157,7 +157,7 @@ Command make_setstripe() {
 }
 
 Command make_getstripe() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SpaceOptions>();
   Command command;
   command.name = "getstripe";
   command.group = "Look";

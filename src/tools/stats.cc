@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kSnapshotRoom = 2U << 20U;
 constexpr Duration kDeadline = std::chrono::seconds(5);
 
-struct Options {
+struct StatsOptions {
   std::vector<std::string> servers;
   std::uint64_t watch_s = 0;
   std::uint64_t rounds = 0;
@@ -122,7 +122,7 @@ nlohmann::json rows(const Snapshots& all) {
   return {{"servers", servers}, {"total", to_json(total_of(all))}};
 }
 
-void show(Context& context, const Options& options, const config::FileSystemConfig& config, const Snapshots& all, double seconds) {
+void show(Context& context, const StatsOptions& options, const config::FileSystemConfig& config, const Snapshots& all, double seconds) {
   if (options.prometheus) {
     print(prometheus(all));
   } else if (context.json) {
@@ -133,7 +133,7 @@ void show(Context& context, const Options& options, const config::FileSystemConf
   }
 }
 
-int run_stats(Context& context, const Options& options) {
+int run_stats(Context& context, const StatsOptions& options) {
   if (options.watch_s > 24 * 3600) return context.usage("--watch takes seconds, at most a day");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
@@ -163,7 +163,7 @@ int run_stats(Context& context, const Options& options) {
 }  // namespace
 
 Command make_stats() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatsOptions>();
   Command command;
   command.name = "stats";
   command.group = "Look";

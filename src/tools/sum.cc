@@ -21,9 +21,9 @@ namespace spate::tools {
 namespace {
 
 /// So many files are read at once, so that the network and the processor both have work.
-constexpr std::size_t kFilesAtOnce = 8;
+constexpr std::size_t kSumsAtOnce = 8;
 
-struct Options {
+struct SumOptions {
   std::vector<std::string> paths;
   std::string kind = "sha256";
   std::string check;
@@ -72,7 +72,7 @@ job::Task<void> make_one(SumSource& source, Job& job, job::Semaphore::Units unit
 job::Task<void> make_all(job::Executor& executor, SumSource& source, std::vector<Job>& jobs, Tally& tally,
                          const std::function<void(const Job&)>& tell) {
   job::Gate gate(executor);
-  job::Semaphore slots(executor, kFilesAtOnce);
+  job::Semaphore slots(executor, kSumsAtOnce);
   job::Event progress(executor);
   std::size_t told = 0;
   for (Job& job : jobs) {
@@ -186,7 +186,7 @@ job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, cons
   co_return Result<void>();
 }
 
-int run_make(Context& context, const Options& options, DigestKind kind) {
+int run_make(Context& context, const SumOptions& options, DigestKind kind) {
   Output output(context, kind);
   for (const std::string& path : options.paths) {
     Wish wish{path, {}, kind, options.summarize};
@@ -232,7 +232,7 @@ job::Task<Result<void>> check_all(job::Executor& executor, SumSource& source, st
   co_return Result<void>();
 }
 
-int run_check(Context& context, const Options& options) {
+int check_sums(Context& context, const SumOptions& options) {
   if (options.paths.size() > 1) return context.usage("sum --check takes at most one folder: where the names of the list begin");
   const std::string root = options.paths.empty() ? "." : options.paths.front();
   auto text = read_list(options.check);
@@ -255,8 +255,8 @@ int run_check(Context& context, const Options& options) {
   return tally.wrong + tally.unreadable + list.malformed == 0 ? kExitOk : kExitFailed;
 }
 
-int run_sum(Context& context, const Options& options) {
-  if (!options.check.empty()) return run_check(context, options);
+int run_sum(Context& context, const SumOptions& options) {
+  if (!options.check.empty()) return check_sums(context, options);
   if (options.paths.empty()) return context.usage("sum takes files or directories, or --check LIST");
   auto kind = parse_digest_kind(options.kind);
   return kind ? run_make(context, options, *kind) : context.usage(kind.error().message());
@@ -265,7 +265,7 @@ int run_sum(Context& context, const Options& options) {
 }  // namespace
 
 Command make_sum() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SumOptions>();
   Command command;
   command.name = "sum";
   command.group = "Look";

@@ -13,7 +13,7 @@
 namespace spate::trove {
 namespace {
 
-constexpr TargetIdentity kIdentity{FsId(0x1122334455667788), TargetId(3)};
+constexpr TargetIdentity kThird{FsId(0x1122334455667788), TargetId(3)};
 
 class TargetFolderTest : public testing::Test {
  protected:
@@ -32,11 +32,11 @@ class TargetFolderTest : public testing::Test {
 };
 
 TEST_F(TargetFolderTest, FormatThenOpen) {
-  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
-  const Result<TargetFolder> opened = open_target(path(), kIdentity);
+  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  const Result<TargetFolder> opened = open_target(path(), kThird);
   ASSERT_TRUE(opened.has_value());
-  EXPECT_EQ(opened->identity, kIdentity);
-  EXPECT_EQ(read_target_identity(path()).value(), kIdentity);
+  EXPECT_EQ(opened->identity, kThird);
+  EXPECT_EQ(read_target_identity(path()).value(), kThird);
   struct stat st{};
   ASSERT_EQ(::stat(identity_file().c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777U, 0600U);
@@ -46,55 +46,55 @@ TEST_F(TargetFolderTest, FormatThenOpen) {
 }
 
 TEST_F(TargetFolderTest, RefusedByName) {
-  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kNotFound);
-  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
-  EXPECT_EQ(create_target(path(), kIdentity).code(), Errc::kExists);
+  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kNotFound);
+  ASSERT_TRUE(create_target(path(), kThird).has_value());
+  EXPECT_EQ(create_target(path(), kThird).code(), Errc::kExists);
   EXPECT_EQ(create_target(root_ + "/other", {FsId(0), TargetId(1)}).code(), Errc::kInvalidArgument);
-  const Result<TargetFolder> other_fs = open_target(path(), {FsId(9), kIdentity.target});
+  const Result<TargetFolder> other_fs = open_target(path(), {FsId(9), kThird.target});
   EXPECT_EQ(other_fs.code(), Errc::kWrongFileSystem);
   EXPECT_NE(other_fs.error().context().find("1122334455667788"), std::string::npos);
-  EXPECT_EQ(open_target(path(), {kIdentity.fs, TargetId(4)}).code(), Errc::kWrongFileSystem);
+  EXPECT_EQ(open_target(path(), {kThird.fs, TargetId(4)}).code(), Errc::kWrongFileSystem);
 }
 
 TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
-  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  ASSERT_TRUE(create_target(path(), kThird).has_value());
   poke(8, 2);
-  const Result<TargetFolder> opened = open_target(path(), kIdentity);
+  const Result<TargetFolder> opened = open_target(path(), kThird);
   EXPECT_EQ(opened.code(), Errc::kFormatTooNew);
   EXPECT_NE(opened.error().context().find("format 2"), std::string::npos);
 }
 
 TEST_F(TargetFolderTest, DamageIsFound) {
-  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  ASSERT_TRUE(create_target(path(), kThird).has_value());
   for (std::size_t at = 12; at < 32; ++at) {
     poke(at, '\x5a');
-    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt) << at;
+    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt) << at;
     std::filesystem::remove(identity_file());
-    ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+    ASSERT_TRUE(create_target(path(), kThird).has_value());
   }
   poke(0, 'x');
-  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt);
+  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt);
   for (const off_t size : {0, 5, 31, 33}) {
     ASSERT_EQ(::truncate(identity_file().c_str(), size), 0);
-    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kCorrupt) << size;
+    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt) << size;
   }
 }
 
 TEST_F(TargetFolderTest, HalfFormattedCanBeFormattedAgain) {
   std::filesystem::create_directories(path() + "/d/07");
-  EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kNotFound);
-  EXPECT_TRUE(create_target(path(), kIdentity).has_value());
-  EXPECT_TRUE(open_target(path(), kIdentity).has_value());
+  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kNotFound);
+  EXPECT_TRUE(create_target(path(), kThird).has_value());
+  EXPECT_TRUE(open_target(path(), kThird).has_value());
 }
 
 TEST_F(TargetFolderTest, OpenToOneAtATime) {
-  ASSERT_TRUE(create_target(path(), kIdentity).has_value());
+  ASSERT_TRUE(create_target(path(), kThird).has_value());
   {
-    const Result<TargetFolder> first = open_target(path(), kIdentity);
+    const Result<TargetFolder> first = open_target(path(), kThird);
     ASSERT_TRUE(first.has_value());
-    EXPECT_EQ(open_target(path(), kIdentity).code(), Errc::kBusy);
+    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kBusy);
   }
-  EXPECT_TRUE(open_target(path(), kIdentity).has_value());
+  EXPECT_TRUE(open_target(path(), kThird).has_value());
 }
 
 TEST(DatafileName, IsStable) {

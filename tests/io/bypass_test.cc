@@ -8,8 +8,6 @@
 namespace spate::io::testing {
 namespace {
 
-constexpr Handle kFile{42};
-
 WorldOptions with(BypassPolicy policy) {
   WorldOptions options;
   options.io.bypass = policy;

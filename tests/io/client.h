@@ -11,6 +11,8 @@
 
 namespace spate::io::testing {
 
+inline constexpr Handle kFile{42};
+
 struct ReadOutcome {
   wire::ReadReply reply;
   std::vector<Bytes> streams;  // of each slot: what came

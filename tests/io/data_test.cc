@@ -11,8 +11,6 @@ namespace {
 
 using wire::DataPath;
 
-constexpr Handle kFile{42};
-
 class DataTest : public ::testing::TestWithParam<bool> {
  protected:
   static WorldOptions options() {

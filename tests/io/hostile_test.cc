@@ -7,8 +7,6 @@
 namespace spate::io::testing {
 namespace {
 
-constexpr Handle kFile{42};
-
 class HostileTest : public ::testing::Test {
  protected:
   explicit HostileTest(WorldOptions options = {}) : world_(std::move(options)) {}

@@ -14,7 +14,6 @@ using trove::BytestreamFault;
 using trove::BytestreamOp;
 using wire::DataPath;
 
-constexpr Handle kFile{42};
 constexpr std::uint64_t kBytes = 200'000;
 
 /// One slot on target 0, so that faults strike it.

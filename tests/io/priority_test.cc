@@ -7,8 +7,6 @@
 namespace spate::io::testing {
 namespace {
 
-constexpr Handle kFile{42};
-
 class PriorityTest : public ::testing::Test {
  protected:
   static WorldOptions one_at_a_time() {

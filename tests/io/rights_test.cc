@@ -9,8 +9,6 @@
 namespace spate::io::testing {
 namespace {
 
-constexpr Handle kFile{42};
-
 class RightsTest : public ::testing::Test {
  protected:
   Errc write_with(const Capability& capability) {

@@ -10,12 +10,11 @@
 namespace spate::io::testing {
 namespace {
 
-constexpr Handle kFile{42};
-constexpr std::uint64_t kBytes = 100'000;
+constexpr std::uint64_t kSessionBytes = 100'000;
 
 class SessionTest : public ::testing::Test {
  protected:
-  wire::WriteRequest bulk_write(std::uint64_t bytes = kBytes) {
+  wire::WriteRequest bulk_write(std::uint64_t bytes = kSessionBytes) {
     return write_request(where_, *datatype::Description::contiguous(0, bytes));
   }
   Errc small_write(Client& client) {
@@ -183,7 +182,7 @@ TEST_F(SessionTest, AFenceEndsWhatIsUnderWay) {
   bool ended = false;
   Sending two;
   two.messages = 2;
-  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kBytes)}, client_.capability(kFile), two), code, ended));
+  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), two), code, ended));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
   EXPECT_FALSE(ended);
@@ -218,7 +217,7 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   bool ended = false;
   Sending one;
   one.messages = 1;
-  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kBytes)}, client_.capability(kFile), one), code, ended));
+  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), one), code, ended));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
 

@@ -10,8 +10,6 @@ namespace {
 using trove::BytestreamFault;
 using trove::BytestreamOp;
 
-constexpr Handle kFile{42};
-
 class TruncateRemoveTest : public ::testing::Test {
  protected:
   Errc write(std::uint64_t offset, const Bytes& data) {

@@ -9,7 +9,6 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kPage = 1000;
 constexpr std::size_t kDeepest = 1U << 20U;  // as rename's: nobody makes directories so deep
 constexpr std::uint32_t kLargeRecords = 64;  // a page of records that may be of 64 KiB each
 constexpr std::size_t kMaxKnownGood = 65536;
@@ -106,7 +105,7 @@ job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Ha
                                                         std::string except) {
   trove::KeyRange range = entries_after(directory, 0);
   for (bool more = true; more;) {
-    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kPage));
+    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kScanPage));
     for (const trove::KeyValue& item : page.entries) {
       const auto key = parse_entry_key(item.key);
       const auto record = decode_record<EntryRecord>(item.value);
@@ -127,7 +126,7 @@ job::Task<Result<std::optional<std::string>>> name_within(Operation& operation, 
                                                           std::size_t& budget) {
   trove::KeyRange range = entries_after(directory, 0);
   for (bool more = true; more && budget > 0;) {
-    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, std::min(budget, kPage)));
+    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, std::min(budget, kScanPage)));
     budget -= page.entries.size();
     for (const trove::KeyValue& item : page.entries) {
       const auto key = parse_entry_key(item.key);
@@ -185,7 +184,7 @@ job::Task<Result<XattrCounts>> count_xattrs(Operation& operation, Handle handle)
 
 job::Task<Result<std::uint64_t>> count_writers(Operation& operation, Handle handle) {
   trove::KeyRange range = opens_of(handle);
-  range.limit = kPage;
+  range.limit = kScanPage;
   range.mode = mode_of(operation);
   std::uint64_t writers = 0;
   for (bool more = true; more;) {

@@ -19,6 +19,9 @@ job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView r
 
 // What follows is shared by the files of the checks.
 
+/// Records that are read at once.
+inline constexpr std::size_t kScanPage = 1000;
+
 /// An inode that may be missing, or there and not readable.
 struct InodeState {
   enum class Is : std::uint8_t { kMissing, kUnreadable, kReadable };

@@ -8,8 +8,6 @@ namespace {
 
 using wire::Verdict;
 
-constexpr Handle kNowhere{40000};  // set aside, but given to nothing
-
 class CheckFiles : public CheckTest {
  public:
   WallTime long_ago() { return WallTime{clock.wall().ns - 2 * grace.count()}; }

@@ -5,8 +5,6 @@
 namespace spate::meta {
 namespace {
 
-constexpr Handle kNowhere{40000};  // set aside, but given to nothing
-
 using CheckNames = CheckTest;
 
 TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {

@@ -14,6 +14,8 @@ using wire::Finding;
 using wire::RepairOutcome;
 using wire::ScanKind;
 
+inline constexpr Handle kNowhere{40000};  // set aside, but given to nothing
+
 class CheckTest : public RoleTest {
  public:
   CheckTest() : admin(connect(root_user())) {}

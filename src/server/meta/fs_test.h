@@ -147,6 +147,14 @@ inline wire::NamePath at(std::string path, std::uint8_t flags = 0) {
   return where;
 }
 
+inline wire::RenameRequest rename_request(std::string from, std::string to, std::uint8_t flags = 0) {
+  wire::RenameRequest request;
+  request.from = at(std::move(from));
+  request.to = at(std::move(to));
+  request.flags = flags;
+  return request;
+}
+
 /// One user's calls, by path from the root, as short as a shell's.
 class User {
  public:

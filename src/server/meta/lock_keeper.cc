@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kPage = 1000;
+constexpr std::size_t kHoldersAtOnce = 1000;
 
 /// In one transaction with what another epoch of the session may write.
 job::Task<Result<void>> put_holder(Operation& operation, ClientId client, std::uint32_t epoch) {
@@ -36,7 +36,7 @@ job::Task<Result<void>> LockKeeper::start() {
   forfeit_ = core_.executor().now() + core_.options().session_lease * 2;
   job::Transaction transaction = core_.store().begin();
   trove::KeyRange range = lock_holders();
-  range.limit = kPage;
+  range.limit = kHoldersAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   for (bool more = true; more;) {
     const auto read = co_await transaction.range(range);

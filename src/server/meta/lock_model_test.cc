@@ -15,7 +15,7 @@ constexpr std::size_t kBytes = 8;
 constexpr std::size_t kFiles = 2;
 constexpr std::size_t kOwners = 5;
 
-struct Model {
+struct ModelTable {
   struct Wish {
     std::size_t file = 0, owner = 0;
     LockMode mode = LockMode::kNone;
@@ -93,10 +93,10 @@ class LockModel {
   }
   void check() {
     ASSERT_EQ(table_.waits(), model_.queue.size());
-    for (const Model::Wish& w : model_.queue) ASSERT_FALSE(model_.has_turn(w)) << "wait " << w.wait << " is not served";
+    for (const ModelTable::Wish& w : model_.queue) ASSERT_FALSE(model_.has_turn(w)) << "wait " << w.wait << " is not served";
     for (std::size_t f = 0; f < kFiles; ++f) {
       for (std::uint64_t i = 0; i < kBytes; ++i) {
-        const Model::Wish probe{f, random_.below(kOwners), random_.chance(1, 2) ? LockMode::kShared : LockMode::kExclusive, i, i, 0};
+        const ModelTable::Wish probe{f, random_.below(kOwners), random_.chance(1, 2) ? LockMode::kShared : LockMode::kExclusive, i, i, 0};
         ASSERT_EQ(table_.test(real(probe)).has_value(), !model_.free_for(probe));
       }
     }
@@ -104,10 +104,10 @@ class LockModel {
 
  private:
   static LockOwner owner(std::size_t number) { return {ClientId(1 + number % 3), 1, LockKind::kProcess, number}; }
-  static LockWish real(const Model::Wish& w) { return {Handle(1 + w.file), owner(w.owner), w.mode, {w.first, w.last}, 0}; }
+  static LockWish real(const ModelTable::Wish& w) { return {Handle(1 + w.file), owner(w.owner), w.mode, {w.first, w.last}, 0}; }
 
   void set() {
-    Model::Wish w{random_.below(kFiles), random_.below(kOwners), static_cast<LockMode>(random_.below(3)),
+    ModelTable::Wish w{random_.below(kFiles), random_.below(kOwners), static_cast<LockMode>(random_.below(3)),
                   random_.below(kBytes), random_.below(kBytes), 0};
     if (w.first > w.last) std::swap(w.first, w.last);
     if (random_.chance(2, 3)) w.wait = ++last_wait_;
@@ -139,10 +139,10 @@ class LockModel {
     take();
   }
   void release() {
-    const Model::Wish all{random_.below(kFiles), random_.below(kOwners), LockMode::kNone, 0, kBytes - 1, 0};
+    const ModelTable::Wish all{random_.below(kFiles), random_.below(kOwners), LockMode::kNone, 0, kBytes - 1, 0};
     table_.release(Handle(1 + all.file), owner(all.owner));
     model_.apply(all);
-    std::erase_if(model_.queue, [&](const Model::Wish& w) { return w.file == all.file && w.owner == all.owner; });
+    std::erase_if(model_.queue, [&](const ModelTable::Wish& w) { return w.file == all.file && w.owner == all.owner; });
     take();
   }
   /// Each that the table has let in had its turn when all before it were.
@@ -150,9 +150,9 @@ class LockModel {
     for (const LockTable::Ended& ended : table_.take_ended()) {
       ASSERT_TRUE(ended.granted);
       const auto place = std::find_if(model_.queue.begin(), model_.queue.end(),
-                                      [&](const Model::Wish& w) { return w.wait == ended.wait.number; });
+                                      [&](const ModelTable::Wish& w) { return w.wait == ended.wait.number; });
       ASSERT_NE(place, model_.queue.end());
-      const Model::Wish w = *place;
+      const ModelTable::Wish w = *place;
       ASSERT_TRUE(model_.has_turn(w));
       model_.queue.erase(place);
       model_.apply(w);
@@ -161,7 +161,7 @@ class LockModel {
 
   SeededRandom random_;
   LockTable table_;
-  Model model_;
+  ModelTable model_;
   std::uint64_t last_wait_ = 0;
 };
 

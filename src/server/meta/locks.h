@@ -12,6 +12,9 @@
 
 namespace spate::meta {
 
+/// Held (as if it were a directory's lock) while a directory changes its parent, so that the ancestors stay in place.
+inline constexpr Handle kRenameLock{0};
+
 /// Only for speed: what makes an operation correct is that its transaction checks what it read. One executor; pinned;
 /// outlives its sets. An entry exists only while someone holds or awaits it.
 class DirectoryLocks {

@@ -25,9 +25,9 @@ struct Found {
   NodePtr node;
 };
 
-class Model {
+class NamesModel {
  public:
-  Model() { root_->directory = true; }
+  NamesModel() { root_->directory = true; }
 
   Errc make(const std::string& path, bool directory) {
     const Found at = find(path);
@@ -158,7 +158,7 @@ struct Outcomes {
   Errc actual;
 };
 
-Outcomes do_some(Random& random, User& user, Model& model) {
+Outcomes do_some(Random& random, User& user, NamesModel& model) {
   const std::string path = some_path(random);
   const std::string other = some_path(random);
   switch (random.below(8)) {
@@ -182,7 +182,7 @@ TEST(MetaModel, RandomOperationsDoWhatTheModelDoes) {
     options.meta.name_hash_bits = static_cast<std::uint8_t>(seed % 2 == 0 ? 63 : 1);
     TestFs fs(options);
     User user(fs, root_user());
-    Model model;
+    NamesModel model;
     SeededRandom random(seed);
     for (int i = 0; i < 400; ++i) {
       const Outcomes outcomes = do_some(random, user, model);

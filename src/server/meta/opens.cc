@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kPage = 1000;
+constexpr std::size_t kOpensAtOnce = 1000;
 constexpr std::uint32_t kMaxOpens = 1U << 30U;  // of one file by one session
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<ClientId> OpenTable::holders() const {
 job::Task<Result<void>> OpenTable::start() {
   job::Transaction transaction = core_.store().begin();
   trove::KeyRange range = all_of(KeyKind::kOpen);
-  range.limit = kPage;
+  range.limit = kOpensAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   for (bool more = true; more;) {
     const auto read = co_await transaction.range(range);
@@ -196,7 +196,7 @@ job::Task<Result<void>> OpenTable::release_file(Operation& operation, ClientId c
                                                 Handle handle) {
   SPATE_CO_TRY(std::ignore, operation.lock({handle}));
   trove::KeyRange range = opens_of(handle, client);
-  range.limit = kPage;
+  range.limit = kOpensAtOnce;
   const auto read = co_await operation.store().range(range);
   if (read.status != Errc::kOk) co_return read.status;
   std::uint32_t writers = 0;

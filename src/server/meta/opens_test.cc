@@ -7,8 +7,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
-
 class MetaOpens : public RoleTest {
  protected:
   TestClient client = connect();

@@ -45,14 +45,6 @@ class Together {
   std::vector<std::unique_ptr<Errc>> outcomes_;
 };
 
-wire::RenameRequest rename_request(std::string from, std::string to, std::uint8_t flags = 0) {
-  wire::RenameRequest request;
-  request.from = at(std::move(from));
-  request.to = at(std::move(to));
-  request.flags = flags;
-  return request;
-}
-
 wire::CreateRequest create_request(std::string path, std::uint8_t flags = wire::kOpenExclusive) {
   wire::CreateRequest request;
   request.where = at(std::move(path));
@@ -238,7 +230,7 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
 }
 
 /// Names from a small set, so that operations meet.
-std::string some_path(Random& random) {
+std::string some_short_path(Random& random) {
   static const char* const names[] = {"a", "b", "c"};
   std::string path = names[random.below(3)];
   for (std::uint64_t depth = random.below(3); depth > 0; --depth) path += std::string("/") + names[random.below(3)];
@@ -246,7 +238,7 @@ std::string some_path(Random& random) {
 }
 
 void add_some_operation(Together& together, Random& random) {
-  const std::string path = some_path(random);
+  const std::string path = some_short_path(random);
   switch (random.below(8)) {
     case 0:
     case 1: return together.add<wire::ObjectReply>(path_request<wire::MkdirRequest>(path));
@@ -256,11 +248,11 @@ void add_some_operation(Together& together, Random& random) {
     case 5: {
       wire::LinkRequest link;
       link.existing = at(path);
-      link.where = at(some_path(random));
+      link.where = at(some_short_path(random));
       return together.add<wire::ObjectReply>(link);
     }
-    case 6: return together.add<wire::Empty>(rename_request(path, some_path(random), wire::kRenameExchange));
-    default: return together.add<wire::Empty>(rename_request(path, some_path(random)));
+    case 6: return together.add<wire::Empty>(rename_request(path, some_short_path(random), wire::kRenameExchange));
+    default: return together.add<wire::Empty>(rename_request(path, some_short_path(random)));
   }
 }
 

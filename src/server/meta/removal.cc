@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kBatch = 64;  // files removed by one request to each server
 constexpr std::size_t kMaxFresh = 4096;
 constexpr std::size_t kCountPage = 2000;
-constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
-constexpr Duration kLongestBackoff = std::chrono::seconds(30);
+constexpr Duration kFirstRetry = std::chrono::milliseconds(200);
+constexpr Duration kLongestRetry = std::chrono::seconds(30);
 /// Capabilities end by the io servers' clocks, which may be a little behind ours.
 constexpr Duration kMargin = std::chrono::minutes(10);
 
@@ -78,7 +78,7 @@ job::Task<void> RemovalQueue::wait_for_work() {
   MonoTime wake = MonoTime::never();
   if (left_behind_) {
     for (const auto& [target, state] : out_of_reach_) wake = std::min(wake, state.retry_at);
-    if (out_of_reach_.empty()) wake = core_.executor().now() + kFirstBackoff;
+    if (out_of_reach_.empty()) wake = core_.executor().now() + kFirstRetry;
   }
   job::DeadlineScope scope(core_.executor(), wake, stopping_);
   const auto woken = co_await work_.wait(scope.token());
@@ -109,7 +109,7 @@ job::Task<void> RemovalQueue::work() {
     if (done || stopping_.stopped()) continue;
     SPATE_LOG("server/meta", error, "removals not read or not written down error={}", done.error().message());
     pass_wanted_ = true;
-    std::ignore = co_await core_.executor().sleep(kLongestBackoff, stopping_);
+    std::ignore = co_await core_.executor().sleep(kLongestRetry, stopping_);
   }
 }
 
@@ -244,7 +244,7 @@ void RemovalQueue::note(const std::vector<DeadFile>& files, const RemoveOutcome&
       SPATE_LOG("server/meta", warn, "removed files stay on target={} for now error={}", target.value,
                 outcome.failure.error().message());
     }
-    state.backoff = state.backoff == Duration(0) ? kFirstBackoff : std::min(state.backoff * 2, kLongestBackoff);
+    state.backoff = state.backoff == Duration(0) ? kFirstRetry : std::min(state.backoff * 2, kLongestRetry);
     state.retry_at = now + state.backoff;
   }
 }

@@ -9,14 +9,6 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
-
-wire::RenameRequest rename_request(std::string from, std::string to) {
-  wire::RenameRequest request;
-  request.from = at(std::move(from));
-  request.to = at(std::move(to));
-  return request;
-}
 wire::UnlinkRequest unlink_request(std::string path) {
   wire::UnlinkRequest request;
   request.where = at(std::move(path));
@@ -24,7 +16,7 @@ wire::UnlinkRequest unlink_request(std::string path) {
 }
 
 /// "f" is to go; "kept" stays, with its data, whatever happens.
-struct Scene {
+struct RemovalScene {
   TestClient client;
   TestClient holder;
   Handle file;
@@ -53,7 +45,7 @@ struct Scene {
 
 TEST(MetaRemovalCrash, OfAFileThatNobodyHasOpen) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    RemovalScene scene;
     const std::size_t steps = die_at_each_step(
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) {
@@ -72,7 +64,7 @@ TEST(MetaRemovalCrash, OfAFileThatNobodyHasOpen) {
 
 TEST(MetaRemovalCrash, WithoutAnyoneAskingAgain) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    RemovalScene scene;
     die_at_each_step(
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) {
@@ -89,7 +81,7 @@ TEST(MetaRemovalCrash, WithoutAnyoneAskingAgain) {
 
 TEST(MetaRemovalCrash, AtTheLastClose) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    RemovalScene scene;
     const auto close = RoleTest::close_request(Handle(), Rights::kReadWrite);
     die_at_each_step(
         machine,
@@ -120,7 +112,7 @@ TEST(MetaRemovalCrash, AtTheLastClose) {
 TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
   for (const bool machine : {false, true}) {
     for (const bool silent : {false, true}) {
-      Scene scene;
+      RemovalScene scene;
       const auto fenced_first = [&scene](CrashWorld& world) {
         const auto record = world.record<InodeRecord>(inode_key(scene.file));
         const bool passed_on = !record || record->write_opens == 0;
@@ -156,7 +148,7 @@ TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
 
 TEST(MetaRemovalCrash, OfAFileThatARenameReplaces) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    RemovalScene scene;
     die_at_each_step(
         machine,
         [&](CrashWorld& world) {
@@ -282,11 +274,11 @@ TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {
 }
 
 TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
-  constexpr int kFiles = 5000;  // more than are remembered
-  for (int i = 0; i < kFiles; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
+  constexpr int kMany = 5000;  // more than are remembered
+  for (int i = 0; i < kMany; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
   io.hold();
-  for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(unlink(client, "f" + std::to_string(i)));
-  EXPECT_EQ(statfs().removals, static_cast<std::uint64_t>(kFiles));
+  for (int i = 0; i < kMany; ++i) ASSERT_TRUE(unlink(client, "f" + std::to_string(i)));
+  EXPECT_EQ(statfs().removals, static_cast<std::uint64_t>(kMany));
   io.release();
   wait(seconds(1));
   EXPECT_EQ(statfs().removals, 0U);

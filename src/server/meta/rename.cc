@@ -9,8 +9,6 @@ namespace {
 
 using trove::ReadMode;
 
-/// Held (as if it were a directory's lock) while a directory changes its parent, so that the ancestors stay in place.
-constexpr Handle kRenameLock{0};
 /// So often may changes in the ancestors win over a rename before it locks them all.
 constexpr unsigned kConflictsBeforeLockingAncestors = 3;
 /// Nobody makes directories so deep: a longer chain of parents goes round.

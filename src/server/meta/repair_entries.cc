@@ -7,8 +7,6 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kPage = 1000;
-
 struct EntryCounts {
   std::uint64_t entries = 0;
   std::uint32_t subdirectories = 0;
@@ -20,7 +18,7 @@ job::Task<Result<EntryCounts>> count_entries(Operation& operation, Handle direct
   EntryCounts counts;
   trove::KeyRange range = entries_after(directory, 0);
   for (bool more = true; more;) {
-    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kPage));
+    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kScanPage));
     std::vector<EntryRecord> entries;
     std::vector<Handle> handles;
     for (const trove::KeyValue& item : page.entries) {

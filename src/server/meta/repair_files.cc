@@ -8,7 +8,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kTruncatePatience = std::chrono::seconds(5);
 constexpr std::size_t kErasedAtOnce = 1000;
 constexpr std::size_t kXattrsAtOnce = 64;  // they may be of 64 KiB each
 
@@ -28,7 +28,7 @@ job::Task<Result<std::optional<InodeRecord>>> file_of(Repair& repair) {
 }
 
 job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopToken stop) {
-  job::DeadlineScope scope(core.executor(), core.executor().now() + kPatience, stop);
+  job::DeadlineScope scope(core.executor(), core.executor().now() + kTruncatePatience, stop);
   std::ignore = co_await core.parts().settler->settled(handle, scope.token());
   co_return Result<void>();
 }

@@ -7,9 +7,6 @@
 namespace spate::meta {
 namespace {
 
-/// Held (as if it were a directory's lock) while a directory gets another parent, as by rename.
-constexpr Handle kRenameLock{0};
-
 /// The finding's inode, if it is as it was when its names were counted; else says so in the reply.
 job::Task<Result<std::optional<InodeRecord>>> counted_inode(Repair& repair) {
   SPATE_CO_TRY(InodeState inode, co_await inode_state(repair.operation, repair.finding.handle));

@@ -12,6 +12,8 @@
 
 namespace spate::meta {
 
+inline constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
+
 /// What a client knows of itself.
 struct TestClient {
   ClientId id;

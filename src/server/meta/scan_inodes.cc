@@ -13,8 +13,6 @@ namespace {
 using wire::Damage;
 using wire::Finding;
 
-constexpr std::size_t kPage = 1000;
-
 /// What stands beside the inodes of one page.
 struct Beside {
   std::map<Handle, std::uint64_t> writers;
@@ -51,7 +49,7 @@ trove::KeyRange between(KeyKind kind, Handle low, Handle high) {
 template <typename Visit>
 job::Task<Result<void>> for_each(Operation& operation, trove::KeyRange range, Visit& visit) {
   for (bool more = true; more;) {
-    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kPage));
+    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kScanPage));
     for (const trove::KeyValue& item : page.entries) visit(item);
     more = page.more;
     if (more) go_on(range, page);

@@ -19,8 +19,8 @@ job::Task<Result<void>> erase_session(Operation& operation, ClientId client) {
   co_return {};
 }
 
-constexpr Duration kFirstBackoff = std::chrono::milliseconds(100);
-constexpr Duration kLongestBackoff = std::chrono::seconds(5);
+constexpr Duration kFirstFenceBackoff = std::chrono::milliseconds(100);
+constexpr Duration kLongestFenceBackoff = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -125,7 +125,7 @@ void SessionTable::begin_release(const SessionPtr& session) {
 }
 
 job::Task<void> SessionTable::release(SessionPtr session) {
-  Duration backoff = kFirstBackoff;
+  Duration backoff = kFirstFenceBackoff;
   while (!stopping_.stopped()) {
     const bool over = session->record.state != SessionState::kEnding &&
                       session->record.released_epoch == session->record.epoch && !session->unsaved;
@@ -137,7 +137,7 @@ job::Task<void> SessionTable::release(SessionPtr session) {
                 session->record.client.value, done.error().message(), *more);
     }
     std::ignore = co_await core_.executor().sleep(backoff, stopping_);
-    backoff = std::min(backoff * 2, kLongestBackoff);
+    backoff = std::min(backoff * 2, kLongestFenceBackoff);
   }
   session->releasing = false;
 }

@@ -9,7 +9,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kPage = 1000;
+constexpr std::size_t kSessionsAtOnce = 1000;
 constexpr std::size_t kReleasesAtOnce = 32;
 constexpr std::uint64_t kClientBatch = 1024;
 constexpr std::size_t kMaxDescriptionBytes = 256;
@@ -48,7 +48,7 @@ job::Task<Result<void>> SessionTable::start() {
 job::Task<Result<void>> SessionTable::load() {
   job::Transaction transaction = core_.store().begin();
   trove::KeyRange range = all_of(KeyKind::kSession);
-  range.limit = kPage;
+  range.limit = kSessionsAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   for (bool more = true; more;) {
     const auto read = co_await transaction.range(range);

@@ -9,9 +9,9 @@
 namespace spate::meta {
 namespace {
 
-constexpr Duration kFirstBackoff = std::chrono::milliseconds(50);
-constexpr Duration kLongestBackoff = std::chrono::seconds(5);
-constexpr std::size_t kPage = 500;
+constexpr Duration kFirstSettleBackoff = std::chrono::milliseconds(50);
+constexpr Duration kLongestSettleBackoff = std::chrono::seconds(5);
+constexpr std::size_t kIntentsAtOnce = 500;
 
 }  // namespace
 
@@ -76,7 +76,7 @@ job::Task<Result<void>> FileSettler::settled(Handle handle, job::StopToken stop)
 }
 
 job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) {
-  Duration backoff = kFirstBackoff;
+  Duration backoff = kFirstSettleBackoff;
   for (;;) {
     work->again = false;
     const auto done = co_await step(handle, work->trace);
@@ -92,7 +92,7 @@ job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) 
                 work->obstacle, *more);
     }
     std::ignore = co_await core_.executor().sleep(backoff, stopping_);
-    backoff = std::min(backoff * 2, kLongestBackoff);
+    backoff = std::min(backoff * 2, kLongestSettleBackoff);
   }
   works_.erase(handle);
   work->ended.set();
@@ -100,7 +100,7 @@ job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) 
 }
 
 job::Task<void> FileSettler::find_work() {
-  Duration backoff = kFirstBackoff;
+  Duration backoff = kFirstSettleBackoff;
   while (!stopping_.stopped()) {
     left_over_ = false;
     auto found = co_await find_work_of(KeyKind::kTruncate);
@@ -111,14 +111,14 @@ job::Task<void> FileSettler::find_work() {
                 found.error().message(), *more);
     }
     std::ignore = co_await core_.executor().sleep(backoff, stopping_);
-    backoff = std::min(backoff * 2, kLongestBackoff);
+    backoff = std::min(backoff * 2, kLongestSettleBackoff);
   }
   looking_ = false;
 }
 
 job::Task<Result<void>> FileSettler::find_work_of(KeyKind kind) {
   trove::KeyRange range = all_of(kind);
-  range.limit = kPage;
+  range.limit = kIntentsAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   for (bool more = true; more && !stopping_.stopped();) {
     job::Transaction transaction = core_.store().begin();

@@ -7,10 +7,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
-
 /// "f" is being written by `writer`; `other` looks.
-struct Scene {
+struct WriterScene {
   TestClient writer;
   TestClient other;
   Handle file;
@@ -36,7 +34,7 @@ struct Scene {
 TEST(MetaSizesCrash, AtTheCloseOfAWriter) {
   for (const bool machine : {false, true}) {
     for (const bool tells : {false, true}) {
-      Scene scene;
+      WriterScene scene;
       const auto request = [&scene, tells](CrashWorld& world) {
         auto close = RoleTest::close_request(scene.file, Rights::kReadWrite);
         if (tells) close.data = world.data_of(scene.file);
@@ -60,7 +58,7 @@ TEST(MetaSizesCrash, AtTheCloseOfAWriter) {
 
 TEST(MetaSizesCrash, WhenAWriterFallsSilent) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    WriterScene scene;
     const std::size_t steps = die_at_each_step(
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) { world.wait(world.options.session_lease * 5 / 4); },
@@ -76,7 +74,7 @@ TEST(MetaSizesCrash, WhenAWriterFallsSilent) {
 // It writes on as long as no io server refuses it, also while the meta server is away.
 TEST(MetaSizesCrash, WhenASilentWriterWritesOn) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    WriterScene scene;
     die_at_each_step(
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) { world.wait(world.options.session_lease * 5 / 4); },
@@ -90,7 +88,7 @@ TEST(MetaSizesCrash, WhenASilentWriterWritesOn) {
 
 TEST(MetaSizesCrash, WhenASilentWriterComesBackAndWritesOn) {
   for (const bool machine : {false, true}) {
-    Scene scene;
+    WriterScene scene;
     die_at_each_step(
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) { world.wait(world.options.session_lease * 5 / 4); },

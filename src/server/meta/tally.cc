@@ -9,7 +9,7 @@ namespace spate::meta {
 namespace {
 
 constexpr std::string_view kName = "objects";
-constexpr std::size_t kPage = 500;
+constexpr std::size_t kInodesAtOnce = 500;
 constexpr Duration kPause = std::chrono::milliseconds(2);  // between pages: requests come first
 
 }  // namespace
@@ -53,7 +53,7 @@ job::Task<Result<void>> ObjectTally::stop() {
 job::Task<Result<void>> ObjectTally::count_page(job::Transaction& store, Bytes& from) {
   trove::KeyRange range = all_of(KeyKind::kInode);
   range.begin = std::move(from);
-  range.limit = kPage;
+  range.limit = kInodesAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   const auto read = co_await store.range(range);
   if (read.status != Errc::kOk) co_return read.status;

@@ -7,8 +7,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::uint8_t kRW = wire::kOpenRead | wire::kOpenWrite;
-
 class MetaTruncate : public RoleTest {
  protected:
   TestClient client = connect();
