@@ -11,6 +11,7 @@ Without --tally, run prints the summary itself. Exit code 77 of a test means ski
 """
 import argparse
 import concurrent.futures
+import copy
 import json
 import os
 import pathlib
@@ -56,6 +57,19 @@ class Test:
         self.timeout = float(properties.get("TIMEOUT", default_timeout))
         self.folder = properties.get("WORKING_DIRECTORY")
         self.environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
+        self.cases = None  # of a GoogleTest binary: only these
+
+    def part(self, index, parts, cases):
+        one = copy.copy(self)
+        one.name = f"{self.name} {index + 1}/{parts}"
+        one.cases = cases[index::parts]
+        return one
+
+    def in_parts(self):
+        """Label parts_N: the binary waits more than it works; N processes of it, each with its share of the cases."""
+        parts = next((int(label[6:]) for label in self.labels if re.fullmatch(r"parts_\d+", label)), 1)
+        cases = names_of_cases(self) if parts > 1 else []
+        return [self.part(i, parts, cases) for i in range(parts)] if len(cases) >= parts else [self]
 
     def is_gtest(self):
         return "gtest" in self.labels or pathlib.Path(self.command[0]).name.endswith("_test")
@@ -126,24 +140,39 @@ def parse_gtest(output):
     return cases, reasons
 
 
-def list_cases(test):
-    """Number of cases of a binary that skipped as a whole; at least 1."""
-    code, output = execute(test.command + ["--gtest_list_tests"], 60, test.folder, test.environment)
-    return max(1, sum(1 for line in output.splitlines() if line.startswith("  "))) if code == 0 else 1
+def names_of_cases(test):
+    """What --gtest_list_tests says; nothing where the binary cannot be run."""
+    try:
+        code, output = execute(test.command + ["--gtest_list_tests"], 60, test.folder, test.environment)
+    except (OSError, IndexError):
+        return []
+    names, suite = [], ""
+    for line in output.splitlines() if code == 0 else []:
+        word = line.split("#")[0].strip()
+        if line.startswith("  "):
+            names.append(suite + word)
+        elif word.endswith("."):
+            suite = word
+    return names
+
+
+def case_filter(test, seen):
+    """The option that chooses the cases of this part that have not been seen yet."""
+    if test.cases is not None:
+        return ["--gtest_filter=" + ":".join(case for case in test.cases if case not in seen)]
+    return ["--gtest_filter=-" + ":".join(seen)] if seen else []
 
 
 def run_gtest(test):
     """A crash fails the case under way; the binary is started again for the cases after it, so that all are counted."""
     outcome, seen, crashes = Outcome(), [], 0
     while True:
-        command = test.command + ["--gtest_color=no"]
-        if seen:
-            command.append("--gtest_filter=-" + ":".join(seen))
+        command = test.command + ["--gtest_color=no"] + case_filter(test, seen)
         code, output = execute(command, test.timeout, test.folder, test.environment)
         cases, reasons = parse_gtest(output)
         bad = [name for name, state in cases.items() if state in ("RUN", "FAILED")]
         if code == 77 and not cases:
-            return Outcome(skipped=list_cases(test), notes=[f"skipped {test.name}: {last_line(output)}"])
+            return Outcome(skipped=max(1, len(test.cases or names_of_cases(test))), notes=[f"skipped {test.name}: {last_line(output)}"])
         outcome.passed += sum(state == "OK" for state in cases.values())
         outcome.skipped += len(reasons)
         outcome.failed += len(bad)
@@ -210,7 +239,7 @@ def command_run(args):
         return tally(args, Outcome(failed=1, notes=["no test matches"]))
     total = Outcome()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for outcome in pool.map(run_test, [t for t in tests if not t.serial]):
+        for outcome in pool.map(run_test, [part for t in tests if not t.serial for part in t.in_parts()]):
             total.add(outcome)
     for test in tests:
         if test.serial:
@@ -256,7 +285,7 @@ def main():
         sub.add_argument("--label", action="append")
         sub.add_argument("--exclude-label", action="append")
         sub.add_argument("--config")
-        sub.add_argument("--jobs", type=int, default=2)
+        sub.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="tests at a time; many wait")
     sub = commands.add_parser("command")
     sub.set_defaults(function=command_command)
     sub.add_argument("name")

@@ -23,7 +23,8 @@ if whole is not None:
     print("no such device")
     sys.exit(whole)
 gone = [a[len("--gtest_filter=-"):].split(":") for a in sys.argv if a.startswith("--gtest_filter=-")]
-run = {{c: how for c, how in cases.items() if not gone or "S." + c not in gone[0]}}
+wanted = [a[len("--gtest_filter="):].split(":") for a in sys.argv if a.startswith("--gtest_filter=S.")]
+run = {{c: how for c, how in cases.items() if (not gone or "S." + c not in gone[0]) and (not wanted or "S." + c in wanted[0])}}
 print(f"[==========] Running {{len(run)}} tests from 1 test suite.")
 for case, how in run.items():
     print(f"[ RUN      ] S.{{case}}", flush=True)
@@ -45,6 +46,18 @@ def outcome(folder, cases, end=0, whole=None, timeout=20):
     binary.chmod(0o755)
     result = run_tests.run_gtest(run_tests.Test({"name": "stand_in_test", "command": [str(binary)]}, timeout))
     return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
+
+
+def outcome_in_parts(folder, cases, parts):
+    binary = folder / "stand_in_test"
+    binary.write_text(STAND_IN.format(cases=cases, end=0, whole=None), encoding="utf-8")
+    binary.chmod(0o755)
+    entry = {"name": "stand_in_test", "command": [str(binary)], "properties": [{"name": "LABELS", "value": [f"parts_{parts}"]}]}
+    total = run_tests.Outcome()
+    split = run_tests.Test(entry, 20).in_parts()
+    for part in split:
+        total.add(run_tests.run_gtest(part))
+    return (total.passed, total.failed, total.skipped), f"{len(split)} parts\n" + "\n".join(total.notes)
 
 
 def script_outcome(folder, text):
@@ -75,6 +88,8 @@ def main():
         expect("no case", outcome(folder, {}), (0, 1, 0), "holds no case")
         expect("skipped whole", outcome(folder, {"a": "ok", "b": "ok"}, whole=77), (0, 0, 2), "no such device")
         expect("dies before all", outcome(folder, {"a": "ok"}, whole=3), (0, 1, 0), "exit code 3")
+        expect("in parts", outcome_in_parts(folder, crash, 2), (3, 3, 0), "2 parts")
+        expect("fewer cases than parts", outcome_in_parts(folder, {"a": "ok"}, 2), (1, 0, 0), "1 parts")
         expect("script passes", script_outcome(folder, "exit 0"), (1, 0, 0))
         expect("script fails", script_outcome(folder, "echo why; exit 3"), (0, 1, 0), "why")
         expect("script skips", script_outcome(folder, "echo no fuse here; exit 77"), (0, 0, 1), "no fuse here")
