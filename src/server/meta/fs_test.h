@@ -178,6 +178,16 @@ class User {
     request.open_flags = flags;
     return ask<wire::OpenReply>(std::move(request));
   }
+  /// A file that may have data: opened for writing, and closed.
+  Result<wire::ObjectReply> create_written(std::string path) {
+    const auto made = create(std::move(path), 0644, wire::kOpenWrite | wire::kOpenExclusive);
+    if (!made) return made.error();
+    wire::CloseRequest request;
+    request.handle = made->object.attributes.handle;
+    request.rights = Rights::kWrite;
+    request.data = wire::DataSummary{};
+    return ask<wire::ObjectReply>(request);
+  }
   Result<wire::ObjectReply> symlink(std::string target, std::string path) {
     wire::SymlinkRequest request;
     request.where = at(std::move(path));

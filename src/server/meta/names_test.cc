@@ -67,7 +67,7 @@ TEST(MetaNames, ChangingADirectoryTouchesIt) {
 TEST(MetaNames, HardLinksShareOneInode) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("a"));
+  ASSERT_TRUE(user.create_written("a"));
   const Attributes first = attributes(user, "a");
   fs.clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(user.link("a", "b"));
@@ -109,19 +109,35 @@ TEST(MetaNames, AnOpenFileStaysWithoutAName) {
 TEST(MetaNames, ARemovedFileLeavesItsDatafilesToBeRemoved) {
   TestFs fs;
   User user(fs, alice());
-  const auto created = user.create("a");
+  const auto created = user.create_written("a");
   ASSERT_TRUE(created);
   ASSERT_TRUE(user.setxattr("a", "user.k", "v"));
-  const Handle handle = created->object.attributes.handle;
+  const Handle handle = created->attributes.handle;
   ASSERT_TRUE(user.unlink("a"));
   const auto record = fs.run(stored(fs, removal_key(handle)));
   ASSERT_TRUE(record);
-  EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->object.layout);
+  EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->layout);
   EXPECT_FALSE(fs.run(stored(fs, xattr_key(handle, "user.k"))));
   // A symbolic link has none.
   ASSERT_TRUE(user.symlink("a", "l"));
   ASSERT_TRUE(user.unlink("l"));
   EXPECT_EQ(fs.fakes.removals.handles.size(), 1U);
+}
+
+TEST(MetaNames, AFileThatNobodyCouldWriteLeavesNothingToBeRemoved) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto created = user.create("a", 0644, wire::kOpenRead | wire::kOpenExclusive);
+  ASSERT_TRUE(created);
+  const Handle handle = created->object.attributes.handle;
+  wire::CloseRequest close;
+  close.handle = handle;
+  close.rights = Rights::kRead;
+  ASSERT_TRUE(user.ask<wire::ObjectReply>(close));
+  ASSERT_TRUE(user.unlink("a"));
+  EXPECT_FALSE(fs.run(stored(fs, removal_key(handle))));
+  EXPECT_FALSE(fs.run(stored(fs, inode_key(handle))));
+  EXPECT_TRUE(fs.fakes.removals.handles.empty());
 }
 
 TEST(MetaNames, CreateOpensAFileThatExists) {
@@ -186,7 +202,7 @@ TEST(MetaNames, RenameReplaces) {
   TestFs fs;
   User user(fs, alice());
   ASSERT_TRUE(user.create("f"));
-  ASSERT_TRUE(user.create("g"));
+  ASSERT_TRUE(user.create_written("g"));
   const Handle gone = attributes(user, "g").handle;
   ASSERT_TRUE(user.rename("f", "g"));
   EXPECT_EQ(attributes(user, "").size, 1U);
@@ -341,7 +357,7 @@ TEST(MetaNames, StatfsCountsObjects) {
   User user(fs, alice());
   EXPECT_EQ(user.statfs()->objects, 1U);
   ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.create("d/f"));
+  ASSERT_TRUE(user.create_written("d/f"));
   EXPECT_EQ(user.mkdir("d").code(), Errc::kExists);
   EXPECT_EQ(user.statfs()->objects, 3U);
   ASSERT_TRUE(user.unlink("d/f"));

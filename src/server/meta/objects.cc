@@ -123,7 +123,7 @@ job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object) 
     for (const trove::KeyValue& xattr : read.entries) operation.store().erase(xattr.key);
     more = read.more;
   }
-  if (object.is_regular()) {
+  if (object.may_have_data()) {
     operation.put(removal_key(handle), RemovalRecord{*std::move(object.layout), operation.now()});
     operation.when_committed([removals = operation.core().parts().removals, handle] { removals->added(handle); });
   }

@@ -69,7 +69,10 @@ class FakeOpens final : public Opens {
  public:
   job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t flags, bool) override {
     const bool writes = (flags & wire::kOpenWrite) != 0;
-    if (writes) ++inode.write_opens;
+    if (writes) {
+      inode.single_writer = inode.write_opens == 0;
+      if (inode.write_opens++ == 0) ++inode.write_generation;
+    }
     inode.attributes.size_known = inode.write_opens == 0;
     OpenRecord record;
     record.readers = writes ? 0 : 1;

@@ -214,7 +214,7 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
     ASSERT_TRUE(user.mkdir("d"));
-    ASSERT_TRUE(user.create("f"));
+    ASSERT_TRUE(user.create_written("f"));
     Together together(fs);
     wire::LinkRequest link;
     link.existing = at("f");

@@ -73,7 +73,7 @@ struct InodeRecord {
   bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
   bool truncating = false;        // a truncate intent is there
   bool keep_mtime = false;        // the last close set mtime, but change_sum is still to be asked of the datafiles
-  std::uint64_t write_generation = 0;     // grows whenever write_opens leaves 0
+  std::uint64_t write_generation = 0;     // grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
@@ -84,6 +84,8 @@ struct InodeRecord {
   /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.
   bool may_be_named() const { return is_regular() && entries_version == 1; }
   void may_be_named(bool may) { entries_version = may ? 1 : 0; }
+  /// False of a file that nobody has ever been allowed to write: there is no datafile of it anywhere.
+  bool may_have_data() const { return is_regular() && (write_generation > 0 || truncate_generation > 0); }
   bool is_directory() const { return attributes.type == FileType::kDirectory; }
   bool is_regular() const { return attributes.type == FileType::kRegular; }
   bool is_symlink() const { return attributes.type == FileType::kSymlink; }

@@ -180,9 +180,12 @@ class MetaRemoval : public RoleTest {
     request.where = at(std::move(path));
     request.attributes.mode = 0644;
     request.layout.targets = {target_id(ServerId(server), 0)};
+    request.open_flags = wire::kOpenWrite;
     const auto made = asked<wire::OpenReply>(client, request);
     EXPECT_TRUE(made) << made.error().message();
-    return made->object.attributes.handle;
+    const Handle handle = made->object.attributes.handle;
+    EXPECT_TRUE(close_file(client, handle, Rights::kWrite, wire::DataSummary{}));
+    return handle;
   }
   TestClient client = connect();
   TestClient other = connect();
