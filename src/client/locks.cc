@@ -58,14 +58,16 @@ void Locks::note(const wire::LockSpec& lock) {
   if (owners.empty()) held_.erase(lock.handle);
 }
 
-bool Locks::holds(Handle handle, LockHolder holder) const {
+bool Locks::holds(Handle handle, LockHolder holder) {
+  check_session();  // another request may have begun a new one
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   const auto held = file->second.find(holder);
   return held != file->second.end() && !held->second.lost;
 }
 
-bool Locks::lost(Handle handle) const {
+bool Locks::lost(Handle handle) {
+  check_session();
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   return std::any_of(file->second.begin(), file->second.end(), [](const auto& entry) {

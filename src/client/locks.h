@@ -46,9 +46,9 @@ class Locks {
   /// Everything of this owner on the file. No request when there is nothing.
   job::Task<Result<void>> release(Handle handle, LockHolder holder);
 
-  bool holds(Handle handle, LockHolder holder) const;
+  bool holds(Handle handle, LockHolder holder);
   /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by others.
-  bool lost(Handle handle) const;
+  bool lost(Handle handle);
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 

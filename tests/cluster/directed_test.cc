@@ -256,6 +256,25 @@ TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   EXPECT_TRUE(*second == Errc::kTimeout || *second == Errc::kUnreachable) << name(*second);
 }
 
+/// Another client has it meanwhile: who comes back in a new session asks for it again, at its first append already.
+TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
+  constexpr client::LockHolder kRight{LockKind::kAppend, 0};
+  const FilePtr file = create("log");
+  ASSERT_NE(file, nullptr);
+  const Bytes record(100);
+  const std::array<ByteView, 1> memory{ByteView(record)};
+  ASSERT_TRUE(run(file->append(memory)));
+  client::Locks& locks = client_.client().cluster().locks();
+  ASSERT_TRUE(locks.holds(file->handle(), kRight));
+  const std::uint32_t epoch = client_.client().cluster().identity().epoch;
+  world_.fabric().partition(1, client_.node(), true);
+  world_.run_for(std::chrono::seconds(10));
+  world_.fabric().drop_connection(1, client_.node());
+  world_.fabric().partition(1, client_.node(), false);
+  while (client_.client().cluster().identity().epoch == epoch) ASSERT_TRUE(world_.turn(world_.now() + std::chrono::minutes(1)));
+  EXPECT_FALSE(locks.holds(file->handle(), kRight));
+}
+
 class FullDiskTest : public DirectedTest {
  protected:
   static WorldOptions options() {

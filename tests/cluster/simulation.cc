@@ -119,7 +119,7 @@ class Simulation final : private ClientRoster {
   bool still_held(std::uint64_t handle, const LockClaim& claim) {
     const Workload& holder = *workloads_.at(static_cast<std::size_t>(claim.client));
     if (ClientProcess* process = scene_.world.client(holder.node())) {  // else it is dead, and holds on to it for a while
-      const client::Locks& locks = process->client().cluster().locks();
+      client::Locks& locks = process->client().cluster().locks();
       if (!locks.holds(Handle(handle), {claim.kind, claim.number})) return false;
     }
     const auto sessions = read_sessions();
