@@ -68,6 +68,7 @@ class Transaction {
   auto get_many(std::span<const Bytes> keys, trove::ReadMode mode = trove::ReadMode::kChecked);
   auto range(const trove::KeyRange& range);
   auto commit(trove::Durability durability);
+  void note_read(ByteView key) { inner_->note_read(key); }
   void put(ByteView key, ByteView value) { inner_->put(key, value); }
   void erase(ByteView key) { inner_->erase(key); }
 

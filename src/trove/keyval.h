@@ -59,6 +59,9 @@ class Transaction {
   /// Several keys in one operation; completion.entries holds those that exist, in the order of `keys`.
   virtual bool post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) = 0;
   virtual bool post_range(const KeyRange& range, void* user, KeyvalCompletion& done) = 0;
+  /// The key counts as read with kChecked: for who knows by itself what the store holds. kConflict at the commit if
+  /// another transaction has changed the key since this one began.
+  virtual void note_read(ByteView key) = 0;
   virtual void put(ByteView key, ByteView value) = 0;
   virtual void erase(ByteView key) = 0;
   /// kConflict: nothing was written; run the operation again on a new transaction. kNoSpace, kIoError: nothing was

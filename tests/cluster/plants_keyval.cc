@@ -56,6 +56,10 @@ class PlantedKeyval::PlantedTransaction final : public trove::Transaction {
   bool post_range(const trove::KeyRange& range, void* user, trove::KeyvalCompletion& done) override {
     return inner_->post_range(range, user, done);
   }
+  void note_read(ByteView key) override {
+    if (kind_of(key) == meta::KeyKind::kEntry) ++entries_read_;
+    inner_->note_read(key);
+  }
   void put(ByteView key, ByteView value) override {
     if (store_.plant_ == Plant::kForgottenAnswer && kind_of(key) == meta::KeyKind::kAnswer) return;
     inner_->put(key, value);

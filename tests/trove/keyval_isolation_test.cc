@@ -47,6 +47,18 @@ TEST_P(KeyvalIsolationTest, AbsentKeyThatAppearsConflicts) {
   EXPECT_EQ(get_now("other"), std::nullopt);
 }
 
+TEST_P(KeyvalIsolationTest, AKeyThatIsOnlyNotedConflictsLikeOneThatWasRead) {
+  const auto changed = begin();
+  const auto unchanged = begin();
+  for (Transaction* t : {changed.get(), unchanged.get()}) t->note_read(as_bytes("k"));
+  put(*unchanged, "other", "1");
+  EXPECT_EQ(commit(*unchanged), Errc::kOk);
+  put(*changed, "other", "2");
+  put_now("k", "1");
+  EXPECT_EQ(commit(*changed), Errc::kConflict);
+  EXPECT_EQ(get_now("other"), "1");
+}
+
 TEST_P(KeyvalIsolationTest, KeyOfManyThatChangesConflicts) {
   const auto t = begin();
   EXPECT_EQ(get_many(*t, {"a", "b", "c"}), Entries{});

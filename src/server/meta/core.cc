@@ -16,6 +16,9 @@ constexpr unsigned kMaxRuns = 1000;
 constexpr unsigned kRunsBeforeWaiting = 4;
 constexpr Duration kLongestWait = std::chrono::milliseconds(2);
 
+/// Fingerprints of names: 2 MiB, the names of some 300,000 new files.
+constexpr std::size_t kKnownNames = std::size_t{512} << 10U;
+
 /// Errors that are an answer of the name space, as opposed to ones of the moment.
 bool is_answer(Errc code) {
   switch (code) {
@@ -49,6 +52,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       store_(store),
       random_(random),
       locks_(store.executor()),
+      known_names_(kKnownNames),
       handles_({"next_handle", kRootHandle.value + 1}, store),
       targets_(options_.map.targets_in_turn()),
       next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),

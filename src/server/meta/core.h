@@ -8,6 +8,7 @@
 #include "job/storage.h"
 #include "metrics/metrics.h"
 #include "server/meta/counter.h"
+#include "server/meta/known_names.h"
 #include "server/meta/operation.h"
 #include "server/meta/options.h"
 #include "server/meta/parts.h"
@@ -49,6 +50,7 @@ class MetaCore {
   Random& random() { return random_; }
   MetaParts& parts() { return parts_; }
   DirectoryLocks& locks() { return locks_; }
+  KnownNames& known_names() { return known_names_; }
   const NameHash& name_hash() const { return name_hash_; }
   /// Never given out before, and never again.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
@@ -75,6 +77,7 @@ class MetaCore {
   Random& random_;
   MetaParts parts_;
   DirectoryLocks locks_;
+  KnownNames known_names_;
   Counter handles_;
   NameHash name_hash_;
   std::vector<TargetId> targets_;

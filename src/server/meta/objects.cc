@@ -75,6 +75,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   }
   SPATE_CO_TRY(a.handle, co_await operation.core().new_handle(operation.call().stop));
   operation.count_object(1);
+  if (object.is_directory()) operation.core().known_names().made(a.handle);
   co_return object;
 }
 

@@ -30,13 +30,20 @@ job::Task<Result<InodeRecord>> Operation::inode(Handle handle, trove::ReadMode m
 
 job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory, std::string name,
                                                                trove::ReadMode mode) {
-  const StoreKey key = entry_key(directory, core_.name_hash()(name), name);
+  const std::uint64_t hash = core_.name_hash()(name);
+  const StoreKey key = entry_key(directory, hash, name);
+  if (core_.known_names().never_had(directory, hash)) {
+    if (kind_ == Kind::kChange && mode == trove::ReadMode::kChecked) store().note_read(key);
+    co_return std::optional<EntryRecord>();
+  }
   auto found = co_await get<EntryRecord>(key, mode);
   co_return found;
 }
 
 void Operation::put_entry(Handle directory, std::string_view name, const EntryRecord& record) {
-  put(entry_key(directory, core_.name_hash()(name), name), record);
+  const std::uint64_t hash = core_.name_hash()(name);
+  core_.known_names().added(directory, hash);
+  put(entry_key(directory, hash, name), record);
 }
 
 void Operation::erase_entry(Handle directory, std::string_view name) {

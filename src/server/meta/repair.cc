@@ -169,6 +169,7 @@ job::Task<Result<void>> tell_unreadable_record(Repair& repair) {
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView body) {
   const auto request = wire::decode_body<wire::MetaRepairRequest>(body);
   if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  core.known_names().clear();  // what is mended is what the store holds
   const auto work = key_of_work(request->finding);
   if (work) {
     const StoreKey key = *work;

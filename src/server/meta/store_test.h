@@ -90,6 +90,7 @@ class TestStore final : public trove::Keyval {
       inner_->post_range(range, user, done);
       return owner_.finish(done);
     }
+    void note_read(ByteView key) override { inner_->note_read(key); }
     void put(ByteView key, ByteView value) override {
       ++owner_.puts;
       inner_->put(key, value);

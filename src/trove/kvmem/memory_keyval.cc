@@ -43,6 +43,7 @@ class MemoryTransaction final : public Transaction {
     return true;
   }
 
+  void note_read(ByteView key) override { state_.note_key(key, ReadMode::kChecked); }
   void put(ByteView key, ByteView value) override { state_.writes.put(key, value); }
   void erase(ByteView key) override { state_.writes.erase(key); }
 

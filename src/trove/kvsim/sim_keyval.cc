@@ -37,6 +37,7 @@ class SimKeyval::SimTransaction final : public Transaction {
     return store_.deliver_read(done);
   }
 
+  void note_read(ByteView key) override { state_.note_key(key, ReadMode::kChecked); }
   void put(ByteView key, ByteView value) override { state_.writes.put(key, value); }
   void erase(ByteView key) override { state_.writes.erase(key); }
 
