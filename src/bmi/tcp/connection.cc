@@ -13,11 +13,9 @@ namespace {
 // A payload rest of this size is received straight into its place, at the cost of a longer iovec; what is smaller is
 // copied out of the scratch buffer, so that one system call takes in many messages of some KiB (bench/run data).
 constexpr std::uint64_t kDirectBytes = 16 * 1024;
-// How much of a large payload shall be there before this side is woken for it. bench/run data, 1 MiB reads: woken for each
-// packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1; the sender pays for each wake.
+// How much of a large payload shall be there before this side is woken for it. bench/run data, 1 MiB reads: woken for
+// each packet 2.4 GB/s, from 256 KiB on 3.7, from 512 KiB on 5.1; the sender pays for each wake.
 constexpr std::uint64_t kWakeBytes = 512 * 1024;
-// Read in one turn before other connections get theirs.
-constexpr std::uint64_t kFairShareBytes = 1024 * 1024;
 
 ssize_t receive_pieces(int socket, Pieces& pieces) {
   if (pieces.count == 1) return ::recv(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, MSG_DONTWAIT);
@@ -37,12 +35,19 @@ void Connection::expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Ar
   incoming_.arrived = std::move(arrived);
 }
 
-std::uint64_t Connection::gather_direct(Pieces& pieces) {
+bool Connection::moves_much() {
+  constexpr std::uint64_t kMuch = 64 * 1024;
+  const TcpOp* leaving = queue_.front_op();
+  return (incoming_.active && incoming_.left >= kMuch) || (leaving != nullptr && leaving->size >= kMuch);
+}
+
+std::uint64_t Connection::gather_direct(Pieces& pieces, std::uint64_t limit) {
   if (incoming_.left < kDirectBytes) return 0;
-  if (incoming_.op != nullptr) return incoming_.op->cursor.gather(pieces, incoming_.left);
+  const std::uint64_t most = std::min(incoming_.left, limit);
+  if (incoming_.op != nullptr) return incoming_.op->cursor.gather(pieces, most);
   if (incoming_.arrived == nullptr) return 0;
-  pieces.add(incoming_.arrived->payload.data() + arrived_so_far(), incoming_.left);
-  return incoming_.left;
+  pieces.add(incoming_.arrived->payload.data() + arrived_so_far(), most);
+  return most;
 }
 
 std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
@@ -57,10 +62,9 @@ std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
   return incoming_.left == 0 && last_payload_ >= kDirectBytes ? handler_->header_size() - header_fill_ : kScratch;
 }
 
-ReadStatus Connection::read(ReceiveScratch& scratch) {
-  const ReadStatus status = read_some(scratch);
-  const bool goes_on = status == ReadStatus::kDrained || status == ReadStatus::kMore;
-  if (goes_on && !closed) wake_for_payload();
+ReadStatus Connection::read(ReceiveScratch& scratch, std::uint64_t limit) {
+  const ReadStatus status = read_some(scratch, limit);
+  if (status == ReadStatus::kDrained && !closed) wake_for_payload();
   return status;
 }
 
@@ -73,10 +77,10 @@ void Connection::wake_for_payload() {
   if (::setsockopt(socket(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) low_water_ = wanted;
 }
 
-ReadStatus Connection::read_some(ReceiveScratch& scratch) {
-  for (std::uint64_t total = 0; total < kFairShareBytes;) {
+ReadStatus Connection::read_some(ReceiveScratch& scratch, std::uint64_t limit) {
+  for (std::uint64_t total = 0; total < limit;) {
     Pieces pieces;
-    const std::uint64_t direct = gather_direct(pieces);
+    const std::uint64_t direct = gather_direct(pieces, limit - total);
     if (!pieces.full()) pieces.add(scratch.data(), read_ahead(direct));
     const ssize_t n = receive_pieces(socket(), pieces);
     if (n == 0) return ReadStatus::kLost;

@@ -77,14 +77,16 @@ class Connection : public Pollable {
   int socket() const { return socket_.get(); }
   void set_handler(FrameHandler& handler) { handler_ = &handler; }
 
-  /// Reads until the socket is drained or a fair share was read.
-  ReadStatus read(ReceiveScratch& scratch);
+  /// Reads until the socket is drained or `limit` bytes were read (> 0; one system call's worth more at most).
+  ReadStatus read(ReceiveScratch& scratch, std::uint64_t limit);
   std::uint64_t bytes_read() const { return bytes_read_; }
   /// Called by the handler for a frame with a payload (which may be of 0 bytes).
   void expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived);
   Incoming& incoming() { return incoming_; }
   /// The rest of the current payload goes nowhere; its receive is not touched any more.
   void drain_incoming() { incoming_.op = nullptr; }
+  /// In the middle of a message, in or out, that takes long.
+  bool moves_much();
 
   /// Nothing that comes from here on is looked at.
   void drop_input() { closed_for_input_ = true; }
@@ -96,11 +98,15 @@ class Connection : public Pollable {
   Peer* peer = nullptr;
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
+  std::uint64_t segment_bytes = 1;        // what a packet carries
   bool connecting = false;                // connect(2) has not ended
   bool write_blocked = false;             // the socket was full: wait for an event before writing
   bool peer_closed = false;               // the event said so: read to the end
   bool closed = false;                    // taken down; freed at the next turn
   bool held = false;                      // in the module's list of those to be flushed
+  bool due = false;                       // in the module's list of those that wait for their slice, for ...
+  bool to_read = false;                   // ... reading
+  bool to_write = false;                  // ... or writing
   MonoTime deadline = MonoTime::never();  // handshake, or a cancelled send: dropped when it passes
   std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
 
@@ -108,9 +114,9 @@ class Connection : public Pollable {
   bool parse(const std::byte* data, std::uint64_t size);
   void finish_payload();
   std::uint64_t read_ahead(std::uint64_t direct) const;
-  std::uint64_t gather_direct(Pieces& pieces);
+  std::uint64_t gather_direct(Pieces& pieces, std::uint64_t limit);
   void store(const std::byte* data, std::uint64_t size);
-  ReadStatus read_some(ReceiveScratch& scratch);
+  ReadStatus read_some(ReceiveScratch& scratch, std::uint64_t limit);
   void wake_for_payload();
   std::uint64_t arrived_so_far() const { return incoming_.header.length - incoming_.left; }
 

@@ -71,7 +71,7 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     stream_.insert(stream_.end(), payload.begin(), payload.end());
     expected_.push_back(tag % 10 == 0 ? Bytes() : payload);
   }
-  ReadStatus read() { return connection_->read(*scratch_); }
+  ReadStatus read() { return connection_->read(*scratch_, limit_); }
   /// Writes the next `size` bytes of the stream.
   void write(std::size_t size) {
     ASSERT_EQ(::write(far_.get(), stream_.data() + written_, size), static_cast<ssize_t>(size));
@@ -85,6 +85,7 @@ class ConnectionTest : public testing::Test, public FrameHandler {
     return value;
   }
 
+  std::uint64_t limit_ = 1024 * 1024;
   UniqueFd far_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<ReceiveScratch> scratch_ = std::make_unique<ReceiveScratch>();
@@ -175,6 +176,19 @@ TEST_F(ConnectionTest, InALargePayloadItIsWokenForAGoodPartOfTheRest) {
   EXPECT_EQ(payloads_, expected_);
 }
 
+TEST_F(ConnectionTest, ItReadsNoMoreThanItsLimit) {
+  append(1, 100'000);
+  write(kHeaderSize + 100'000);
+  limit_ = 20'000;
+  ASSERT_EQ(read(), ReadStatus::kMore);  // the header, and what came with it
+  const std::uint64_t first = connection_->bytes_read();
+  ASSERT_EQ(read(), ReadStatus::kMore);
+  EXPECT_EQ(connection_->bytes_read(), first + limit_);
+  while (read() == ReadStatus::kMore) {
+  }
+  EXPECT_EQ(payloads_, expected_);
+}
+
 // A turn can end, because it has read enough, just after the large payload, in a small one. That is waited for
 // like anything else.
 TEST_F(ConnectionTest, AfterALargePayloadItIsWokenForAnything) {
@@ -188,8 +202,10 @@ TEST_F(ConnectionTest, AfterALargePayloadItIsWokenForAnything) {
   ASSERT_EQ(read(), ReadStatus::kDrained);
   EXPECT_EQ(low_water(), 512 * 1024);
   write(1'180'000 + kHeaderSize);
+  limit_ = 1'180'000;
   ASSERT_EQ(read(), ReadStatus::kMore);
   ASSERT_EQ(payloads_.size(), 1U);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
   EXPECT_EQ(low_water(), 1);
 }
 

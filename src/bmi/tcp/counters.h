@@ -7,18 +7,18 @@
 namespace spate::bmi::tcp {
 
 /// X(name, what it says). All grow only.
-#define SPATE_TCP_COUNTERS(X)                                                                        \
-  X(sent_bytes, "taken by the kernel, headers included")                                             \
-  X(received_bytes, "read from the kernel, headers included")                                        \
-  X(sent_messages, "begun to be sent, of every class")                                               \
-  X(received_messages, "received whole, whether a receive was posted or not")                        \
-  X(connections_made, "opened by this side, bulk ones included")                                     \
-  X(connections_accepted, "opened by the other side")                                                \
-  X(connections_lost, "peers whose connections ended without this side's wish")                      \
-  X(connections_idle, "peers whose connections were given up because nothing was asked of them")     \
-  X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced")    \
-  X(protocol_errors, "peers and strangers dropped for what they sent")                               \
-  X(dropped_messages, "payloads that came for a receive that was gone")                              \
+#define SPATE_TCP_COUNTERS(X)                                                                     \
+  X(sent_bytes, "taken by the kernel, headers included")                                          \
+  X(received_bytes, "read from the kernel, headers included")                                     \
+  X(sent_messages, "begun to be sent, of every class")                                            \
+  X(received_messages, "received whole, whether a receive was posted or not")                     \
+  X(connections_made, "opened by this side, bulk ones included")                                  \
+  X(connections_accepted, "opened by the other side")                                             \
+  X(connections_lost, "peers whose connections ended without this side's wish")                   \
+  X(connections_idle, "peers whose connections were given up because nothing was asked of them")  \
+  X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
+  X(protocol_errors, "peers and strangers dropped for what they sent")                            \
+  X(dropped_messages, "payloads that came for a receive that was gone")                           \
   X(refused, "handshakes that failed, were refused or came too late")
 
 struct TcpCounters {

@@ -180,6 +180,13 @@ void set_connection_options(int socket, std::uint32_t notsent_lowat_bytes) {
   }
 }
 
+std::uint64_t segment_bytes(int socket) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &value, &size) != 0 || value < 1) return 1;
+  return static_cast<std::uint64_t>(value);
+}
+
 SocketAddress local_address(int socket) {
   SocketAddress address;
   address.size = sizeof address.storage;

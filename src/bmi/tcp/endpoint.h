@@ -56,6 +56,9 @@ Result<UniqueFd> begin_connect(const SocketAddress& address);
 /// Options of every connection; `notsent_lowat_bytes`: 0 for none (what may wait in the kernel unsent).
 void set_connection_options(int socket, std::uint32_t notsent_lowat_bytes);
 
+/// Payload bytes of a full packet of a connected socket, as far as is known; at least 1.
+std::uint64_t segment_bytes(int socket);
+
 SocketAddress local_address(int socket);
 SocketAddress remote_address(int socket);
 

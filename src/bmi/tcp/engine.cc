@@ -3,6 +3,7 @@
 #include "bmi/tcp/engine.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ Engine::Engine(const Clock& clock, TcpOptions options)
       send_scratch_(std::make_unique<SendScratch>()) {
   SPATE_CHECK(options.bulk_connections >= 1 && options.bulk_connections <= kMaxBulkConnections);
   SPATE_CHECK(options.half_open_limit >= 1 && options.gone_peers_kept >= 1);
+  SPATE_CHECK(options.slice_bytes >= kLeastSlice && options.quiet_slice_bytes >= kLeastSlice);
 }
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
@@ -35,8 +37,10 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!epoll_ || !timer_ || !reserve_) return errno_error(errno, "start of the tcp module");
+  due_event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!epoll_ || !timer_ || !reserve_ || !due_event_) return errno_error(errno, "start of the tcp module");
   watch(timer_.get(), EPOLLIN, timer_pollable_);
+  watch(due_event_.get(), EPOLLIN, foreign_pollable_);
   return {};
 }
 
@@ -123,6 +127,7 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
     TcpOp& op = ops_.at(op_slot(post.op));
     SPATE_CHECK(!op.id);
     posting_ = true;
+    if (post.message_class == MessageClass::kControl) since_control_ = 0;
     fill(op, post);
     op.receive = receive;
     op.unexpected = unexpected;
@@ -153,6 +158,7 @@ void Engine::completed(TcpOp& op, Errc status, std::uint64_t actual_size) {
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  since_control_ = 0;
   outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
   outbox_waiting_.store(true);
 }
@@ -203,6 +209,7 @@ void Engine::settle() {
     lost_.pop_back();
     if (Peer* peer = find_peer(loss.peer)) lose_peer(*peer, loss.status);
   }
+  show_due();
 }
 
 void Engine::lose_peer(Peer& peer, Errc status) {

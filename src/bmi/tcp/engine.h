@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,8 +59,8 @@ class Engine final : public TcpModule, private PeerHost {
   void hold_sends() override { holding_.store(true, std::memory_order_relaxed); }
   void flush_sends() override;
   bool wait(Duration timeout) override;
-  /// Nothing is ever left over for a later progress(): sockets that were not read to their end are watched again, and
-  /// what is to be delivered is delivered by the thread that found it.
+  /// Nothing is left over for a later progress() that the descriptor does not show: what is due makes it readable
+  /// (show_due), and what is to be delivered is delivered by the thread that found it.
   bool prepare_to_wait() override {
     slept_.store(true, std::memory_order_relaxed);
     return true;
@@ -95,6 +96,7 @@ class Engine final : public TcpModule, private PeerHost {
     Engine& engine_;
   };
   static constexpr std::size_t kEventsAtOnce = 64;
+  static constexpr std::uint64_t kLeastSlice = 16 * 1024;
   // Not EPOLLOUT, except while a socket is full: an entry that read_hot() has dealt with must count as not ready.
   static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
   struct Loss {
@@ -130,15 +132,19 @@ class Engine final : public TcpModule, private PeerHost {
 
   // engine_events.cc
   bool poll();
+  bool take_events();
   bool handle_fetched();
   bool handle(std::span<const epoll_event> events);
   void flush_held();
-  void flush_now(Connection& connection);
+  std::uint64_t flush_now(Connection& connection, std::uint64_t limit);
   bool read_hot();
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
-  /// True when anything was there.
-  bool read(Connection& connection);
+  struct Got {
+    std::uint64_t bytes = 0;
+    bool anything = false;  // or the end
+  };
+  Got read(Connection& connection, std::uint64_t limit);
   void connection_failed(Connection& connection, bool protocol);
   bool expire();
   void set_deadline(Connection& connection, Duration from_now);
@@ -148,6 +154,14 @@ class Engine final : public TcpModule, private PeerHost {
   void watch(int fd, std::uint32_t events, Pollable& pollable);
   void watch_again(Connection& connection);
   void block(Connection& connection);
+
+  // engine_slices.cc
+  std::uint64_t slice() const;
+  void make_due(Connection& connection, bool to_read);
+  void serve_due();
+  std::uint64_t serve(Connection& connection, std::uint64_t limit);
+  bool puts_off() const;
+  void show_due();
 
   // engine_idle.cc
   void begin_sweeps();
@@ -181,7 +195,8 @@ class Engine final : public TcpModule, private PeerHost {
   WelcomeHandler welcome_handler_{*this};
   UniqueFd epoll_;
   UniqueFd timer_;
-  UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
+  UniqueFd due_event_;  // readable while due_ is not empty
+  UniqueFd reserve_;    // given up for a moment to refuse a connection when descriptors have run out
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
@@ -207,16 +222,21 @@ class Engine final : public TcpModule, private PeerHost {
   std::set<std::pair<MonoTime, Connection*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
   MonoTime next_sweep_ = MonoTime::never();  // for idle peers
-  std::unique_ptr<Resolver> resolver_;  // made at the first name
-  Connection* hot_ = nullptr;           // the control connection that was read last
-  int hot_hits_ = 0;                    // how often it was the right guess lately
-  int hot_turns_ = 0;          // polls in a row that looked at nothing else
-  std::vector<Connection*> held_;      // to be flushed: each connection once
-  bool posting_ = false;               // inside a call of post() or consumed(): the ones that may hold
-  std::vector<epoll_event> fetched_;   // by wait(), for the next poll()
-  std::vector<epoll_event> handling_;  // the same, while they are handled
-  bool fetched_all_ = false;           // wait() saw that there is no more
-  unsigned sleepers_ = 0;              // in wait(): the events they bring may point at what is closed meanwhile
+  std::unique_ptr<Resolver> resolver_;       // made at the first name
+  Connection* hot_ = nullptr;                // the control connection that was read last
+  int hot_hits_ = 0;                         // how often it was the right guess lately
+  int hot_turns_ = 0;                        // polls in a row that looked at nothing else
+  std::vector<Connection*> held_;            // to be flushed: each connection once
+  std::deque<Connection*> due_;              // with data that waits for its slice: each connection once
+  bool due_shown_ = false;                   // due_event_ is readable
+  std::uint64_t since_control_ = 0;          // bytes served of what was due since the last message of the control class
+  bool put_off_ = false;                     // the last turn left due_ alone
+  bool polling_ = false;                     // inside poll(), which serves what is due at its end
+  bool posting_ = false;                     // inside a call of post() or consumed(): the ones that may hold
+  std::vector<epoll_event> fetched_;         // by wait(), for the next poll()
+  std::vector<epoll_event> handling_;        // the same, while they are handled
+  bool fetched_all_ = false;                 // wait() saw that there is no more
+  unsigned sleepers_ = 0;                    // in wait(): the events they bring may point at what is closed meanwhile
   Outbox outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;

@@ -42,6 +42,7 @@ void Engine::close_connection(Connection* connection) {
   clear_deadline(*connection);
   half_open_.erase(connection);
   if (hot_ == connection) hot_ = nullptr;
+  if (connection->due) std::erase(due_, connection);
   const auto found = connections_.find(connection);
   graveyard_.push_back(std::move(found->second));
   connections_.erase(found);

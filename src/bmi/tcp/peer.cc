@@ -174,6 +174,7 @@ void Peer::run_waiting(MessageClass c) {
 
 void Peer::opened(Connection& connection, const Limits& limits) {
   connection.peer = this;
+  connection.segment_bytes = segment_bytes(connection.socket());
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
   ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);

@@ -119,8 +119,8 @@ class Peer final : public FrameHandler, public SendObserver {
   LinkId link_id{};
   std::uint64_t token = 0;  // of the current control connection
   unsigned bulk_count = 1;
-  bool bulk_wanted = false;  // asked for or being connected
-  ContextId context;         // inbound: of the listener
+  bool bulk_wanted = false;            // asked for or being connected
+  ContextId context;                   // inbound: of the listener
   std::uint64_t traffic_at_sweep = 0;  // outbound
   unsigned idle_sweeps = 0;            // in a row
   std::uint32_t connections = 0;

@@ -28,6 +28,7 @@ class RawPeer {
     const SocketAddress address = parse_url(url)->addresses.at(0);
     socket_.reset(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket_.get(), address.get(), address.size), 0);
+    set_connection_options(socket_.get(), 0);
   }
   explicit RawPeer(UniqueFd socket) : socket_(std::move(socket)) {}
 

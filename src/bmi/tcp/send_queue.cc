@@ -101,56 +101,56 @@ bool SendQueue::withdraw(TcpOp& op, const FrameHeader* substitute) {
   return true;
 }
 
-FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& scratch) {
-  while (!frames_.empty()) {
+FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit) {
+  for (std::uint64_t left = limit; !frames_.empty();) {
     Frame& front = frames_.front();
     if (front.skipped) {
       finish_front(observer);
       continue;
     }
     const bool in_file = header_sent_ == kHeaderSize && front.op->cursor.at_file();
-    const Written written = in_file ? write_file(socket, *front.op, scratch) : write_memory(socket, observer);
+    if (left == 0) return FlushStatus::kMore;
+    const Written written = in_file ? write_file(socket, *front.op, scratch, left) : write_memory(socket, left);
+    if (written.bytes > 0) consume(written.bytes, observer);
     if (written.status != FlushStatus::kEmpty) return written.status;
-    if (in_file) consume(written.bytes, observer);
+    left -= std::min(left, written.bytes);
   }
   return FlushStatus::kEmpty;
 }
 
-bool SendQueue::gather(Pieces& pieces) {
-  // Bounded so that one call does not pin the thread on a socket that takes everything.
-  constexpr std::uint64_t kMaxBytes = 4 * 1024 * 1024;
+/// The next frames, up to a file, `limit` bytes or full pieces; true when it ends before a file.
+bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
   std::uint64_t header_sent = header_sent_;
   for (std::uint64_t p = frames_.first(); p != frames_.end(); ++p) {
     const Frame& frame = frames_.at(p);
     if (frame.skipped) continue;
-    if (pieces.count + 1 >= Pieces::kMax || pieces.bytes >= kMaxBytes) return false;
+    if (pieces.count + 1 >= Pieces::kMax || pieces.bytes >= limit) return false;
     if (header_sent < kHeaderSize) pieces.add(frame.header.data() + header_sent, kHeaderSize - header_sent);
     header_sent = 0;
     if (frame.op == nullptr || frame.op->cursor.done()) continue;
     SegmentCursor rest = frame.op->cursor;
-    rest.advance(rest.gather(pieces, kMaxBytes));
+    rest.advance(rest.gather(pieces, limit - std::min(limit, pieces.bytes)));
     if (!rest.done()) return rest.at_file();
   }
   return false;
 }
 
-SendQueue::Written SendQueue::write_memory(int socket, SendObserver& observer) {
+SendQueue::Written SendQueue::write_memory(int socket, std::uint64_t limit) {
   Pieces pieces;
-  const bool file_follows = gather(pieces);
+  const bool file_follows = gather(pieces, limit);
   const ssize_t n = send_pieces(socket, pieces, MSG_NOSIGNAL | MSG_DONTWAIT | (file_follows ? MSG_MORE : 0));
   if (n < 0) return failed(errno, FlushStatus::kLost);
-  consume(static_cast<std::uint64_t>(n), observer);
   // A short write means a full socket, and an edge will tell when there is room again.
-  const bool all = static_cast<std::uint64_t>(n) == pieces.bytes;
-  return Written{0, all ? FlushStatus::kEmpty : FlushStatus::kBlocked};
+  const auto bytes = static_cast<std::uint64_t>(n);
+  return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 
-SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scratch) {
+SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scratch, std::uint64_t limit) {
   if (op.past_end) return write_zeros(socket, op);
   if (op.without_sendfile) return write_by_reading(socket, op, scratch);
   const SegmentCursor& cursor = op.cursor;
   const auto offset = static_cast<off_t>(cursor.segment().offset + cursor.offset());
-  const std::uint64_t want = std::min(cursor.left_in_segment(), kMaxSendfile);
+  const std::uint64_t want = std::min({cursor.left_in_segment(), kMaxSendfile, limit});
   const ssize_t n = sendfile_without_signal(socket, cursor.segment().fd, offset, want);
   if (n > 0) return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
   if (n == 0) {

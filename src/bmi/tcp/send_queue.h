@@ -16,6 +16,7 @@ namespace spate::bmi::tcp {
 /// How a flush ended.
 enum class FlushStatus : std::uint8_t {
   kEmpty,    // everything left
+  kMore,     // the limit was reached: call again
   kBlocked,  // the socket takes no more for now: call again when it is writable
   kLost,     // the connection broke
   kBadFile,  // a promised file segment cannot be read: the connection must be dropped
@@ -40,7 +41,8 @@ class SendQueue {
   /// Takes a frame that has not begun out again: true when it had not. `substitute`: what leaves in its place.
   bool withdraw(TcpOp& op, const FrameHeader* substitute);
 
-  FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch);
+  /// Writes until the queue is empty, the socket full, or `limit` bytes (> 0; some headers more) were taken by it.
+  FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
 
   bool empty() const { return frames_.empty(); }
   /// The operation whose frame is leaving, or null.
@@ -67,11 +69,11 @@ class SendQueue {
     FlushStatus status = FlushStatus::kEmpty;  // kEmpty: go on
   };
 
-  Written write_memory(int socket, SendObserver& observer);
-  Written write_file(int socket, TcpOp& op, SendScratch& scratch);
+  Written write_memory(int socket, std::uint64_t limit);
+  Written write_file(int socket, TcpOp& op, SendScratch& scratch, std::uint64_t limit);
   Written write_by_reading(int socket, TcpOp& op, SendScratch& scratch);
   Written write_zeros(int socket, TcpOp& op);
-  bool gather(Pieces& pieces);
+  bool gather(Pieces& pieces, std::uint64_t limit);
   void consume(std::uint64_t bytes, SendObserver& observer);
   void finish_front(SendObserver& observer);
   Written failed(int error_number, FlushStatus unless_socket);

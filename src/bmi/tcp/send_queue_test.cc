@@ -39,7 +39,7 @@ class SendQueueTest : public testing::Test, public SendObserver {
     h.tag = tag;
     return h;
   }
-  FlushStatus flush() { return queue_.flush(near_.get(), *this, *scratch_); }
+  FlushStatus flush() { return queue_.flush(near_.get(), *this, *scratch_, limit_); }
   /// Everything that is there to be read.
   Bytes take() {
     Bytes all;
@@ -55,6 +55,7 @@ class SendQueueTest : public testing::Test, public SendObserver {
     return fd;
   }
 
+  std::uint64_t limit_ = 1ULL << 30U;
   UniqueFd near_;
   UniqueFd far_;
   SendQueue queue_;
@@ -97,6 +98,20 @@ TEST_F(SendQueueTest, AFullSocketBlocksAndGoesOnWhereItStopped) {
   ASSERT_EQ(got.size(), 2 * kHeaderSize + data.size() + 3);
   EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin() + kHeaderSize));
   EXPECT_EQ(sent_.size(), 2U);
+}
+
+TEST_F(SendQueueTest, ALimitIsKeptTo) {
+  const Bytes data(50'000, std::byte{7});
+  const UniqueFd fd = file(std::string(30'000, 'x'));
+  queue_.push(header(1), &op(1, {Segment::of(ByteView(data)), Segment::of_file(fd.get(), 0, 30'000)}));
+  queue_.push(header(2), nullptr);
+  limit_ = 20'000;
+  std::vector<std::size_t> parts;
+  FlushStatus status = FlushStatus::kMore;
+  for (; status == FlushStatus::kMore; parts.push_back(take().size())) status = flush();
+  EXPECT_EQ(status, FlushStatus::kEmpty);
+  EXPECT_EQ(parts, (std::vector<std::size_t>{20'000, 20'000, 20'000, 20'000, 2 * kHeaderSize}));
+  EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1}));
 }
 
 TEST_F(SendQueueTest, FilesAndMemoryMix) {
@@ -201,9 +216,9 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   ASSERT_EQ(::ftruncate(large.get(), 8 * 1024 * 1024), 0);
   SendQueue queue;
   queue.push(header(2), &op(2, {Segment::of_file(large.get(), 0, 8 * 1024 * 1024)}));
-  ASSERT_EQ(queue.flush(near_.get(), *this, *scratch_), FlushStatus::kBlocked);
+  ASSERT_EQ(queue.flush(near_.get(), *this, *scratch_, limit_), FlushStatus::kBlocked);
   far_.reset();
-  EXPECT_EQ(queue.flush(near_.get(), *this, *scratch_), FlushStatus::kLost);
+  EXPECT_EQ(queue.flush(near_.get(), *this, *scratch_, limit_), FlushStatus::kLost);
   EXPECT_EQ(pipe_signals, 0);
   ASSERT_EQ(::sigaction(SIGPIPE, &before, nullptr), 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: frames, handshakes and URLs from any bytes: refused, or encoded to what reads the same. The first byte chooses.
+// Fuzzer: frames, handshakes and URLs from any bytes: refused, or encoded to what reads the same. The first byte
+// chooses.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
