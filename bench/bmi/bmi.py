@@ -162,10 +162,13 @@ def ofi(programs, runs):
 
 def priority(programs, runs):
     """Control messages while bulk data fills the line: not more than three times as slow, and a scheduling quantum."""
-    def p99(network, load):
-        return programs.bmi(pattern="priority", network=network, size=64, count=5000, load=load)
+    def plan(load):
+        return {"pattern": "priority", "size": 64, "count": 5000, "load": load}
 
-    series = {network: lambda load, network=network: p99(network, load) for network in ("tcp", "shm", "ofi+tcp", "ofi+shm")}
+    # Two plain sockets, 64 KiB of bulk data between two looks at the other one: what this machine and its scheduler allow.
+    series = {"sockets": lambda load: programs.raw(**plan(load))}
+    for network in ("tcp", "shm", "ofi+tcp", "ofi+shm"):
+        series[network] = lambda load, network=network: programs.bmi(network=network, **plan(load))
     return table("Priority: p99 of a 64 B round trip", "us", "bulk messages of 1 MiB under way", [0, 8], series, runs, 1)
 
 

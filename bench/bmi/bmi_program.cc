@@ -161,7 +161,7 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
-/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, microseconds.
+/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, or another, microseconds.
 double priority(const plan& plan, Group& group, int rank) {
   End end(plan);
   const bmi::Address peer = meet(end, group, rank);
@@ -191,7 +191,7 @@ double priority(const plan& plan, Group& group, int rank) {
   until(end.open());
   group.barrier();
   std::sort(times.begin(), times.end());
-  return times[times.size() * 99 / 100] * 1e6;
+  return times[times.size() * static_cast<std::size_t>(plan.percent) / 100] * 1e6;
 }
 
 constexpr int kMessages = READ_PAIR_BYTES / READ_MESSAGE_BYTES;
@@ -269,7 +269,7 @@ int main(int argc, char** argv) {
   struct plan plan {};
   if (plan_parse(&plan, argc, argv) == 0) {
     fmt::print(stderr, "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|shm|ofi+tcp|ofi+shm] [size=N] [count=N]\n"
-                       "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N]\n");
+                       "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N] [percent=N]\n");
     return 2;
   }
   const int size = plan.pattern == PATTERN_READ ? plan.servers + plan.clients : 2;

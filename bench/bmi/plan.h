@@ -27,12 +27,13 @@ struct plan {
   int poll;      /* 1: neither side sleeps */
   int allocated; /* 1: buffers of mem_alloc */
   int rounds;    /* of the read pattern */
-  int load;      /* of the priority pattern: bulk messages of 1 MiB under way all the time */
+  int load;      /* of the priority pattern: bulk messages of 1 MiB under way all the time; 0: none */
+  int percent;   /* of the priority pattern: which percentile is told */
 };
 
 /* NAME=VALUE arguments; 0 when one is unknown. */
 static int plan_parse(struct plan* plan, int argc, char** argv) {
-  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5, 0};
+  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5, 0, 99};
   *plan = usual;
   for (int i = 1; i < argc; ++i) {
     const char* value = strchr(argv[i], '=');
@@ -61,12 +62,15 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
       plan->rounds = atoi(value);
     } else if (IS("load")) {
       plan->load = atoi(value);
+    } else if (IS("percent")) {
+      plan->percent = atoi(value);
     } else {
       return 0;
     }
 #undef IS
   }
-  return plan->size > 0 && plan->count > 0 && plan->servers > 0 && plan->clients > 0 && plan->rounds > 0;
+  return plan->size > 0 && plan->count > 0 && plan->servers > 0 && plan->clients > 0 && plan->rounds > 0 &&
+         plan->percent >= 0 && plan->percent < 100;
 }
 
 #endif
