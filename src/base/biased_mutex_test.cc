@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/biased_mutex.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+namespace spate {
+namespace {
+
+/// Until the calling thread owns it; false where it cannot.
+bool become_owner(BiasedMutex& mutex) {
+  for (int i = 0; i < 1000 && !mutex.is_owner(); ++i) {
+    mutex.lock();
+    mutex.unlock();
+  }
+  return mutex.is_owner();
+}
+
+TEST(BiasedMutex, AThreadAloneOwnsItAndTheNextOneTakesItAway) {
+  BiasedMutex mutex;
+  ASSERT_TRUE(become_owner(mutex)) << "no membarrier(2) here";
+  std::thread([&] {
+    EXPECT_FALSE(mutex.is_owner());
+    const std::lock_guard lock(mutex);
+  }).join();
+  EXPECT_FALSE(mutex.is_owner());
+}
+
+TEST(BiasedMutex, TakenAwayAgainAndAgainItIsAnOrdinaryOne) {
+  BiasedMutex mutex;
+  int times = 0;
+  for (; times < 100 && become_owner(mutex); ++times) {
+    std::thread([&] { const std::lock_guard lock(mutex); }).join();
+  }
+  EXPECT_GT(times, 0);
+  EXPECT_LT(times, 10);
+}
+
+TEST(BiasedMutex, WhoTakesItAwayWaitsForTheOwnersCriticalSection) {
+  BiasedMutex mutex;
+  ASSERT_TRUE(become_owner(mutex));
+  int value = 0;  // no atomic: the lock guards it
+  std::atomic<bool> came{false};
+  mutex.lock();
+  std::thread other([&] {
+    came = true;
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(value, 2);
+    value = 3;
+  });
+  while (!came) std::this_thread::yield();
+  value = 1;
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // time for it to go wrong
+  value = 2;
+  mutex.unlock();
+  other.join();
+  EXPECT_EQ(value, 3);
+}
+
+TEST(BiasedMutex, NothingIsLostAmongManyThreads) {
+  for (int round = 0; round < 50; ++round) {  // each with owners to be had and to be lost
+    BiasedMutex mutex;
+    long sum = 0;
+    constexpr long kEach = 2000;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        for (long i = 0; i < kEach; ++i) {
+          const std::lock_guard lock(mutex);
+          ++sum;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(sum, 3 * kEach);
+  }
+}
+
+TEST(BiasedMutex, AChildProcessOfTheOwnerCanUseIt) {
+  BiasedMutex mutex;
+  ASSERT_TRUE(become_owner(mutex));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::thread([&] { const std::lock_guard lock(mutex); }).join();
+    const std::lock_guard lock(mutex);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace spate
