@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "bmi/address_table.h"
 #include "bmi/context.h"
 #include "bmi/memory.h"
@@ -119,7 +120,7 @@ class Core final : public Network {
   std::atomic<std::uint32_t> turn_{0};  // counts calls of progress()
 
   std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_
-  mutable std::mutex mutex_;
+  mutable BiasedMutex mutex_;
   mutable AddressTable addresses_;  // guarded by mutex_
   OpTable ops_;                     // guarded by mutex_
   ContextTable contexts_;           // the contexts themselves are guarded by mutex_

@@ -31,7 +31,9 @@ void Core::progress() {
   // a system call. When the tester goes to sleep, every module's descriptor wakes it.
   constexpr std::uint32_t kIdleTurns = 64;
   constexpr std::uint32_t kAskEvery = 8;
-  const std::uint32_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
+  // No locked instruction: when two threads count at the same time, one of them is not counted.
+  const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
+  turn_.store(turn + 1, std::memory_order_relaxed);
   for (Loaded& loaded : modules_) {
     const std::uint32_t idle = loaded.idle_turns.load(std::memory_order_relaxed);
     if (modules_.size() > 1 && idle > kIdleTurns && turn % kAskEvery != 0) continue;

@@ -114,12 +114,10 @@ std::uint32_t Engine::connections(PeerId id) const {
 }
 
 void Engine::disconnect(PeerId id) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
-    settle();
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  settle();
+  outbox_.deliver(lock, *sink_);
 }
 
 void Engine::fill(OfiOp& op, const Post& post) {
@@ -140,25 +138,23 @@ void Engine::fill(OfiOp& op, const Post& post) {
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   PostResult result;
-  {
-    const std::lock_guard lock(mutex_);
-    Peer* peer = find_peer(post.peer);
-    if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
-    OfiOp& op = ops_.at(op_slot(post.op));
-    SPATE_CHECK(!op.id);
-    fill(op, post);
-    op.receive = receive;
-    op.unexpected = unexpected;
-    op.peer = peer;
-    peer->link_op(op);
-    result.done = receive ? peer->post_recv(op) : peer->post_send(op);
-    if (result.done) {
-      result.actual_size = receive ? op.arriving : op.size;
-      release(op);
-    }
-    settle();
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(post.peer);
+  if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+  OfiOp& op = ops_.at(op_slot(post.op));
+  SPATE_CHECK(!op.id);
+  fill(op, post);
+  op.receive = receive;
+  op.unexpected = unexpected;
+  op.peer = peer;
+  peer->link_op(op);
+  result.done = receive ? peer->post_recv(op) : peer->post_send(op);
+  if (result.done) {
+    result.actual_size = receive ? op.arriving : op.size;
+    release(op);
   }
-  deliver_outbox();
+  settle();
+  outbox_.deliver(lock, *sink_);
   return result;
 }
 
@@ -172,14 +168,13 @@ void Engine::release(OfiOp& op) {
 }
 
 void Engine::completed(OfiOp& op, Errc status, std::uint64_t actual_size) {
-  outbox_.outcomes.push_back(Outcome{op.id, status, actual_size});
-  outbox_waiting_.store(true);
+  outbox_.completed(Outcome{op.id, status, actual_size});
   release(op);
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
-  outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
-  outbox_waiting_.store(true);
+  const std::uint64_t charge = cost_of(payload.size());
+  outbox_.unexpected(peer, tag, std::move(payload), charge);
 }
 
 OfiOp* Engine::find_op(OpId id) {
@@ -188,22 +183,18 @@ OfiOp* Engine::find_op(OpId id) {
 }
 
 void Engine::cancel(PeerId id, OpId op_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    OfiOp* op = find_op(op_id);
-    if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
-    settle();
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  OfiOp* op = find_op(op_id);
+  if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+  settle();
+  outbox_.deliver(lock, *sink_);
 }
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (Peer* peer = find_peer(id)) peer->consumed(charge);
-    settle();
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  if (Peer* peer = find_peer(id)) peer->consumed(charge);
+  settle();
+  outbox_.deliver(lock, *sink_);
 }
 
 // --- registration ---
@@ -312,31 +303,8 @@ void Engine::remember_gone(Peer& peer) {
   inbound_.erase((*oldest)->link_id);
   const auto found = peers_.find((*oldest)->id);
   gone_.erase(oldest);
-  outbox_.forgotten.push_back(std::move(found->second));
-  outbox_waiting_.store(true);
+  outbox_.forgotten(std::move(found->second));
   peers_.erase(found);
-}
-
-bool Engine::take_outbox() {
-  if (delivering_.exchange(true)) return false;  // that thread looks again when it has finished
-  std::swap(outbox_, delivering_box_);
-  outbox_waiting_.store(false);
-  return true;
-}
-
-void Engine::deliver_taken() {
-  delivering_box_.deliver_to(*sink_);
-  delivering_.store(false);
-}
-
-void Engine::deliver_outbox() {
-  while (outbox_waiting_.load()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!take_outbox()) return;
-    }
-    deliver_taken();
-  }
 }
 
 }  // namespace spate::bmi::ofi

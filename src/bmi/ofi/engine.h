@@ -5,7 +5,6 @@
 
 #include <sys/epoll.h>
 
-#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -15,21 +14,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bmi/ofi/ofi_module.h"
-#include "bmi/ofi/outbox.h"
 #include "bmi/ofi/peer.h"
 #include "bmi/ofi/wire.h"
+#include "bmi/outbox.h"
 #include "bmi/page_watch.h"
 #include "bmi/slot_table.h"
 #include "log/rate_limit.h"
 
 namespace spate::bmi::ofi {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
-/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
+/// (bmi/outbox.h).
 ///
 /// Each URL that is listened at has an endpoint (wire) of its own; outbound peers share one per device.
 class Engine final : public OfiModule, private PeerHost {
@@ -105,9 +105,6 @@ class Engine final : public OfiModule, private PeerHost {
   void settle();
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
-  bool take_outbox();  // under the lock; true: this thread has to deliver it
-  void deliver_taken();
-  void deliver_outbox();
 
   // engine_events.cc
   bool poll();
@@ -153,11 +150,7 @@ class Engine final : public OfiModule, private PeerHost {
   UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
   std::unique_ptr<PageWatch> pages_;
 
-  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
-  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
-  Outbox delivering_box_;                    // of the thread that set delivering_
-
-  mutable std::mutex mutex_;  // guards everything below
+  mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   SlotTable<OfiOp> ops_;
   std::uint64_t last_peer_ = 0;
@@ -177,7 +170,7 @@ class Engine final : public OfiModule, private PeerHost {
   std::uint32_t idle_polls_ = 0;  // in a row
   MonoTime next_sweep_ = MonoTime::never();
   MonoTime armed_for_ = MonoTime::never();
-  Outbox outbox_;
+  Outbox<Peer> outbox_;
   OfiCounters counters_;
   log::RateLimit complaints_;
 };

@@ -206,8 +206,7 @@ Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
   peer.link_id = hello.link;
   peer.context = entry.context;
   inbound_.emplace(hello.link, &peer);
-  outbox_.deliveries.push_back(Delivery{&peer, true, Tag(), Buffer()});
-  outbox_waiting_.store(true);
+  outbox_.inbound(peer);
   return &peer;
 }
 

@@ -83,11 +83,9 @@ PeerState Engine::peer_state(PeerId id) const {
 }
 
 void Engine::disconnect(PeerId id) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  outbox_.deliver(lock, *sink_);
 }
 
 Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
@@ -111,25 +109,23 @@ void Engine::fill(ShmOp& op, const Post& post) {
 
 Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected) {
   PostResult result;
-  {
-    const std::lock_guard lock(mutex_);
-    Peer* peer = find_peer(post.peer);
-    if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
-    ShmOp& op = ops_.at(op_slot(post.op));
-    SPATE_CHECK(!op.id);
-    fill(op, post);
-    op.receive = receive;
-    op.unexpected = unexpected;
-    op.peer = peer;
-    peer->link_op(op);
-    result.done = receive ? peer->post_recv(op) : peer->post_send(op);
-    if (result.done) {
-      result.actual_size = receive ? op.arriving : op.size;
-      release(op);
-    }
-    settle();
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(post.peer);
+  if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+  ShmOp& op = ops_.at(op_slot(post.op));
+  SPATE_CHECK(!op.id);
+  fill(op, post);
+  op.receive = receive;
+  op.unexpected = unexpected;
+  op.peer = peer;
+  peer->link_op(op);
+  result.done = receive ? peer->post_recv(op) : peer->post_send(op);
+  if (result.done) {
+    result.actual_size = receive ? op.arriving : op.size;
+    release(op);
   }
-  deliver_outbox();
+  settle();
+  outbox_.deliver(lock, *sink_);
   return result;
 }
 
@@ -141,14 +137,13 @@ void Engine::release(ShmOp& op) {
 }
 
 void Engine::completed(ShmOp& op, Errc status, std::uint64_t actual_size) {
-  outbox_.outcomes.push_back(Outcome{op.id, status, actual_size});
-  outbox_waiting_.store(true);
+  outbox_.completed(Outcome{op.id, status, actual_size});
   release(op);
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
-  outbox_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload)});
-  outbox_waiting_.store(true);
+  const std::uint64_t charge = cost_of(payload.size());
+  outbox_.unexpected(peer, tag, std::move(payload), charge);
 }
 
 ShmOp* Engine::find_op(OpId id) {
@@ -157,13 +152,11 @@ ShmOp* Engine::find_op(OpId id) {
 }
 
 void Engine::cancel(PeerId id, OpId op_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    ShmOp* op = find_op(op_id);
-    if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
-    settle();
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  ShmOp* op = find_op(op_id);
+  if (op != nullptr && op->peer->id == id) op->peer->cancel(*op);
+  settle();
+  outbox_.deliver(lock, *sink_);
 }
 
 void Engine::consumed(PeerId id, std::uint64_t charge) {
@@ -185,21 +178,19 @@ Result<void> Engine::pass_descriptor(PeerId id, Tag tag, int fd) {
 
 Result<UniqueFd> Engine::take_descriptor(PeerId id, Tag tag) {
   Result<UniqueFd> taken = Errc::kNotFound;
-  {
-    const std::lock_guard lock(mutex_);
-    Peer* peer = find_peer(id);
-    if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
-    // On the socket before the message that told of it; what ended it besides is for the next turn to see.
-    (void)read_notes(*peer->link);
-    std::deque<PassedDescriptor>& kept = peer->link->descriptors;
-    const auto found = std::ranges::find(kept, tag, &PassedDescriptor::tag);
-    if (found != kept.end()) {
-      taken = std::move(found->fd);
-      kept.erase(found);
-    }
-    settle();
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp) return Error(Errc::kConnectionLost, "take a descriptor");
+  // On the socket before the message that told of it; what ended it besides is for the next turn to see.
+  (void)read_notes(*peer->link);
+  std::deque<PassedDescriptor>& kept = peer->link->descriptors;
+  const auto found = std::ranges::find(kept, tag, &PassedDescriptor::tag);
+  if (found != kept.end()) {
+    taken = std::move(found->fd);
+    kept.erase(found);
   }
-  deliver_outbox();
+  settle();
+  outbox_.deliver(lock, *sink_);
   return taken;
 }
 
@@ -247,31 +238,8 @@ void Engine::remember_gone(Peer& peer) {
   gone_.erase(gone_.begin());
   inbound_.erase(oldest->link_id);
   const auto found = peers_.find(oldest->id);
-  outbox_.forgotten.push_back(std::move(found->second));
-  outbox_waiting_.store(true);
+  outbox_.forgotten(std::move(found->second));
   peers_.erase(found);
-}
-
-bool Engine::take_outbox() {
-  if (delivering_.exchange(true)) return false;  // that thread looks again when it has finished
-  std::swap(outbox_, delivering_box_);
-  outbox_waiting_.store(false);
-  return true;
-}
-
-void Engine::deliver_taken() {
-  delivering_box_.deliver_to(*sink_);
-  delivering_.store(false);
-}
-
-void Engine::deliver_outbox() {
-  while (outbox_waiting_.load()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!take_outbox()) return;
-    }
-    deliver_taken();
-  }
 }
 
 }  // namespace spate::bmi::shm

@@ -5,7 +5,6 @@
 
 #include <sys/epoll.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,11 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
+#include "bmi/outbox.h"
 #include "bmi/shm/arena.h"
 #include "bmi/shm/link.h"
-#include "bmi/shm/outbox.h"
 #include "bmi/shm/peer.h"
 #include "bmi/shm/shm_module.h"
 #include "bmi/slot_table.h"
@@ -27,8 +27,8 @@
 
 namespace spate::bmi::shm {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
-/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
+/// (bmi/outbox.h).
 ///
 /// A link is looked into each turn while it is **polled**; the others ring a bell when they have written something.
 /// Before a thread sleeps, no link is polled any more.
@@ -102,9 +102,6 @@ class Engine final : public ShmModule, private PeerHost {
   void settle();
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
-  bool take_outbox();  // under the lock; true: this thread has to deliver it
-  void deliver_taken();
-  void deliver_outbox();
 
   // engine_events.cc
   bool poll();
@@ -156,11 +153,7 @@ class Engine final : public ShmModule, private PeerHost {
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
-  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
-  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
-  Outbox delivering_box_;                    // of the thread that set delivering_
-
-  mutable std::mutex mutex_;  // guards everything below
+  mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   ArenaPool arenas_;
   SlotTable<ShmOp> ops_;
@@ -182,7 +175,7 @@ class Engine final : public ShmModule, private PeerHost {
   std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
   std::set<std::pair<MonoTime, Link*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
-  Outbox outbox_;
+  Outbox<Peer> outbox_;
   ShmCounters counters_;
   log::RateLimit complaints_;
 };

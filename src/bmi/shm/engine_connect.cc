@@ -165,8 +165,7 @@ Peer* Engine::returning_peer(Link& link, const Hello& hello) {
     peer.link_id = hello.link;
     peer.context = link.context;
     inbound_.emplace(hello.link, &peer);
-    outbox_.deliveries.push_back(Delivery{&peer, true, Tag(), Buffer()});
-    outbox_waiting_.store(true);
+    outbox_.inbound(peer);
     return &peer;
   }
   lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead

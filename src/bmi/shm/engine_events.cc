@@ -25,17 +25,10 @@ constexpr std::uint64_t kEventsEvery = 64;  // turns between two looks at epoll 
 bool Engine::progress() {
   // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
   // stays readable until that thread has fetched the events.
-  bool did = false;
-  bool mine = false;
-  {
-    const std::lock_guard lock(mutex_);
-    did = poll();
-    settle();
-    mine = outbox_waiting_.load() && take_outbox();
-  }
-  if (mine) deliver_taken();
-  deliver_outbox();
-  return did || mine;
+  std::unique_lock lock(mutex_);
+  const bool did = poll();
+  settle();
+  return outbox_.deliver(lock, *sink_) || did;
 }
 
 bool Engine::also_wait_for(int fd) {

@@ -13,6 +13,18 @@ constexpr std::uint64_t kLine = 64;
 // the same time (bmi_shm_bench).
 constexpr std::uint64_t kChunk = 32 * 1024;
 
+// Payload whose lines are fetched before they are needed.
+constexpr std::uint64_t kAhead = 1280;
+
+/// __builtin_prefetch fetches to read only, unless the compiler is told of a newer processor than every one has.
+void prefetch_to_write(const void* at) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 std::uint64_t in_data(std::uint64_t chunk) { return chunk <= kInlineBytes ? 0 : (chunk + kLine - 1) / kLine * kLine; }
 
 Stretch stretch_at(MutableByteView data, std::uint64_t position, std::uint64_t size) {
@@ -76,7 +88,10 @@ void LaneWriter::publish(const FrameHeader& header, std::uint64_t chunk, const I
   byte_ += in_data(chunk);
   bytes_free_ -= in_data(chunk);
   --slots_free_;
-  __builtin_prefetch(&slots_[slot_ & (slots_.size() - 1)], 1);  // the reader has it since the last lap
+  // The reader has them since the last lap. The next message may be as long as this one.
+  prefetch_to_write(&slots_[slot_ & (slots_.size() - 1)]);
+  const std::uint64_t ahead = std::min(in_data(chunk), kAhead);
+  for (std::uint64_t i = 0; i < ahead; i += kLine) prefetch_to_write(&data_[(byte_ + i) & (data_.size() - 1)]);
 }
 
 LaneReader::LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
@@ -85,6 +100,7 @@ LaneReader::LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<
 
 LaneReader::Look LaneReader::look(Frame& frame) const {
   const Slot& slot = slots_[slot_ & (slots_.size() - 1)];
+  __builtin_prefetch(&data_[byte_ & (data_.size() - 1)]);  // a payload comes at the same time as its slot, not after it
   const std::uint64_t word = slot[0].load(std::memory_order_acquire);
   if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(slot_ + 1)) return Look::kNothing;
   const auto type = static_cast<std::uint8_t>(word >> 32U);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outbox: what a module has to report to the core, gathered under the module's lock and delivered without it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "bmi/module.h"
+
+namespace spate::bmi {
+
+/// `Peer` has id, address and context. One thread at a time delivers; what others add meanwhile, it delivers as well. The
+/// calls are made with the module's lock held.
+template <typename Peer>
+class Outbox {
+ public:
+  void completed(const Outcome& outcome) { gathered_.outcomes.push_back(outcome); }
+  /// A new inbound peer; it lives until its removal was delivered.
+  void inbound(Peer& peer) { gathered_.deliveries.push_back(Delivery{&peer, true, Tag(), Buffer(), 0}); }
+  void unexpected(Peer& peer, Tag tag, Buffer payload, std::uint64_t charge) {
+    gathered_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload), charge});
+  }
+  void forgotten(std::unique_ptr<Peer> peer) { gathered_.forgotten.push_back(std::move(peer)); }
+
+  /// Gives the lock back and delivers what there is, unless another thread is at it. True when there was anything.
+  template <typename Mutex>
+  bool deliver(std::unique_lock<Mutex>& lock, Sink& sink) {
+    bool any = false;
+    while (take()) {
+      any = true;
+      lock.unlock();
+      taken_.deliver_to(sink);
+      lock.lock();
+      delivering_ = false;
+    }
+    lock.unlock();
+    return any;
+  }
+
+ private:
+  /// A new inbound peer, or an unexpected message.
+  struct Delivery {
+    Peer* peer = nullptr;
+    bool inbound = false;
+    Tag tag;
+    Buffer payload;
+    std::uint64_t charge = 0;
+  };
+  struct Reports {
+    std::vector<Delivery> deliveries;
+    std::vector<Outcome> outcomes;
+    std::vector<std::unique_ptr<Peer>> forgotten;
+
+    bool empty() const { return deliveries.empty() && outcomes.empty() && forgotten.empty(); }
+    /// Leaves it empty, with its memory.
+    void deliver_to(Sink& sink) {
+      for (Delivery& d : deliveries) {
+        if (d.inbound) {
+          d.peer->address = sink.inbound(d.peer->id, d.peer->context);
+        } else {
+          sink.unexpected(d.peer->id, d.peer->address, d.tag, std::move(d.payload), d.charge);
+        }
+      }
+      deliveries.clear();
+      if (!outcomes.empty()) sink.completed(outcomes);
+      outcomes.clear();
+      for (const std::unique_ptr<Peer>& peer : forgotten) sink.forgotten(peer->id, peer->address);
+      forgotten.clear();
+    }
+  };
+
+  bool take() {
+    if (delivering_ || gathered_.empty()) return false;
+    delivering_ = true;
+    std::swap(gathered_, taken_);
+    return true;
+  }
+
+  Reports gathered_;
+  bool delivering_ = false;
+  Reports taken_;  // of the thread that set delivering_; it needs no lock for it
+};
+
+}  // namespace spate::bmi
