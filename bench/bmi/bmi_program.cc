@@ -133,18 +133,17 @@ double round_trip(const plan& plan, Group& group, int rank) {
   const bmi::Address peer = meet(end, group, rank);
   const Segment out = Segment::of(end.buffer(plan.size));
   const Segment in = Segment::of(end.buffer(plan.size));
-  double begin = 0;
-  for (long i = -plan.count / 10; i < plan.count; ++i) {
-    if (i == 0) begin = now();
+  struct batches batches{};
+  for (long i = -plan.count / 10; i <= plan.count; ++i) {
+    if (i == batches.next) batches_note(&batches, &plan, now());
     end.receive(peer, kData, bmi::MessageClass::kControl, {&in, 1});
     if (rank == 1) end.send(peer, kData, bmi::MessageClass::kControl, {&out, 1});
     end.drain();
     if (rank == 0) end.send(peer, kData, bmi::MessageClass::kControl, {&out, 1});
   }
   end.drain();
-  const double seconds = now() - begin;
   group.barrier();
-  return seconds / static_cast<double>(plan.count) * 1e6;
+  return batches_median(&batches, &plan);
 }
 
 double stream(const plan& plan, Group& group, int rank) {

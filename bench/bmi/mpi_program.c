@@ -11,17 +11,16 @@ enum { TAG_REQUEST = 1, TAG_ACK = 2, TAG_DATA = 3 };
 static double round_trip(const struct plan* plan, int rank) {
   char* const out = calloc(1, plan->size);
   char* const in = calloc(1, plan->size);
-  double begin = 0;
-  for (long i = -plan->count / 10; i < plan->count; ++i) {
-    if (i == 0) begin = MPI_Wtime();
+  struct batches batches = {{0}, 0, 0};
+  for (long i = -plan->count / 10; i <= plan->count; ++i) {
+    if (i == batches.next) batches_note(&batches, plan, MPI_Wtime());
     if (rank == 1) MPI_Send(out, (int)plan->size, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
     MPI_Recv(in, (int)plan->size, MPI_BYTE, 1 - rank, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 0) MPI_Send(out, (int)plan->size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD);
   }
-  const double seconds = MPI_Wtime() - begin;
   free(out);
   free(in);
-  return seconds / (double)plan->count * 1e6;
+  return batches_median(&batches, plan);
 }
 
 static double stream(const struct plan* plan, int rank) {

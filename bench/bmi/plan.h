@@ -73,4 +73,31 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
          plan->percent >= 0 && plan->percent < 100;
 }
 
+/* A round trip is the median of batches: on a busy machine some of them are interrupted. */
+enum { BATCHES = 50 };
+struct batches {
+  double begun[BATCHES + 1];
+  int count;
+  long next; /* round trip that begins a batch; those before 0 warm up */
+};
+
+/* Round trip `batches->next` begins at `now` (seconds). */
+static void batches_note(struct batches* batches, const struct plan* plan, double now) {
+  batches->begun[batches->count++] = now;
+  batches->next = batches->count <= BATCHES ? plan->count * batches->count / BATCHES : -plan->count;
+}
+
+static int batches_compare(const void* a, const void* b) {
+  const double* const x = (const double*)a;
+  const double* const y = (const double*)b;
+  return *x < *y ? -1 : *x > *y;
+}
+
+/* Microseconds of one. */
+static double batches_median(struct batches* batches, const struct plan* plan) {
+  for (int i = 0; i + 1 < batches->count; ++i) batches->begun[i] = batches->begun[i + 1] - batches->begun[i];
+  qsort(batches->begun, (size_t)(batches->count - 1), sizeof(double), batches_compare);
+  return batches->begun[(batches->count - 1) / 2] * (double)BATCHES / (double)plan->count * 1e6;
+}
+
 #endif

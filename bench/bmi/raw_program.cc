@@ -150,9 +150,9 @@ double round_trip(const plan& plan, Group& group, int rank) {
   Line& line = meet(end, group, rank);
   std::vector<char> out(plan.size);
   std::vector<char> in(plan.size);
-  double begin = 0;
-  for (long i = -plan.count / 10; i < plan.count; ++i) {
-    if (i == 0) begin = now();
+  struct batches batches{};
+  for (long i = -plan.count / 10; i <= plan.count; ++i) {
+    if (i == batches.next) batches_note(&batches, &plan, now());
     line.out.clear();
     line.in.clear();
     line.in.add(in.data(), in.size());
@@ -163,7 +163,7 @@ double round_trip(const plan& plan, Group& group, int rank) {
       end.drain();
     }
   }
-  return (now() - begin) / static_cast<double>(plan.count) * 1e6;
+  return batches_median(&batches, &plan);
 }
 
 double stream(const plan& plan, Group& group, int rank) {
