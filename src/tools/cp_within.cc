@@ -2,8 +2,11 @@
 // `spate cp spate:/from spate:/to`: the io servers copy.
 #include <unistd.h>
 
+#include <unordered_map>
+
 #include "job/semaphore.h"
 #include "tools/copy.h"
+#include "tools/make_anew.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -18,6 +21,7 @@ struct Within {
   job::Gate gate;
   job::Semaphore slots;
   Result<void> first;  // the first failure
+  std::unordered_map<Handle, std::string> linked;  // files of several names: the name that each copy has first
   std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
   Within(client::Client& c, bool with_trees)
       : client(c), recursive(with_trees), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
@@ -118,6 +122,17 @@ job::Task<Result<void>> copy_directory(Within& within, const std::string& from, 
   co_return Result<void>();
 }
 
+/// A further name of a copy that is there already, or on its way.
+job::Task<Result<void>> link_copy(Within& within, const std::string& first, const std::string& to) {
+  auto all = co_await within.slots.acquire(kCopiesAtOnce);  // its first name exists by now
+  const wire::NamePath existing = client::path_from_root(first, false);
+  const wire::NamePath where = client::path_from_root(to, false);
+  const auto make = [&] { return within.client.link(existing, where); };
+  auto made = co_await make_anew(within.client, where, make);
+  if (!made) co_return std::move(made).error().within("spate:" + to);
+  co_return made;
+}
+
 job::Task<Result<void>> copy_tree(Within& within, std::string from, std::string to) {
   if (!within.first) co_return within.first;
   SPATE_CO_TRY(auto object, co_await within.client.stat(client::path_from_root(from, false)));
@@ -129,11 +144,21 @@ job::Task<Result<void>> copy_tree(Within& within, std::string from, std::string 
   if (a.type == FileType::kSymlink) {
     wire::NewAttributes attributes = attributes_of(a);
     attributes.mtime = a.mtime;
-    auto made = co_await within.client.symlink(client::path_from_root(to, false), object.target, attributes);
+    const wire::NamePath where = client::path_from_root(to, false);
+    const auto make = [&] { return within.client.symlink(where, object.target, attributes); };
+    auto made = co_await make_anew(within.client, where, make);
     if (!made) co_return std::move(made).error().within("spate:" + to);
     co_return Result<void>();
   }
   if (a.type != FileType::kRegular) co_return Error(Errc::kNotSupported, "spate:" + from + ": neither file, directory nor link");
+  if (a.link_count > 1) {
+    const auto [known, fresh] = within.linked.try_emplace(a.handle, to);
+    if (!fresh) {
+      const std::string first = known->second;
+      auto made = co_await link_copy(within, first, to);
+      co_return made;
+    }
+  }
   {
     auto room = co_await within.slots.acquire(1);  // bounds how many are spawned
   }
@@ -143,9 +168,9 @@ job::Task<Result<void>> copy_tree(Within& within, std::string from, std::string 
 
 }  // namespace
 
-job::Task<Result<void>> copy_within(client::Client& client, std::string from, std::string to, bool recursive) {
-  Within within(client, recursive);
-  auto walked = co_await copy_tree(within, std::move(from), std::move(to));
+job::Task<Result<void>> copy_within(client::Client& client, CopyWish wish) {
+  Within within(client, wish.recursive);
+  auto walked = co_await copy_tree(within, std::move(wish.from), std::move(wish.to));
   co_await within.gate.close();
   co_return walked ? within.first : walked;
 }

@@ -16,7 +16,7 @@ namespace spate::tools {
 namespace {
 
 constexpr std::size_t kFirstPiece = 64U * 1024;
-constexpr std::size_t kPiece = 4U << 20U;
+constexpr std::size_t kSummedAtOnce = 4U << 20U;
 
 SumItem::Kind kind_of(mode_t mode) {
   if (S_ISREG(mode)) return SumItem::Kind::kFile;
@@ -101,7 +101,7 @@ class LocalSource final : public SumSource {
       if (n == 0) return digest.hex();
       digest.update(std::as_const(buffer).view().first(static_cast<std::size_t>(n)));
       bytes += static_cast<std::uint64_t>(n);
-      if (static_cast<std::size_t>(n) == buffer.size() && buffer.size() < kPiece) buffer = Buffer(kPiece);
+      if (static_cast<std::size_t>(n) == buffer.size() && buffer.size() < kSummedAtOnce) buffer = Buffer(kPiece);
     }
   }
 
@@ -124,7 +124,7 @@ class AheadReader {
     ended_ = size < buffers_[current_].size();
     offset_ += size;
     current_ = 1 - current_;
-    if (!ended_) begin(kPiece);
+    if (!ended_) begin(kSummedAtOnce);
     co_return piece;
   }
 

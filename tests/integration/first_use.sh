@@ -23,9 +23,26 @@ ln -s a/big "$dir/tree/link"
 ln "$dir/tree/a/big" "$dir/tree/second"
 chmod 640 "$dir/tree/a/b/small"
 touch -d '2020-02-02 02:02:02' "$dir/tree/a/b/small"
-"$spate" cp -q -r "$dir/tree" spate:/tree
-"$spate" cp -q -r spate:/tree "$dir/back"
+truncate -s 5M "$dir/tree/holes"
+if "$spate" cp -q "$dir/tree" spate:/tree 2> "$dir/error"; then exit 1; fi
+grep -q 'use -r' "$dir/error"
+for _ in first again; do  # what is there is replaced, links too
+  mkdir -p "$dir/out"
+  "$spate" cp -q -r "$dir/tree" spate:/
+  "$spate" cp -q -r spate:/tree "$dir/out"
+  "$spate" mkdir -p spate:/copies
+  "$spate" cp -q -r spate:/tree spate:/copies
+done
+if "$spate" cp -q spate:/tree "$dir/no" 2> "$dir/error"; then exit 1; fi
+grep -q 'use -r' "$dir/error"
+mv "$dir/out/tree" "$dir/back"
 diff -r "$dir/tree" "$dir/back"
+test "$(stat -c '%h %i' "$dir/back/second")" = "$(stat -c '2 %i' "$dir/back/a/big")"
+test "$(stat -c '%s' "$dir/back/holes")" = 5242880
+test "$(stat -c '%b' "$dir/back/holes")" -lt 1024
+"$spate" stat --json spate:/copies/tree/second | has '"links": 2'
+"$spate" cp -q -r spate:/copies/tree "$dir/again"
+diff -r "$dir/tree" "$dir/again"
 test "$(stat -c '%a %Y' "$dir/back/a/b/small")" = "$(stat -c '%a %Y' "$dir/tree/a/b/small")"
 test "$(readlink "$dir/back/link")" = a/big
 "$spate" stat --json spate:/tree/second | has '"links": 2'
@@ -38,7 +55,7 @@ for pid in "$dir"/fs/run/*.pid; do kill -9 "$(cut -d' ' -f1 "$pid")"; done
 
 "$spate" mv spate:/tree/empty spate:/tree/a/moved
 "$spate" ls spate:/tree/a | has -x moved
-"$spate" rm -r spate:/tree
+"$spate" rm -r spate:/tree spate:/copies
 test -z "$("$spate" ls spate:/)"
 if "$spate" cat spate:/tree/a/big 2> "$dir/error"; then exit 1; fi
 grep -q 'no such file' "$dir/error"
