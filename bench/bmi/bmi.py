@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the BMI paper, repeated: round trips (Figure 3), bandwidth (Figure 4) and the parallel read pattern
-(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike; and what bulk data costs small
-messages.
+(Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike; what bulk data costs small
+messages; and ORFA's Figure 3: what registering memory costs, and what a cache of registrations saves.
 
-  bench/run bmi [figure3|figure4|figure5|ofi|priority]... [--json FILE] [--svg FOLDER] [--runs N]
+  bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--svg FOLDER] [--runs N] [--vm]
 """
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import registration
 
 SMALL = [24, 64, 200, 400, 800, 1200]
 LARGE = [1 << n for n in range(10, 21)]
@@ -28,7 +31,9 @@ class Programs:
 
     def __init__(self, folder, source):
         self.folder = folder
+        self.tests = os.path.join(source, "..", "..", "tests")
         self.mpi = None
+        self.machine = None  # what is measured in the virtual machine, once
         if shutil.which("mpicc") and shutil.which("mpirun"):
             self.mpi = os.path.join(folder, "mpi_program")
             program = os.path.join(source, "mpi_program.c")
@@ -172,6 +177,33 @@ def priority(programs, runs):
     return table("Priority: p99 of a 64 B round trip", "us", "bulk messages of 1 MiB under way", [0, 8], series, runs, 1)
 
 
+def figure3a(programs, runs):
+    """Microseconds: fi_mr_reg() and its end, beside a copy."""
+    return registering("ORFA Figure 3(a): registering and deregistering, and copying", "us", registration.COSTS, programs, runs, 1)
+
+
+def figure3b(programs, runs):
+    """One request of 25 bytes at a time, and the answer."""
+    return registering("ORFA Figure 3(b): remote reads", "GB/s", registration.READS, programs, runs, 1e-9)
+
+
+def registering(title, unit, names, programs, runs, scale):
+    result = {"title": title, "unit": unit, "x": "bytes", "points": [str(size) for size in registration.SIZES], "series": {}}
+    program = os.path.join(programs.folder, "registration_program")
+    if not os.path.exists(program):
+        print("built without libfabric-dev: these columns stay empty", file=sys.stderr)
+    parts = {}
+    for provider, url in (("tcp", "ofi+tcp://127.0.0.1:0"), ("shm", "ofi+shm://*")):
+        print(title.split(":")[0], provider, "...", file=sys.stderr)
+        parts[provider] = registration.measure(program, names, url, runs)
+    if programs.machine is not None:
+        parts["rdma_rxe"] = programs.machine()[names is registration.READS]
+    for provider, series in parts.items():
+        for name, values in series.items():
+            result["series"][provider + ", " + name] = [value if value is None else value * scale for value in values]
+    return result
+
+
 def table(title, unit, x_name, points, series, runs, scale):
     result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points], "series": {}}
     for name, measure in series.items():
@@ -215,7 +247,8 @@ def svg(result):
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
-EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi, "priority": priority}
+EXPERIMENTS = {"figure3": figure3, "figure4": figure4, "figure5": figure5, "ofi": ofi, "figure3a": figure3a,
+               "figure3b": figure3b, "priority": priority}
 
 
 def main():
@@ -225,12 +258,15 @@ def main():
     parser.add_argument("--json", help="write everything here")
     parser.add_argument("--svg", help="draw each figure in this folder")
     parser.add_argument("--runs", type=int, default=5, help="of each cell; the median is told (5)")
+    parser.add_argument("--vm", action="store_true", help="figure3a and figure3b over RDMA in software, too, in a virtual machine")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="spate-bmi-") as folder:
-        for program in ("bmi_program", "raw_program", "libspate-bmi-ofi.so"):
+        for program in ("bmi_program", "raw_program", "registration_program", "libspate-bmi-ofi.so"):
             if os.path.exists(os.path.join(options.bin, program)):
                 os.symlink(os.path.join(os.path.abspath(options.bin), program), os.path.join(folder, program))
         programs = Programs(folder, os.path.dirname(os.path.abspath(__file__)))
+        if options.vm:
+            programs.machine = functools.cache(lambda: registration.in_machine(options.bin, options.runs, programs.tests))
         results = {}
         for name in options.what or EXPERIMENTS:
             results[name] = EXPERIMENTS[name](programs, options.runs)

@@ -28,6 +28,7 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   SPATE_TRY(auto modules, linked_modules(shm).make_all({}, environment));
   bmi::NetworkOptions options;
   options.eager_limit_bytes = limits.eager_limit;
+  options.copy_limit_bytes = limits.copy_limit;
   options.max_unexpected_bytes = limits.max_unexpected;
   options.buffered_per_peer_bytes = limits.buffered_per_peer;
   options.connect_timeout_ms = static_cast<std::uint32_t>(limits.connect_timeout.count() / 1'000'000);

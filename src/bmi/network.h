@@ -103,6 +103,9 @@ struct NetworkOptions {
   std::uint64_t max_unexpected_bytes = 256 * 1024;
   /// Expected messages up to this size may leave at once and be buffered at the receiver, bytes.
   std::uint64_t eager_limit_bytes = 16 * 1024;
+  /// Larger expected messages up to this size are copied by way of buffers that the device knows, too, unless their
+  /// memory is known to it already: below it a copy costs less than a registration (bytes; bench/run bmi figure3b).
+  std::uint64_t copy_limit_bytes = 16 * 1024;
   /// What one peer may make this side buffer (unexpected and eager messages not yet taken), bytes per class.
   std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
   /// Per connection attempt.

@@ -52,6 +52,8 @@ Result<PinCache::Region*> PinCache::acquire(MutableByteView memory) {
   return region;
 }
 
+bool PinCache::holds(MutableByteView memory) { return memory.empty() || find(pages_of(memory)) != nullptr; }
+
 void PinCache::release(Region& region) {
   SPATE_CHECK(region.users_ > 0);
   if (--region.users_ > 0) return;

@@ -94,6 +94,9 @@ class PinCache {
   /// is no longer to be trusted with it.
   void forget(Region& region);
 
+  /// Whether acquire() would be a hit.
+  bool holds(MutableByteView memory);
+
   /// Registers `memory` until drop(); no watch needed: the caller answers for its pages.
   Result<void> keep(MutableByteView memory);
   void drop(MutableByteView memory);

@@ -72,6 +72,15 @@ TEST_F(PinCacheTest, TheSecondUseIsAHit) {
   EXPECT_EQ(device.live.size(), 1U);
 }
 
+TEST_F(PinCacheTest, ItTellsWhatItHoldsWithoutUsingIt) {
+  PinCache cache(device, &device, options);
+  EXPECT_FALSE(cache.holds(at(1, 4)));
+  use(cache, at(1, 4));
+  EXPECT_TRUE(cache.holds(at(2, 3)));
+  EXPECT_FALSE(cache.holds(at(4, 2)));
+  EXPECT_EQ(cache.counters().hits + cache.counters().misses, 1U);
+}
+
 TEST_F(PinCacheTest, WholePagesAreRegistered) {
   PinCache cache(device, &device, options);
   PinCache::Region& region = take(cache, at(3, 1).subspan(100, 8));

@@ -96,6 +96,7 @@ struct LogConfig {
 /// [network]: limits of the network layer; the same on both sides.
 struct NetworkConfig {
   std::uint64_t eager_limit = 16ULL << 10U;            // bytes, 0..1 MiB: messages up to this leave without asking
+  std::uint64_t copy_limit = 16ULL << 10U;             // bytes, 0..1 MiB: RDMA: messages up to this are copied
   std::uint64_t max_unexpected = 256ULL << 10U;        // bytes, 16 KiB..16 MiB: the largest request
   std::uint64_t buffered_per_peer = 1ULL << 20U;       // bytes, 64 KiB..1 GiB: what one peer may make the other buffer
   Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min

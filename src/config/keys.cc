@@ -172,6 +172,9 @@ std::vector<Key> plain_rows() {
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),
+      row<&Config::network, &NetworkConfig::copy_limit>(
+          {"network", "copy_limit", Type::kSize,
+           "RDMA: larger messages up to this are copied, unless their memory is registered already.", "", 0, kMiB}),
       row<&Config::network, &NetworkConfig::max_unexpected>({"network", "max_unexpected", Type::kSize,
                                                              "The largest request that a server takes.", "", 16 * kKiB,
                                                              16 * kMiB}),

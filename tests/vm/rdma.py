@@ -6,26 +6,11 @@ import os
 import re
 import sys
 
+from rdma_device import ADDRESS, MODULES, SETUP
 from vm import Machine, in_guest, skip
 
 BIN = os.environ["SPATE_BIN"]
 SOURCE = os.environ["SPATE_SOURCE"]
-ADDRESS = "10.77.0.1"
-
-SETUP = """
-set -e
-ip link set lo up
-ip link add rdma0 type veth peer name rdma1
-ip link set rdma0 up
-ip link set rdma1 up
-ip addr add %(address)s/24 dev rdma0
-rdma link add rxe0 type rxe netdev rdma0
-rdma link
-ulimit -l unlimited
-ulimit -c 0
-cd /tmp
-counters() { (cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . sent_pkts rcvd_pkts rdma_sends rdma_recvs) | sed "s/^/$1 /"; }
-""" % {"address": ADDRESS}
 
 CONFORMANCE = SETUP + """
 SPATE_TEST_VERBS=%s timeout 1000 %s/bmi_conformance_test --gtest_filter='*/ofi_verbs'%s || exit 1
@@ -53,7 +38,7 @@ def counter(output, what, name):
 def main():
     if not os.path.exists(os.path.join(BIN, "libspate-bmi-ofi.so")):
         skip("built without libfabric-dev")
-    machine = Machine(modules=["rdma_rxe", "crc32_generic", "veth", "ib_uverbs", "rdma_ucm"])
+    machine = Machine(modules=MODULES)
     scripts = {"conformance": CONFORMANCE, "registration": REGISTRATION}
     if sys.argv[1] in scripts:
         more = " ".join(sys.argv[2:])

@@ -20,6 +20,7 @@ namespace spate::bmi::ofi {
   X(aborted, "messages that their sender broke off")                                 \
   X(refused, "hellos that were refused")                                             \
   X(copied_for_want_of_registration, "large messages sent in packets, since their memory could not be registered") \
+  X(copied_below_limit, "large messages sent in packets, since copying costs less than registering them")          \
   X(endpoints_reopened, "since a read did not end or a connection had failed for good")
 
 struct OfiCounters {

@@ -165,6 +165,7 @@ class Peer final : public SendObserver, private PacketWriter {
   bool send_unexpected(OfiOp& op);
   bool send_expected(OfiOp& op);
   bool offer(OfiOp& op);
+  bool better_copied(const OfiOp& op);
   bool pin(OfiOp& op);
   void announce(OfiOp& op);
   bool charge(OfiOp& op);

@@ -79,6 +79,16 @@ bool Peer::pin(OfiOp& op) {
   return true;
 }
 
+/// A copy costs less than the registration that would be needed.
+bool Peer::better_copied(const OfiOp& op) {
+  if (op.size > host_.options().copy_limit_bytes) return false;
+  host_.look_at_pages();
+  const auto known = [&](const Segment& segment) { return wire->pins().holds({segment.memory, segment.size}); };
+  if (std::ranges::all_of(op.segments.view(), known)) return false;
+  ++host_.counters().copied_below_limit;
+  return true;
+}
+
 bool Peer::offer(OfiOp& op) {
   if (!wire->reads() || op.size == 0) return false;
   std::size_t pieces = 0;
@@ -87,6 +97,7 @@ bool Peer::offer(OfiOp& op) {
     pieces += segment.size > 0 ? 1 : 0;
   }
   if (pieces > std::min(kMaxExtents, (std::min<std::size_t>(remote_.max_packet, wire->packet_bytes()) - kHeaderSize) / kExtentSize)) return false;
+  if (better_copied(op)) return false;
   if (!pin(op)) {
     for (PinCache::Region* region : op.pins) wire->pins().release(*region);
     op.pins.clear();

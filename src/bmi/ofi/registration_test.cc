@@ -61,7 +61,7 @@ struct RegistrationTest : testing::Test {
     end.module = module.get();
     std::vector<std::unique_ptr<Module>> modules;
     modules.push_back(std::move(module));
-    end.network = make_network(std::move(modules));
+    end.network = make_network(std::move(modules), options);
     end.context = end.network->open_context();
   }
   void step() {
@@ -91,6 +91,7 @@ struct RegistrationTest : testing::Test {
   PinCounters pins() const { return client.module->pin_counters(); }
 
   SystemClock clock;
+  NetworkOptions options;
   End server;
   End client;
   Address to_server;
@@ -109,6 +110,32 @@ TEST_F(RegistrationTest, TheSecondTransferIsAHitWhereTheKernelTellsOfPages) {
   const bool watched = after.pinned_bytes > after.unpinned_bytes;
   EXPECT_EQ(after.hits, watched ? 1U : 0U);
   ::munmap(memory.data(), kSize);
+}
+
+struct CopyLimitTest : RegistrationTest {
+  static constexpr std::size_t kLimit = kSize / 4;
+  CopyLimitTest() { options.copy_limit_bytes = kLimit; }
+};
+
+TEST_F(CopyLimitTest, UpToItAMessageIsCopiedAndAboveItIsRegistered) {
+  const MutableByteView memory = map(nullptr);
+  transfer(memory.first(kLimit), 1);
+  EXPECT_EQ(pins().misses, 0U);
+  EXPECT_EQ(server.module->counters().read_bytes, 0U);
+  EXPECT_EQ(client.module->counters().copied_below_limit, 1U);
+  transfer(memory.first(kLimit + 1), 2);
+  EXPECT_EQ(pins().misses, 1U);
+  EXPECT_EQ(server.module->counters().read_bytes, kLimit + 1);
+  EXPECT_EQ(client.module->counters().copied_below_limit, 1U);
+  ::munmap(memory.data(), kSize);
+}
+
+TEST_F(CopyLimitTest, WhatIsRegisteredAlreadyIsNotCopied) {
+  const MutableByteView memory = client.network->mem_alloc(kSize);
+  transfer(memory.first(kLimit), 1);
+  EXPECT_EQ(server.module->counters().read_bytes, kLimit);
+  EXPECT_EQ(client.module->counters().copied_below_limit, 0U);
+  client.network->mem_free(memory);
 }
 
 TEST_F(RegistrationTest, OtherPagesAtTheSameAddressAreRegisteredAnew) {
