@@ -183,6 +183,11 @@ TEST(MetaErrors, Rename) {
        [](User& u) { return u.rename("dir/file", "new/", wire::kRenameExchange).code(); }},
       {"file to new/", Errc::kNotDirectory, [](User& u) { return u.rename("dir/file", "new/").code(); }},
       {"name too long", Errc::kNameTooLong, [](User& u) { return u.rename("empty", kLongName).code(); }},
+      {"nothing, to a name too long", Errc::kNotFound, [](User& u) { return u.rename("none", kLongName).code(); }},
+      {"name too long, to no directory", Errc::kNotFound, [](User& u) { return u.rename(kLongName, "none/new").code(); }},
+      {"dot, to a name too long", Errc::kInvalidArgument, [](User& u) { return u.rename("dir/.", kLongName).code(); }},
+      {"file onto the directory above it", Errc::kNotEmpty, [](User& u) { return u.rename("dir/file", "dir").code(); }},
+      {"file onto a directory far above it", Errc::kNotEmpty, [](User& u) { return u.rename("dir/sub/inner", "dir").code(); }},
   });
 }
 

@@ -39,9 +39,9 @@ Result<void> check_flags(std::uint8_t flags) {
 
 job::Task<Result<void>> find_places(Operation& operation, const wire::RenameRequest& request, Move& move) {
   Walker from(operation, request.from);
-  SPATE_CO_TRY(move.from, co_await from.to_last());
+  SPATE_CO_TRY(move.from, co_await from.to_last_of_any_length());
   Walker to(operation, request.to);
-  SPATE_CO_TRY(move.to, co_await to.to_last());
+  SPATE_CO_TRY(move.to, co_await to.to_last_of_any_length());
   // Not kBusy: a client takes that for a passing trouble, and tries on.
   if (move.from.last != Place::Last::kName) co_return Errc::kInvalidArgument;
   if (move.to.last != Place::Last::kName) {
@@ -58,8 +58,10 @@ job::Task<Result<void>> read_both(Operation& operation, Move& move) {
     SPATE_CO_TRY(move.directories[1], co_await operation.inode(move.to.directory));
     SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), move.directories[1]));
   }
+  if (move.from.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
   SPATE_CO_TRY(const auto from_entry, co_await operation.entry(move.from.directory, move.from.name));
   if (!from_entry) co_return Errc::kNotFound;
+  if (move.to.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
   SPATE_CO_TRY(move.to_entry, co_await operation.entry(move.to.directory, move.to.name));
   const EntryRecord source = *from_entry;
   SPATE_CO_TRY(move.object, co_await inode_of(operation, source, ReadMode::kChecked));
@@ -102,6 +104,14 @@ job::Task<Result<void>> check_no_loop(Operation& operation, Move& move) {
     SPATE_CO_TRY(std::ignore, co_await check_not_below(operation, move.from_directory(), move.target->handle()));
   }
   co_return {};
+}
+
+/// A directory above what moves is not empty, whatever moves.
+job::Task<Result<void>> check_not_above(Operation& operation, Move& move) {
+  if (move.exchange || !move.target || !move.target->is_directory() || move.target->attributes.size == 0) co_return {};
+  auto apart = co_await check_not_below(operation, move.from_directory(), move.target->handle());
+  if (apart.code() == Errc::kInvalidArgument) co_return Errc::kNotEmpty;
+  co_return apart;
 }
 
 Result<void> check_slashes(const Move& move) {
@@ -191,6 +201,7 @@ Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameReques
   SPATE_CO_TRY(std::ignore, check_slashes(move));
   SPATE_CO_TRY(std::ignore, co_await check_no_loop(operation, move));
   if (move.target && move.target->handle() == move.object.handle()) co_return wire::RenameReply{};
+  SPATE_CO_TRY(std::ignore, co_await check_not_above(operation, move));
   SPATE_CO_TRY(std::ignore, check_rights(operation.who(), move));
   SPATE_CO_TRY(std::ignore, check_replaceable(move));
   if (move.exchange) {

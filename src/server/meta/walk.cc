@@ -37,6 +37,12 @@ Walker::Step Walker::next_component(std::string& component) {
 }
 
 job::Task<Result<Place>> Walker::to_last() {
+  SPATE_CO_TRY(Place place, co_await to_last_of_any_length());
+  if (place.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
+  co_return place;
+}
+
+job::Task<Result<Place>> Walker::to_last_of_any_length() {
   if (!flags_known_) co_return Error(Errc::kInvalidArgument, "a path with flags that this server does not know");
   if (links_ == 0 && path_.size() > kMaxPathBytes) co_return Errc::kNameTooLong;
   if (path_.find('\0') != std::string::npos) co_return Error(Errc::kInvalidArgument, "a path with a NUL byte");
@@ -44,7 +50,7 @@ job::Task<Result<Place>> Walker::to_last() {
     Place place;
     const std::size_t before = position_;
     const Step step = next_component(place.name);
-    if (place.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
+    if (step == Step::kMore && place.name.size() > kMaxNameBytes) co_return Errc::kNameTooLong;
     place.directory = at_;
     place.slash = position_ < path_.size();
     if (step == Step::kEnd) {

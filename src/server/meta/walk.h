@@ -33,6 +33,8 @@ class Walker {
   /// (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without kRootedLinks, with
   /// the link's target and what follows it in the path as context.
   job::Task<Result<Place>> to_last();
+  /// The same for who has more to look at before the length of the last component: it may be longer than a name can be.
+  job::Task<Result<Place>> to_last_of_any_length();
   /// The object at `place` turned out to be this link and is to be followed: to_last() goes on from there.
   Result<void> follow(const Place& place, const InodeRecord& link);
 
