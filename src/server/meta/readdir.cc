@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "job/gate.h"
 #include "server/meta/access.h"
 #include "server/meta/operations.h"
 #include "server/meta/walk.h"
@@ -25,7 +26,6 @@ struct Page {
   std::size_t max_entries = 0;  // 0: no limit
   bool attributes = false;
   bool full = false;
-  std::uint64_t after = 0;  // the last hash that is in the page
 };
 
 template <typename T>
@@ -46,15 +46,27 @@ std::size_t encoded_size(const wire::DirectoryEntry& entry) {
   return size;
 }
 
-/// How many entries to read for what is left of the page; at least two, so that the end of a group can be seen.
-std::size_t batch_size(const Page& page) {
+/// What is left of a page.
+struct Room {
+  std::size_t bytes = 0;
+  std::size_t entries = 0;  // that may still come
+};
+
+/// How many entries to read for it; at least two, so that the end of a group can be seen.
+std::size_t batch_size(const Room& room, bool attributes) {
   wire::DirectoryEntry usual;
-  if (page.attributes) usual.attributes.emplace();
+  if (attributes) usual.attributes.emplace();
   const std::size_t each = encoded_size(usual) + kShortName;
-  std::size_t wanted = page.room / each + 1;
-  if (page.max_entries != 0) wanted = std::min(wanted, page.max_entries - page.reply.entries.size() + 1);
+  const std::size_t wanted = std::min(room.bytes / each, room.entries) + 1;
   return std::clamp<std::size_t>(wanted, 2, kMostAtOnce);
 }
+
+/// Names that are read at once, whole groups of equal hashes, and their inodes.
+struct Batch {
+  std::vector<wire::DirectoryEntry> entries;
+  std::vector<trove::KeyValue> inodes;
+  bool more = false;  // the directory goes on
+};
 
 Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValue>& found) {
   std::vector<wire::DirectoryEntry> entries;
@@ -72,29 +84,71 @@ Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValu
   return entries;
 }
 
-job::Task<Result<void>> add_attributes(Operation& operation, std::vector<wire::DirectoryEntry>& entries) {
+job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   std::vector<Handle> handles;
-  for (const wire::DirectoryEntry& entry : entries) handles.push_back(entry.handle);
+  for (const wire::DirectoryEntry& entry : batch.entries) handles.push_back(entry.handle);
   std::sort(handles.begin(), handles.end());
   handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
   std::vector<Bytes> keys;
   keys.reserve(handles.size());
   for (const Handle handle : handles) keys.push_back(inode_key(handle).bytes());
-  const auto read = co_await operation.store().get_many(keys, ReadMode::kSnapshot);
+  auto read = co_await operation.store().get_many(keys, ReadMode::kSnapshot);
   if (read.status != Errc::kOk) co_return read.status;
+  batch.inodes = std::move(read.entries);
+  co_return {};
+}
+
+/// The groups after hash `after`. A group that does not end in `limit` entries is left to the next batch, unless it is the
+/// only one: then more are read.
+job::Task<Result<Batch>> read_names(Operation& operation, Handle directory, std::uint64_t after, std::size_t limit) {
+  for (;; limit *= 2) {
+    trove::KeyRange range = entries_after(directory, after);
+    range.mode = ReadMode::kSnapshot;
+    range.limit = limit;
+    const auto read = co_await operation.store().range(range);
+    if (read.status != Errc::kOk) co_return read.status;
+    Batch batch;
+    SPATE_CO_TRY(batch.entries, parse(read.entries));
+    batch.more = read.more;
+    if (!batch.more) co_return batch;
+    const std::uint64_t last = batch.entries.back().cookie;
+    while (!batch.entries.empty() && batch.entries.back().cookie == last) batch.entries.pop_back();
+    if (!batch.entries.empty()) co_return batch;
+    // All of them have one hash. Larger than any reply, they could never be listed.
+    if (limit >= kMostReply / kShortName) co_return Error(Errc::kMessageTooBig, "too many names of one hash");
+  }
+}
+
+/// The next batch of a page.
+struct Next {
+  Handle directory;
+  std::uint64_t after = 0;
+  std::size_t limit = 0;
+  bool attributes = false;
+};
+
+job::Task<void> read_batch(Operation& operation, Next next, Result<Batch>& out) {
+  out = co_await read_names(operation, next.directory, next.after, next.limit);
+  if (!out || !next.attributes) co_return;
+  auto read = co_await read_inodes(operation, *out);
+  if (!read) out = std::move(read).error();
+}
+
+Result<void> add_attributes(Batch& batch) {
   std::unordered_map<Handle, InodeRecord> inodes;
-  for (const trove::KeyValue& item : read.entries) {
-    SPATE_CO_TRY(InodeRecord inode, decode_record<InodeRecord>(item.value));
+  inodes.reserve(batch.inodes.size());
+  for (const trove::KeyValue& item : batch.inodes) {
+    SPATE_TRY(InodeRecord inode, decode_record<InodeRecord>(item.value));
     const Handle handle = inode.handle();
     inodes.emplace(handle, std::move(inode));
   }
-  for (wire::DirectoryEntry& entry : entries) {
+  for (wire::DirectoryEntry& entry : batch.entries) {
     const auto found = inodes.find(entry.handle);
-    if (found == inodes.end()) co_return Error(Errc::kCorrupt, "an entry without its inode");
+    if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
     if (!entry.attributes->size_known) entry.layout = found->second.layout;
   }
-  co_return {};
+  return {};
 }
 
 /// Adds the group of equal hashes [begin, end) of `entries`; false when the page is full.
@@ -105,51 +159,62 @@ bool add_group(Page& page, std::vector<wire::DirectoryEntry>& entries, std::size
   const bool too_many = page.max_entries != 0 && count != 0 && count + (end - begin) > page.max_entries;
   if (bytes > page.room || too_many) return false;
   page.room -= bytes;
-  page.after = entries[begin].cookie;
   for (std::size_t i = begin; i < end; ++i) page.reply.entries.push_back(std::move(entries[i]));
   return true;
 }
 
-/// Adds the groups of one batch; the last one only when it is whole (`more`: the directory goes on). Returns whether
-/// anything could be added or the page is full.
-bool add_groups(Page& page, std::vector<wire::DirectoryEntry>& entries, bool more) {
+/// Adds the groups of one batch until the page is full.
+Result<void> add_batch(Page& page, Batch& batch) {
+  if (page.attributes) {
+    SPATE_TRY(std::ignore, add_attributes(batch));
+  }
+  std::vector<wire::DirectoryEntry>& entries = batch.entries;
   std::size_t begin = 0;
-  while (begin < entries.size()) {
+  while (begin < entries.size() && !page.full) {
     std::size_t end = begin + 1;
     while (end < entries.size() && entries[end].cookie == entries[begin].cookie) ++end;
-    if (end == entries.size() && more) return begin != 0;
-    if (!add_group(page, entries, begin, end)) {
-      page.full = true;
-      return true;
-    }
+    page.full = !add_group(page, entries, begin, end);
     begin = end;
   }
-  return true;
+  page.reply.end = !batch.more && !page.full;
+  page.full = page.full || (page.max_entries != 0 && page.reply.entries.size() >= page.max_entries);
+  return {};
 }
 
-job::Task<Result<void>> fill(Operation& operation, Handle directory, Page& page) {
-  std::size_t limit = batch_size(page);
-  while (!page.full && !page.reply.end) {
-    trove::KeyRange range = entries_after(directory, page.after);
-    range.mode = ReadMode::kSnapshot;
-    range.limit = limit;
-    const auto read = co_await operation.store().range(range);
-    if (read.status != Errc::kOk) co_return read.status;
-    SPATE_CO_TRY(auto entries, parse(read.entries));
-    if (page.attributes) {
-      SPATE_CO_TRY(std::ignore, co_await add_attributes(operation, entries));
+/// What the page has room for beside these entries.
+Room room_beside(const Page& page, const std::vector<wire::DirectoryEntry>& entries) {
+  wire::DirectoryEntry usual;
+  if (page.attributes) usual.attributes.emplace();
+  const std::size_t each = encoded_size(usual);
+  std::size_t bytes = 0;
+  for (const wire::DirectoryEntry& entry : entries) bytes += each + entry.name.size();
+  const std::size_t count = page.reply.entries.size() + entries.size();
+  const std::size_t most = page.max_entries == 0 ? SIZE_MAX : page.max_entries;
+  return {page.room > bytes ? page.room - bytes : 0, most > count ? most - count : 0};
+}
+
+/// While one batch is being added, the next one is being read: the store's threads have as much to do as this one.
+job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64_t after, Page& page) {
+  Result<Batch> batch = Batch{};
+  Room room = room_beside(page, {});
+  const Next first{directory, after, batch_size(room, page.attributes), page.attributes};
+  co_await read_batch(operation, first, batch);
+  for (;;) {
+    if (!batch) co_return std::move(batch).error();
+    room = room_beside(page, batch->entries);
+    const bool ahead = batch->more && room.bytes > 0 && room.entries > 0;
+    Result<Batch> next = Batch{};
+    job::Gate reading(operation.core().executor());
+    if (ahead) {
+      const Next wanted{directory, batch->entries.back().cookie, batch_size(room, page.attributes), page.attributes};
+      job::spawn(reading, read_batch(operation, wanted, next));
     }
-    if (!add_groups(page, entries, read.more)) {
-      // All of the batch has one hash. Larger than any reply, it could never be listed: the loop ends.
-      if (limit >= kMostReply / kShortName) co_return Error(Errc::kMessageTooBig, "too many names of one hash");
-      limit *= 2;
-      continue;
-    }
-    page.reply.end = !read.more && !page.full;
-    limit = batch_size(page);
-    if (page.max_entries != 0 && page.reply.entries.size() >= page.max_entries) break;
+    const auto added = add_batch(page, *batch);
+    co_await reading.close();
+    if (!added) co_return added;
+    if (!ahead || page.full) co_return {};
+    batch = std::move(next);
   }
-  co_return {};
 }
 
 }  // namespace
@@ -163,11 +228,10 @@ Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirReq
   Page page;
   page.room = posted > kReplyOverhead ? posted - kReplyOverhead : 0;
   page.max_entries = request.max_entries;
-  page.after = request.cookie;
   // Who may list but not search sees names only, as by stat.
   page.attributes = request.attributes && may(operation.who(), directory, kWantExecute);
   page.reply.parent = directory.parent;
-  SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), page));
+  SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), request.cookie, page));
   if (page.full && page.reply.entries.empty()) co_return Error(Errc::kMessageTooBig, "no room for a single entry");
   co_return std::move(page.reply);
 }
