@@ -5,6 +5,7 @@
 
 #include "job/gate.h"
 #include "server/meta/access.h"
+#include "server/meta/core.h"
 #include "server/meta/operations.h"
 #include "server/meta/walk.h"
 
