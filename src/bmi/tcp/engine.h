@@ -225,6 +225,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::unique_ptr<Resolver> resolver_;       // made at the first name
   Connection* hot_ = nullptr;                // the control connection that was read last
   int hot_hits_ = 0;                         // how often it was the right guess lately
+  bool used_ = false;                        // there was a listener or a connection; else epoll need not be asked
   int hot_turns_ = 0;                        // polls in a row that looked at nothing else
   std::vector<Connection*> held_;            // to be flushed: each connection once
   std::deque<Connection*> due_;              // with data that waits for its slice: each connection once

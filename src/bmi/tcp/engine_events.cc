@@ -124,6 +124,7 @@ bool Engine::take_events() {
     return true;
   }
   hot_turns_ = 0;
+  if (!used_) return false;
   std::array<epoll_event, kEventsAtOnce> events;  // filled by the kernel up to n
   const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   return handle({events.data(), static_cast<std::size_t>(std::max(n, 0))});
@@ -323,6 +324,7 @@ void Engine::arm_timer() {
 }
 
 void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+  used_ = used_ || (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign);
   epoll_event event{};
   event.events = events;
   event.data.ptr = &pollable;
