@@ -167,6 +167,7 @@ class Engine final : public ShmModule, private PeerHost {
   std::set<Link*> half_open_;  // accepted, no hello yet
   std::vector<Link*> polled_;
   std::size_t next_bulk_ = 0;      // of polled_: whose bulk comes first
+  std::uint32_t turns_without_bulk_ = 0;
   std::uint64_t since_events_ = 0;  // turns, and work done in them, since epoll was asked
   bool sleeping_ = false;           // somebody may be asleep on the descriptor
   bool used_ = false;               // there was a listener or a link; else epoll need not be asked

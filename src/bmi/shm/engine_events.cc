@@ -18,6 +18,7 @@ namespace {
 // Links that are looked into each turn however idle they are: it costs less than a bell.
 constexpr std::size_t kAlwaysPolled = 8;
 constexpr std::uint32_t kIdleTurns = 64;   // of the others, before they rest
+constexpr std::uint32_t kTurnsWithoutBulk = 4;  // in a row
 constexpr std::uint64_t kEventsEvery = 64;  // turns between two looks at epoll while links are polled
 
 }  // namespace
@@ -63,6 +64,12 @@ bool Engine::turn_all() {
     did = true;
   }
   ++since_events_;
+  // Whoever waits for a control message gets it before bulk data are moved, unless there is no end of them.
+  if (did && ++turns_without_bulk_ < kTurnsWithoutBulk) {
+    settle();
+    return true;
+  }
+  turns_without_bulk_ = 0;
   if (turn_bulk()) {
     since_events_ += kEventsEvery / 8;
     did = true;

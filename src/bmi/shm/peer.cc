@@ -45,6 +45,7 @@ void Peer::opened(Link& new_link, const Limits& limits) {
   failure.clear();
   remote_ = limits;
   frames_announced_ = 0;
+  returned_any_ = false;
   NodeList waiting = std::exchange(waiting_, NodeList());
   while (Node* node = waiting.pop_front()) begin_send(op_of(*node));
   flush_both();
@@ -111,9 +112,17 @@ bool Peer::turn_pulls() {
 void Peer::announce_progress() {
   std::uint32_t bits = 0;
   std::uint64_t frames = 0;
+  bool ordered = false;
   for (const MessageClass c : {MessageClass::kControl, MessageClass::kBulk}) {
-    if (link->in(c).publish_taken() && link->in(c).worth_a_wake()) bits |= kWakeRoom;
     frames += link->out(c).frames();
+    if (!link->in(c).publish_taken()) continue;
+    ordered = true;
+    if (link->in(c).worth_a_wake()) bits |= kWakeRoom;
+  }
+  if (std::exchange(returned_any_, false)) {
+    // Before the look at what the other side waits for; publish_taken() has seen to that.
+    if (!ordered) std::atomic_thread_fence(std::memory_order_seq_cst);
+    bits |= kWakeCredit;
   }
   if (std::exchange(frames_announced_, frames) != frames) bits |= kWakeFrames;
   if (bits != 0) link->wake(bits);
@@ -192,7 +201,9 @@ void Peer::cancel_announced(ShmOp& op) {
 
 void Peer::consumed(std::uint64_t charge) {
   undelivered_ -= std::min(undelivered_, charge);
-  if (state == Standing::kUp) give_back(MessageClass::kControl, charge);
+  if (state != Standing::kUp) return;
+  give_back(MessageClass::kControl, charge);
+  announce_progress();
 }
 
 }  // namespace spate::bmi::shm

@@ -191,6 +191,7 @@ class Peer final : public SendObserver {
   NodeList withdrawing_;
   NodeList pulls_;
   std::uint64_t frames_announced_ = 0;  // of those written, the other side was woken for
+  bool returned_any_ = false;      // credit, since the other side was last woken for it
   std::uint64_t undelivered_ = 0;  // charge of unexpected messages that the caller has not taken
   std::vector<Extent> extents_;    // scratch
   std::vector<Segment> segments_;  // scratch

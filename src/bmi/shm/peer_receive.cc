@@ -47,8 +47,8 @@ bool Peer::charge_peer(ClassState& c, std::uint64_t cost) {
 void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
   c.peer_returned += cost;
-  link->mine().returned[index_of(message_class)].store(c.peer_returned, std::memory_order_seq_cst);
-  link->wake(kWakeCredit);
+  link->mine().returned[index_of(message_class)].store(c.peer_returned, std::memory_order_release);
+  returned_any_ = true;  // announce_progress() wakes who waits for it
 }
 
 // --- messages through the lane ---
