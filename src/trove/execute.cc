@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/retried.h"
 #include "trove/direct.h"
 #include "trove/pieces.h"
 #include "trove/residency.h"
@@ -17,15 +18,6 @@ namespace {
 
 /// Pieces in one system call: most requests have few, and the array lies on the stack.
 constexpr std::size_t kPiecesPerCall = 256;
-
-template <typename Call>
-ssize_t retried(Call call) {
-  ssize_t n = 0;
-  do {
-    n = call();
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
 
 /// Reads on until the cursor's limit, the file's end or an error; kTryAgain when RWF_NOWAIT found it would block.
 Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {

@@ -8,18 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/retried.h"
+
 namespace spate::trove {
 namespace {
 
 /// Through memory, when the kernel does not copy.
 constexpr std::size_t kCopyBuffer = 1U << 20U;
-
-template <typename Call>
-auto retried(Call call) {
-  auto n = call();
-  while (n < 0 && errno == EINTR) n = call();
-  return n;
-}
 
 /// The first byte of data (SEEK_DATA) or of a hole (SEEK_HOLE) from `from` on; kNoSuchDevice when there is none before the
 /// end, kNotSupported when the file system does not say.
