@@ -65,6 +65,9 @@ class Programs:
     def raw(self, **plan):
         return self.number([os.path.join(self.folder, "raw_program"), *words(plan)])
 
+    def memory(self, **plan):
+        return self.number([os.path.join(self.folder, "memory_program"), *words(plan)])
+
     def mpich(self, over_tcp, ranks=2, **plan):
         if self.mpi is None:
             return None
@@ -94,11 +97,6 @@ def words(plan):
     return ["%s=%s" % item for item in plan.items()]
 
 
-def median(runs, measure):
-    values = [value for value in (measure() for _ in range(runs)) if value is not None]
-    return statistics.median(values) if values else None
-
-
 def figure3(programs, runs):
     series = {
         "sockets, asleep": lambda size: programs.raw(size=size),
@@ -107,7 +105,9 @@ def figure3(programs, runs):
         "bmi tcp, polling": lambda size: programs.bmi(size=size, poll=1),
         "bmi tcp, polling, mem_alloc": lambda size: programs.bmi(size=size, poll=1, allocated=1),
         "MPICH tcp, polling": lambda size: programs.mpich(True, size=size),
+        "bare eventfds, asleep": lambda size: programs.memory(size=size),
         "bmi shm, asleep": lambda size: programs.bmi(network="shm", size=size),
+        "bare memory, polling": lambda size: programs.memory(size=size, poll=1, count=100000),
         "bmi shm, polling": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000),
         "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", size=size, poll=1, count=100000, allocated=1),
         "MPICH shm, polling": lambda size: programs.mpich(False, size=size, count=100000),
@@ -123,7 +123,9 @@ def figure4(programs, runs):
         "sockets": lambda size: programs.raw(**stream(size)),
         "bmi tcp": lambda size: programs.bmi(**stream(size)),
         "MPICH tcp": lambda size: programs.mpich(True, **stream(size)),
+        "bare ring, polling": lambda size: programs.memory(**stream(size)),
         "bmi shm": lambda size: programs.bmi(network="shm", **stream(size)),
+        "bmi shm, polling": lambda size: programs.bmi(network="shm", poll=1, **stream(size)),
         "bmi shm, polling, mem_alloc": lambda size: programs.bmi(network="shm", allocated=1, poll=1, **stream(size)),
         "MPICH shm": lambda size: programs.mpich(False, **stream(size)),
     }
@@ -205,11 +207,18 @@ def registering(title, unit, names, programs, runs, scale):
 
 
 def table(title, unit, x_name, points, series, runs, scale):
-    result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points], "series": {}}
-    for name, measure in series.items():
-        print(title.split(":")[0], name, "...", file=sys.stderr)
-        values = [median(runs, lambda p=p, m=measure: m(p)) for p in points]
-        result["series"][name] = [value if value is None else value * scale for value in values]
+    """The series take turns, so that what else the machine does meets them all alike."""
+    result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points],
+              "series": {name: [] for name in series}}
+    for point in points:
+        print(title.split(":")[0], name_of(point), "...", file=sys.stderr)
+        told = {name: [] for name in series}
+        for _ in range(runs):
+            for name, measure in series.items():
+                told[name].append(measure(point))
+        for name, values in told.items():
+            good = [value for value in values if value is not None]
+            result["series"][name].append(statistics.median(good) * scale if good else None)
     return result
 
 
@@ -261,7 +270,7 @@ def main():
     parser.add_argument("--vm", action="store_true", help="figure3a and figure3b over RDMA in software, too, in a virtual machine")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="spate-bmi-") as folder:
-        for program in ("bmi_program", "raw_program", "registration_program", "libspate-bmi-ofi.so"):
+        for program in ("bmi_program", "raw_program", "memory_program", "registration_program", "libspate-bmi-ofi.so"):
             if os.path.exists(os.path.join(options.bin, program)):
                 os.symlink(os.path.join(os.path.abspath(options.bin), program), os.path.join(folder, program))
         programs = Programs(folder, os.path.dirname(os.path.abspath(__file__)))
