@@ -104,6 +104,7 @@ class Connection : public Pollable {
   bool peer_closed = false;               // the event said so: read to the end
   bool closed = false;                    // taken down; freed at the next turn
   bool held = false;                      // in the module's list of those to be flushed
+  std::uint64_t posted_in_turn = 0;       // the module's turn in which this side last sent by a post
   bool due = false;                       // in the module's list of those that wait for their slice, for ...
   bool to_read = false;                   // ... reading
   bool to_write = false;                  // ... or writing

@@ -139,6 +139,10 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
       release(op);
     }
     posting_ = false;
+    // Who sends much at once need not come to an end before any of it moves. bench/run bmi figure4, 1 KiB: with a turn
+    // after 128 or 512 posts 1.20 times as fast as without.
+    constexpr int kPostsInTurn = 128;
+    if (!receive && ++posts_in_turn_ >= kPostsInTurn) poll();
     settle();
   }
   deliver_outbox();

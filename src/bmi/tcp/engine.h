@@ -138,6 +138,7 @@ class Engine final : public TcpModule, private PeerHost {
   void flush_held();
   std::uint64_t flush_now(Connection& connection, std::uint64_t limit);
   bool read_hot();
+  bool spin_on_hot();
   void on_event(Pollable& pollable, std::uint32_t events);
   void on_connection_event(Connection& connection, std::uint32_t events);
   struct Got {
@@ -157,6 +158,7 @@ class Engine final : public TcpModule, private PeerHost {
 
   // engine_slices.cc
   std::uint64_t slice() const;
+  bool gathers(Connection& connection);
   void make_due(Connection& connection, bool to_read);
   void serve_due();
   std::uint64_t serve(Connection& connection, std::uint64_t limit);
@@ -227,11 +229,14 @@ class Engine final : public TcpModule, private PeerHost {
   int hot_hits_ = 0;                         // how often it was the right guess lately
   bool used_ = false;                        // there was a listener or a connection; else epoll need not be asked
   int hot_turns_ = 0;                        // polls in a row that looked at nothing else
+  bool dry_ = false;                         // the last look at all connections, without sleep, found nothing
   std::vector<Connection*> held_;            // to be flushed: each connection once
   std::deque<Connection*> due_;              // with data that waits for its slice: each connection once
   bool due_shown_ = false;                   // due_event_ is readable
   std::uint64_t since_control_ = 0;          // bytes served of what was due since the last message of the control class
   bool put_off_ = false;                     // the last turn left due_ alone
+  std::uint64_t turn_ = 1;                   // counts calls of poll()
+  int posts_in_turn_ = 0;                    // sends, since the last one
   bool polling_ = false;                     // inside poll(), which serves what is due at its end
   bool posting_ = false;                     // inside a call of post() or consumed(): the ones that may hold
   std::vector<epoll_event> fetched_;         // by wait(), for the next poll()

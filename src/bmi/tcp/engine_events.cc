@@ -67,6 +67,7 @@ bool Engine::wait(Duration timeout) {
   const std::lock_guard lock(mutex_);
   --sleepers_;
   slept_.store(false, std::memory_order_relaxed);
+  dry_ = false;
   if (n > 0) fetched_.insert(fetched_.end(), events.begin(), events.begin() + n);
   fetched_all_ = n < static_cast<int>(events.size());
   return true;
@@ -106,6 +107,8 @@ void Engine::flush_held() {
 
 bool Engine::poll() {
   polling_ = true;
+  ++turn_;
+  posts_in_turn_ = 0;
   flush_held();
   const bool did = take_events();
   const bool more = !due_.empty();
@@ -123,10 +126,15 @@ bool Engine::take_events() {
     ++hot_turns_;
     return true;
   }
+  if (!slept && dry_ && due_.empty() && hot_turns_ < kHotTurns && hot_ != nullptr && hot_hits_ > 0) {
+    ++hot_turns_;
+    return spin_on_hot();
+  }
   hot_turns_ = 0;
   if (!used_) return false;
   std::array<epoll_event, kEventsAtOnce> events;  // filled by the kernel up to n
   const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  dry_ = n <= 0;
   return handle({events.data(), static_cast<std::size_t>(std::max(n, 0))});
 }
 
@@ -156,6 +164,9 @@ bool Engine::read_hot() {
   hot_hits_ = std::min(kSure, right ? hot_hits_ + 1 : hot_hits_ - 2);
   return right;
 }
+
+// Likewise a process that polls: three of four turns without work look at that socket alone.
+bool Engine::spin_on_hot() { return read(*hot_, slice()).anything; }
 
 void Engine::on_event(Pollable& pollable, std::uint32_t events) {
   switch (pollable.kind) {
@@ -229,7 +240,8 @@ void Engine::complain(const std::string& who, std::string_view what) {
 void Engine::flush(Connection& connection) {
   if (!posting_ || !holding_.load(std::memory_order_relaxed)) {
     // In a turn bulk data has its place, and its limit, at the end.
-    if (polling_ && connection.channel != 0) return make_due(connection, false);
+    const bool later = connection.channel != 0 && (polling_ || (posting_ && gathers(connection)));
+    if (later) return make_due(connection, false);
     flush_now(connection, slice());
     return;
   }

@@ -16,6 +16,10 @@ std::uint64_t Engine::slice() const {
   return since_control_ < kQuiet ? tcp_options_.slice_bytes : tcp_options_.quiet_slice_bytes;
 }
 
+/// Of bulk messages that are posted between two turns the first leaves at once; the others leave together, with the
+/// next turn: small ones in a row cost one system call, and full packets, for many (bench/run bmi figure4).
+bool Engine::gathers(Connection& connection) { return std::exchange(connection.posted_in_turn, turn_) == turn_; }
+
 void Engine::make_due(Connection& connection, bool to_read) {
   if (connection.closed) return;
   (to_read ? connection.to_read : connection.to_write) = true;

@@ -128,6 +128,50 @@ TEST_F(TcpSlices, OneBulkConnectionDoesNotWaitForTheEndOfAnother) {
   EXPECT_FALSE(done(large));
 }
 
+TEST_F(TcpSlices, BulkMessagesThatArePostedInARowLeaveTogether) {
+  Both peer = open();
+  const Bytes data(100);
+  const std::size_t frame_size = kHeaderSize + data.size();
+  step();
+  send(peer.address, 1, data, MessageClass::kBulk, true);
+  EXPECT_EQ(peer.bulk.read().size(), frame_size) << "the first at once";
+  send(peer.address, 1, data, MessageClass::kBulk, true);
+  const OpId last = send(peer.address, 1, data, MessageClass::kBulk, true);
+  EXPECT_TRUE(peer.bulk.read().empty());
+  EXPECT_TRUE(readable());
+  step();
+  EXPECT_EQ(peer.bulk.read().size(), 2 * frame_size);
+  EXPECT_TRUE(done(last));
+}
+
+TEST_F(TcpSlices, ManyPostsInARowMoveWithoutATest) {
+  Both peer = open();
+  const Bytes data(100);
+  for (int i = 0; i < 300; ++i) send(peer.address, 1, data, MessageClass::kBulk, true);
+  EXPECT_GE(peer.bulk.read().size(), 200 * (kHeaderSize + data.size()));
+}
+
+// A process that polls looks at the socket that spoke last more often than at the others.
+TEST_F(TcpSlices, APeerIsHeardWhileAnotherOneSpeaksAllTheTime) {
+  Both first = open();
+  Both second = open();
+  Bytes room(10);
+  const OpId quiet = receive(second.address, 1, room);
+  int steps = 0;
+  for (std::uint64_t tag = 100; steps < 50 && !done(quiet); ++steps) {
+    EXPECT_TRUE(first.control.write_frame(frame(FrameType::kUnexpected, ++tag, 0)));
+    if (steps == 20) EXPECT_TRUE(second.control.write_frame(frame(FrameType::kReady, 1)));
+    step();
+  }
+  EXPECT_GT(steps, 20);
+  EXPECT_LE(steps, 30);
+  const OpId other = receive(second.address, 2, room);
+  for (int i = 0; i < 20; ++i) step();  // nobody speaks
+  EXPECT_TRUE(second.control.write_frame(frame(FrameType::kReady, 2)));
+  for (int i = 0; i < 10; ++i) step();
+  EXPECT_TRUE(done(other));
+}
+
 TEST_F(TcpSlices, WhatIsLeftShowsInTheWaitDescriptor) {
   Both peer = open();
   const Bytes data(100'000);
