@@ -68,7 +68,8 @@ class End {
   }
   void send(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList from, std::uint64_t* open = nullptr) {
     std::uint64_t& counter = open == nullptr ? open_ : *open;
-    post(network_->post_send({peer, tag, c, from}, context_, &counter), counter);
+    const bool ready = plan_.ready != 0 && c == bmi::MessageClass::kBulk;
+    post(network_->post_send({peer, tag, c, from, ready}, context_, &counter), counter);
   }
   void send_unexpected(bmi::Address peer, bmi::SegmentList from) {
     bmi::Message message;

@@ -26,6 +26,7 @@ struct plan {
   int clients;
   int poll;      /* 1: neither side sleeps */
   int allocated; /* 1: buffers of mem_alloc */
+  int ready;     /* of a stream: 1: the sender says that the receives are posted */
   int rounds;    /* of the read pattern */
   int load;      /* of the priority pattern: bulk messages of 1 MiB under way all the time; 0: none */
   int percent;   /* of the priority pattern: which percentile is told */
@@ -33,7 +34,7 @@ struct plan {
 
 /* NAME=VALUE arguments; 0 when one is unknown. */
 static int plan_parse(struct plan* plan, int argc, char** argv) {
-  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 5, 0, 99};
+  const struct plan usual = {PATTERN_ROUND_TRIP, "tcp", 24, 10000, 1, 1, 0, 0, 0, 5, 0, 99};
   *plan = usual;
   for (int i = 1; i < argc; ++i) {
     const char* value = strchr(argv[i], '=');
@@ -58,6 +59,8 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
       plan->poll = atoi(value);
     } else if (IS("allocated")) {
       plan->allocated = atoi(value);
+    } else if (IS("ready")) {
+      plan->ready = atoi(value);
     } else if (IS("rounds")) {
       plan->rounds = atoi(value);
     } else if (IS("load")) {
