@@ -81,8 +81,11 @@ class Programs:
         command = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", str(count), "-S", str(size)]
         server = subprocess.Popen(["taskset", "-c", "0", *command, "-B", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(0.3)
-            told = self.output(["taskset", "-c", "1", *command, "-P", port, "127.0.0.1"], seconds=30)
+            for _ in range(10):  # until the server listens
+                time.sleep(0.3)
+                told = self.output(["taskset", "-c", "1", *command, "-P", port, "127.0.0.1"], seconds=30)
+                if told or server.poll() is not None:
+                    break
         finally:
             server.kill()
             server.wait()
