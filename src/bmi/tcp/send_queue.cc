@@ -56,7 +56,7 @@ ssize_t sendfile_without_signal(int socket, int file, off_t offset, std::uint64_
 /// Small messages are gathered here: send(2) of one piece costs less than sendmsg(2) of two and a copy of some bytes
 /// (a guess at the size).
 ssize_t send_pieces(int socket, const Pieces& pieces, int flags) {
-  constexpr std::size_t kGathered = 1024;
+  constexpr std::size_t kGathered = 2048;
   if (pieces.count == 1) return ::send(socket, pieces.list[0].iov_base, pieces.list[0].iov_len, flags);
   if (pieces.bytes <= kGathered) {
     std::array<std::byte, kGathered> all;  // filled up to pieces.bytes
