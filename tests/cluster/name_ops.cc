@@ -256,6 +256,8 @@ Errc check_move(const Tree& tree, const Move& move, std::uint8_t flags) {
     return Errc::kInvalidArgument;
   }
   if (!move.target || move.exchange || move.target->id == move.object.id) return Errc::kOk;
+  // A directory above what moves is not empty, whatever moves.
+  if (move.target->is_directory() && holds(tree, move.target->id, move.from.directory)) return Errc::kNotEmpty;
   if (move.target->is_directory() && !move.object.is_directory()) return Errc::kIsDirectory;
   if (!move.target->is_directory() && move.object.is_directory()) return Errc::kNotDirectory;
   return move.target->is_directory() && move.target->entries != 0 ? Errc::kNotEmpty : Errc::kOk;
