@@ -256,6 +256,12 @@ job::Task<Result<void>> ServerProcess::stop() {
   co_return Result<void>();
 }
 
+void ServerProcess::rest() {
+  executor_.post([this] {
+    if (keyval_ != nullptr) keyval_->rest();
+  });
+}
+
 Result<void> ServerProcess::run(const std::function<void()>& serving) {
   auto started = executor_.run(start());
   if (!started) {

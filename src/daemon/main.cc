@@ -60,7 +60,7 @@ spate::ServerId parse_server(const char* text) {
 
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
-  const spate::daemon::MemoryKeeper memory;
+  spate::daemon::MemoryKeeper memory;
   std::signal(SIGPIPE, SIG_IGN);
   const auto raised = spate::daemon::raise_descriptor_limit();
   if (!raised) return fail(raised.error());
@@ -69,8 +69,10 @@ int serve(const spate::assembly::ServerSettings& settings) {
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
+  memory.on_rest([&server = **process] { server.rest(); });
   const auto ended = (*process)->run([] { spate::daemon::notify_service_manager("READY=1"); });
   spate::daemon::notify_service_manager("STOPPING=1");
+  memory.on_rest({});
   running = nullptr;
   return ended ? 0 : fail(ended.error());
 }

@@ -43,15 +43,20 @@ MemoryKeeper::~MemoryKeeper() {
   thread_.join();
 }
 
+void MemoryKeeper::on_rest(std::function<void()> action) {
+  const std::lock_guard lock(mutex_);
+  on_rest_ = std::move(action);
+}
+
 void MemoryKeeper::keep() {
   std::unique_lock lock(mutex_);
-  bool to_trim = false;
+  int periods_at_rest = 2;  // since it was busy
   auto used = processor_time();
   while (!wake_.wait_for(lock, kPeriod, [this] { return ending_; })) {
-    const auto now = processor_time();
-    const bool busy = now - used > kBusy;
-    if (to_trim && !busy) ::malloc_trim(0);
-    to_trim = busy;
+    const bool busy = processor_time() - used > kBusy;
+    periods_at_rest = busy ? 0 : periods_at_rest + 1;
+    if (periods_at_rest == 1 && on_rest_) on_rest_();
+    if (periods_at_rest == 2) ::malloc_trim(0);
     used = processor_time();
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -18,12 +19,17 @@ class MemoryKeeper {
   MemoryKeeper& operator=(const MemoryKeeper&) = delete;
   ~MemoryKeeper();
 
+  /// Called when a rest begins, some seconds before the heaps are trimmed, in a thread of its own; empty: nothing is. When
+  /// this returns the one before is not running any more.
+  void on_rest(std::function<void()> action);
+
  private:
   void keep();
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool ending_ = false;  // guarded by mutex_
+  bool ending_ = false;             // guarded by mutex_, as is
+  std::function<void()> on_rest_;  // which is called with it held
   std::thread thread_;
 };
 

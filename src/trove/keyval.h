@@ -83,6 +83,8 @@ class Keyval {
   virtual std::string describe() const = 0;
   /// The device has so little room left that it is to be kept for what makes room. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
+  /// For now nothing is asked of it: it gives back memory that it holds only to be fast.
+  virtual void rest() {}
 };
 
 }  // namespace spate::trove

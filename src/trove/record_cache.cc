@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/record_cache.h"
 
+#include <iterator>
 #include <string_view>
 
 namespace spate::trove {
@@ -9,11 +10,11 @@ std::size_t RecordCache::Hash::operator()(ByteView key) const {
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(key.data()), key.size()});
 }
 
-const Bytes* RecordCache::find(ByteView key) {
+std::optional<ByteView> RecordCache::find(ByteView key) {
   const auto at = records_.find(key);
-  if (at == records_.end()) return nullptr;
-  by_use_.splice(by_use_.begin(), by_use_, at->second);
-  return &at->second->value;
+  if (at == records_.end()) return std::nullopt;
+  by_use_.splice(by_use_.begin(), by_use_, *at);
+  return (*at)->value();
 }
 
 void RecordCache::put(ByteView key, ByteView value) {
@@ -24,17 +25,40 @@ void RecordCache::put(ByteView key, ByteView value) {
     return;
   }
   if (at != records_.end()) {
-    Bytes& old = at->second->value;
-    bytes_ += value.size();
-    bytes_ -= old.size();
-    old.assign(value.begin(), value.end());
-    by_use_.splice(by_use_.begin(), by_use_, at->second);
+    Record& record = **at;
+    bytes_ -= size_of(record.key(), record.value());
+    record.both.resize(record.key_size);
+    record.both.insert(record.both.end(), value.begin(), value.end());
+    by_use_.splice(by_use_.begin(), by_use_, *at);
   } else {
-    by_use_.push_front({to_bytes(key), to_bytes(value)});
-    records_.emplace(by_use_.front().key, by_use_.begin());
-    bytes_ += size;
+    add(key, value);
   }
-  while (bytes_ > max_bytes_) drop(records_.find(by_use_.back().key));
+  bytes_ += size;
+  shrink(max_bytes_);
+}
+
+/// A full cache takes the memory of its oldest record for the new one.
+void RecordCache::add(ByteView key, ByteView value) {
+  Set::node_type node;
+  if (!by_use_.empty() && bytes_ + size_of(key, value) > max_bytes_) {
+    const auto oldest = std::prev(by_use_.end());
+    node = records_.extract(oldest);
+    bytes_ -= size_of(oldest->key(), oldest->value());
+    by_use_.splice(by_use_.begin(), by_use_, oldest);
+  } else {
+    by_use_.emplace_front();
+  }
+  Record& record = by_use_.front();
+  record.both.clear();
+  record.both.reserve(key.size() + value.size());
+  record.both.insert(record.both.end(), key.begin(), key.end());
+  record.both.insert(record.both.end(), value.begin(), value.end());
+  record.key_size = key.size();
+  if (node) {
+    records_.insert(std::move(node));
+  } else {
+    records_.insert(by_use_.begin());
+  }
 }
 
 void RecordCache::update(ByteView key, ByteView value) {
@@ -46,9 +70,13 @@ void RecordCache::erase(ByteView key) {
   if (at != records_.end()) drop(at);
 }
 
-void RecordCache::drop(Map::iterator at) {
-  const ByUse::iterator record = at->second;
-  bytes_ -= size_of(record->key, record->value);
+void RecordCache::shrink(std::size_t bytes) {
+  while (bytes_ > bytes) drop(records_.find(by_use_.back().key()));
+}
+
+void RecordCache::drop(Set::iterator at) {
+  const ByUse::iterator record = *at;
+  bytes_ -= size_of(record->key(), record->value());
   records_.erase(at);
   by_use_.erase(record);
 }

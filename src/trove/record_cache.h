@@ -4,7 +4,8 @@
 
 #include <cstddef>
 #include <list>
-#include <unordered_map>
+#include <optional>
+#include <unordered_set>
 
 #include "base/bytes.h"
 #include "trove/key_order.h"
@@ -23,38 +24,51 @@ class RecordCache {
   RecordCache(const RecordCache&) = delete;
   RecordCache& operator=(const RecordCache&) = delete;
 
-  /// Null when it is not here, whatever the store holds. Valid until the next put() or erase().
-  const Bytes* find(ByteView key);
+  /// Nothing when it is not here, whatever the store holds. Valid until the next call of another kind.
+  std::optional<ByteView> find(ByteView key);
   void put(ByteView key, ByteView value);
   /// put() of what is here already.
   void update(ByteView key, ByteView value);
   void erase(ByteView key);
+  /// Drops the least recently used beyond so many bytes; there may be more again later.
+  void shrink(std::size_t bytes);
 
   std::size_t bytes() const { return bytes_; }
   std::size_t records() const { return records_.size(); }
 
  private:
   struct Record {
-    Bytes key;
-    Bytes value;
-  };
-  struct Hash {
-    std::size_t operator()(ByteView key) const;
-  };
-  struct Same {
-    bool operator()(ByteView a, ByteView b) const { return same_key(a, b); }
+    Bytes both;  // the key, then the value: one block of the heap
+    std::size_t key_size = 0;
+    ByteView key() const { return ByteView(both).first(key_size); }
+    ByteView value() const { return ByteView(both).subspan(key_size); }
   };
   using ByUse = std::list<Record>;  // the last used first
-  using Map = std::unordered_map<ByteView, ByUse::iterator, Hash, Same>;  // keys lie in the records
+  static ByteView key_of(ByteView key) { return key; }
+  static ByteView key_of(ByUse::iterator record) { return record->key(); }
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(ByteView key) const;
+    std::size_t operator()(ByUse::iterator record) const { return (*this)(record->key()); }
+  };
+  struct Same {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return same_key(key_of(a), key_of(b));
+    }
+  };
+  using Set = std::unordered_set<ByUse::iterator, Hash, Same>;
 
   static std::size_t size_of(ByteView key, ByteView value) { return key.size() + value.size() + kOverhead; }
-  void drop(Map::iterator at);
+  void add(ByteView key, ByteView value);
+  void drop(Set::iterator at);
 
-  static constexpr std::size_t kOverhead = 208;  // two nodes and the heap's share of four blocks, glibc on x86-64
+  static constexpr std::size_t kOverhead = 128;  // two nodes and the heap's share of three blocks, glibc on x86-64
   const std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   ByUse by_use_;
-  Map records_;
+  Set records_;
 };
 
 }  // namespace spate::trove

@@ -13,8 +13,8 @@ namespace {
 ByteView view(const std::string& text) { return as_bytes(std::string_view(text)); }
 
 std::string found(RecordCache& cache, const std::string& key) {
-  const Bytes* value = cache.find(view(key));
-  return value == nullptr ? "none" : std::string(reinterpret_cast<const char*>(value->data()), value->size());
+  const std::optional<ByteView> value = cache.find(view(key));
+  return value ? std::string(reinterpret_cast<const char*>(value->data()), value->size()) : "none";
 }
 
 TEST(RecordCacheTest, TellsWhatWasPutLast) {
@@ -49,6 +49,19 @@ TEST(RecordCacheTest, AValueThatHasGrownTooLargeIsNotKeptAsItWas) {
   cache.put(view("a"), view(std::string(RecordCache::kMostRecordBytes, 'x')));
   EXPECT_EQ(found(cache, "a"), "none");
   EXPECT_EQ(cache.bytes(), 0U);
+}
+
+TEST(RecordCacheTest, ShrinksToWhatWasUsedLast) {
+  RecordCache cache(100'000);
+  for (int i = 0; i < 100; ++i) cache.put(view("key" + std::to_string(i)), view(std::string(100, 'v')));
+  EXPECT_EQ(found(cache, "key0"), std::string(100, 'v'));
+  cache.shrink(2000);
+  EXPECT_LE(cache.bytes(), 2000U);
+  EXPECT_NE(found(cache, "key0"), "none");
+  EXPECT_NE(found(cache, "key99"), "none");
+  EXPECT_EQ(found(cache, "key1"), "none");
+  cache.put(view("new"), view(std::string(3000, 'v')));  // it may grow again
+  EXPECT_NE(found(cache, "key99"), "none");
 }
 
 TEST(RecordCacheTest, OfNoSizeKeepsNothing) {

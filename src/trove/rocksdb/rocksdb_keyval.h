@@ -18,7 +18,7 @@ namespace spate::trove {
 struct RocksdbOptions {
   std::string folder;  // made when it does not exist; the folder above must exist
   std::size_t block_cache_bytes = std::size_t{8} << 20;
-  std::size_t record_cache_bytes = std::size_t{2} << 20;  // single records, found without RocksDB
+  std::size_t record_cache_bytes = std::size_t{8} << 20;  // single records, found without RocksDB; 1 MiB at rest
   std::size_t write_buffer_bytes = std::size_t{8} << 20;  // up to three of them while writing fast
   std::size_t conflict_window_bytes = std::size_t{4} << 20;
   unsigned read_threads = 2;  // for reads that are not in memory; started when first needed. >= 1

@@ -9,6 +9,8 @@
 namespace spate::trove {
 namespace {
 
+constexpr std::size_t kRecordsAtRest = std::size_t{1} << 20;  // bytes
+
 rocksdb::WriteOptions inline_write() {
   rocksdb::WriteOptions options;
   options.no_slowdown = true;
@@ -30,6 +32,8 @@ RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions
 }
 
 RocksdbStore::~RocksdbStore() { SPATE_CHECK(!resolver_.anyone_live()); }
+
+void RocksdbStore::rest() { records_.shrink(kRecordsAtRest); }
 
 std::unique_ptr<Transaction> RocksdbStore::begin() { return std::make_unique<RocksdbTransaction>(*this); }
 
@@ -104,7 +108,7 @@ void RocksdbStore::note_records(const WriteSet& writes) {
     if (write.erased) {
       records_.erase(key);
     } else {
-      records_.update(key, write.value);
+      records_.update(key, write.value);  // new ones are put when they are read: else every create paid for it
     }
   }
 }

@@ -57,9 +57,11 @@ bool RocksdbTransaction::post_get(ByteView key, ReadMode mode, void* user, Keyva
   state_.note_key(key, mode);
   const rocksdb::ReadOptions options = prepare_read();
   RecordCache* const records = options.snapshot == nullptr ? &store_.records() : nullptr;
-  if (const Bytes* const known = records != nullptr ? records->find(key) : nullptr) {
-    done.value = *known;
-    return true;
+  if (records != nullptr) {
+    if (const auto known = records->find(key)) {
+      done.value = to_bytes(*known);
+      return true;
+    }
   }
   done.status = store_.inline_reads() ? read_one(store_.db(), options, key, done.value) : Errc::kTryAgain;
   if (done.status == Errc::kTryAgain) return in_thread(std::make_unique<GetRead>(key), user);
