@@ -25,8 +25,6 @@ struct ClientSettings {
   bool keeper = true;
   /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
   bool progress_thread = false;
-  /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers recalls.
-  bool may_keep_attributes = false;
 };
 
 /// uid, gid and supplementary groups of this process.

@@ -8,7 +8,6 @@
 
 #include "base/random.h"
 #include "client/appends.h"
-#include "client/attribute_cache.h"
 #include "client/limits.h"
 #include "client/locks.h"
 #include "client/offload.h"
@@ -73,15 +72,12 @@ class Cluster {
   rpc::Channel& meta() { return *meta_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }
-  AttributeCache& attributes() { return attributes_; }
-  const AttributeCache& attributes() const { return attributes_; }
   /// All io servers' channels, by server id.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:
   job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits);
-  job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
   job::Task<void> keep_alive();
   std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
 
@@ -94,7 +90,6 @@ class Cluster {
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
   Offload offload_;
-  AttributeCache attributes_;
   Locks locks_;
   Appends appends_;
   job::Gate gate_;

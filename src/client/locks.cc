@@ -41,7 +41,6 @@ void Locks::check_session() {
     for (auto& [holder, held] : owners) held.lost = true;
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
-  if (client_) cluster_.attributes().clear();  // else it is the first one
   client_ = identity.client;
   epoch_ = identity.epoch;
   table_ = 0;

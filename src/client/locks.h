@@ -52,8 +52,6 @@ class Locks {
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 
-  /// Leases of attributes were granted: their recalls come with the news of locks.
-  void listen_for_recalls() { start_listening(); }
   /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
   void heard();
 
@@ -85,7 +83,6 @@ class Locks {
   void start_listening();
   job::Task<void> listen();
   void take(const std::vector<wire::LockEvent>& events);
-  void hear(MonoTime asked, const wire::LockEventsReply& reply);
   job::Task<void> give_back(wire::LockSpec lock);
   job::Task<Result<void>> reclaim();
   job::Task<Result<void>> reclaim_all();

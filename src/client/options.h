@@ -45,10 +45,6 @@ struct Options {
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
   Atime atime = Atime::kRelative;
-  /// Attributes and names are kept under leases. Only for a process whose executor is driven all the time: others wait for its
-  /// answer to a recall.
-  bool keep_attributes = false;
-  std::size_t most_kept = 50000;  // objects and names together
 };
 
 }  // namespace spate::client

@@ -61,7 +61,6 @@ Result<void> serve(const fuse::MountOptions& options, Ready ready) {
   settings.config_file = options.config_file;
   settings.program = "mount";
   settings.credential = assembly::own_credential();
-  settings.may_keep_attributes = true;
   if (!options.soft) settings.deadline = kForEver;
   if (!options.atime.empty()) {
     SPATE_TRY(auto policy, config::override_from_argument("client.atime=" + options.atime));

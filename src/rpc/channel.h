@@ -45,7 +45,6 @@ struct RawReply {
   wire::ReplyHeader header;
   Buffer message;   // owns the bytes
   ByteView body;    // in message
-  std::uint64_t features = 0;  // that were agreed on when the request was sent
 };
 
 struct ChannelOptions {
@@ -91,8 +90,6 @@ class Channel {
   Incarnation incarnation() const { return incarnation_; }
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
-  /// wire::Feature: what the server agreed to when it was last greeted.
-  std::uint64_t features() const { return features_; }
   /// Makes the next request greet again (a new session was opened).
   void greet_again() { greeted_ = false; }
 
@@ -121,7 +118,6 @@ class Channel {
   std::uint64_t next_tag_;
   Incarnation incarnation_;
   std::uint64_t map_version_ = 0;
-  std::uint64_t features_ = 0;
 };
 
 }  // namespace spate::rpc

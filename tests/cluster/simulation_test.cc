@@ -116,7 +116,7 @@ TEST_P(Planted, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, Planted,
                          ::testing::Values(Plant::kSkippedFsync, Plant::kForgottenAnswer, Plant::kStaleResend,
-                                           Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall),
+                                           Plant::kLostFence, Plant::kRenameLoop),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -100,11 +100,6 @@ LockKeeper::SessionPtr LockKeeper::session_of(const rpc::Call& call) {
   return session;
 }
 
-bool LockKeeper::listens(const rpc::Call& call) {
-  const SessionPtr session = session_of(call);
-  return session->epoch == call.header.session_epoch && !session->over;
-}
-
 void LockKeeper::tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject) {
   const auto found = sessions_.find(client);
   if (found == sessions_.end() || found->second->epoch != epoch) return;
