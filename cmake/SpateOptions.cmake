@@ -3,6 +3,7 @@
 set(SPATE_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread; empty for none")
 option(SPATE_BENCH "Build the micro-benchmarks (needs Google Benchmark)" OFF)
 option(SPATE_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+option(SPATE_REPLAY "Build the fuzzers as tests that only replay their corpus (any compiler)" OFF)
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")

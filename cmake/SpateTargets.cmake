@@ -7,7 +7,7 @@ find_package(GTest)
 # The presets compile several files of a target as one (CMAKE_UNITY_BUILD), which halves the time from a bare checkout. Not
 # these, whose files use the same short names in their anonymous namespaces. `scripts/test-long separate` compiles every file
 # by itself, which shows a missing #include.
-set(SPATE_SEPARATE spate_bmi_shm bmi_shm_test golden_test golden_write spate_golden)
+set(SPATE_SEPARATE spate_bmi_shm bmi_shm_test spate_golden)
 function(spate_unity target)
   if(target IN_LIST SPATE_SEPARATE)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
@@ -96,10 +96,10 @@ function(spate_long_test suite name timeout)
     ENVIRONMENT "SPATE_BIN=${CMAKE_BINARY_DIR}/bin;SPATE_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
 
-# spate_fuzz(<x_fuzz> DEPS spate folders ...): the fuzzer of x_fuzz.cc. With SPATE_FUZZ a libFuzzer binary, else one that
-# only replays its inputs. Either way the corpus, tests/fuzz/corpus/<x>, is replayed as a test.
+# spate_fuzz(<x_fuzz> DEPS spate folders ...): the fuzzer of x_fuzz.cc. With SPATE_FUZZ a libFuzzer binary, with SPATE_REPLAY
+# one that only replays its inputs, for other compilers. Either way the corpus, tests/fuzz/corpus/<x>, is replayed as a test.
 function(spate_fuzz name)
-  if(NOT BUILD_TESTING)
+  if(NOT BUILD_TESTING OR NOT (SPATE_FUZZ OR SPATE_REPLAY))
     return()
   endif()
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
