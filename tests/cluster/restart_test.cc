@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meta server is killed and started again: who had the right to append, or a lock, has it back or gets it again soon, and not
+// only when the server has given up waiting for those who had some before.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using client::path_from_root;
+
+class RestartTest : public ::testing::TestWithParam<Death> {
+ protected:
+  RestartTest() : world_(WorldOptions()), client_(world_.start_client()), other_(world_.start_client()) {}
+
+  template <typename T>
+  T run(ClientProcess& process, job::Task<T> task) {
+    std::optional<T> out;
+    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
+      result = co_await std::move(inner);
+    };
+    job::spawn(process.gate(), into(std::move(task), out));
+    const MonoTime limit = world_.now() + std::chrono::minutes(5);
+    while (!out && world_.turn(limit)) {
+    }
+    SPATE_CHECK(out.has_value());  // else it hangs
+    return *std::move(out);
+  }
+  std::unique_ptr<client::File> open(ClientProcess& process) {
+    auto made = run(process, process.client().create(path_from_root("log"), wire::kOpenWrite, {}));
+    EXPECT_TRUE(made) << name(made.code());
+    return made ? *std::move(made) : nullptr;
+  }
+  Errc append(ClientProcess& process, client::File& file) {
+    const Bytes record(700);
+    const ByteView view(record);
+    return run(process, file.append(std::span(&view, 1))).code();
+  }
+  /// As `echo >> log`.
+  Errc append_once(ClientProcess& process) {
+    std::unique_ptr<client::File> file = open(process);
+    const Errc done = append(process, *file);
+    EXPECT_TRUE(run(process, file->close()));
+    return done;
+  }
+  Errc lock(ClientProcess& process, LockMode mode) {
+    wire::LockSpec lock;
+    lock.handle = kRootHandle;
+    lock.kind = LockKind::kProcess;
+    lock.owner = 1;
+    lock.mode = mode;
+    return run(process, process.client().cluster().locks().set(lock, false)).code();
+  }
+  void restart() {
+    world_.kill_server(kMetaServer, GetParam());
+    world_.run_for(std::chrono::milliseconds(500));
+    world_.start_server(kMetaServer);
+    restarted_ = world_.now();
+  }
+  /// Sooner than the server gives up waiting for somebody.
+  void expect_soon() {
+    EXPECT_LT(world_.now() - restarted_, world_.settings().session_lease) << "waited for a session that is there";
+  }
+
+  World world_;
+  ClientProcess& client_;
+  ClientProcess& other_;
+  MonoTime restarted_;
+};
+
+TEST_P(RestartTest, WhoHadAppendedAndClosedAppendsAgainSoon) {
+  ASSERT_EQ(append_once(client_), Errc::kOk);
+  restart();
+  EXPECT_EQ(append_once(client_), Errc::kOk);
+  expect_soon();
+}
+
+TEST_P(RestartTest, WhoAppendsGoesOnAndOthersAppendAsWell) {
+  std::unique_ptr<client::File> file = open(client_);
+  ASSERT_EQ(append(client_, *file), Errc::kOk);
+  restart();
+  EXPECT_EQ(append(client_, *file), Errc::kOk);
+  EXPECT_EQ(append_once(other_), Errc::kOk);
+  expect_soon();
+  EXPECT_EQ(append(client_, *file), Errc::kOk);
+  EXPECT_TRUE(run(client_, file->close()));
+  const auto seen = run(other_, other_.client().stat(path_from_root("log")));
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->attributes.size, 4U * 700);
+}
+
+TEST_P(RestartTest, WhoHadLocksAndReleasedThemKeepsNobodyWaiting) {
+  ASSERT_EQ(lock(client_, LockMode::kExclusive), Errc::kOk);
+  ASSERT_EQ(lock(client_, LockMode::kNone), Errc::kOk);
+  restart();
+  EXPECT_EQ(lock(other_, LockMode::kExclusive), Errc::kOk);
+  expect_soon();
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RestartTest, ::testing::Values(Death::kProcess, Death::kMachine), [](const auto& info) {
+  return info.param == Death::kProcess ? std::string("KilledProcess") : std::string("CrashedMachine");
+});
+
+}  // namespace
+}  // namespace spate::cluster
