@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -41,32 +42,55 @@ void adopt_unlisted(Context& context, const std::string& folder, const config::F
   }
 }
 
-int run_down(Context& context, const DownOptions& options) {
-  auto folder = folder_of(context, options);
-  if (!folder) return context.fail(folder.error());
-  auto loaded = config::load_file(config_path(*folder), {});
-  if (!loaded) return context.fail(loaded.error());
-  const auto lock = lock_folder(*folder, kLockPatience);
-  if (!lock) return context.fail(lock.error());
-  int code = kExitOk;
+/// The config's servers, and all that have left a pid file: one may have been taken out of the config while it ran.
+std::vector<ServerId> servers_of(const std::string& folder, const Result<config::LoadedConfig>& loaded) {
+  std::set<ServerId> servers;
+  for (const ServerId server : servers_with_pid_files(folder)) servers.insert(server);
+  if (loaded) {
+    for (const config::ServerConfig& server : loaded->config.servers) servers.insert(server.id);
+  }
+  return {servers.begin(), servers.end()};
+}
+
+/// How many were running and are no more; `code` becomes a failure's when one cannot be stopped.
+std::size_t stop_all(Context& context, const std::string& folder, const std::vector<ServerId>& servers, int& code) {
   std::size_t stopped = 0;
-  adopt_unlisted(context, *folder, loaded->config);
-  for (const ServerProcessState& state : look_at_servers(*folder, loaded->config)) {
+  for (const ServerId server : servers) {
+    const ServerProcessState state = look_at_server(folder, server);
     if (state.pid != 0) ::kill(state.pid, SIGTERM);  // all at once; below they are waited for
   }
-  for (const ServerProcessState& state : look_at_servers(*folder, loaded->config)) {
+  for (const ServerId server : servers) {
+    const ServerProcessState state = look_at_server(folder, server);
     if (state.stale) {
-      forget_server(*folder, state.server);
-      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(*folder, state.server)));
+      forget_server(folder, server);
+      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", server.value, log_path(folder, server)));
     }
     if (state.pid == 0) continue;
-    auto done = stop_server(*folder, state.server, state.pid, kStopGrace);
+    const auto done = stop_server(folder, server, state.pid, kStopGrace);
     if (!done) {
       code = context.fail(done.error());
     } else {
       ++stopped;
     }
   }
+  return stopped;
+}
+
+int run_down(Context& context, const DownOptions& options) {
+  auto folder = folder_of(context, options);
+  if (!folder) return context.fail(folder.error());
+  const auto loaded = config::load_file(config_path(*folder), {});
+  if (!loaded && servers_with_pid_files(*folder).empty()) return context.fail(loaded.error());
+  const auto lock = lock_folder(*folder, kLockPatience);
+  if (!lock) return context.fail(lock.error());
+  int code = kExitOk;
+  if (loaded) {
+    adopt_unlisted(context, *folder, loaded->config);
+  } else {
+    // Servers must not run on because somebody has mistyped a line since they were started.
+    code = context.fail(loaded.error());
+  }
+  const std::size_t stopped = stop_all(context, *folder, servers_of(*folder, loaded), code);
   if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
                        : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n", stopped, *folder, *folder));

@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -180,23 +182,42 @@ Result<FolderLock> lock_folder(const std::string& folder, Duration patience) {
   return lock;
 }
 
+ServerProcessState look_at_server(const std::string& folder, ServerId server) {
+  ServerProcessState state;
+  state.server = server;
+  std::ifstream in(pid_path(folder, server));
+  int pid = 0;
+  std::string started;
+  const bool whole = static_cast<bool>(in >> pid >> started);
+  if (whole && pid > 0 && runs(pid, started)) {
+    state.pid = pid;
+  } else {
+    state.stale = in.is_open();
+  }
+  return state;
+}
+
 std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config) {
   std::vector<ServerProcessState> states;
-  for (const config::ServerConfig& server : config.servers) {
-    ServerProcessState state;
-    state.server = server.id;
-    std::ifstream in(pid_path(folder, server.id));
-    int pid = 0;
-    std::string started;
-    const bool whole = static_cast<bool>(in >> pid >> started);
-    if (whole && pid > 0 && runs(pid, started)) {
-      state.pid = pid;
-    } else {
-      state.stale = in.is_open();
-    }
-    states.push_back(state);
-  }
+  for (const config::ServerConfig& server : config.servers) states.push_back(look_at_server(folder, server.id));
   return states;
+}
+
+std::vector<ServerId> servers_with_pid_files(const std::string& folder) {
+  constexpr std::string_view kEnd = ".pid";
+  std::vector<ServerId> servers;
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder + "/run", error);
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::uint32_t number = 0;
+    const std::size_t digits = name.find_first_of("0123456789");
+    if (digits == std::string::npos) continue;
+    std::from_chars(name.data() + digits, name.data() + name.size(), number);
+    if (name == server_name(ServerId(number)) + std::string(kEnd)) servers.emplace_back(number);
+  }
+  std::sort(servers.begin(), servers.end(), [](ServerId a, ServerId b) { return a.value < b.value; });
+  return servers;
 }
 
 Result<void> adopt_server(const std::string& folder, ServerId server, int pid) { return write_pid(folder, server, pid); }

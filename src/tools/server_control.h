@@ -25,6 +25,9 @@ struct ServerProcessState {
   int pid = 0;          // 0: not running
   bool stale = false;   // a pid file was there, of a process that is gone or another program's
 };
+ServerProcessState look_at_server(const std::string& folder, ServerId server);
+/// The servers that have a pid file, whatever the config file says of them.
+std::vector<ServerId> servers_with_pid_files(const std::string& folder);
 /// Looks at every server's pid file. A stale one is left for the next start to replace.
 std::vector<ServerProcessState> look_at_servers(const std::string& folder, const config::FileSystemConfig& config);
 /// Notes a process that runs without a pid file, so that `spate down` finds it. kNotFound: no such process.

@@ -92,6 +92,20 @@ def down_again(fs):
     says(fs.fails("ls", "spate:/"), "is not running", "spate up --dir " + fs.dir)
 
 
+def down_with_a_broken_config(fs):
+    fs.up()
+    running = fs.pids().values()
+    config = fs.dir + "/spate.toml"
+    with open(config) as file:
+        good = file.read()
+    with open(config, "a") as file:
+        file.write("no key\n")
+    says(fs.fails("down", "--dir", fs.dir), config)
+    check(not any(alive(p) for p in running), "down leaves servers running whose config cannot be read")
+    with open(config, "w") as file:
+        file.write(good)
+
+
 def ports(fs):
     other = fs.root + "/other"
     with socket.socket() as holder:
@@ -264,6 +278,7 @@ with Cluster(io=2) as fs:
     second_up(fs)
     pid_files(fs)
     down_again(fs)
+    down_with_a_broken_config(fs)
     ports(fs)
     folders(fs)
     fs.up()
