@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -79,6 +80,11 @@ const ErrcRow& row(Errc code) {
   return kRows[1];
 }
 
+bool equal_but_for_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 }  // namespace
 
 std::string_view name(Errc code) { return row(code).name; }
@@ -99,6 +105,7 @@ Errc errc_from_errno(int error_number) {
     case EBADF: return Errc::kBadDescriptor;
     case ENOMEM: return Errc::kNoMemory;
     case EACCES: return Errc::kPermissionDenied;
+    case EADDRINUSE:
     case EBUSY: return Errc::kBusy;
     case EEXIST: return Errc::kExists;
     case EXDEV: return Errc::kCrossDevice;
@@ -149,7 +156,11 @@ Error&& Error::within(std::string_view outer) && {
 }
 
 Error errno_error(int error_number, std::string_view what) {
-  return Error(errc_from_errno(error_number), std::string(what) + " (" + std::generic_category().message(error_number) + ")");
+  const Errc code = errc_from_errno(error_number);
+  const std::string reason = std::generic_category().message(error_number);
+  // Said once when the code's own sentence says the same.
+  if (equal_but_for_case(reason, describe(code))) return Error(code, std::string(what));
+  return Error(code, std::string(what) + " (" + reason + ")");
 }
 
 }  // namespace spate

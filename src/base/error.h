@@ -113,7 +113,7 @@ class [[nodiscard]] Error {
   std::string context_;
 };
 
-/// The error of a failed system call: code from errno, context "what: strerror".
+/// The error of a failed system call: code from errno, context "what (strerror)", or "what" where the code says the same.
 Error errno_error(int error_number, std::string_view what);
 
 }  // namespace spate

@@ -31,7 +31,12 @@ TEST(Error, MessageReadsOutsideIn) {
   Error e = errno_error(ENOSPC, "write /data/7");
   EXPECT_EQ(e.code(), Errc::kNoSpace);
   Error outer = std::move(e).within("server 3");
-  EXPECT_EQ(outer.message(), "server 3: write /data/7 (No space left on device): no space left on device");
+  EXPECT_EQ(outer.message(), "server 3: write /data/7: no space left on device");
+}
+
+TEST(Error, TheSystemsOwnWordsAreKeptWhereTheCodeSaysLess) {
+  EXPECT_EQ(errno_error(ECONNRESET, "read").message(), "read (Connection reset by peer): connection lost");
+  EXPECT_EQ(errno_error(EADDRINUSE, "bind").code(), Errc::kBusy);
 }
 
 Result<int> half(int v) {

@@ -55,18 +55,18 @@ std::vector<ServerId> servers_of(const std::string& folder, const Result<config:
 /// How many were running and are no more; `code` becomes a failure's when one cannot be stopped.
 std::size_t stop_all(Context& context, const std::string& folder, const std::vector<ServerId>& servers, int& code) {
   std::size_t stopped = 0;
-  for (const ServerId server : servers) {
-    const ServerProcessState state = look_at_server(folder, server);
+  std::vector<ServerProcessState> states;
+  for (const ServerId server : servers) states.push_back(look_at_server(folder, server));
+  for (const ServerProcessState& state : states) {
     if (state.pid != 0) ::kill(state.pid, SIGTERM);  // all at once; below they are waited for
   }
-  for (const ServerId server : servers) {
-    const ServerProcessState state = look_at_server(folder, server);
+  for (const ServerProcessState& state : states) {
     if (state.stale) {
-      forget_server(folder, server);
-      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", server.value, log_path(folder, server)));
+      forget_server(folder, state.server);
+      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(folder, state.server)));
     }
     if (state.pid == 0) continue;
-    const auto done = stop_server(folder, server, state.pid, kStopGrace);
+    const auto done = stop_server(folder, state.server, state.pid, kStopGrace);
     if (!done) {
       code = context.fail(done.error());
     } else {

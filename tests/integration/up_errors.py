@@ -88,6 +88,10 @@ def down_again(fs):
     fs.up()
     fs.kill(IO, META)
     says(fs.spate("down", "--dir", fs.dir).decode(), "server %d had ended by itself" % IO)
+    fs.up()
+    said = fs.spate("down", "--dir", fs.dir).decode()
+    says(said, "Stopped 3 servers")
+    check("by itself" not in said, said)
     says(fs.fails("down", "--dir", fs.root + "/nowhere"), fs.root + "/nowhere/spate.toml")
     says(fs.fails("ls", "spate:/"), "is not running", "spate up --dir " + fs.dir)
 
@@ -171,7 +175,7 @@ def without_permission(fs):
         done = subprocess.run([SPATE, *args], env=fs.env, preexec_fn=nobody, stderr=subprocess.PIPE, stdout=subprocess.PIPE, timeout=30)
         check(done.returncode == 1, "%s: exit %d" % (args, done.returncode))
         return done.stderr.decode()
-    says(fails("up", "--dir", fs.root + "/notmine"), fs.root + "/notmine", "Permission denied")
+    says(fails("up", "--dir", fs.root + "/notmine"), fs.root + "/notmine", "permission denied")
     says(fails("up", "--dir", fs.dir), fs.dir, "ermission denied")
     # The file system can be found by all, its key file only by its owner.
     os.chmod(fs.dir, 0o755)
