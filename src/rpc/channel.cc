@@ -20,6 +20,17 @@ bool lost(Errc code) {
 
 }  // namespace
 
+class Channel::Under {
+ public:
+  explicit Under(Channel& channel) : channel_(channel) { ++channel_.calls_; }
+  Under(const Under&) = delete;
+  Under& operator=(const Under&) = delete;
+  ~Under() { --channel_.calls_; }
+
+ private:
+  Channel& channel_;
+};
+
 Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random)
     : options_(std::move(options)),
       network_(network),
@@ -43,6 +54,20 @@ Result<void> Channel::resolve() {
   return {};
 }
 
+void Channel::note_url() {
+  const std::string url = peer_info().url;
+  // A module may tell of the address as it was resolved: only another one of the list is another one.
+  const bool elsewhere = url != options_.urls.front() && std::ranges::find(options_.urls, url) != options_.urls.end();
+  if (!elsewhere) {
+    return_at_ = MonoTime::never();
+    return_wait_ = Duration(0);
+    return;
+  }
+  if (return_at_ != MonoTime::never()) return;
+  return_wait_ = std::clamp(return_wait_ * 2, options_.first_return, options_.longest_return);
+  return_at_ = network_.executor().now() + return_wait_;
+}
+
 bmi::Tag Channel::next_tag() {
   next_tag_ += 1ULL << kTagBitsPerRequest;
   return bmi::Tag(next_tag_);
@@ -54,6 +79,8 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   if (!options.trace) options.trace = TraceId(random_.next());
   auto resolved = resolve();
   if (!resolved) co_return std::move(resolved).error();
+  return_to_first_url();
+  const Under under(*this);
   Duration backoff = options_.first_backoff;
   int greetings_left = kMaxGreetingsPerCall;
   bool may_have_run = false;  // sent before, and nothing heard of it
@@ -95,7 +122,16 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
 
 bool Channel::is_greeted() const {
   if (!greeted_ || greeted_client_ != identity_.client || greeted_epoch_ != identity_.epoch) return false;
-  return network_.network().peer_info(*peer_).connection == greeted_connection_;
+  return network_.network().connection_of(*peer_) == greeted_connection_;
+}
+
+/// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while nothing is
+/// under way, since the server takes whoever comes by another connection for a client that has begun anew.
+void Channel::return_to_first_url() {
+  if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
+  return_at_ = MonoTime::never();  // the greeting that follows sees where it was found
+  greeted_ = false;
+  network_.network().prefer_first_url(*peer_);
 }
 
 job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
@@ -171,7 +207,8 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
     identity_.lease_ms = accepted->lease_ms;
     identity_.fs_clock_offset_ns = accepted->fs_time.ns - network_.executor().clock().wall().ns;
   }
-  greeted_connection_ = network_.network().peer_info(*peer_).connection;
+  note_url();
+  greeted_connection_ = network_.network().connection_of(*peer_);
   greeted_client_ = client;
   greeted_epoch_ = epoch;
   greeted_ = true;

@@ -54,6 +54,10 @@ struct ChannelOptions {
   Duration attempt_timeout = std::chrono::seconds(10);
   Duration first_backoff = std::chrono::milliseconds(20);
   Duration longest_backoff = std::chrono::seconds(1);
+  /// A server that was found at a later URL than its first is tried at the first again after this, and after twice as long
+  /// each time that it is not there, up to `longest_return`.
+  Duration first_return = std::chrono::seconds(30);
+  Duration longest_return = std::chrono::minutes(10);
 };
 
 /// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first request and
@@ -94,7 +98,10 @@ class Channel {
   void greet_again() { greeted_ = false; }
 
  private:
-  struct Attempt;
+  /// A call under way.
+  class Under;
+  void return_to_first_url();
+  void note_url();
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
   Error refusal(Error error) const;
@@ -118,6 +125,9 @@ class Channel {
   std::uint64_t next_tag_;
   Incarnation incarnation_;
   std::uint64_t map_version_ = 0;
+  std::size_t calls_ = 0;                  // under way
+  MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
+  Duration return_wait_{0};                 // before that
 };
 
 }  // namespace spate::rpc

@@ -151,6 +151,23 @@ TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
   }
 }
 
+TEST_F(DirectedTest, AClientThatFellOverComesBackToTheFirstPath) {
+  const auto url = [&] { return client_.client().cluster().meta().peer_info().url; };
+  EXPECT_EQ(mkdir("a"), Errc::kOk);
+  const std::string first = url();
+  world_.fabric().stall(0, true);
+  EXPECT_EQ(mkdir("b"), Errc::kOk);
+  EXPECT_NE(url(), first);
+  world_.run_for(std::chrono::minutes(2));  // tried in vain meanwhile
+  EXPECT_EQ(mkdir("c"), Errc::kOk);
+  EXPECT_NE(url(), first);
+  go_on();
+  world_.run_for(std::chrono::minutes(5));
+  EXPECT_EQ(mkdir("d"), Errc::kOk);
+  EXPECT_EQ(url(), first);
+  EXPECT_EQ(names(), (std::set<std::string>{"a", "b", "c", "d"}));
+}
+
 TEST_F(DirectedTest, AWriteThatWasStuckOnTheFirstPathDoesNotComeAfterItsSuccessor) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
