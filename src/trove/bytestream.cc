@@ -3,6 +3,10 @@
 
 namespace spate::trove {
 
+Result<void> Bytestreams::try_device_memory(MutableByteView /*memory*/) {
+  return Error(Errc::kNotSupported, direct().refusal);
+}
+
 Result<std::unique_ptr<LeasePage>> Bytestreams::make_lease(const LeaseTitle& /*title*/) {
   return Error(Errc::kNotSupported, "this target's storage has no files to be passed on");
 }

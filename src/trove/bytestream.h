@@ -74,6 +74,8 @@ struct BytestreamRequest {
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else kInvalidArgument.
   bool direct = false;
+  /// Direct only: the memory is a PCI device's. kNotSupported when the target's device cannot move data to and from it.
+  bool device_memory = false;
   Lend lend = Lend::kRead;
   std::uint32_t max_ranges = 0;              // data_ranges: at least 1
   DatafileId source;                         // copy: of the same target; may be the datafile itself, without an overlap
@@ -118,6 +120,9 @@ class Bytestreams {
   virtual Result<SpaceInfo> space() = 0;
   /// Fixed. A store that says nothing of it has none.
   virtual DirectAbility direct() const { return {0, "this target's storage has no direct access"}; }
+  /// Whether the target's device moves data to `memory`, a PCI device's, by itself: tried with a read, which changes
+  /// what is there (one block of the direct alignment at least, aligned to it). kNotSupported: it does not. May block.
+  virtual Result<void> try_device_memory(MutableByteView memory);
   /// A page for a bypass lease (lease_page.h); kNotSupported where datafiles are not files that others can open.
   virtual Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title);
   /// Those that an earlier process left, once. May block.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/retried.h"
 #include "base/unique_fd.h"
 
 namespace spate::trove {
@@ -57,6 +58,18 @@ DirectAbility probe_direct(const std::string& file, bool in_memory) {
     return {0, "the target's file system wants O_DIRECT aligned to " + std::to_string(alignment) + " bytes"};
   }
   return {alignment, {}};
+}
+
+Result<void> probe_device_memory(const std::string& file, MutableByteView memory) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return errno_error(errno, "open past the page cache");
+  if (retried([&] { return ::pread(fd.get(), memory.data(), memory.size(), 0); }) >= 0) return {};
+  if (errno != EREMOTEIO) return errno_error(errno, "read to a device's memory");
+  return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one (EREMOTEIO)");
+}
+
+Errc direct_errc(const BytestreamRequest& request, int error_number) {
+  return request.device_memory && error_number == EREMOTEIO ? Errc::kNotSupported : errc_from_errno(error_number);
 }
 
 std::uint64_t direct_read_limit(std::span<const Extent> extents, std::uint64_t file_size) {

@@ -35,14 +35,14 @@ Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
   return Errc::kOk;
 }
 
-Errc write_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
+Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, int flags, std::uint64_t& moved) {
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
     const Step step = cursor.next(pieces);
     const ssize_t n = retried([&] {
       return ::pwritev2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
     });
-    if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : errc_from_errno(errno);
+    if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : direct_errc(request, errno);
     if (n == 0) return Errc::kIoError;  // a regular file takes at least one byte or says why not
     moved += static_cast<std::uint64_t>(n);
     cursor.advance(static_cast<std::uint64_t>(n));
@@ -79,10 +79,9 @@ void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
     const Step step = cursor.next(pieces);
-    const ssize_t n = retried([&] {
-      return ::preadv(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset));
-    });
-    if (n < 0) done.status = errc_from_errno(errno);
+    const ssize_t n = retried(
+        [&] { return ::preadv(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset)); });
+    if (n < 0) done.status = direct_errc(request, errno);
     if (n <= 0) break;
     done.bytes += static_cast<std::uint64_t>(n);
     if (static_cast<std::uint64_t>(n) < step.bytes) break;
@@ -122,7 +121,7 @@ void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamReques
   if (fd < 0) done.status = errc_from_errno(-fd);
   if (done.status == Errc::kOk) {
     const ChangeScope change(datafile, request.now);
-    done.status = write_pieces(fd, cursor_at(request, done.bytes, total), 0, done.bytes);
+    done.status = write_pieces(fd, cursor_at(request, done.bytes, total), request, 0, done.bytes);
   }
   finish_change(store, datafile, done);
 }
@@ -133,7 +132,7 @@ bool try_write(DatafileStore& store, LocalDatafile& datafile, LocalAbilities& ab
   {
     const ChangeScope change(datafile, request.now);
     const PieceCursor cursor(request.extents, request.memory, total_size(request.extents));
-    done.status = write_pieces(datafile.fd(), cursor, RWF_NOWAIT, done.bytes);
+    done.status = write_pieces(datafile.fd(), cursor, request, RWF_NOWAIT, done.bytes);
   }
   if (done.status == Errc::kNotSupported) abilities.nowait_write.store(false, std::memory_order_relaxed);
   if (done.status == Errc::kNotSupported || done.status == Errc::kTryAgain) return false;

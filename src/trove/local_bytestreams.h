@@ -46,6 +46,7 @@ class LocalBytestreams : public Bytestreams {
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) final;
   Result<SpaceInfo> space() final;
   DirectAbility direct() const final { return target_->direct(); }
+  Result<void> try_device_memory(MutableByteView memory) final { return target_->try_device_memory(memory); }
   Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) final {
     return LeasePage::make(target_->folder().folder.get(), title);
   }

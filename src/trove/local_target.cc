@@ -78,6 +78,11 @@ Result<std::shared_ptr<LocalTarget>> LocalTarget::open(const std::string& path, 
   return target;
 }
 
+Result<void> LocalTarget::try_device_memory(MutableByteView memory) const {
+  if (direct_.alignment == 0) return Error(Errc::kNotSupported, direct_.refusal);
+  return probe_device_memory(folder_.path + "/" + kTargetFileName, memory.first(direct_.alignment));
+}
+
 std::uint64_t LocalTarget::kept_bytes(std::uint64_t total_bytes) {
   constexpr std::uint64_t kMost = 64U << 20U;
   return std::min(kMost, total_bytes / 8);

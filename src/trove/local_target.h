@@ -37,8 +37,10 @@ class LocalTarget {
   /// The folder is on a file system that is memory (tmpfs): no call ever waits for a device.
   bool in_memory() const { return in_memory_; }
   const DirectAbility& direct() const { return direct_; }
-  /// Free is what writes may still take: the last `kept_bytes` of a device are for the records of this and other servers
-  /// on it, without which nothing could be removed from a full one.
+  /// Bytestreams::try_device_memory().
+  Result<void> try_device_memory(MutableByteView memory) const;
+  /// Free is what writes may still take: the last `kept_bytes` of a device are for the records of this and other
+  /// servers on it, without which nothing could be removed from a full one.
   Result<SpaceInfo> space() const;
   static std::uint64_t kept_bytes(std::uint64_t total_bytes);
 

@@ -52,8 +52,17 @@ std::optional<BytestreamFault> FaultyBytestreams::match(BytestreamOp op) {
   return std::nullopt;
 }
 
+Result<void> FaultyBytestreams::try_device_memory(MutableByteView memory) {
+  if (device_memory_refused_) return Error(Errc::kNotSupported, "the device memory is out of reach");
+  return inner_->try_device_memory(memory);
+}
+
 bool FaultyBytestreams::post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) {
-  const std::optional<BytestreamFault> fault = match(request.op);
+  std::optional<BytestreamFault> fault = match(request.op);
+  if (device_memory_refused_ && request.device_memory) {
+    fault.emplace();
+    fault->status = Errc::kNotSupported;
+  }
   if (!fault) return inner_->post(request, user, done);
   if (fault->what == What::kFail) {
     done = BytestreamCompletion{};

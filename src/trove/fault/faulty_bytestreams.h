@@ -42,10 +42,13 @@ class FaultyBytestreams final : public Bytestreams {
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
   Result<SpaceInfo> space() override { return inner_->space(); }
   DirectAbility direct() const override { return inner_->direct(); }
+  Result<void> try_device_memory(MutableByteView memory) override;
   Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) override { return inner_->make_lease(title); }
   Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() override { return inner_->left_leases(); }
   std::string describe() const override { return "fault(" + inner_->describe() + ")"; }
 
+  /// From now on, as a device that memory of another one is out of reach for.
+  void refuse_device_memory() { device_memory_refused_ = true; }
   /// Adds to the plan; counts from now on.
   void add(const BytestreamFault& fault) { plan_.push_back({fault, 0}); }
   std::uint64_t posted(BytestreamOp op) const { return posted_[static_cast<std::size_t>(op)]; }
@@ -80,6 +83,7 @@ class FaultyBytestreams final : public Bytestreams {
   std::uint64_t fired_ = 0;
   std::unordered_map<void*, std::unique_ptr<Tracked>> tracked_;  // in flight with a fault; by the user pointer inside
   std::vector<Held> held_;
+  bool device_memory_refused_ = false;
 };
 
 }  // namespace spate::trove

@@ -27,6 +27,9 @@ class MemBytestreams final : public Bytestreams {
   DirectAbility direct() const override {
     return {direct_alignment_, direct_alignment_ > 0 ? "" : "what is kept in memory only has no device to read from"};
   }
+  Result<void> try_device_memory(MutableByteView /*memory*/) override {
+    return direct_alignment_ > 0 ? Result<void>() : Error(Errc::kNotSupported, direct().refusal);
+  }
   std::string describe() const override { return "mem"; }
 
  private:

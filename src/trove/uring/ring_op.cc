@@ -119,7 +119,7 @@ bool RingOp::take_result(RingStep& step, int result) {
     if (step.left > 0 && (is_write() || !queued_->request.direct)) return true;
     if (step.left > 0) stop_at(step.stream_at, Errc::kOk);
   } else if (result < 0) {
-    stop_at(step.stream_at, errc_from_errno(-result));
+    stop_at(step.stream_at, direct_errc(queued_->request, -result));
   } else {
     stop_at(step.stream_at, is_write() ? Errc::kIoError : Errc::kOk);
   }
