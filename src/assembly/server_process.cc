@@ -85,6 +85,7 @@ wire::DataPath data_path(config::FlowPath path) {
     case config::FlowPath::kAuto: return wire::DataPath::kAutomatic;
     case config::FlowPath::kBuffered: return wire::DataPath::kBuffered;
     case config::FlowPath::kDirect: return wire::DataPath::kDirect;
+    case config::FlowPath::kPeerToPeer: return wire::DataPath::kPeerToPeer;
     case config::FlowPath::kCached: return wire::DataPath::kCached;
   }
   return wire::DataPath::kAutomatic;
@@ -99,6 +100,22 @@ flow::PolicyOptions policy_of(const config::FlowConfig& config) {
     policy.direct_from_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
   }
   return policy;
+}
+
+/// A server without it works, only not by this path: the file is one for all servers, the devices are not.
+void open_peer_memory(const config::FlowConfig& config, io::IoOptions& io) {
+  if (config.p2p_memory.empty()) return;
+  auto mapped = flow::PeerMemory::map(config.p2p_memory, config.p2p_size);
+  if (!mapped) {
+    io.no_peer_memory = mapped.error().message();
+    SPATE_LOG("assembly", warn, "no memory for path p2p (flow.p2p_memory, flow.p2p_size): {}", io.no_peer_memory);
+    return;
+  }
+  io.peer_memory = *std::move(mapped);
+  if (io.peer_memory->only_a_file()) {
+    SPATE_LOG("assembly", warn, "flow.p2p_memory is a file and no device's memory: good for tests only path={}",
+              log::Quoted{config.p2p_memory});
+  }
 }
 
 std::string keyval_folder(const config::ServerConfig& server) {
@@ -220,6 +237,7 @@ Result<void> ServerProcess::make_services() {
     io.bypass = static_cast<io::BypassPolicy>(config_.flow.bypass);
     io.recall_deadline = config_.flow.recall_deadline;
     io.own_uid = ::geteuid();
+    open_peer_memory(config_.flow, io);
     std::vector<io::IoTarget> targets;
     for (auto& target : targets_) targets.push_back({target->id, *target->context, target->device});
     io_ = std::make_unique<io::IoService>(io, std::move(targets), *records_, *context_, metrics_);

@@ -57,8 +57,9 @@ struct ServerConfig {
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
-/// How servers move data. kAuto: what suits each request; another one is taken, or the request is refused.
-enum class FlowPath : std::uint8_t { kAuto = 0, kBuffered = 1, kDirect = 2, kCached = 3 };
+/// How servers move data. kAuto: what suits each request; another one is taken, or the request is refused;
+/// kPeerToPeer: where it can be had, else the next best.
+enum class FlowPath : std::uint8_t { kAuto = 0, kBuffered = 1, kDirect = 2, kPeerToPeer = 3, kCached = 4 };
 
 /// What clients on a server's machine do to datafiles by themselves.
 enum class Bypass : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
@@ -68,6 +69,8 @@ struct FlowConfig {
   FlowPath read_path = FlowPath::kAuto;
   FlowPath write_path = FlowPath::kAuto;  // not kCached
   std::uint64_t direct_from = 0;          // bytes: datafiles from this size on go past the page cache; 0: half of the memory
+  std::string p2p_memory;                 // file to map; empty: none
+  std::uint64_t p2p_size = 16ULL << 20U;  // bytes of it for each server, 4 MiB..64 GiB
   Bypass bypass = Bypass::kRead;          // what a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;

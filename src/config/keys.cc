@@ -134,16 +134,24 @@ std::vector<Key> plain_rows() {
                                                       "", kSecond, 3600 * kSecond}),
       row<&Config::flow, &FlowConfig::read_path>(
           {"flow", "read_path", Type::kChoice,
-           "The data path of reads that ask for none. auto: the one that suits. Another one is for measuring: what it cannot "
-           "serve fails.",
-           "auto|buffered|direct|cached"}),
+           "The data path of reads that ask for none. auto: the one that suits. p2p: by p2p_memory where that can be "
+           "had, else the next best. Another one is for measuring: what it cannot serve fails.",
+           "auto|buffered|direct|p2p|cached"}),
       row<&Config::flow, &FlowConfig::write_path>(
-          {"flow", "write_path", Type::kChoice, "The same for writes.", "auto|buffered|direct"}),
+          {"flow", "write_path", Type::kChoice, "The same for writes.", "auto|buffered|direct|p2p"}),
       row<&Config::flow, &FlowConfig::direct_from>(
           {"flow", "direct_from", Type::kSize,
            "Datafiles from this size on are read and written past the page cache, as far as they are not in it; 0: half of "
            "the machine's memory.",
            "", 0, 1ULL << 50U}),
+      row<&Config::flow, &FlowConfig::p2p_memory>(
+          {"flow", "p2p_memory", Type::kPath,
+           "Memory of a PCI device for the p2p path: /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Servers that cannot "
+           "map it do without, and say so. Empty: none.",
+           "", 0, kMaxText}),
+      row<&Config::flow, &FlowConfig::p2p_size>({"flow", "p2p_size", Type::kSize,
+                                                 "How much of that memory each server takes.", "", 4 * kMiB,
+                                                 64 * kKiB * kMiB}),
       row<&Config::flow, &FlowConfig::bypass>(
           {"flow", "bypass", Type::kChoice,
            "What clients on a server's own machine that come by shm:// may do to datafiles by themselves, under a lease. write: "

@@ -5,23 +5,46 @@
 
 namespace spate::flow {
 
-BufferPool::BufferPool(bmi::Network& network, job::Executor& executor, BufferPoolOptions options,
+namespace {
+
+class NetworkMemory final : public BufferSource {
+ public:
+  explicit NetworkMemory(bmi::Network& network) : network_(network) {}
+  MutableByteView allocate(std::uint64_t size) override { return network_.mem_alloc(size); }
+  void free(MutableByteView memory) override { network_.mem_free(memory); }
+
+ private:
+  bmi::Network& network_;
+};
+
+metrics::Labels labels_of(const std::string& name) {
+  return name.empty() ? metrics::Labels() : metrics::Labels{{"pool", name}};
+}
+
+}  // namespace
+
+BufferPool::BufferPool(bmi::Network& network, job::Executor& executor, const BufferPoolOptions& options,
                        metrics::Registry& metrics)
-    : network_(network),
+    : BufferPool(std::make_unique<NetworkMemory>(network), executor, options, metrics) {}
+
+BufferPool::BufferPool(std::shared_ptr<BufferSource> source, job::Executor& executor, const BufferPoolOptions& options,
+                       metrics::Registry& metrics)
+    : source_(std::move(source)),
       executor_(executor),
-      total_(std::max(options.total_bytes, 2 * kMaxBufferBytes)),
-      used_gauge_(metrics, "spate_flow_buffers_used_bytes"),
-      waits_(metrics, "spate_flow_buffer_waits_total") {}
+      total_(std::max(options.total_bytes, 2 * options.largest_bytes)),
+      largest_(options.largest_bytes),
+      used_gauge_(metrics, "spate_flow_buffers_used_bytes", labels_of(options.name)),
+      waits_(metrics, "spate_flow_buffer_waits_total", labels_of(options.name)) {}
 
 BufferPool::~BufferPool() {
   SPATE_CHECK(used_ == 0 && turns_.empty());
   for (const auto& [size, list] : spare_) {
-    for (std::byte* memory : list) network_.mem_free({memory, size});
+    for (std::byte* memory : list) source_->free({memory, size});
   }
 }
 
 std::optional<BufferPool::Lease> BufferPool::try_acquire(ClientId owner, std::uint64_t size) {
-  SPATE_CHECK(size >= kMinUnitBytes && size <= kMaxBufferBytes);
+  SPATE_CHECK(size >= kMinUnitBytes && size <= largest_);
   if (short_of_room_ || used_ + size > total_) return std::nullopt;
   const auto found = owners_.find(owner);
   if (found != owners_.end() && (!found->second.waiting.empty() || over_share(found->second, size)))
@@ -48,12 +71,12 @@ MutableByteView BufferPool::take_memory(std::uint64_t size) {
   // Room is counted with what is kept: buffers of other sizes make way.
   while (used_ + spare_bytes_ > total_) {
     const auto largest = std::prev(spare_.end());
-    network_.mem_free({largest->second.back(), largest->first});
+    source_->free({largest->second.back(), largest->first});
     spare_bytes_ -= largest->first;
     largest->second.pop_back();
     if (largest->second.empty()) spare_.erase(largest);
   }
-  return network_.mem_alloc(size);
+  return source_->allocate(size);
 }
 
 void BufferPool::give_back(ClientId owner, MutableByteView memory) {

@@ -5,7 +5,9 @@
 #include <coroutine>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -23,17 +25,33 @@ constexpr std::uint64_t kBlockSlackBytes = 256 * 1024;
 constexpr std::uint64_t kMaxBufferBytes = kMaxUnitBytes + kBlockSlackBytes;
 constexpr std::uint64_t kMinUnitBytes = 4096;
 
-struct BufferPoolOptions {
-  /// Of all buffers, in use and kept for reuse; at least 2 * kMaxBufferBytes (a smaller value is raised), bytes.
-  std::uint64_t total_bytes = 256ULL << 20U;
+/// Where a pool's memory comes from. One thread.
+class BufferSource {
+ public:
+  virtual ~BufferSource() = default;
+  /// Memory of `size` bytes, aligned to pages. The pool asks for no more than its total.
+  virtual MutableByteView allocate(std::uint64_t size) = 0;
+  virtual void free(MutableByteView memory) = 0;
 };
 
-/// Memory comes from Network::mem_alloc (registered where a module registers) at the first use and is kept for reuse.
-/// Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever is free, so that one
-/// that has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
+struct BufferPoolOptions {
+  /// Of all buffers, in use and kept for reuse; at least 2 * largest_bytes (a smaller value is raised), bytes.
+  std::uint64_t total_bytes = 256ULL << 20U;
+  /// Nobody asks for larger buffers, bytes.
+  std::uint64_t largest_bytes = kMaxBufferBytes;
+  /// Tells pools of one server apart in its metrics; empty: the only one, or the first.
+  std::string name = {};
+};
+
+/// Memory comes from Network::mem_alloc (registered where a module registers) or from another source, at the first use,
+/// and is kept for reuse. Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever
+/// is free, so that one that has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
 class BufferPool {
  public:
-  BufferPool(bmi::Network& network, job::Executor& executor, BufferPoolOptions options, metrics::Registry& metrics);
+  BufferPool(bmi::Network& network, job::Executor& executor, const BufferPoolOptions& options,
+             metrics::Registry& metrics);
+  BufferPool(std::shared_ptr<BufferSource> source, job::Executor& executor, const BufferPoolOptions& options,
+             metrics::Registry& metrics);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
@@ -58,6 +76,7 @@ class BufferPool {
     }
     MutableByteView view() const { return memory_; }
     explicit operator bool() const { return pool_ != nullptr; }
+    bool is_from(const BufferPool* pool) const { return pool_ == pool; }
 
    private:
     BufferPool* pool_ = nullptr;
@@ -66,7 +85,7 @@ class BufferPool {
   };
 
   /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`:
-  /// kMinUnitBytes..kMaxBufferBytes.
+  /// kMinUnitBytes..BufferPoolOptions::largest_bytes.
   std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
   /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer
   /// that is not moving: the pool could be full of such.
@@ -108,9 +127,10 @@ class BufferPool {
   void forget_if_empty(ClientId owner);
   bool over_share(const Owner& owner, std::uint64_t size) const { return owner.held + size > total_ / 2; }
 
-  bmi::Network& network_;
+  const std::shared_ptr<BufferSource> source_;
   job::Executor& executor_;
   const std::uint64_t total_;
+  const std::uint64_t largest_;
   std::uint64_t used_ = 0;
   std::uint64_t spare_bytes_ = 0;
   std::map<std::uint64_t, std::vector<std::byte*>> spare_;  // by size; last used first out: it is still in the caches

@@ -8,7 +8,7 @@ Counters::Pair::Pair(metrics::Registry& registry, const metrics::Labels& labels)
       fallbacks(registry, "spate_flow_fallbacks_total", labels) {}
 
 Counters::Counters(metrics::Registry& registry) {
-  constexpr std::array<const char*, 5> kLanes = {"inline", "buffered", "cached", "direct", "bypass"};
+  constexpr std::array<const char*, 6> kLanes = {"inline", "buffered", "cached", "direct", "bypass", "p2p"};
   constexpr std::array<const char*, 2> kDirections = {"read", "write"};
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const metrics::Labels labels{{"path", kLanes[i / 2]}, {"direction", kDirections[i % 2]}};

@@ -15,7 +15,7 @@ enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 
 /// What is counted as a path of its own: streams in a request or reply (kInline), and the bulk paths.
 /// kBypass: what clients say that they read and wrote themselves, under leases that they have given back.
-enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4 };
+enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeer = 5 };
 
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
 /// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
@@ -30,6 +30,8 @@ class Counters {
     pair.bytes.add(bytes);
     pair.copied.add(bytes * copies(lane));
   }
+  /// Bytes that were copied once more than the path does it.
+  void copied_again(Lane lane, Direction direction, std::uint64_t bytes) { pair_of(lane, direction).copied.add(bytes); }
   /// `wanted` could not be had; something else was done. (What was asked for by name is refused instead.)
   void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
   std::uint64_t fallbacks(Lane wanted, Direction direction) const { return pair_of(wanted, direction).fallbacks.value(); }
@@ -44,16 +46,17 @@ class Counters {
     metrics::Counter fallbacks;
   };
   /// cached: the page cache itself is sent. direct: buffer to socket, or back; the device reads and writes the buffer.
+  /// p2p: the same with a buffer in another device's memory; main memory has no part in it but as the socket's.
   /// bypass: nothing on the server. buffered and inline: page cache to buffer and buffer to socket, or back.
   static std::uint64_t copies(Lane lane) {
     if (lane == Lane::kCached || lane == Lane::kBypass) return 0;
-    return lane == Lane::kDirect ? 1 : 2;
+    return lane == Lane::kDirect || lane == Lane::kPeer ? 1 : 2;
   }
   Pair& pair_of(Lane lane, Direction direction) const {
     return *pairs_[static_cast<std::size_t>(lane) * 2 + static_cast<std::size_t>(direction)];
   }
 
-  std::array<std::unique_ptr<Pair>, 10> pairs_;
+  std::array<std::unique_ptr<Pair>, 12> pairs_;
 };
 
 }  // namespace spate::flow

@@ -44,6 +44,15 @@ struct FlowContext {
   BufferPool& pool;
   Counters& counters;
   FlowOptions options;
+  /// Buffers in the memory of a PCI device (peer_memory.h); null: there are none.
+  BufferPool* peer_pool = nullptr;
+};
+
+/// How a stream goes past the page cache.
+struct PastCache {
+  std::uint32_t alignment = 0;  // the target's, bytes
+  bool may_fall_back = false;   // what cannot go this way goes another one, counted; else kNotSupported
+  bool peer = false;            // by buffers of FlowContext::peer_pool
 };
 
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.

@@ -32,6 +32,16 @@ Result<PathChoice> named_direct(const PathFacts& facts) {
   return PathChoice{DataPath::kDirect, true, false, "asked for by name"};
 }
 
+/// Of what goes past the page cache.
+Result<PathChoice> named_peer(const PathFacts& facts) {
+  if (!facts.peer_refusal.empty()) {
+    return refused("no p2p path: " + std::string(facts.peer_refusal) + "; use automatic, buffered, cached or direct");
+  }
+  SPATE_TRY(PathChoice choice, named_direct(facts));
+  choice.path = DataPath::kPeerToPeer;
+  return choice;
+}
+
 Result<PathChoice> named(DataPath path, const PathFacts& facts) {
   switch (path) {
     case DataPath::kBuffered: return PathChoice{path, true, false, "asked for by name"};
@@ -39,8 +49,7 @@ Result<PathChoice> named(DataPath path, const PathFacts& facts) {
     case DataPath::kDirect: return named_direct(facts);
     case DataPath::kBypass:
       return refused("bypass is no path of a request: the client reads and writes by itself, under a lease");
-    case DataPath::kPeerToPeer:
-      return refused("this server does not offer the p2p path: use automatic, buffered, cached or direct");
+    case DataPath::kPeerToPeer: return named_peer(facts);
     case DataPath::kAutomatic: break;
   }
   return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(path)) + " is not known");
@@ -78,6 +87,24 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
   return choice;
 }
 
+/// What a server does that is to use the memory of a device where it can.
+PathChoice peer_or_next_best(const PathFacts& facts, const PolicyOptions& options) {
+  const auto best = named_peer(facts);
+  if (best) {
+    PathChoice choice = *best;
+    choice.forced = false;
+    choice.why = "flow.read_path or write_path says p2p";
+    return choice;
+  }
+  const auto next = named_direct(facts);
+  PathChoice choice = next && !facts.bypass_writer ? *next : automatic(facts, options);
+  choice.forced = false;
+  choice.fell_back = true;
+  choice.wanted = DataPath::kPeerToPeer;
+  choice.why = best.error().context();
+  return choice;
+}
+
 }  // namespace
 
 std::string_view path_name(DataPath path) {
@@ -99,9 +126,10 @@ bool wants_cache_state(DataPath asked, const PathFacts& facts, const PolicyOptio
 }
 
 Result<PathChoice> choose_path(DataPath asked, const PathFacts& facts, const PolicyOptions& options) {
-  const DataPath configured = facts.direction == Direction::kRead ? options.read_path : options.write_path;
+  const DataPath configured = options.path_of(facts.direction);
   const DataPath wanted = asked == DataPath::kAutomatic ? configured : asked;
   if (wanted == DataPath::kAutomatic) return automatic(facts, options);
+  if (wanted == DataPath::kPeerToPeer && asked == DataPath::kAutomatic) return peer_or_next_best(facts, options);
   return named(wanted, facts);
 }
 

@@ -24,8 +24,10 @@ struct PathFacts {
   std::uint64_t datafile_bytes = 0;     // its size; of a write, after it
   std::uint32_t direct_alignment = 0;   // 0: the target has no direct access,
   std::string_view direct_refusal = {};  // because
-  std::optional<bool> cached = {};      // what is read first is in the page cache; none: nobody knows
-  bool bypass_writer = false;           // a client may be writing the datafile itself now
+  /// Why the p2p path cannot be had; empty: it can.
+  std::string_view peer_refusal = "this server has no memory of a PCI device (flow.p2p_memory)";
+  std::optional<bool> cached = {};  // what is read first is in the page cache; none: nobody knows
+  bool bypass_writer = false;       // a client may be writing the datafile itself now
 };
 
 struct PolicyOptions {
@@ -39,18 +41,23 @@ struct PolicyOptions {
   /// What requests without a wish of their own are given; kAutomatic: what suits them.
   wire::DataPath read_path = wire::DataPath::kAutomatic;
   wire::DataPath write_path = wire::DataPath::kAutomatic;
+
+  wire::DataPath path_of(Direction direction) const { return direction == Direction::kRead ? read_path : write_path; }
 };
 
 struct PathChoice {
-  wire::DataPath path = wire::DataPath::kBuffered;  // kBuffered, kCached or kDirect
+  wire::DataPath path = wire::DataPath::kBuffered;  // never kAutomatic or kBypass
   bool forced = false;
-  /// The policy wanted the direct path, and the target has none: to be counted and logged.
+  /// The policy wanted `wanted`, kDirect or kPeerToPeer, and it cannot be had: to be counted and logged.
   bool fell_back = false;
   std::string why;  // for people
+  wire::DataPath wanted = wire::DataPath::kDirect;
 };
 
-/// A path that was asked for by name, by the request or by the configuration, is taken or refused with kNotSupported and
-/// a sentence that says why: it was asked for to be measured, so another one would be a false answer.
+/// A path that was asked for by name, by the request or by the configuration, is taken or refused with kNotSupported
+/// and a sentence that says why: it was asked for to be measured, so another one would be a false answer. But
+/// kPeerToPeer in the configuration, which is one for all servers, means: where it can be had, else the next best one,
+/// which is direct.
 Result<PathChoice> choose_path(wire::DataPath asked, const PathFacts& facts, const PolicyOptions& options = {});
 
 /// Whether the choice depends on PathFacts::cached: to find it out costs a system call.

@@ -115,6 +115,39 @@ TEST(Policy, DirectByNameIsTakenOrRefused) {
   EXPECT_NE(none.error().context().find("there is no device"), std::string::npos);
 }
 
+TEST(Policy, PeerToPeerByNameIsTakenOrRefused) {
+  PathFacts facts = huge_file();
+  const auto none = choose_path(DataPath::kPeerToPeer, facts);
+  EXPECT_EQ(none.code(), Errc::kNotSupported);
+  EXPECT_NE(none.error().context().find("flow.p2p_memory"), std::string::npos);
+  facts.peer_refusal = {};
+  EXPECT_EQ(choose_path(DataPath::kPeerToPeer, facts).value().path, DataPath::kPeerToPeer);
+  EXPECT_TRUE(choose_path(DataPath::kPeerToPeer, facts).value().forced);
+  facts.direct_alignment = 0;
+  EXPECT_EQ(choose_path(DataPath::kPeerToPeer, facts).code(), Errc::kNotSupported);
+}
+
+TEST(Policy, PeerToPeerInTheConfigurationGivesWayToTheNextBest) {
+  PolicyOptions options;
+  options.read_path = DataPath::kPeerToPeer;
+  PathFacts facts = huge_file();
+  facts.peer_refusal = {};
+  const auto taken = choose_path(DataPath::kAutomatic, facts, options);
+  EXPECT_EQ(taken.value().path, DataPath::kPeerToPeer);
+  EXPECT_FALSE(taken.value().fell_back || taken.value().forced);
+  facts.peer_refusal = "it is out of reach";
+  const auto direct = choose_path(DataPath::kAutomatic, facts, options);
+  EXPECT_EQ(direct.value().path, DataPath::kDirect);
+  EXPECT_TRUE(direct.value().fell_back);
+  EXPECT_EQ(direct.value().wanted, DataPath::kPeerToPeer);
+  EXPECT_NE(direct.value().why.find("it is out of reach"), std::string::npos);
+  facts.direct_alignment = 0;
+  const auto cached = choose_path(DataPath::kAutomatic, facts, options);
+  EXPECT_EQ(cached.value().path, DataPath::kCached);
+  EXPECT_EQ(cached.value().wanted, DataPath::kPeerToPeer);
+  EXPECT_TRUE(cached.value().fell_back);
+}
+
 TEST(Policy, TheConfigurationForcesWhatTheRequestLeavesOpen) {
   PolicyOptions options;
   options.read_path = DataPath::kBuffered;

@@ -67,11 +67,12 @@ job::Task<Result<BufferPool::Lease>> ReadFlow::take_buffer(std::uint64_t size) {
   for (;;) {
     SPATE_CO_TRY(std::ignore, retire_done());
     if (!window_.full()) {
-      if (spare_) co_return std::move(spare_);
-      auto lease = context_.pool.try_acquire(share_.asker.client, size);
+      if (spare_.is_from(&pool())) co_return std::move(spare_);
+      spare_ = BufferPool::Lease();
+      auto lease = pool().try_acquire(share_.asker.client, size);
       if (lease) co_return *std::move(lease);
       if (window_.empty()) {
-        auto waited = co_await context_.pool.acquire(share_.asker.client, size, watch_.token());
+        auto waited = co_await pool().acquire(share_.asker.client, size, watch_.token());
         co_return waited;
       }
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flow/block_plan.h"
+#include "flow/peer_memory.h"
 #include "flow/stall_watch.h"
 #include "flow/storage_reader.h"
 #include "flow/window.h"
@@ -30,9 +31,9 @@ class ReadFlow {
                                       job::StopToken stop);
   /// Reads whole blocks past the page cache into buffers of the pool and sends the wanted pieces from these. Ends as
   /// send_buffered(). Pieces so small that their blocks fill no buffer are read through the cache if `may_fall_back`
-  /// (counted), else kNotSupported. `stat` as in send_cached().
-  job::Task<Result<void>> send_direct(std::uint32_t alignment, bool may_fall_back, trove::BytestreamStat stat,
-                                      job::StopToken stop);
+  /// (counted), else kNotSupported. So are blocks that the target's device cannot move to the other device's memory
+  /// (how.peer): they go by buffers of the pool then, and all that follows. `stat` as in send_cached().
+  job::Task<Result<void>> send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop);
   /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no
   /// one left to tell: the connection is gone and the client knows.
   job::Task<void> drain();
@@ -40,6 +41,8 @@ class ReadFlow {
   /// What was sent of the stream, bytes.
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const trove::BytestreamStat& stat() const { return stat_; }
+  /// The target's device could not reach the other device's memory.
+  bool peer_refused() const { return peer_refused_; }
 
  private:
   struct Outgoing {
@@ -54,9 +57,15 @@ class ReadFlow {
   void post(bmi::SegmentList segments, BufferPool::Lease buffer);
   job::Task<Result<std::uint64_t>> gather();
   job::Task<Result<void>> make_resident();
+  job::Task<Result<BufferPool::Lease>> read_message(std::uint64_t bytes);
+  job::Task<Result<void>> leave_peer(BufferPool::Lease& buffer);
   job::Task<Result<void>> read_blocks(MutableByteView buffer);
   job::Task<Result<void>> read_pieces(MutableByteView buffer);
   bool cut_at_end();
+  void count_direct();
+  BufferPool& pool() const { return how_.peer ? *context_.peer_pool : context_.pool; }
+  /// Of a buffer for one message past the page cache.
+  std::uint64_t room() const { return how_.peer ? kPeerBufferBytes : route_.unit_bytes + kBlockSlackBytes; }
 
   FlowContext& context_;
   Device& device_;
@@ -69,7 +78,13 @@ class ReadFlow {
   trove::BytestreamStat stat_;
 
   std::shared_ptr<const trove::OpenDatafile> file_;  // send_cached only
-  BlockPlan plan_;                                   // send_direct only
+
+  // send_direct only.
+  PastCache how_;
+  BlockPlan plan_;
+  std::uint64_t peer_bytes_ = 0;    // of the stream, by the other device's memory
+  std::uint64_t direct_bytes_ = 0;  // in whole blocks by main memory
+  bool peer_refused_ = false;
 
   // Both.
   std::optional<datatype::SlotCursor> cursor_;

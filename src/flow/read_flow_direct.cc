@@ -16,30 +16,14 @@ std::uint64_t sum(std::span<const Extent> extents) {
 
 }  // namespace
 
-job::Task<Result<void>> ReadFlow::send_direct(std::uint32_t alignment, bool may_fall_back, trove::BytestreamStat stat,
-                                              job::StopToken stop) {
+job::Task<Result<void>> ReadFlow::send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop) {
   watch_.begin(stop);
   begin_stream(stat);
-  const std::uint64_t room = route_.unit_bytes + kBlockSlackBytes;
-  std::uint64_t in_blocks = 0;
+  how_ = how;
   while (!ended_ && !cursor_->done()) {
     SPATE_CO_TRY(const std::uint64_t bytes, co_await gather());
     if (bytes == 0) break;
-    const bool fits = plan_.make(extents_, alignment, room);
-    if (!fits && !may_fall_back) {
-      co_return Error(Errc::kNotSupported,
-                      "the pieces are too small for the direct path: read with path automatic or buffered");
-    }
-    SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(room));
-    if (fits) {
-      SPATE_CO_TRY(std::ignore, co_await read_blocks(buffer.view()));
-      plan_.segments(buffer.view(), extents_, segments_);
-      in_blocks += bytes;
-    } else {
-      context_.counters.fell_back(Lane::kDirect, Direction::kRead);
-      SPATE_CO_TRY(std::ignore, co_await read_pieces(buffer.view().first(bytes)));
-      segments_.assign(1, bmi::Segment::of(buffer.view().first(bytes)));
-    }
+    SPATE_CO_TRY(BufferPool::Lease buffer, co_await read_message(bytes));
     post(segments_, std::move(buffer));
     stream_bytes_ += bytes;
   }
@@ -47,8 +31,54 @@ job::Task<Result<void>> ReadFlow::send_direct(std::uint32_t alignment, bool may_
     SPATE_CO_TRY(std::ignore, co_await wait_oldest());
   }
   spare_ = BufferPool::Lease();
-  context_.counters.moved(Lane::kDirect, Direction::kRead, in_blocks);
-  context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_ - in_blocks);
+  count_direct();
+  co_return Result<void>();
+}
+
+void ReadFlow::count_direct() {
+  context_.counters.moved(Lane::kPeer, Direction::kRead, peer_bytes_);
+  context_.counters.moved(Lane::kDirect, Direction::kRead, direct_bytes_);
+  context_.counters.moved(Lane::kBuffered, Direction::kRead, stream_bytes_ - peer_bytes_ - direct_bytes_);
+}
+
+/// The message's extents in a buffer, and in segments_ what of the buffer is to be sent.
+job::Task<Result<BufferPool::Lease>> ReadFlow::read_message(std::uint64_t bytes) {
+  const bool fits = plan_.make(extents_, how_.alignment, room());
+  if (!fits && !how_.may_fall_back) {
+    co_return Error(Errc::kNotSupported,
+                    "the pieces are too small to be read past the page cache: read with path automatic or buffered");
+  }
+  SPATE_CO_TRY(BufferPool::Lease buffer, co_await take_buffer(room()));
+  if (!fits) {
+    if (how_.peer) {
+      SPATE_CO_TRY(std::ignore, co_await leave_peer(buffer));
+    }
+    context_.counters.fell_back(Lane::kDirect, Direction::kRead);
+    SPATE_CO_TRY(std::ignore, co_await read_pieces(buffer.view().first(bytes)));
+    segments_.assign(1, bmi::Segment::of(buffer.view().first(bytes)));
+    co_return buffer;
+  }
+  auto read = co_await read_blocks(buffer.view());
+  if (how_.peer && read.code() == Errc::kNotSupported) {
+    peer_refused_ = true;
+    if (!how_.may_fall_back) {
+      co_return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one");
+    }
+    SPATE_CO_TRY(std::ignore, co_await leave_peer(buffer));
+    read = co_await read_blocks(buffer.view());
+  }
+  if (!read) co_return std::move(read).error();
+  (how_.peer ? peer_bytes_ : direct_bytes_) += bytes;
+  plan_.segments(buffer.view(), extents_, segments_);
+  co_return buffer;
+}
+
+/// From here on by main memory; `buffer` becomes one of it.
+job::Task<Result<void>> ReadFlow::leave_peer(BufferPool::Lease& buffer) {
+  context_.counters.fell_back(Lane::kPeer, Direction::kRead);
+  buffer = BufferPool::Lease();
+  how_.peer = false;
+  SPATE_CO_TRY(buffer, co_await take_buffer(room()));
   co_return Result<void>();
 }
 
@@ -69,6 +99,7 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
   request.extents = plan_.ranges();
   request.memory = plan_.memory();
   request.direct = true;
+  request.device_memory = how_.peer;
   for (int tries = 0; tries < kMaxShortBlocks; ++tries) {
     const trove::BytestreamCompletion done = co_await device_.storage().run(request);
     if (done.status != Errc::kOk) co_return done.status;

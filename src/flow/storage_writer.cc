@@ -13,19 +13,20 @@ job::Task<Result<void>> StorageWriter::write(datatype::SlotCursor& at, ByteView 
       co_await device_.executor().yield();
       continue;
     }
-    SPATE_CO_TRY(std::ignore, co_await write_extents(extents_, data.first(bytes), false, stop));
+    SPATE_CO_TRY(std::ignore, co_await write_extents(extents_, data.first(bytes), Through::kCache, stop));
     data = data.subspan(bytes);
   }
   co_return Result<void>();
 }
 
-job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView data, bool direct, job::StopToken stop) {
+job::Task<Result<void>> StorageWriter::write_at(std::uint64_t offset, ByteView data, Through through,
+                                                job::StopToken stop) {
   const Extent extent{offset, data.size()};
-  auto written = co_await write_extents({&extent, 1}, data, direct, stop);
+  auto written = co_await write_extents({&extent, 1}, data, through, stop);
   co_return written;
 }
 
-job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, bool direct,
+job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> extents, ByteView data, Through through,
                                                      job::StopToken stop) {
   const Place place{share_.asker.client, share_.datafile, extents.front().offset, data.size(), share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, stop));
@@ -37,7 +38,8 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   request.extents = extents;
   request.memory = {&from, 1};
   request.now = time_;
-  request.direct = direct;
+  request.direct = through != Through::kCache;
+  request.device_memory = through == Through::kDeviceMemory;
   const trove::BytestreamCompletion done = co_await device_.storage().run(request);
   if (done.status != Errc::kOk) co_return done.status;
   if (done.bytes != data.size()) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");

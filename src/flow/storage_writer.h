@@ -9,6 +9,9 @@
 
 namespace spate::flow {
 
+/// The page cache; or past it, from main memory or from that of a PCI device.
+enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
+
 /// Pinned; one executor; one write() at a time.
 class StorageWriter {
  public:
@@ -21,15 +24,16 @@ class StorageWriter {
   /// Writes the stream's bytes from `at` on, which must have data.size() of them left, and moves `at` past them. After
   /// a failure part of them may have been written.
   job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
-  /// Writes `data` at one place of the datafile; `direct`: past the page cache (place, size and memory are multiples of
-  /// the target's alignment).
-  job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, bool direct, job::StopToken stop);
+  /// Writes `data` at one place of the datafile; past the page cache, place, size and memory are multiples of the
+  /// target's alignment. kNotSupported: its device cannot reach the memory of the other one.
+  job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, Through through, job::StopToken stop);
   bool has_stat() const { return has_stat_; }
   /// As of the last write, once there was one.
   const trove::BytestreamStat& stat() const { return stat_; }
 
  private:
-  job::Task<Result<void>> write_extents(std::span<const Extent> extents, ByteView data, bool direct, job::StopToken stop);
+  job::Task<Result<void>> write_extents(std::span<const Extent> extents, ByteView data, Through through,
+                                        job::StopToken stop);
 
   Device& device_;
   const Share share_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/write_flow.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "flow/extents.h"
 
 namespace spate::flow {
@@ -25,21 +28,30 @@ job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   co_return moved;
 }
 
-job::Task<Result<void>> WriteFlow::run_direct(Extent range, std::uint32_t alignment, job::StopToken stop) {
-  carry_.emplace(range.offset, alignment);
+job::Task<Result<void>> WriteFlow::run_direct(Extent range, PastCache how, job::StopToken stop) {
+  carry_.emplace(range.offset, how.alignment);
+  how_ = how;
   ahead_at_ = range.offset;
   auto moved = co_await run(stop);
   edges_ = carry_->finish();
-  std::uint64_t on_edges = 0;
-  for (const Edge& edge : edges_) on_edges += edge.data.size();
-  context_.counters.moved(Lane::kDirect, Direction::kWrite, stream_bytes_ - on_edges);
+  count_direct();
   if (!moved) edges_.clear();
   co_return moved;
 }
 
+void WriteFlow::count_direct() {
+  std::uint64_t on_edges = 0;
+  for (const Edge& edge : edges_) on_edges += edge.data.size();
+  // Of a message that failed the ends are there, and its bytes were not counted.
+  const std::uint64_t in_blocks = stream_bytes_ - std::min(stream_bytes_, on_edges);
+  const std::uint64_t by_peer = std::min(peer_bytes_, in_blocks);
+  context_.counters.moved(Lane::kPeer, Direction::kWrite, by_peer);
+  context_.counters.moved(Lane::kDirect, Direction::kWrite, in_blocks - by_peer);
+}
+
 job::Task<Result<void>> WriteFlow::write_edges(job::StopToken stop) {
   for (const Edge& edge : edges_) {
-    SPATE_CO_TRY(std::ignore, co_await writer_.write_at(edge.offset, edge.data, false, stop));
+    SPATE_CO_TRY(std::ignore, co_await writer_.write_at(edge.offset, edge.data, Through::kCache, stop));
     context_.counters.moved(Lane::kBuffered, Direction::kWrite, edge.data.size());
   }
   edges_.clear();
@@ -57,7 +69,8 @@ job::Task<Result<void>> WriteFlow::move_all() {
 /// Posts receives for the messages ahead while there are buffers.
 job::Task<Result<void>> WriteFlow::post_receives() {
   while (!window_.full() && !ahead_.done()) {
-    if (!spare_) {
+    if (!spare_.is_from(&pool())) {
+      spare_ = BufferPool::Lease();
       SPATE_CO_TRY(const bool got, co_await take_spare());
       if (!got) break;
     }
@@ -75,12 +88,12 @@ job::Task<Result<void>> WriteFlow::post_receives() {
 
 /// False: there is none now, but messages under way will give theirs back.
 job::Task<Result<bool>> WriteFlow::take_spare() {
-  auto lease = context_.pool.try_acquire(share_.asker.client, buffer_bytes());
+  auto lease = pool().try_acquire(share_.asker.client, buffer_bytes());
   if (!lease && !window_.empty()) co_return false;
   if (lease) {
     spare_ = *std::move(lease);
   } else {
-    SPATE_CO_TRY(spare_, co_await context_.pool.acquire(share_.asker.client, buffer_bytes(), watch_.token()));
+    SPATE_CO_TRY(spare_, co_await pool().acquire(share_.asker.client, buffer_bytes(), watch_.token()));
   }
   co_return true;
 }
@@ -121,11 +134,45 @@ job::Task<Result<void>> WriteFlow::store(Incoming& in) {
   Result<void> stored;
   if (carry_) {
     const BlockCarry::Blocks blocks = carry_->take(in.buffer.view(), in.size);
-    if (!blocks.data.empty()) stored = co_await writer_.write_at(blocks.offset, blocks.data, true, watch_.token());
+    const bool in_peer = context_.peer_pool != nullptr && in.buffer.is_from(context_.peer_pool);
+    if (!blocks.data.empty()) stored = co_await store_blocks(blocks, in_peer);
   } else {
     const ByteView data = ByteView(in.buffer.view()).first(in.size);
     stored = co_await writer_.write(*in.at, data, watch_.token());
   }
+  co_return stored;
+}
+
+job::Task<Result<void>> WriteFlow::store_blocks(const BlockCarry::Blocks& blocks, bool in_peer) {
+  Result<void> stored;
+  if (!in_peer) {
+    stored = co_await writer_.write_at(blocks.offset, blocks.data, Through::kMainMemory, watch_.token());
+    co_return stored;
+  }
+  if (!peer_refused_) {
+    stored = co_await writer_.write_at(blocks.offset, blocks.data, Through::kDeviceMemory, watch_.token());
+    if (stored) peer_bytes_ += blocks.data.size();
+    if (stored.code() != Errc::kNotSupported) co_return stored;
+    peer_refused_ = true;
+    if (!how_.may_fall_back) {
+      co_return Error(Errc::kNotSupported, "the target's device cannot reach the memory of the other one");
+    }
+    context_.counters.fell_back(Lane::kPeer, Direction::kWrite);
+    how_.peer = false;
+  }
+  stored = co_await write_by_main_memory(blocks);
+  co_return stored;
+}
+
+/// What has arrived in the other device's memory already. To wait for a buffer with one in hand is right here: they are
+/// of two pools, and nobody waits the other way round.
+job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockCarry::Blocks& blocks) {
+  SPATE_CO_TRY(const BufferPool::Lease buffer,
+               co_await context_.pool.acquire(share_.asker.client, main_buffer_bytes(), watch_.token()));
+  std::memcpy(buffer.view().data(), blocks.data.data(), blocks.data.size());
+  context_.counters.copied_again(Lane::kDirect, Direction::kWrite, blocks.data.size());
+  const ByteView data = ByteView(buffer.view()).first(blocks.data.size());
+  auto stored = co_await writer_.write_at(blocks.offset, data, Through::kMainMemory, watch_.token());
   co_return stored;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "flow/block_carry.h"
+#include "flow/peer_memory.h"
 #include "flow/stall_watch.h"
 #include "flow/storage_writer.h"
 #include "flow/window.h"
@@ -22,14 +23,17 @@ class WriteFlow {
   /// Ends when all of the stream is written, or with the first failure once no receive is under way any more: kProtocol
   /// when a message has not the size that the request says. After a failure part of the stream may have been written.
   job::Task<Result<void>> run(job::StopToken stop);
-  /// The same for a stream that is one range of the datafile, `run`, written in whole blocks past the page cache. Its ends,
-  /// where it fills no block, are kept for write_edges().
-  job::Task<Result<void>> run_direct(Extent run, std::uint32_t alignment, job::StopToken stop);
+  /// The same for a stream that is one range of the datafile, `run`, written in whole blocks past the page cache. Its
+  /// ends, where it fills no block, are kept for write_edges(). What lies in the memory of a device that the target's
+  /// one cannot reach (how.peer) is copied to main memory and goes from there, counted, or it is kNotSupported.
+  job::Task<Result<void>> run_direct(Extent run, PastCache how, job::StopToken stop);
   /// Writes these through the page cache: not while anybody writes near them past it.
   job::Task<Result<void>> write_edges(job::StopToken stop);
   bool has_edges() const { return !edges_.empty(); }
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const StorageWriter& writer() const { return writer_; }
+  /// As ReadFlow's.
+  bool peer_refused() const { return peer_refused_; }
 
  private:
   struct Incoming {
@@ -44,7 +48,12 @@ class WriteFlow {
   job::Task<Result<void>> post_receives();
   job::Task<Result<void>> write_oldest();
   job::Task<Result<void>> store(Incoming& in);
-  std::uint64_t buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
+  job::Task<Result<void>> store_blocks(const BlockCarry::Blocks& blocks, bool in_peer);
+  job::Task<Result<void>> write_by_main_memory(const BlockCarry::Blocks& blocks);
+  void count_direct();
+  BufferPool& pool() const { return how_.peer ? *context_.peer_pool : context_.pool; }
+  std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
+  std::uint64_t buffer_bytes() const { return how_.peer ? kPeerBufferBytes : main_buffer_bytes(); }
   job::Task<Result<bool>> take_spare();
   job::Task<void> cancel_all();
   void post(std::uint64_t size, const datatype::SlotCursor& at);
@@ -63,6 +72,9 @@ class WriteFlow {
   std::optional<BlockCarry> carry_;  // run_direct only
   std::uint64_t ahead_at_ = 0;       // then: where in the datafile `ahead_` is
   std::vector<Edge> edges_;
+  PastCache how_;
+  std::uint64_t peer_bytes_ = 0;  // written from the other device's memory
+  bool peer_refused_ = false;
 };
 
 }  // namespace spate::flow

@@ -41,7 +41,8 @@ Result<wire::DataPath> path_named(const std::string& name) {
   if (name == "buffered") return wire::DataPath::kBuffered;
   if (name == "cached") return wire::DataPath::kCached;
   if (name == "direct") return wire::DataPath::kDirect;
-  return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached or direct, not \"" + name + "\"");
+  if (name == "p2p") return wire::DataPath::kPeerToPeer;
+  return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached, direct or p2p, not \"" + name + "\"");
 }
 
 Result<Question> question_of(const ExplainOptions& options) {
@@ -89,7 +90,7 @@ Command make_explain() {
   command.options = {{"-w,--write", "of a write instead of a read", &options->write},
                      {"--offset", "where it begins", &options->offset},
                      {"--size", "how much: 1MiB", &options->size},
-                     {"--path", "as if this path were asked for by name", &options->forced, false, {"auto", "buffered", "cached", "direct"}}};
+                     {"--path", "as if this path were asked for by name", &options->forced, false, {"auto", "buffered", "cached", "direct", "p2p"}}};
   command.run = [options](Context& context) { return run_explain(context, *options); };
   return command;
 }

@@ -59,7 +59,7 @@ std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what
 /// Bytes by data path, and how often the servers' processors copied each of them. Empty when nothing was moved.
 std::string path_table(const metrics::Snapshot& snapshot) {
   std::string rows;
-  for (const char* const path : {"inline", "buffered", "cached", "direct", "bypass"}) {
+  for (const char* const path : {"inline", "buffered", "cached", "direct", "bypass", "p2p"}) {
     const std::int64_t read = flow_count(snapshot, "spate_flow_bytes_total", path, "read");
     const std::int64_t written = flow_count(snapshot, "spate_flow_bytes_total", path, "write");
     if (read + written <= 0) continue;

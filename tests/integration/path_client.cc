@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a line.
 //   create PATH | open PATH            the one file that it works on
-//   path auto|buffered|cached|direct|bypass
+//   path auto|buffered|cached|direct|bypass|p2p
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
 //   lease            takes a lease on slot 0 to write, by hand, as the client library does
@@ -136,8 +136,8 @@ class Worker {
   Result<std::string> force(std::istringstream& in) {
     std::string name;
     in >> name;
-    const char* const names[] = {"auto", "buffered", "cached", "direct", "bypass"};
-    for (std::uint8_t i = 0; i < 5; ++i) {
+    const char* const names[] = {"auto", "buffered", "cached", "direct", "bypass", "p2p"};
+    for (std::uint8_t i = 0; i < 6; ++i) {
       if (name == names[i]) file_->force_path(static_cast<wire::DataPath>(i));
     }
     return std::string("ok");

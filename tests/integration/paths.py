@@ -35,6 +35,16 @@ class Client:
         self.process.wait(timeout=30)
 
 
+def refuses_direct(folder):
+    """There is no O_DIRECT in `folder`, or it is memory."""
+    path = os.path.join(folder, "probe")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
+        return subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True).stdout.strip() == "tmpfs"
+    except OSError:
+        return True
+
+
 def pattern(seed, offset, size):
     """The bytes that path_client writes there."""
     out, mask = bytearray(), (1 << 64) - 1

@@ -9,19 +9,10 @@ import subprocess
 import tempfile
 
 from cluster import BIN, Cluster, check, skip
-from paths import Client, metric, moved, pattern
+from paths import Client, metric, moved, pattern, refuses_direct
 
 MIB = 1 << 20
 disk = tempfile.mkdtemp(prefix="spate-paths-", dir=BIN)
-
-
-def refuses_direct(folder):
-    path = os.path.join(folder, "probe")
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
-        return subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True).stdout.strip() == "tmpfs"
-    except OSError:
-        return True
 
 
 def direct_descriptors(pid):

@@ -18,6 +18,7 @@ struct ExplainWork {
   flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
+  bmi::Address peer;
   std::vector<wire::ExplainedPath> answers;
 };
 
@@ -25,7 +26,8 @@ job::Task<Result<void>> explain_slot(ExplainWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   const auto direction = work.request.is_write ? flow::Direction::kWrite : flow::Direction::kRead;
-  const StreamWish wish{direction, work.request.path, work.request.what, *work.slots.distribution, kExplainedUnit};
+  const StreamWish wish{direction,      work.request.path, work.request.what, *work.slots.distribution,
+                        kExplainedUnit, work.peer};
   const auto chosen = co_await path_for(work.parts, slot, wish, stat, true);
   wire::ExplainedPath& answer = work.answers[index];
   if (chosen) {
@@ -46,7 +48,7 @@ job::Task<Result<wire::ExplainPathReply>> IoService::explain_path(rpc::Call& cal
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.where.handle, rights, Need::kRequired));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  ExplainWork work{*parts_, request, asker_of(call, caller), active, slots, {}};
+  ExplainWork work{*parts_, request, asker_of(call, caller), active, slots, call.address, {}};
   work.answers.resize(slots.list.size());
   const auto refusal = bypass_refusal(*parts_, call, request.is_write);
   for (wire::ExplainedPath& answer : work.answers) answer.bypass = refusal.value_or(std::string(wire::kLeaseToBeHad));

@@ -6,6 +6,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "server/io/parts.h"
+#include "server/io/peer.h"
 #include "server/io/removal.h"
 #include "server/io/store.h"
 
@@ -33,6 +34,7 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       refused_log(executor.clock()),
       fell_back_log(executor.clock()) {
   for (const IoTarget& target : targets_in) targets.emplace_back(target, executor, options.scheduler);
+  open_peer_memory(*this, metrics);
 }
 
 IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,

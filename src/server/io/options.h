@@ -2,8 +2,12 @@
 // What an io server is told at its start.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "flow/peer_memory.h"
 #include "flow/policy.h"
 #include "flow/scheduler.h"
 #include "job/storage.h"
@@ -29,6 +33,9 @@ struct IoOptions {
   Duration stall_timeout = std::chrono::seconds(30);
   flow::SchedulerOptions scheduler;
   flow::PolicyOptions policy;
+  /// Memory of a PCI device for the p2p path; null: there is none, because
+  std::shared_ptr<flow::PeerMemory> peer_memory = {};
+  std::string no_peer_memory = "flow.p2p_memory names none";
 
   /// What clients of this machine may do to datafiles by themselves, under leases.
   BypassPolicy bypass = BypassPolicy::kOff;

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "flow/device.h"
@@ -23,6 +24,8 @@ struct Target {
       : description(its), direct(its.storage.store().direct()), device(its.storage, executor, scheduler) {}
   const IoTarget description;
   const trove::DirectAbility direct;
+  /// Why its device is of no use for the p2p path (peer.h); empty: it is.
+  std::string peer_refusal;
   flow::Device device;
 };
 
@@ -41,6 +44,7 @@ struct Parts {
   job::KeyvalContext& keyval;
   flow::Counters counters;
   flow::BufferPool pool;
+  std::optional<flow::BufferPool> peer_pool;
   flow::FlowContext flow;
   std::deque<Target> targets;
   CapabilityCache capabilities;

@@ -7,6 +7,7 @@
 #include "flow/extents.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "server/io/peer.h"
 
 namespace spate::io {
 namespace {
@@ -69,6 +70,9 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
   facts.datafile_bytes = stat.size;
   facts.direct_alignment = slot.target->direct.alignment;
   facts.direct_refusal = slot.target->direct.refusal;
+  if (wish.asked == wire::DataPath::kPeerToPeer || policy.path_of(wish.direction) == wire::DataPath::kPeerToPeer) {
+    facts.peer_refusal = peer_refusal(parts, *slot.target, wish.peer, wish.unit_bytes);
+  }
   facts.bypass_writer = parts.leases.has_writer({slot.target->description.id, slot.id});
   std::optional<Extent> run;
   if (wish.direction == flow::Direction::kWrite) {
@@ -80,10 +84,11 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
   }
   SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(wish.asked, facts, policy));
   if (choice.fell_back) {
-    parts.counters.fell_back(flow::Lane::kDirect, wish.direction);
+    const bool peer = choice.wanted == wire::DataPath::kPeerToPeer;
+    parts.counters.fell_back(peer ? flow::Lane::kPeer : flow::Lane::kDirect, wish.direction);
     if (const auto more = parts.fell_back_log.admit()) {
-      SPATE_LOG("server", info, "path direct cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.path),
-                slot.target->description.id, log::Quoted{choice.why}, *more);
+      SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.wanted),
+                flow::path_name(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);
     }
   }
   co_return ChosenPath{std::move(choice), run.value_or(Extent{})};

@@ -14,6 +14,7 @@ struct StreamWish {
   const datatype::Description& what;
   const Distribution& distribution;
   std::uint32_t unit_bytes = 0;
+  bmi::Address peer = {};
 };
 
 struct ChosenPath {

@@ -11,6 +11,7 @@
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/paths.h"
+#include "server/io/peer.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -157,9 +158,11 @@ job::Task<Result<void>> send(flow::ReadFlow& flow, const flow::PathChoice& choic
   Result<void> sent;
   if (choice.path == wire::DataPath::kCached) {
     sent = co_await flow.send_cached(std::move(file), done.stat, bulk.active.token());
-  } else if (choice.path == wire::DataPath::kDirect) {
-    const std::uint32_t alignment = slot.target->direct.alignment;
-    sent = co_await flow.send_direct(alignment, !choice.forced, done.stat, bulk.active.token());
+  } else if (choice.path == wire::DataPath::kDirect || choice.path == wire::DataPath::kPeerToPeer) {
+    const bool peer = choice.path == wire::DataPath::kPeerToPeer;
+    const flow::PastCache how{slot.target->direct.alignment, !choice.forced, peer};
+    sent = co_await flow.send_direct(how, done.stat, bulk.active.token());
+    if (flow.peer_refused()) note_peer_refusal(*slot.target);
   } else {
     sent = co_await flow.send_buffered(bulk.active.token());
   }
@@ -178,8 +181,8 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
     SPATE_CO_TRY(file, co_await open_slot(bulk, slot));
     SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.asker, slot.id, bulk.active.token()));
     const bool sendable = file == nullptr || file->descriptor() >= 0;
-    const StreamWish wish{flow::Direction::kRead, bulk.request.path, bulk.request.what, *bulk.slots.distribution,
-                          bulk.request.unit_bytes};
+    const StreamWish wish{flow::Direction::kRead,   bulk.request.path,       bulk.request.what,
+                          *bulk.slots.distribution, bulk.request.unit_bytes, bulk.peer};
     SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, wish, done.stat, sendable));
     choice = std::move(chosen.choice);
     if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();  // nothing is there

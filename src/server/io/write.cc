@@ -6,6 +6,7 @@
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/paths.h"
+#include "server/io/peer.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
 
@@ -66,13 +67,15 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
-  const StreamWish wish{flow::Direction::kWrite, work.request.path, share.what, share.distribution, work.request.unit_bytes};
+  const StreamWish wish{flow::Direction::kWrite, work.request.path,       share.what,
+                        share.distribution,      work.request.unit_bytes, work.call.address};
   trove::BytestreamStat before;
   if (work.request.path == wire::DataPath::kAutomatic) {
     SPATE_CO_TRY(before, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
   SPATE_CO_TRY(const ChosenPath chosen, co_await path_for(work.parts, slot, wish, before, true));
-  const bool direct = chosen.choice.path == wire::DataPath::kDirect;
+  const bool peer = chosen.choice.path == wire::DataPath::kPeerToPeer;
+  const bool direct = chosen.choice.path == wire::DataPath::kDirect || peer;
   const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   {
@@ -80,7 +83,9 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
     SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
     Result<void> moved;
     if (direct) {
-      moved = co_await flow.run_direct(chosen.run, slot.target->direct.alignment, work.active.token());
+      const flow::PastCache how{slot.target->direct.alignment, !chosen.choice.forced, peer};
+      moved = co_await flow.run_direct(chosen.run, how, work.active.token());
+      if (flow.peer_refused()) note_peer_refusal(*slot.target);
     } else {
       moved = co_await flow.run(work.active.token());
     }
@@ -118,6 +123,7 @@ Result<void> check_request(const wire::WriteRequest& request) {
   flow::PathFacts facts;
   facts.direction = flow::Direction::kWrite;
   facts.direct_alignment = 1;
+  facts.peer_refusal = {};
   facts.one_run = true;
   SPATE_TRY(std::ignore, flow::choose_path(request.path, facts));
   if (request.has_inline_data) return {};

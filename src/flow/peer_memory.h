@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerMemory: memory of a PCI device, mapped, as buffers of the p2p path (docs/data-paths.md, "p2p").
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "flow/buffer_pool.h"
+
+namespace spate::flow {
+
+/// Largest message of the p2p path, bytes: what clients use unless they are told otherwise. (All buffers are of one size,
+/// so that the little memory that devices have is never in pieces that nobody can use.)
+constexpr std::uint64_t kPeerUnitBytes = 1ULL << 20U;
+constexpr std::uint64_t kPeerBufferBytes = kPeerUnitBytes + kBlockSlackBytes;
+
+/// One mapping, cut into buffers of kPeerBufferBytes. The kernel gives the memory to who maps it and has it back when the
+/// mapping ends. One thread.
+class PeerMemory final : public BufferSource {
+ public:
+  /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`: Linux names it
+  /// /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Any other file that can be mapped does, for tests: main memory then.
+  static Result<std::unique_ptr<PeerMemory>> map(const std::string& path, std::uint64_t bytes);
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+  ~PeerMemory() override;
+
+  /// kPeerBufferBytes each; there are total_bytes() of them, and the pool asks for no more.
+  MutableByteView allocate(std::uint64_t size) override;
+  void free(MutableByteView memory) override;
+
+  std::uint64_t total_bytes() const { return memory_.size(); }
+  /// A file that is no PCI device's p2pmem.
+  bool only_a_file() const { return only_a_file_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  PeerMemory(std::string path, bool only_a_file, MutableByteView memory);
+
+  const std::string path_;
+  const bool only_a_file_;
+  const MutableByteView memory_;
+  std::vector<std::byte*> free_;
+};
+
+}  // namespace spate::flow
