@@ -10,6 +10,7 @@ Debian's, downloaded once into the cache folder (SPATE_VM_CACHE, else ~/.cache/s
 need not be there: the processor is emulated, so everything takes ten times as long and no figure means anything.
 """
 import glob
+import hashlib
 import io
 import lzma
 import os
@@ -20,6 +21,7 @@ import sys
 import tempfile
 
 KERNEL = "linux-image-6.12-amd64"
+SOURCE = "linux-source-6.12"  # for tests/vm/build-kernel
 QEMU = "qemu-system-x86_64"
 TRANSPORT = ["9pnet_virtio", "9p"]  # the host's files
 
@@ -63,6 +65,12 @@ def unpacked(package):
         subprocess.run(["dpkg-deb", "-x", files[0], os.path.join(work, "files")], check=True)
         os.rename(os.path.join(work, "files"), folder)
     return folder
+
+
+def own_kernel():
+    """Where tests/vm/build-kernel puts the kernel that it builds; another one after p2p.config has changed."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "p2p.config"), "rb") as f:
+        return os.path.join(cache_folder(), "%s-%s" % (SOURCE.replace("source", "p2p"), hashlib.sha256(f.read()).hexdigest()[:12]))
 
 
 class Modules:
@@ -148,14 +156,18 @@ $bb poweroff -f
 
 
 class Machine:
-    """`modules`: what the script needs beyond the host's files. `devices`: further arguments of QEMU."""
+    """`modules`: what the script needs beyond the host's files. `devices`: further arguments of QEMU. `kernel`: an image that
+    has all it needs built in, instead of Debian's."""
 
-    def __init__(self, modules=(), devices=(), memory="2048M"):
+    def __init__(self, modules=(), devices=(), memory="2048M", kernel=None):
         if shutil.which(QEMU) is None:
             skip("%s is not here: apt-get install --no-install-recommends qemu-system-x86" % QEMU)
-        self.files = unpacked(KERNEL)
         self.busybox = os.path.join(unpacked("busybox-static"), "bin", "busybox")
-        self.modules = Modules(self.files).in_order(TRANSPORT + list(modules))
+        self.kernel, self.modules = kernel, []
+        if kernel is None:
+            files = unpacked(KERNEL)
+            self.kernel = glob.glob(os.path.join(files, "boot", "vmlinuz-*"))[0]
+            self.modules = Modules(files).in_order(TRANSPORT + list(modules))
         self.devices = list(devices)
         self.memory = memory
 
@@ -187,7 +199,7 @@ class Machine:
         command = [
             QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", self.memory, "-M", "q35", "-nodefaults",
             "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot", "-nic", "none",
-            "-kernel", glob.glob(os.path.join(self.files, "boot", "vmlinuz-*"))[0], "-initrd", initrd,
+            "-kernel", self.kernel, "-initrd", initrd,
             "-append", "console=ttyS0 quiet panic=-1",
             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap", *self.devices]
         lines = []
