@@ -29,11 +29,13 @@ Engine::~Engine() {
     void on_read(void*, bool) override {}
   } deaf;
   for (const auto& [id, peer] : peers_) {
-    if (peer->state == Standing::kUp) peer->say(PacketType::kBye);
+    if (peer->state != Standing::kUp || peer->route == nullptr) continue;
+    peer->say_bye();
+    peer->wire->close_route(*std::exchange(peer->route, nullptr));
   }
   const MonoTime end = clock_.now() + kPatience;
   for (Entry& entry : wires_) {
-    while (entry.wire->packets_in_flight() > 0 && clock_.now() < end) entry.wire->poll(deaf);
+    while ((entry.wire->packets_in_flight() > 0 || entry.wire->parting()) && clock_.now() < end) entry.wire->poll(deaf);
   }
   wires_.clear();  // before the peers that own routes, and before the watch over pages
 }
@@ -285,12 +287,18 @@ void Engine::lose_peer(Peer& peer, Errc status) {
     complain(peer.url, "protocol error");
     status = Errc::kConnectionLost;
   }
-  if (was_up) peer.say(PacketType::kBye);
+  if (was_up) {
+    peer.say_bye();
+  } else if (peer.route != nullptr) {
+    peer.route->failed = true;  // a hello that is not out yet shall not leave
+  }
   sessions_.erase(peer.local_session);
   if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
   peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
   peer.process.reset();
+  Wire* const wire = peer.wire;
   peer.reset(status);
+  if (wire != nullptr && wire->parting()) begin_parting();
   if (!peer.outbound) remember_gone(peer);
 }
 

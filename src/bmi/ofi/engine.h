@@ -118,6 +118,7 @@ class Engine final : public OfiModule, private PeerHost {
   void reopen(Wire& wire);
   void connect_again(Peer& peer, const Result<void>& opened);
   Duration time_to_next_look() const;
+  void begin_parting();
   void arm_timer(Duration from_now);
   void wake();
   void complain(const std::string& who, std::string_view what);
@@ -169,6 +170,7 @@ class Engine final : public OfiModule, private PeerHost {
   std::uint32_t polls_ = 0;
   std::uint32_t idle_polls_ = 0;  // in a row
   MonoTime next_sweep_ = MonoTime::never();
+  MonoTime parted_by_ = MonoTime::never();  // no route parts any longer then
   MonoTime armed_for_ = MonoTime::never();
   Outbox<Peer> outbox_;
   OfiCounters counters_;

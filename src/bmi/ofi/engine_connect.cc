@@ -225,7 +225,7 @@ void Engine::refuse(Entry& entry, const Hello& hello, Errc status) {
     encode(header, payload.size(), Wire::data_of(*slot));
     std::ranges::copy(payload, Wire::data_of(*slot) + kHeaderSize);
     // Not heard, it finds out by its timeout.
-    (void)entry.wire->send(*route, *slot, kHeaderSize + payload.size());
+    route->failed = !entry.wire->send(*route, *slot, kHeaderSize + payload.size());
   }
   entry.wire->close_route(*route);
 }

@@ -161,11 +161,18 @@ MonoTime Engine::begin_grace() {
 
 // --- by the clock ---
 
+/// Last words leave within a moment, or not at all.
+void Engine::begin_parting() {
+  if (parted_by_ == MonoTime::never()) parted_by_ = clock_.now() + milliseconds(ofi_options_.cancel_grace_ms);
+  next_sweep_ = MonoTime();
+  wake();
+}
+
 void Engine::sweep() {
   const MonoTime now = clock_.now();
   Wire* hung = nullptr;
   bool connected = false;
-  bool soon = false;
+  bool soon = parted_by_ != MonoTime::never();
   bool local = false;
   for (const auto& [id, peer] : peers_) {
     sweep_peer(*peer, now, hung);
@@ -176,6 +183,10 @@ void Engine::sweep() {
   }
   if (hung != nullptr) reopen(*hung);
   settle();
+  if (parted_by_ <= now) {
+    for (Entry& entry : wires_) entry.wire->drop_parting();
+    parted_by_ = MonoTime::never();
+  }
   look_at_pages();
   next_sweep_ = soon ? now + kSweepSoon : local ? now + kSweepShm : connected ? now + kSweepCalm : MonoTime::never();
 }
@@ -254,7 +265,8 @@ void Engine::connect_again(Peer& peer, const Result<void>& opened) {
 
 Duration Engine::time_to_next_look() const {
   Duration wait = Duration::max();
-  if (!turning_.empty()) wait = kTurnAgain;
+  const bool parting = std::ranges::any_of(wires_, [](const Entry& entry) { return entry.wire->parting(); });
+  if (!turning_.empty() || parting) wait = kTurnAgain;
   if (next_sweep_ != MonoTime::never()) wait = std::min(wait, std::max(Duration(1), next_sweep_ - clock_.now()));
   for (const Entry& entry : wires_) {
     if (entry.wire->wait_descriptor() >= 0) continue;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bare endpoint that says whatever it likes to a module: it costs its own session, nothing else.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <utility>
 
 #include "base/random.h"
 #include "bmi/network.h"
@@ -59,7 +61,9 @@ struct HostileTest : testing::Test {
     wire->poll(raw);
     (void)wire->resend(*route);
     std::array<UnexpectedMessage, 4> messages;
-    received += network->test_unexpected(context, messages);
+    const std::size_t n = network->test_unexpected(context, messages);
+    if (n > 0) speaker = messages[0].peer;
+    received += n;
   }
   void until(const std::function<bool()>& done) {
     while (!done()) step();
@@ -114,6 +118,7 @@ struct HostileTest : testing::Test {
   RawPeer raw;
   std::uint64_t links = 0;
   std::size_t received = 0;
+  Address speaker;  // whose message came last
 };
 
 PacketHeader header_of(PacketType type, std::uint64_t length = 0) {
@@ -132,6 +137,38 @@ TEST_F(HostileTest, WhatTheProtocolDoesNotAllowCostsTheSession) {
   expect_dropped_for(header_of(PacketType::kClear), {}, "clears what nobody announced");
   expect_dropped_for(header_of(PacketType::kTaken), {}, "took what nobody offered");
   expect_dropped_for(header_of(PacketType::kWithdrawn), {}, "answers what nobody asked");
+}
+
+// More is on its way to it than may be, since it reads nothing: all the same it hears of its session's end.
+TEST_F(HostileTest, ItHearsOfItHoweverMuchIsOnItsWay) {
+  say_hello();
+  PacketHeader header = header_of(PacketType::kUnexpected, 3);
+  header.session = raw.welcome->session;
+  say(header, Bytes(3));
+  until([&] { return received > 0; });
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const std::array<Segment, 1> zeros{Segment::of_file(nothing.get(), 0, std::uint64_t{256} << 20U)};
+  Message message{speaker, Tag(1), MessageClass::kControl, zeros};
+  message.receiver_ready = true;
+  const auto posted = network->post_send(message, context, nullptr);
+  ASSERT_TRUE(posted && !posted->done);
+  const auto test = [&] {
+    std::array<Completion, 1> done;
+    (void)network->test_context(context, done);
+  };
+  for (std::uint64_t sent = 0, idle = 0; idle < 1000; ++idle) {
+    test();
+    if (std::exchange(sent, module->counters().packets_sent) != module->counters().packets_sent) idle = 0;
+  }
+  Slot* slot = wire->take_slot();
+  ASSERT_NE(slot, nullptr);
+  header = header_of(PacketType::kAbort);
+  header.session = raw.welcome->session;
+  encode(header, 0, Wire::data_of(*slot));
+  for (bool sent = wire->send(*route, *slot, kHeaderSize); !sent; sent = wire->resend(*route)) test();
+  while (module->counters().protocol_errors == 0) test();
+  EXPECT_EQ(raw.byes, 0);
+  until([&] { return raw.byes > 0; });
 }
 
 TEST_F(HostileTest, AnyBytesAreSurvived) {

@@ -104,6 +104,20 @@ void Peer::say(PacketType type) {
   if (!room().empty()) publish(header, 0);
 }
 
+void Peer::say_bye() {
+  if (route == nullptr || route->failed) return;
+  Slot* slot = std::exchange(route->refused, nullptr);
+  if (slot == nullptr) slot = std::exchange(slot_, nullptr);
+  if (slot == nullptr) slot = wire->take_slot();
+  if (slot == nullptr) return;
+  PacketHeader header;
+  header.type = PacketType::kBye;
+  header.session = remote_session;
+  encode(header, 0, Wire::data_of(*slot));
+  ++host_.counters().packets_sent;
+  (void)wire->send(*route, *slot, kHeaderSize);
+}
+
 void Peer::cancel(OfiOp& op) {
   ClassState& c = state_of(op.message_class);
   switch (op.state) {

@@ -108,6 +108,8 @@ class Peer final : public SendObserver, private PacketWriter {
   void reads_are_over();
   /// A packet of a type that has no payload and belongs to no operation.
   void say(PacketType type);
+  /// The session's last packet, in place of what the provider has not taken yet.
+  void say_bye();
 
   // SendObserver.
   void sent(OfiOp& op) override;

@@ -236,6 +236,7 @@ Result<void> Wire::reopen(bool at_its_address) {
   fabric_->queue.reset();
   fabric_->addresses.reset();
   reads_in_flight_.clear();
+  parting_.clear();
   routes_.clear();
   known_.clear();
   known_order_.clear();

@@ -85,7 +85,12 @@ class Wire final : public Registrar {
   bool may_sleep();
 
   Route* open_route(ByteView name, void* owner);
+  /// The packet that it still holds (route.refused) is sent when the provider takes it: the last one of a session tells that
+  /// it is over.
   void close_route(Route& route);
+  /// A closed route still holds its last packet; poll() tries again. drop_parting(): no longer.
+  bool parting() const { return !parting_.empty(); }
+  void drop_parting();
   /// Calls on_...() for what has happened, at most some hundred things. True when there was any.
   bool poll(WireClient& client);
 
@@ -141,6 +146,7 @@ class Wire final : public Registrar {
   void ended_send(WireClient& client, Slot& slot, bool good);
   void ended_read(WireClient& client, ReadSlot& read, bool good);
   void forget_if_unused(Route& route);
+  void send_parting();
   bool insert_address(Route& route);
   void remove_address(const Route& route);
   std::uint64_t new_key();
@@ -162,6 +168,7 @@ class Wire final : public Registrar {
   std::size_t send_slots_ = 0;
   std::size_t in_flight_ = 0;
   std::list<std::unique_ptr<Route>> routes_;
+  std::vector<Route*> parting_;  // closed, with a refused packet
   std::map<Bytes, std::uint64_t> known_;  // addresses that the provider was given, by name
   std::deque<Bytes> known_order_;         // the oldest first
   std::unordered_set<std::uint64_t> worked_;  // addresses that something has been sent to

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "bmi/ofi/wire_internal.h"
@@ -53,16 +54,37 @@ Route* Wire::open_route(ByteView name, void* owner) {
 }
 
 void Wire::close_route(Route& route) {
+  constexpr std::size_t kParting = 64;  // they hold packets that others need
   route.owner = nullptr;
-  if (route.refused != nullptr) {
-    free_slots_.push_back(route.refused);
-    route.refused = nullptr;
-  }
+  // Not with shm, where the other process's memory goes with it.
+  const bool parts = route.refused != nullptr && !route.failed && !on_this_host() && parting_.size() < kParting;
+  if (parts) return parting_.push_back(&route);
+  if (route.refused != nullptr) free_slots_.push_back(std::exchange(route.refused, nullptr));
   forget_if_unused(route);
 }
 
+void Wire::send_parting() {
+  std::vector<Route*> left;
+  for (Route* route : std::exchange(parting_, {})) {
+    (void)resend(*route);
+    if (route->refused != nullptr) {
+      left.push_back(route);
+    } else {
+      forget_if_unused(*route);
+    }
+  }
+  parting_ = std::move(left);
+}
+
+void Wire::drop_parting() {
+  for (Route* route : std::exchange(parting_, {})) {
+    free_slots_.push_back(std::exchange(route->refused, nullptr));
+    forget_if_unused(*route);
+  }
+}
+
 void Wire::forget_if_unused(Route& route) {
-  if (route.owner != nullptr || route.in_flight > 0) return;
+  if (route.owner != nullptr || route.in_flight > 0 || route.refused != nullptr) return;
   const auto reads = [&](const ReadSlot& read) { return read.route == &route; };
   if (std::ranges::any_of(reads_in_flight_, reads)) return;
   remove_address(route);
@@ -194,6 +216,7 @@ bool Wire::poll(WireClient& client) {
   constexpr int kRounds = 8;
   std::array<fi_cq_msg_entry, 32> entries;  // filled by the provider
   bool did = false;
+  if (!parting_.empty()) send_parting();
   for (int round = 0; round < kRounds; ++round) {
     const ssize_t n = fi_cq_read(fabric_->queue.get(), entries.data(), entries.size());
     if (n == -FI_EAVAIL) {
