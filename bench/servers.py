@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several benches need: a file system of their own, and precedence over other sessions' processes."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+IO_SERVERS = 4
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def priority(pid="self"):
+    """Real priority of a session's processes (sched_autogroup), where the kernel has it and we may. True when it holds."""
+    try:
+        with open(f"/proc/{pid}/autogroup", "w") as f:
+            f.write("-15")
+        return True
+    except OSError:
+        return False
+
+
+class Servers:
+    """A file system of its own; gone with everything in it at the end."""
+
+    def __init__(self, options, folder, name):
+        self.spate = os.path.join(options.bin, "spate")
+        self.dir = os.path.join(folder, name)
+        self.port = options.port
+        self.raise_priority = options.priority
+        self.environment = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, "state"))
+
+    def __enter__(self):
+        begin = time.monotonic()
+        self.run("--quiet", "up", "--dir", self.dir, "--io", str(IO_SERVERS), "--port", str(self.port))
+        self.up_seconds = time.monotonic() - begin
+        self.pids = []
+        for server in range(1, IO_SERVERS + 2):
+            with open(os.path.join(self.dir, "run", f"server-{server}.pid")) as f:
+                self.pids.append(int(f.read().split()[0]))
+        if self.raise_priority:
+            for pid in self.pids:
+                priority(pid)
+        return self
+
+    def __exit__(self, *unused):
+        subprocess.run([self.spate, "--quiet", "down", "--dir", self.dir], env=self.environment, check=False)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    @property
+    def config(self):
+        return os.path.join(self.dir, "spate.toml")
+
+    def run(self, *arguments):
+        subprocess.run([self.spate, *arguments], env=self.environment, check=True, stdout=subprocess.DEVNULL)
+
+    def rss_mib(self):
+        """The largest of the daemons."""
+        most = 0
+        for pid in self.pids:
+            with open(f"/proc/{pid}/status") as f:
+                most = max(most, next(int(line.split()[1]) for line in f if line.startswith("VmRSS")))
+        return most / 1024
+
+    def cpu_seconds(self):
+        ticks = 0
+        for pid in self.pids:
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
