@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The patterns over bmi, each process a network instance of its own. Prints one number, as mpi_program.c.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -49,6 +50,7 @@ class End {
     hello.peer = peer;
     hello.tag = kRequest;
     post(network_->post_send_unexpected(hello, context_, &open_), open_);
+    called_ = peer;
     drain();
     while (!network_->peer_info(peer).connected) step();
     return peer;
@@ -86,7 +88,7 @@ class End {
   void step() {
     const std::size_t n = network_->test_context(context_, done_);
     for (std::size_t i = 0; i < n; ++i) {
-      SPATE_CHECK(done_[i].status == Errc::kOk);
+      if (done_[i].status != Errc::kOk) give_up(done_[i].status);
       --*static_cast<std::uint64_t*>(done_[i].user);
     }
     if (n == 0 && plan_.poll == 0 && network_->prepare_to_wait(context_)) (void)network_->wait(context_, std::chrono::seconds(1));
@@ -98,6 +100,14 @@ class End {
   }
 
  private:
+  /// What is measured is gone: says why, and ends the process.
+  void give_up(Errc status) const {
+    fmt::print(stderr, "bmi_program: {}\n", describe(status));
+    if (called_) {
+      for (const bmi::FailedUrl& failed : network_->peer_info(called_).failed) fmt::print(stderr, "{}: {}\n", failed.url, failed.reason);
+    }
+    ::_exit(1);
+  }
   static MutableByteView touched(MutableByteView memory) {
     std::memset(memory.data(), 1, memory.size());
     return memory;
@@ -115,6 +125,7 @@ class End {
   SystemClock clock_;
   std::unique_ptr<bmi::Network> network_;
   bmi::ContextId context_;
+  bmi::Address called_;
   std::uint64_t open_ = 0;
   std::array<bmi::Completion, 64> done_;  // here: to clear it each time would cost more than to test
   std::vector<std::vector<std::byte>> plain_;

@@ -2,6 +2,7 @@
 // Remote reads over a libfabric provider by what is done about registration (ORFA, Figure 3), and what registering and copying
 // cost by themselves. Prints one number: bytes a second, or microseconds.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -89,7 +90,11 @@ class End {
   void step() {
     std::array<bmi::Completion, 16> done;
     const std::size_t n = network_->test_context(context_, done);
-    for (std::size_t i = 0; i < n; ++i) SPATE_CHECK(done[i].status == Errc::kOk);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (done[i].status == Errc::kOk) continue;
+      fmt::print(stderr, "registration_program: {}\n", describe(done[i].status));
+      ::_exit(1);
+    }
     open_ -= n;
   }
 

@@ -84,9 +84,10 @@ void Engine::connect(Peer& peer) {
   peer.state = Standing::kConnecting;
   peer.attempted = true;
   peer.on_new_endpoint = false;
+  const Result<void> begun = begin_session(peer);
+  // From here on: libfabric takes a second of processor time to begin with, which a busy machine makes many.
   peer.give_up = clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms);
   next_sweep_ = MonoTime();
-  const Result<void> begun = begin_session(peer);
   if (!begun) attempt_failed(peer, begun.error().message());
 }
 
