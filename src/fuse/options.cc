@@ -7,10 +7,13 @@
 #include <functional>
 #include <map>
 
+#include "base/units.h"
+
 namespace spate::fuse {
 namespace {
 
 constexpr unsigned kMaxThreads = 64;
+constexpr std::uint64_t kMaxReadahead = std::uint64_t{64} << 20U;
 
 using Setter = std::function<Result<void>(MountOptions&, std::string_view value)>;
 
@@ -53,6 +56,13 @@ Result<void> set_threads(MountOptions& options, std::string_view value) {
   return {};
 }
 
+Result<void> set_readahead(MountOptions& options, std::string_view value) {
+  const auto bytes = parse_size(value);
+  if (!bytes || *bytes > kMaxReadahead) return Error(Errc::kInvalidArgument, "is a size such as 4MiB, at most 64MiB");
+  options.readahead = *bytes;
+  return {};
+}
+
 Result<void> set_log(MountOptions& options, std::string_view value) {
   if (value.empty() || value.front() != '/') return Error(Errc::kInvalidArgument, "is an absolute path");
   options.log_file = value;
@@ -79,6 +89,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"strictatime", atime("strictatime")},
       {"cache", set_cache},
       {"threads", set_threads},
+      {"readahead", set_readahead},
       {"log", set_log},
   };
   return all;
@@ -162,7 +173,7 @@ std::string_view usage() {
   return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
-         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  log=FILE\n"
+         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  readahead=SIZE  log=FILE\n"
          "  relatime|noatime|strictatime  acl|noacl  dev suid noexec\n";
 }
 

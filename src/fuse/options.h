@@ -2,6 +2,7 @@
 // MountOptions: what the command line of spate-mount, or an fstab line, asks for.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct MountOptions {
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // 1..64, that read requests of the kernel
+  std::uint64_t readahead = std::uint64_t{4} << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
   std::string log_file;  // empty: log/mount.log beside spate.toml, if it can be written
 };
 

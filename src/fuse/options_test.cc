@@ -29,11 +29,12 @@ TEST(MountOptions, LaterOptionsWin) {
 
 TEST(MountOptions, ValuesAreChecked) {
   MountOptions options;
-  EXPECT_TRUE(parse_option_list("cache=writeback,threads=8,log=/tmp/x", options));
+  EXPECT_TRUE(parse_option_list("cache=writeback,threads=8,readahead=1MiB,log=/tmp/x", options));
   EXPECT_EQ(options.cache, CacheMode::kWriteback);
   EXPECT_EQ(options.threads, 8U);
+  EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "log=x", "ro=1"}) {
+  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;

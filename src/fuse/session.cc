@@ -13,6 +13,7 @@
 
 #include <fmt/core.h>
 
+#include "fuse/readahead.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -140,6 +141,8 @@ void Session::handle(fuse_buf& buffer) {
   if (another) start_worker();
   Pending::of_this_thread().reset();
   fuse_session_process_buf(session_.get(), &buffer);
+  // Not before: the answer to the kernel's first request sets what it reads ahead.
+  std::call_once(greeted_, [this] { set_readahead(mount_.options.directory, mount_.options.readahead); });
   const std::lock_guard lock(mutex_);
   ++waiting_;
 }

@@ -42,6 +42,7 @@ class Session {
   Mount& mount_;
   std::unique_ptr<fuse_session, Deleter> session_;
   UniqueFd ended_;  // eventfd: a worker has seen the end of the connection
+  std::once_flag greeted_;  // by the kernel: its first request has been answered
   std::mutex mutex_;
   std::condition_variable one_less_;
   std::size_t workers_ = 0;  // guarded by mutex_; detached threads, that touch nothing after they have left this count

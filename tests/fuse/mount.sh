@@ -8,6 +8,8 @@ fails 'no directory' "$spate" mount "$dir/nowhere"
 fails 'chace' "$spate" mount -p "$dir/m" -o chace=none
 mount_at m
 cd "$dir/m"
+ahead=/sys/class/bdi/$(mountpoint -d "$dir/m")/read_ahead_kb
+[ ! -w "$ahead" ] || equal "$(cat "$ahead")" 4096
 
 # Data and names.
 head -c 3000001 /dev/urandom > "$dir/data"
