@@ -3,13 +3,14 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace spate::nbd {
 namespace {
 
 Error no_rule(std::string_view text) {
-  return {Errc::kInvalidArgument, "\"" + std::string(text) + "\" is no address, network (10.0.0.0/8) or \"unix\""};
+  return {Errc::kInvalidArgument, "\"" + std::string(text) + "\" is no address, network (10.0.0.0/8), \"unix\", cert:NAME or psk:NAME"};
 }
 
 bool same_bits(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b, unsigned bits) {
@@ -46,19 +47,31 @@ Result<AccessList> AccessList::parse(std::string_view text) {
   AccessList list;
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
-    SPATE_TRY(Rule rule, parse_rule(text.substr(0, comma)));
-    list.rules_.push_back(std::move(rule));
+    const std::string_view word = text.substr(0, comma);
+    if (word.starts_with(kCertificate) || word.starts_with(kKey)) {
+      if (word.size() == word.find(':') + 1) return no_rule(word);
+      list.identities_.emplace_back(word);
+    } else {
+      SPATE_TRY(Rule rule, parse_rule(word));
+      list.rules_.push_back(std::move(rule));
+    }
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (comma != std::string_view::npos && text.empty()) return no_rule("");
   }
   return list;
 }
 
-bool AccessList::allows(const std::vector<std::uint8_t>& ip) const {
-  for (const Rule& rule : rules_) {
-    if (rule.ip.size() == ip.size() && same_bits(rule.ip, ip, rule.bits)) return true;
-  }
-  return rules_.empty();
+bool AccessList::allows(const std::vector<std::uint8_t>& ip, const std::vector<std::string>& identities) const {
+  const bool here = std::ranges::any_of(rules_, [&](const Rule& rule) {
+    return rule.ip.size() == ip.size() && same_bits(rule.ip, ip, rule.bits);
+  });
+  if (here && ip.empty()) return true;
+  if (!here && !rules_.empty()) return false;
+  return identities_.empty() || std::ranges::find_first_of(identities_, identities) != identities_.end();
+}
+
+bool AccessList::names(std::string_view kind) const {
+  return std::ranges::any_of(identities_, [&](const std::string& one) { return one.starts_with(kind); });
 }
 
 }  // namespace spate::nbd

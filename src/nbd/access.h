@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AccessList: which clients may use an export, by their addresses.
+// AccessList: which clients may use an export, by their addresses and by what TLS knows of them.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,22 @@
 
 namespace spate::nbd {
 
-/// An empty list lets everybody in. A value.
+// What an identity begins with.
+inline constexpr std::string_view kCertificate = "cert:";
+inline constexpr std::string_view kKey = "psk:";
+
+/// An empty list lets everybody in. Where it has addresses, a client must come from one of them; where it has identities, TLS
+/// must have found one of them. A client of a Unix socket needs nothing else than "unix" in it. A value.
 class AccessList {
  public:
-  /// "10.0.0.0/8", "192.0.2.7", "fd00::/8", or "unix" for clients of Unix sockets; several separated by commas.
+  /// "10.0.0.0/8", "192.0.2.7", "fd00::/8"; "unix" for clients of Unix sockets; "cert:NAME" for a certificate's common name
+  /// or DNS name, "psk:NAME" for a key's; several separated by commas.
   static Result<AccessList> parse(std::string_view text);
-  /// `ip`: 4 or 16 bytes; empty for a Unix socket.
-  bool allows(const std::vector<std::uint8_t>& ip) const;
-  bool empty() const { return rules_.empty(); }
+  /// `ip`: 4 or 16 bytes; empty for a Unix socket. `identities`: Transport::identities().
+  bool allows(const std::vector<std::uint8_t>& ip, const std::vector<std::string>& identities) const;
+  bool empty() const { return rules_.empty() && identities_.empty(); }
+  /// Whether it names certificates ("cert:") or keys ("psk:").
+  bool names(std::string_view kind) const;
 
  private:
   struct Rule {
@@ -27,6 +35,7 @@ class AccessList {
   };
   static Result<Rule> parse_rule(std::string_view text);
   std::vector<Rule> rules_;
+  std::vector<std::string> identities_;  // "cert:NAME", "psk:NAME"
 };
 
 }  // namespace spate::nbd

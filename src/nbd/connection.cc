@@ -194,6 +194,10 @@ void Connection::take_negotiation() {
   if (input_ended_ || broken_) return;
   Bytes out;
   const ByteView in = input_.view().subspan(input_begin_, input_end_ - input_begin_);
+  if (unidentified_ && !in.empty()) {  // the first bytes by TLS: its handshake is over
+    unidentified_ = false;
+    catalogue_->identified(transport_->identities());
+  }
   input_begin_ += negotiation_.consume(in, out);
   output_.add(out);
   switch (negotiation_.state()) {
@@ -214,6 +218,7 @@ void Connection::begin_tls() {
   auto tls = world_.host.start_tls(socket_.get());
   if (!tls) return abandon(tls.error().message());
   transport_ = *std::move(tls);
+  unidentified_ = true;
   negotiation_.tls_started();
 }
 

@@ -112,6 +112,7 @@ class Connection final : public ReadyHandler {
   // requests.cc: the transmission phase.
   bool take_request();
   bool take_write(const Request& request);
+  Verdict judge_as_it_is(const Request& request);
   void begin_request(const Request& request);
   void read(const Request& request);
   bool read_gathered(const Request& request);
@@ -148,6 +149,7 @@ class Connection final : public ReadyHandler {
   bool pump_scheduled_ = false;
   bool held_back_ = false;  // there may be requests in the input that a pause has left there
   bool ended_ = false;
+  bool unidentified_ = false;  // TLS has begun; who it is was not asked yet
 
   Buffer input_;  // requests, and small payloads
   std::size_t input_begin_ = 0;

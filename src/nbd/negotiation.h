@@ -28,6 +28,8 @@ struct ExportInfo {
 class Catalogue {
  public:
   virtual ~Catalogue() = default;
+  /// TLS has found out who it is (Transport::identities()): from now on it sees what that one may see.
+  virtual void identified(std::vector<std::string> /*identities*/) {}
   /// Names, in the order of the list.
   virtual std::vector<std::string> names() = 0;
   /// The empty name means the default export.

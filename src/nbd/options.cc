@@ -24,7 +24,8 @@ constexpr std::string_view kUsage =
     "  -p, --port PORT        TCP port (10809); 0: a free one, which is printed\n"
     "  -b, --bind ADDRESS     listen there (127.0.0.1); may be given several times\n"
     "  -U, --unix PATH        listen at a Unix socket, and at TCP only if --port or --bind is given\n"
-    "  -a, --allow LIST       who may use the exports: addresses, networks (10.0.0.0/8), \"unix\", separated by commas\n"
+    "  -a, --allow [NAME=]LIST  who may use the exports, or the one of that name: addresses, networks (10.0.0.0/8), \"unix\",\n"
+    "                         with TLS cert:NAME (common or DNS name) and psk:NAME, separated by commas; once for each\n"
     "      --tls DIR          TLS by DIR/server-cert.pem and server-key.pem; with DIR/ca-cert.pem clients need a certificate\n"
     "      --tls-psk FILE     TLS by keys: lines \"name:hex\"\n"
     "      --insecure         other machines may connect without TLS\n"
@@ -71,8 +72,14 @@ Result<void> parse_send_file_from(const std::string& text, std::uint32_t& out) {
   return {};
 }
 
+/// What is known of the exports before all sources are.
+struct Wishes {
+  std::string name;
+  std::vector<std::string> allow;
+};
+
 /// Options with a value; each stores it.
-Result<void> store(ExportOptions& options, std::string& name, const std::string& option, std::string value) {
+Result<void> store(ExportOptions& options, Wishes& wishes, const std::string& option, std::string value) {
   if (option == "--port") {
     options.port_given = true;
     return parse_number(option, value, options.port);
@@ -85,9 +92,9 @@ Result<void> store(ExportOptions& options, std::string& name, const std::string&
   if (option == "--sendfile-from") return parse_send_file_from(value, options.send_file_from);
   if (option == "--bind") options.addresses.push_back(std::move(value));
   else if (option == "--set") options.settings.push_back(std::move(value));
-  else if (option == "--name") name = std::move(value);
+  else if (option == "--name") wishes.name = std::move(value);
   else if (option == "--unix") options.unix_path = std::move(value);
-  else if (option == "--allow") options.allow = std::move(value);
+  else if (option == "--allow") wishes.allow.push_back(std::move(value));
   else if (option == "--tls") options.tls_folder = std::move(value);
   else if (option == "--tls-psk") options.tls_keys = std::move(value);
   else if (option == "--fs") options.file_system = std::move(value);
@@ -102,7 +109,7 @@ const std::map<std::string, std::string>& long_forms() {
   return forms;
 }
 
-Result<void> take_option(ExportOptions& options, std::string& name, std::string option, Words& words) {
+Result<void> take_option(ExportOptions& options, Wishes& wishes, std::string option, Words& words) {
   std::optional<std::string> given;
   if (const std::size_t equals = option.find('='); option.starts_with("--") && equals != std::string::npos) {
     given = option.substr(equals + 1);
@@ -121,7 +128,7 @@ Result<void> take_option(ExportOptions& options, std::string& name, std::string 
     return {};
   }
   SPATE_TRY(std::string value, words.value(option, given));
-  return store(options, name, option, std::move(value));
+  return store(options, wishes, option, std::move(value));
 }
 
 /// "NAME=SOURCE", unless that is the name of a file.
@@ -129,8 +136,10 @@ SourceWish parse_source(const std::string& word) {
   struct stat st{};
   const std::size_t equals = word.find('=');
   const bool is_path = word.starts_with("spate:") || word.starts_with("/") || ::stat(word.c_str(), &st) == 0;
-  if (is_path || equals == std::string::npos) return {"", word};
-  return {word.substr(0, equals), word.substr(equals + 1)};
+  SourceWish wish;
+  wish.source = is_path || equals == std::string::npos ? word : word.substr(equals + 1);
+  if (wish.source.size() < word.size()) wish.name = word.substr(0, equals);
+  return wish;
 }
 
 Result<void> check_names(const ExportOptions& options) {
@@ -144,11 +153,32 @@ Result<void> check_names(const ExportOptions& options) {
   return {};
 }
 
+/// "LIST" is for the exports that have none of their own, "NAME=LIST" for one.
+Result<void> give_lists(ExportOptions& options, const std::vector<std::string>& lists) {
+  std::string general;
+  for (const std::string& list : lists) {
+    const std::size_t equals = list.find('=');
+    if (equals == std::string::npos) {
+      if (!general.empty()) return wrong("--allow: a second list for all exports; NAME=LIST is for one");
+      general = list;
+      continue;
+    }
+    const auto found = std::ranges::find(options.sources, list.substr(0, equals), &SourceWish::name);
+    if (found == options.sources.end()) return wrong("--allow " + list + ": there is no export of that name");
+    if (!found->allow.empty()) return wrong("--allow: a second list for export \"" + found->name + "\"");
+    found->allow = list.substr(equals + 1);
+  }
+  for (SourceWish& wish : options.sources) {
+    if (wish.allow.empty()) wish.allow = general;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ExportOptions> parse_export_options(const std::vector<std::string>& arguments) {
   ExportOptions options;
-  std::string name;
+  Wishes wishes;
   Words words(arguments);
   bool only_sources = false;
   while (words.more()) {
@@ -156,15 +186,17 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
     if (!only_sources && word == "--") {
       only_sources = true;
     } else if (!only_sources && word.size() > 1 && word.starts_with('-')) {
-      SPATE_TRY(std::ignore, take_option(options, name, word, words));
+      SPATE_TRY(std::ignore, take_option(options, wishes, word, words));
     } else {
       options.sources.push_back(parse_source(word));
     }
   }
   if (options.sources.empty()) return wrong("what is to be exported?");
-  if (!name.empty() && options.sources.size() > 1) return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
-  if (!name.empty()) options.sources.front().name = name;
+  if (!wishes.name.empty() && options.sources.size() > 1) return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
+  if (!wishes.name.empty()) options.sources.front().name = wishes.name;
+  for (SourceWish& wish : options.sources) wish.read_only = options.read_only;
   SPATE_TRY(std::ignore, check_names(options));
+  SPATE_TRY(std::ignore, give_lists(options, wishes.allow));
   return options;
 }
 

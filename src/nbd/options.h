@@ -15,16 +15,17 @@ namespace spate::nbd {
 struct SourceWish {
   std::string name;    // of the export
   std::string source;  // a local path, or "spate:/path"
+  bool read_only = false;
+  std::string allow;   // access list (access.h); empty: everybody
 };
 
 struct ExportOptions {
   std::vector<SourceWish> sources;
-  bool read_only = false;
+  bool read_only = false;              // of all sources, when the command line is read
   std::vector<std::string> addresses;  // TCP; empty: 127.0.0.1, unless a Unix socket is asked for
   std::uint16_t port = kDefaultPort;
   bool port_given = false;
   std::string unix_path;
-  std::string allow;       // access list
   std::string file_system;  // spate.toml, or its folder; empty: the one that is used last
   std::vector<std::string> settings;  // --set
   std::string tls_folder;  // with server-cert.pem, server-key.pem, and ca-cert.pem to ask clients for certificates
@@ -32,6 +33,8 @@ struct ExportOptions {
   bool insecure = false;   // without TLS off loopback
   std::uint32_t send_file_from = 0;  // 0: the default
   std::uint16_t threads = 1;         // 1..256: loops, each with its own connections
+  /// A source that cannot be opened is tried again and again, and the others are served meanwhile; else it ends.
+  bool keep_trying = false;
   bool verbose = false;
   bool quiet = false;
 };

@@ -55,13 +55,25 @@ bool Connection::take_request() {
     input_ended_ = true;
     return false;
   }
-  const Verdict verdict = judge(*request, rules_);
+  const Verdict verdict = judge_as_it_is(*request);
   if (verdict.failure != Failure::kNone) {
     answer(*request, verdict.failure);
   } else {
     begin_request(*request);
   }
   return true;
+}
+
+/// By the size that the client was told, or by what it is now if that is more: the client may have learnt it by another
+/// connection (the protocol has no way to tell it by this one).
+Verdict Connection::judge_as_it_is(const Request& request) {
+  const Verdict verdict = judge(request, rules_);
+  if (verdict.failure == Failure::kNone || request.offset + request.length <= rules_.size) return verdict;
+  const std::uint64_t size = device_->size();
+  if (size <= rules_.size) return verdict;
+  SPATE_LOG("nbd", debug, "export is larger than the client was told peer={} told={} size={}", peer_.text, rules_.size, size);
+  rules_.size = size;
+  return judge(request, rules_);
 }
 
 bool Connection::take_write(const Request& request) {
@@ -75,7 +87,7 @@ bool Connection::take_write(const Request& request) {
     }
     return false;
   }
-  const Verdict verdict = judge(request, rules_);
+  const Verdict verdict = judge_as_it_is(request);
   ++traffic_.requests;
   if (verdict.connection_lost) {
     answer(request, verdict.failure);

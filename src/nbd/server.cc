@@ -89,24 +89,28 @@ class Server::View final : public Catalogue {
  public:
   View(Server& server, const Peer& peer) : server_(server), peer_(peer) {}
 
+  void identified(std::vector<std::string> identities) override { identities_ = std::move(identities); }
+
   std::vector<std::string> names() override {
     std::vector<std::string> names;
     for (const Export& one : server_.exports_) {
-      if (one.access.allows(peer_.ip)) names.push_back(one.name);
+      if (may_use(one)) names.push_back(one.name);
     }
     return names;
   }
   std::optional<ExportInfo> find(std::string_view name) override {
     for (const Export& one : server_.exports_) {
-      if (!one.access.allows(peer_.ip)) continue;
-      if (one.name == name || name.empty()) return describe(one, one.name);
+      if (!may_use(one)) continue;
+      if (one.name == name || (name.empty() && server_.options_.has_default)) return describe(one, one.name);
     }
     return std::nullopt;
   }
 
  private:
+  bool may_use(const Export& one) const { return one.access.allows(peer_.ip, identities_); }
   Server& server_;
   const Peer peer_;
+  std::vector<std::string> identities_;
 };
 
 Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, ServerOptions options)
@@ -163,7 +167,7 @@ Result<std::unique_ptr<Transport>> Server::start_tls(int socket) {
 job::Task<void> Server::take(Accepted client) {
   SPATE_LOG("nbd", debug, "client connected peer={}", client.text);
   ++arriving_;
-  for (const Export& one : exports_) co_await one.device->look();
+  for (std::size_t i = 0; i < exports_.size(); ++i) co_await exports_[i].device->look();  // more may come meanwhile
   --arriving_;
   if (stopping_) co_return;
   ConnectionWorld& world = client.ip.empty() ? unix_world_ : world_;

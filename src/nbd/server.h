@@ -2,6 +2,7 @@
 // Server: listens, and serves exports to any number of clients. docs/block.md.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,7 @@ struct Export {
 
 struct ServerOptions {
   bool tls_required = false;  // of every client that does not come over a Unix socket
+  bool has_default = true;    // a client that names none gets the first export that it may use
   std::size_t max_connections = 1024;
   std::uint32_t send_file_from = 0;  // 0: kSendFileFromTcp, kSendFileFromUnix
 };
@@ -36,7 +38,7 @@ class Server final : private ConnectionHost {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// The first one is also what clients get that name none. Names differ. Before listen().
+  /// The first one is also what clients get that name none. Names differ. Clients that are there may ask for it, too.
   void add(Export exported);
   Result<void> listen(ListeningSocket socket);
   /// Where an export is found: "nbd://127.0.0.1:10809/name".
@@ -67,7 +69,7 @@ class Server final : private ConnectionHost {
   std::size_t memory_in_flight_ = 0;
   ConnectionWorld world_;
   ConnectionWorld unix_world_;
-  std::vector<Export> exports_;
+  std::deque<Export> exports_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   job::Event all_ended_;

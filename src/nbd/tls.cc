@@ -3,11 +3,14 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+
+#include "nbd/access.h"
 
 namespace spate::nbd {
 namespace {
@@ -48,9 +51,39 @@ Result<Bytes> parse_hex(std::string_view text) {
   return bytes;
 }
 
+void add_name(const ASN1_STRING* name, std::vector<std::string>& out) {
+  unsigned char* text = nullptr;
+  const int size = ::ASN1_STRING_to_UTF8(&text, name);
+  if (size < 0) return;
+  const std::string_view view(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  // With a NUL in it, it is made to look like another one.
+  if (!view.empty() && view.find('\0') == std::string_view::npos) out.push_back(std::string(kCertificate) + std::string(view));
+  OPENSSL_free(text);
+}
+
+/// The common names and DNS names of the peer's certificate, which OpenSSL has checked (use_certificates()).
+void add_certificate_names(SSL* ssl, std::vector<std::string>& out) {
+  if ((::SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER) == 0 || ::SSL_get_verify_result(ssl) != X509_V_OK) return;
+  X509* const certificate = ::SSL_get1_peer_certificate(ssl);
+  if (certificate == nullptr) return;
+  X509_NAME* const subject = ::X509_get_subject_name(certificate);
+  for (int at = -1; (at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0;) {
+    add_name(::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)), out);
+  }
+  auto* const others = static_cast<GENERAL_NAMES*>(::X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(others); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(others, i);
+    if (name->type == GEN_DNS) add_name(name->d.dNSName, out);
+  }
+  ::GENERAL_NAMES_free(others);
+  ::X509_free(certificate);
+}
+
 class TlsTransport final : public Transport {
  public:
-  explicit TlsTransport(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) {}
+  explicit TlsTransport(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) { SSL_set_app_data(ssl_.get(), this); }
+  TlsTransport(const TlsTransport&) = delete;
+  TlsTransport& operator=(const TlsTransport&) = delete;
 
   Result<std::size_t> read(std::span<const iovec> pieces) override {
     ::ERR_clear_error();
@@ -78,6 +111,15 @@ class TlsTransport final : public Transport {
   }
   Result<std::size_t> send_file(int /*fd*/, std::uint64_t /*offset*/, std::size_t /*size*/) override { return Errc::kNotSupported; }
   bool can_send_file() const override { return false; }
+  std::vector<std::string> identities() const override {
+    std::vector<std::string> found;
+    if (::SSL_is_init_finished(ssl_.get()) != 1) return found;
+    if (key_in_use()) found.push_back(std::string(kKey) + key_name_);
+    add_certificate_names(ssl_.get(), found);
+    return found;
+  }
+  /// The name of the key that was looked up last: the handshake fails unless the peer has it, or uses no key at all.
+  void set_key_name(std::string_view name) { key_name_ = name; }
   bool has_pending() const override { return ::SSL_pending(ssl_.get()) > 0; }
   Wants read_wants() const override { return read_wants_; }
   Wants write_wants() const override { return write_wants_; }
@@ -95,7 +137,15 @@ class TlsTransport final : public Transport {
       default: ::ERR_clear_error(); return Errc::kConnectionLost;
     }
   }
+  /// A key looks like a session that goes on in TLS 1.3 (others are never kept), and is a kind of cipher before.
+  bool key_in_use() const {
+    if (key_name_.empty()) return false;
+    if (::SSL_version(ssl_.get()) >= TLS1_3_VERSION) return ::SSL_session_reused(ssl_.get()) == 1;
+    const SSL_CIPHER* const cipher = ::SSL_get_current_cipher(ssl_.get());
+    return cipher != nullptr && ::SSL_CIPHER_get_auth_nid(cipher) == NID_auth_psk;
+  }
   std::unique_ptr<SSL, Free> ssl_;
+  std::string key_name_;
   Wants read_wants_ = Wants::kReadable;
   Wants write_wants_ = Wants::kWritable;
 };
@@ -177,6 +227,7 @@ unsigned OpenSslContext::find_key(SSL* ssl, const char* identity, unsigned char*
   const auto found = self->keys_.find(identity);
   if (found == self->keys_.end() || found->second.size() > room) return 0;
   std::memcpy(key, found->second.data(), found->second.size());
+  static_cast<TlsTransport*>(SSL_get_app_data(ssl))->set_key_name(identity);
   return static_cast<unsigned>(found->second.size());
 }
 

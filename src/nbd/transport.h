@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -37,6 +38,8 @@ class Transport {
   /// Beside what the caller waits for by itself.
   virtual Wants read_wants() const { return Wants::kReadable; }
   virtual Wants write_wants() const { return Wants::kWritable; }
+  /// Who the peer has proven to be, once something was read: "cert:NAME", "psk:NAME" (access.h). In the clear: nobody.
+  virtual std::vector<std::string> identities() const { return {}; }
   /// Tells the peer in its own way that there will be no more.
   virtual void end() {}
 };

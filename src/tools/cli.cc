@@ -22,6 +22,8 @@ void add(CLI::App& app, const Argument& argument) {
       },
       argument.target);
   if (argument.required) option->required();
+  // An option that may be repeated takes one value each time: what follows is no further one.
+  if (argument.name.starts_with('-') && option->get_expected_max() > 1) option->allow_extra_args(false);
 }
 
 void add_globals(CLI::App& app, Context& context) {

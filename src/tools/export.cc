@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 /// As spate-export takes them.
 struct ExportArguments {
   std::vector<std::string> sources;
-  std::string name, port, unix_path, allow, tls, tls_keys, send_file_from, threads;
-  std::vector<std::string> addresses;
+  std::string name, port, unix_path, tls, tls_keys, send_file_from, threads;
+  std::vector<std::string> allow, addresses;
   bool read_only = false;
   bool insecure = false;
   bool verbose = false;
@@ -29,7 +29,7 @@ std::vector<std::string> words_of(const Context& context, const ExportArguments&
   add("--name", a.name);
   add("--port", a.port);
   add("--unix", a.unix_path);
-  add("--allow", a.allow);
+  for (const std::string& list : a.allow) add("--allow", list);
   add("--tls", a.tls);
   add("--tls-psk", a.tls_keys);
   add("--sendfile-from", a.send_file_from);
@@ -74,7 +74,7 @@ Command make_export() {
                      {"-p,--port", "TCP port (10809); 0: a free one", &a->port},
                      {"-b,--bind", "address to listen at (127.0.0.1); may be repeated", &a->addresses},
                      {"-U,--unix", "listen at a Unix socket", &a->unix_path},
-                     {"-a,--allow", "who may use it: addresses, networks, \"unix\", separated by commas", &a->allow},
+                     {"-a,--allow", "[NAME=]LIST: who may use it: addresses, networks, \"unix\", cert:NAME, psk:NAME; may be repeated", &a->allow},
                      {"--tls", "folder with server-cert.pem, server-key.pem and perhaps ca-cert.pem", &a->tls},
                      {"--tls-psk", "file of keys, name:hex a line", &a->tls_keys},
                      {"--insecure", "other machines may connect without TLS", &a->insecure},

@@ -60,6 +60,9 @@ def resized(export, name, resize):
         with Connection(export.address) as other:
             check(other.go(name).size == size + MIB, "the new size is not seen")
             other.write(size, b"new" * 1000)
+        check(c.read(size, 3000) == b"new" * 1000, "who was there before does not reach what has been added")
+        c.write(size + 4096, b"old" * 1000)
+        check(c.request(READ, size + MIB - 1, 2).error != 0, "a read beyond the new end")
         resize(MIB)
         for length in (512, 65536, MIB):
             check(c.request(READ, size - length, length).error == EIO, "a read of what is gone did not fail")
@@ -246,12 +249,20 @@ def names_and_access(fs):
             check([kind for kind, _ in c.option(OPT["LIST"])] == [ACK], "a list for somebody who may not use it")
             check(c.option(OPT["GO"], go_data(""))[-1][0] == ERR_UNKNOWN, "an export for somebody who may not use it")
         check(os.stat(unix).st_mode & 0o777 == 0o600, "others may connect to the socket")
+    with Export("--port", "0", "--allow", "127.0.0.0/8", "--allow", "one=192.0.2.0/24", "one=" + path, "two=" + other) as export:
+        with Connection(export.address) as c:
+            listed = [data[4:] for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
+            check(listed == [b"two"], "the list is %r" % listed)
+            check(c.option(OPT["GO"], go_data("one"))[-1][0] == ERR_UNKNOWN, "an export for somebody who is not in its own list")
+            check(c.go("two").size == 12345, "wrong size")
 
 
 def wrong_words(fs):
     for words, said in ((["/nonexistent"], "/nonexistent"), (["/dev/null"], "neither a file"), (["--port", "99999", "/x"], "--port"),
                         (["--allow", "everybody", "--port", "0", SPATE], "everybody"), (["--bind", "no.such.host.invalid", SPATE], "no.such.host"),
-                        (["-r", SPATE, SPATE], "two exports"), (["spate:/x", "--fs", "/nonexistent"], "/nonexistent")):
+                        (["-r", SPATE, SPATE], "two exports"),
+                        (["--allow", "b=unix", "--port", "0", "a=" + SPATE], "no export"), (["--allow", "cert:alice", "--port", "0", SPATE], "ca-cert.pem"),
+                        (["--allow", "psk:alice", "--port", "0", SPATE], "tls-psk"), (["spate:/x", "--fs", "/nonexistent"], "/nonexistent")):
         done = subprocess.run([SPATE, "export", *words], env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
         check(done.returncode in (1, 2) and said in done.stderr.decode(), "%r: exit %d, %r" % (words, done.returncode, done.stderr))
 

@@ -25,19 +25,19 @@ def make_certificates(folder):
     openssl("req", "-x509", *new, "-subj", "/CN=test CA", "-days", "2", "-keyout", at("ca-key.pem"), "-out", at("ca-cert.pem"))
     with open(at("names"), "w") as f:
         f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for who in ("server", "client"):
+    for who in ("server", "client", "other"):
         openssl("req", *new, "-subj", "/CN=" + who, "-keyout", at(who + "-key.pem"), "-out", at(who + ".csr"))
         openssl("x509", "-req", "-in", at(who + ".csr"), "-CA", at("ca-cert.pem"), "-CAkey", at("ca-key.pem"), "-CAcreateserial", "-days", "2",
                 "-extfile", at("names"), "-out", at(who + "-cert.pem"))
 
 
-def secure(connection, folder, certificate=True):
+def secure(connection, folder, certificate="client"):
     """Begins TLS on it."""
     kind = connection.option(OPT["STARTTLS"])[-1][0]
     check(kind == ACK, "STARTTLS: %#x" % kind)
     context = ssl.create_default_context(cafile=os.path.join(folder, "ca-cert.pem"))
     if certificate:
-        context.load_cert_chain(os.path.join(folder, "client-cert.pem"), os.path.join(folder, "client-key.pem"))
+        context.load_cert_chain(os.path.join(folder, certificate + "-cert.pem"), os.path.join(folder, certificate + "-key.pem"))
     connection.socket = context.wrap_socket(connection.socket, server_hostname="localhost")
     return connection
 
@@ -66,7 +66,7 @@ def by_certificates(folder, disk):
             check(c.closed(), "an option that anybody may have put there was taken")
         with Connection(export.address) as c:
             try:
-                secure(c, folder, certificate=False).go("")
+                secure(c, folder, certificate=None).go("")
                 raise AssertionError("an export for a client without a certificate")
             except (ssl.SSLError, Closed, OSError):
                 pass
@@ -87,13 +87,42 @@ def by_keys(folder, disk):
     with Export("--port", "0", "--tls-psk", keys, disk) as export:
         for version in ("-tls1_2", "-tls1_3"):
             for key, works in ((KEY, True), (KEY[:-1] + "0", False)):
-                check(talk_by_openssl(export.address, version, key) == works, "%s with %s key" % (version, "the" if works else "another"))
+                listed = list_by_openssl(export.address, version, "alice", key)
+                check((listed == [b""]) == works, "%s with %s key: %r" % (version, "the" if works else "another", listed))
         export_is_there = Connection(export.address)
         check(export_is_there.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
 
 
-def talk_by_openssl(address, version, key):
-    """Whether `openssl s_client` gets a list through TLS by this key. It cannot speak NBD: a relay does so before."""
+def by_names(folder, disk):
+    """Exports for some, by who TLS says they are: others see nothing of them."""
+    with Export("--port", "0", "--tls", folder, "--allow", "a=cert:client", "--allow", "b=127.0.0.0/8,cert:other", "--allow", "d=192.0.2.0/24,cert:client",
+                "a=" + disk, "b=" + disk, "c=" + disk, "d=" + disk) as export:
+        for who, sees in (("client", [b"a", b"c"]), ("other", [b"b", b"c"])):
+            with Connection(export.address) as c:
+                secure(c, folder, who)
+                listed = [data[4:] for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
+                check(listed == sees, "%s sees %r" % (who, listed))
+                hidden = "b" if who == "client" else "a"
+                check(c.option(OPT["GO"], go_data(hidden))[-1][0] == ERR_UNKNOWN, "%s may use %s" % (who, hidden))
+                c.go(sees[0].decode()).read(0, 512)
+        with Connection(export.address) as c:  # a name is DNS's as well as the subject's
+            check(c.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
+    with Export("--port", "0", "--tls", folder, "--allow", "cert:localhost", disk) as export, Connection(export.address) as c:
+        secure(c, folder).go("").read(0, 512)
+    keys = os.path.join(folder, "two-keys")
+    with open(keys, "w") as f:
+        f.write("alice:%s\nbob:%s\n" % (KEY, KEY[::-1]))
+    os.chmod(keys, 0o600)
+    with Export("--port", "0", "--tls-psk", keys, "--allow", "a=psk:alice", "--allow", "b=psk:bob", "a=" + disk, "b=" + disk) as export:
+        for version in ("-tls1_2", "-tls1_3"):
+            for who, key, sees in (("alice", KEY, [b"a"]), ("bob", KEY[::-1], [b"b"])):
+                listed = list_by_openssl(export.address, version, who, key)
+                check(listed == sees, "%s by %s sees %r" % (who, version, listed))
+
+
+def list_by_openssl(address, version, identity, key):
+    """What `openssl s_client` is told of the exports through TLS by this key; None when TLS fails. It cannot speak NBD: a relay
+    does so before."""
     import socket
     import threading
     relay = socket.socket()
@@ -119,7 +148,7 @@ def talk_by_openssl(address, version, key):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    client = subprocess.Popen(["openssl", "s_client", "-quiet", version, "-psk_identity", "alice", "-psk", key,
+    client = subprocess.Popen(["openssl", "s_client", "-quiet", version, "-psk_identity", identity, "-psk", key,
                                "-connect", "127.0.0.1:%d" % relay.getsockname()[1]],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -127,12 +156,17 @@ def talk_by_openssl(address, version, key):
         client.stdin.flush()
     except BrokenPipeError:
         pass
-    got = client.stdout.read(16)  # ends early when the handshake fails
+    listed = []
+    while True:
+        head = client.stdout.read(20)  # ends early when the handshake fails
+        if len(head) < 20 or struct.unpack(">QII", head[:16]) != (OPTION_REPLY, OPT["LIST"], SERVER):
+            break
+        listed.append(client.stdout.read(struct.unpack(">I", head[16:])[0])[4:])
     client.kill()
     client.communicate()
     thread.join()
     relay.close()
-    return got == struct.pack(">QII", OPTION_REPLY, OPT["LIST"], SERVER)
+    return listed if len(head) == 20 else None
 
 
 def off_loopback(folder, disk):
@@ -147,7 +181,7 @@ def main():
         with open(disk, "wb") as f:
             f.truncate(8 << 20)
         make_certificates(folder)
-        for test in (by_certificates, by_keys, off_loopback):
+        for test in (by_certificates, by_keys, by_names, off_loopback):
             test(folder, disk)
 
 

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/service.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "assembly/client_process.h"
+#include "assembly/locate.h"
+#include "log/fields.h"
+#include "log/log.h"
+#include "nbd/local_device.h"
+#include "nbd/server.h"
+#include "nbd/spate_device.h"
+
+namespace spate::nbd {
+namespace {
+
+constexpr std::string_view kRemote = "spate:";
+
+bool is_remote(std::string_view source) { return source.starts_with(kRemote); }
+
+constexpr unsigned kWorkers = 16;  // as many requests wait for disks at once
+constexpr Duration kGrace = std::chrono::seconds(5);
+// Between attempts to open a source that cannot be opened: the first pause, and the longest.
+constexpr Duration kFirstPause = std::chrono::milliseconds(500);
+constexpr Duration kLongestPause = std::chrono::seconds(15);
+
+/// Sets an event when one of some descriptors is readable: signals, or the word that all loops are to end.
+class EndWatch final : public ReadyHandler {
+ public:
+  EndWatch(job::Executor& executor, SocketSource& sockets) : asked_(executor), sockets_(sockets) {}
+  ~EndWatch() override { leave(); }
+  EndWatch(const EndWatch&) = delete;
+  EndWatch& operator=(const EndWatch&) = delete;
+
+  /// `fd` outlives it.
+  Result<void> watch(int fd) {
+    SPATE_TRY(std::ignore, sockets_.add(fd, EPOLLIN, *this));
+    watched_.push_back(fd);
+    return {};
+  }
+  void on_ready(std::uint32_t /*events*/) override {
+    asked_.set();
+    leave();  // they stay readable
+  }
+  auto asked() { return asked_.wait(); }
+
+ private:
+  void leave() {
+    for (const int fd : watched_) sockets_.remove(fd);
+    watched_.clear();
+  }
+  job::Event asked_;
+  SocketSource& sockets_;
+  std::vector<int> watched_;
+};
+
+/// What one loop works with.
+struct World {
+  const ExportOptions& options;
+  job::Executor& executor;
+  trove::Workers& workers;
+  client::Client* client;  // null: no export needs one
+  std::vector<int> ends;   // readable when it is to end
+  const Serving* serving;  // null: another loop tells
+};
+
+Result<std::vector<ListeningSocket>> open_sockets(const ExportOptions& options) {
+  SPATE_TRY(auto sockets, activated_sockets());
+  if (!sockets.empty()) return sockets;
+  if (!options.unix_path.empty()) {
+    SPATE_TRY(auto socket, listen_unix(options.unix_path));
+    sockets.push_back(std::move(socket));
+    if (options.addresses.empty() && !options.port_given) return sockets;
+  }
+  std::vector<std::string> addresses = options.addresses;
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  for (const std::string& address : addresses) {
+    SPATE_TRY(auto some, listen_tcp(address, options.port));
+    for (auto& one : some) sockets.push_back(std::move(one));
+  }
+  return sockets;
+}
+
+job::Task<Result<std::unique_ptr<Device>>> open_device(World& world, const SourceWish& wish) {
+  std::unique_ptr<Device> device;
+  if (!is_remote(wish.source)) {
+    SPATE_CO_TRY(device, LocalDevice::open(wish.source, wish.read_only, world.executor, world.workers));
+    co_return device;
+  }
+  std::string path = wish.source.substr(kRemote.size());
+  SPATE_CO_TRY(device, co_await SpateDevice::open(*world.client, std::move(path), wish.read_only));
+  co_return device;
+}
+
+job::Task<Result<void>> add_export(World& world, Server& server, const SourceWish& wish) {
+  Export exported;
+  exported.name = wish.name;
+  SPATE_CO_TRY(exported.access, AccessList::parse(wish.allow));
+  SPATE_CO_TRY(exported.device, co_await open_device(world, wish));
+  server.add(std::move(exported));
+  co_return Result<void>();
+}
+
+/// Until it succeeds or `stop`.
+job::Task<void> add_later(World& world, Server& server, const SourceWish& wish, job::StopToken stop) {
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const auto slept = co_await world.executor.sleep(pause, stop);
+    if (!slept) co_return;
+    const auto added = co_await add_export(world, server, wish);
+    if (added) {
+      SPATE_LOG("nbd", info, "export can be had now export={}", log::Quoted{wish.name});
+      co_return;
+    }
+    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{wish.name}, added.error());
+  }
+}
+
+/// Those that could not be opened yet.
+struct Later {
+  explicit Later(job::Executor& executor) : gate(executor) {}
+  job::StopSource stop;
+  job::Gate gate;
+};
+
+job::Task<Result<void>> add_exports(World& world, Server& server, Later& later) {
+  for (const SourceWish& wish : world.options.sources) {
+    auto added = co_await add_export(world, server, wish);
+    if (added) continue;
+    if (!world.options.keep_trying) co_return added;
+    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{wish.name}, added.error());
+    job::spawn(later.gate, add_later(world, server, wish, later.stop));
+  }
+  co_return Result<void>();
+}
+
+void tell(const World& world, const Server& server) {
+  if (world.serving == nullptr) return;
+  std::vector<std::string> urls;
+  for (const SourceWish& wish : world.options.sources) {
+    for (std::string& url : server.urls(wish.name)) urls.push_back(std::move(url));
+  }
+  (*world.serving)(urls);
+}
+
+job::Task<Result<void>> serve(World& world, Server& server, std::vector<ListeningSocket> sockets, EndWatch& ends) {
+  Later later(world.executor);
+  auto begun = co_await add_exports(world, server, later);
+  for (auto& socket : sockets) {
+    if (begun) begun = server.listen(std::move(socket));
+  }
+  if (begun) {
+    tell(world, server);
+    std::ignore = co_await ends.asked();
+  }
+  later.stop.request_stop();
+  co_await later.gate.close();
+  auto stopped = co_await server.stop(kGrace);  // also closes what was opened before something else failed
+  co_return begun ? stopped : begun;
+}
+
+/// A list that nobody can be on is a mistake.
+Result<void> check_lists(const ExportOptions& options) {
+  for (const SourceWish& wish : options.sources) {
+    SPATE_TRY(const AccessList list, AccessList::parse(wish.allow));
+    if (list.names(kKey) && options.tls_keys.empty()) {
+      return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names keys, and there is no file of keys (tls-psk)");
+    }
+    if (list.names(kCertificate) && (options.tls_folder.empty() || ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) != 0)) {
+      return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");
+    }
+  }
+  return {};
+}
+
+/// Null without TLS, which is for this machine only unless the user says otherwise.
+Result<std::unique_ptr<TlsContext>> open_tls(const ExportOptions& options, const std::vector<ListeningSocket>& sockets) {
+  if (!options.tls_folder.empty() || !options.tls_keys.empty()) return make_tls({options.tls_folder, options.tls_keys});
+  for (const ListeningSocket& socket : sockets) {
+    if (socket.loopback || options.insecure) continue;
+    return Error(Errc::kPermissionDenied, socket.url + " can be reached from other machines: use --tls DIR or --tls-psk FILE, or "
+                                                       "--insecure if everybody who reaches it may have the data");
+  }
+  return std::unique_ptr<TlsContext>();
+}
+
+/// One loop, on an executor that is there already.
+job::Task<Result<void>> serve_on(World& world, std::vector<ListeningSocket> listening) {
+  SocketSource sockets(world.executor);
+  EndWatch ends(world.executor, sockets);
+  for (const int fd : world.ends) {
+    SPATE_CO_TRY(std::ignore, ends.watch(fd));
+  }
+  ServerOptions options;
+  options.send_file_from = world.options.send_file_from;
+  SPATE_CO_TRY(const auto tls, open_tls(world.options, listening));
+  options.tls_required = tls != nullptr && !world.options.insecure;
+  options.has_default = !world.options.keep_trying;  // which one it is would change with time
+  Server server(world.executor, sockets, tls.get(), options);
+  auto served = co_await serve(world, server, std::move(listening), ends);
+  co_return served;
+}
+
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const ExportOptions& options) {
+  assembly::ClientSettings settings;
+  SPATE_TRY(settings.config_file, assembly::locate_config(options.file_system));
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
+  for (const std::string& setting : options.settings) {
+    SPATE_TRY(auto one, config::override_from_argument(setting));
+    settings.overrides.push_back(std::move(one));
+  }
+  settings.program = "export";
+  settings.credential = assembly::own_credential();
+  settings.keeper = false;  // always inside a call
+  return assembly::ClientProcess::open(settings);
+}
+
+/// For another loop: the same sockets.
+Result<std::vector<ListeningSocket>> shared(const std::vector<ListeningSocket>& sockets) {
+  std::vector<ListeningSocket> all;
+  for (const ListeningSocket& socket : sockets) {
+    ListeningSocket same;
+    same.fd = UniqueFd(::fcntl(socket.fd.get(), F_DUPFD_CLOEXEC, 3));
+    if (!same.fd) return errno_error(errno, "descriptor");
+    same.url = socket.url;
+    same.loopback = socket.loopback;
+    all.push_back(std::move(same));
+  }
+  return all;
+}
+
+/// Loops of their own threads beside the first: each accepts at the same sockets and opens the files for itself.
+class MoreLoops {
+ public:
+  MoreLoops(const ExportOptions& options, trove::Workers& workers, int end) : options_(options), workers_(workers), end_(end) {}
+  MoreLoops(const MoreLoops&) = delete;
+  MoreLoops& operator=(const MoreLoops&) = delete;
+  ~MoreLoops() { std::ignore = finish(); }
+
+  void add(std::vector<ListeningSocket> sockets) {
+    outcomes_.emplace_back();
+    threads_.emplace_back([this, &outcome = outcomes_.back(), mine = std::move(sockets)]() mutable {
+      SystemClock clock;
+      job::Executor executor(clock);
+      World world{options_, executor, workers_, nullptr, {end_}, nullptr};
+      outcome = executor.run(serve_on(world, std::move(mine)));
+      end_all();  // one that cannot serve ends the others
+    });
+  }
+  /// The first failure.
+  Result<void> finish() {
+    end_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    for (const Result<void>& outcome : outcomes_) {
+      if (!outcome) return outcome;
+    }
+    return {};
+  }
+
+ private:
+  void end_all() const {
+    const std::uint64_t one = 1;
+    std::ignore = ::write(end_, &one, sizeof one);
+  }
+  const ExportOptions& options_;
+  trove::Workers& workers_;
+  const int end_;
+  std::deque<Result<void>> outcomes_;
+  std::vector<std::thread> threads_;
+};
+
+Result<void> run_local(const ExportOptions& options, trove::Workers& workers, int ends, const Serving& serving) {
+  const UniqueFd end(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!end) return errno_error(errno, "eventfd");
+  SPATE_TRY(auto sockets, open_sockets(options));
+  MoreLoops more(options, workers, end.get());
+  for (unsigned i = 1; i < options.threads; ++i) {
+    SPATE_TRY(auto same, shared(sockets));
+    more.add(std::move(same));
+  }
+  SystemClock clock;
+  job::Executor executor(clock);
+  World world{options, executor, workers, nullptr, {ends, end.get()}, &serving};
+  auto served = executor.run(serve_on(world, std::move(sockets)));
+  auto others = more.finish();
+  return served ? others : served;
+}
+
+}  // namespace
+
+Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving) {
+  SPATE_TRY(std::ignore, check_lists(options));
+  trove::Workers workers("nbd", kWorkers);
+  const bool remote = std::ranges::any_of(options.sources, [](const SourceWish& wish) { return is_remote(wish.source); });
+  if (!remote) return run_local(options, workers, ends, serving);
+  if (options.threads > 1) return Error(Errc::kInvalidArgument, "--threads is for files of this machine; spate:/... has one");
+  SPATE_TRY(auto process, open_client(options));
+  SPATE_TRY(auto sockets, open_sockets(options));
+  World world{options, process->executor(), workers, &process->client(), {ends}, &serving};
+  return process->run([&](client::Client& /*client*/) { return serve_on(world, std::move(sockets)); });
+}
+
+}  // namespace spate::nbd
