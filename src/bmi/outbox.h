@@ -23,6 +23,8 @@ class Outbox {
     gathered_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload), charge});
   }
   void forgotten(std::unique_ptr<Peer> peer) { gathered_.forgotten.push_back(std::move(peer)); }
+  /// There is something that no thread has begun to deliver.
+  bool waiting() const { return !gathered_.empty(); }
 
   /// Gives the lock back and delivers what there is, unless another thread is at it. True when there was anything.
   template <typename Mutex>

@@ -17,11 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
+#include "bmi/outbox.h"
 #include "bmi/slot_table.h"
 #include "bmi/tcp/connection.h"
-#include "bmi/tcp/outbox.h"
 #include "bmi/tcp/peer.h"
 #include "bmi/tcp/resolver.h"
 #include "bmi/tcp/tcp_module.h"
@@ -29,8 +30,8 @@
 
 namespace spate::bmi::tcp {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it: reports
-/// are gathered in an outbox, and whoever added one delivers it, or leaves that to the thread that is delivering.
+/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
+/// (bmi/outbox.h).
 class Engine final : public TcpModule, private PeerHost {
  public:
   Engine(const Clock& clock, TcpOptions options);
@@ -126,9 +127,6 @@ class Engine final : public TcpModule, private PeerHost {
   void lose_later(const Peer& peer, Errc status) { lost_.push_back(Loss{peer.id, status}); }
   void lose_peer(Peer& peer, Errc status);
   void remember_gone(Peer& peer);
-  bool take_outbox();  // under the lock; true: this thread has to deliver it
-  void deliver_taken();
-  void deliver_outbox();
 
   // engine_events.cc
   bool poll();
@@ -202,14 +200,11 @@ class Engine final : public TcpModule, private PeerHost {
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
-  std::atomic<bool> slept_{false};           // somebody went to sleep since the last poll()
-  std::atomic<bool> holding_{false};         // posts leave flushing to held_
-  std::atomic<bool> held_any_{false};        // held_ is not empty
-  std::atomic<bool> delivering_{false};      // a thread is delivering delivering_box_
-  std::atomic<bool> outbox_waiting_{false};  // outbox_ is not empty
-  Outbox delivering_box_;                    // of the thread that set delivering_
+  std::atomic<bool> slept_{false};     // somebody went to sleep since the last poll()
+  std::atomic<bool> holding_{false};   // posts leave flushing to held_
+  std::atomic<bool> held_any_{false};  // held_ is not empty
 
-  mutable std::mutex mutex_;  // guards everything below
+  mutable BiasedMutex mutex_;  // guards everything below
   SystemRandom random_;
   SlotTable<TcpOp> ops_;
   std::uint64_t last_peer_ = 0;
@@ -243,7 +238,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<epoll_event> handling_;        // the same, while they are handled
   bool fetched_all_ = false;                 // wait() saw that there is no more
   unsigned sleepers_ = 0;                    // in wait(): the events they bring may point at what is closed meanwhile
-  Outbox outbox_;
+  Outbox<Peer> outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;
   std::unique_ptr<ReceiveScratch> receive_scratch_;

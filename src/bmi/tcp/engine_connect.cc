@@ -122,8 +122,7 @@ bool Engine::accept_control(Connection& connection, const Hello& hello) {
     peer->link_id = hello.link;
     peer->context = half_open_.at(&connection);
     inbound_.emplace(hello.link, peer);
-    outbox_.deliveries.push_back(Delivery{peer, true, Tag(), Buffer()});
-    outbox_waiting_.store(true);
+    outbox_.inbound(*peer);
   } else {
     lose_peer(*peer, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
     std::erase(gone_, peer);

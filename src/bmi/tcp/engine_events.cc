@@ -31,17 +31,10 @@ int pass_of(const Connection& connection) {
 bool Engine::progress() {
   // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
   // stays readable until that thread has fetched the events.
-  bool did = false;
-  bool mine = false;
-  {
-    const std::lock_guard lock(mutex_);
-    did = poll();
-    settle();
-    mine = outbox_waiting_.load() && take_outbox();
-  }
-  if (mine) deliver_taken();
-  deliver_outbox();
-  return did || mine;
+  std::unique_lock lock(mutex_);
+  const bool did = poll();
+  settle();
+  return outbox_.deliver(lock, *sink_) || did;
 }
 
 bool Engine::also_wait_for(int fd) {
@@ -75,12 +68,10 @@ bool Engine::wait(Duration timeout) {
 
 void Engine::flush_sends() {
   if (!held_any_.load(std::memory_order_relaxed)) return;
-  {
-    const std::lock_guard lock(mutex_);
-    flush_held();
-    settle();
-  }
-  deliver_outbox();
+  std::unique_lock lock(mutex_);
+  flush_held();
+  settle();
+  outbox_.deliver(lock, *sink_);
 }
 
 void Engine::flush_held() {
