@@ -15,8 +15,11 @@ Address AddressTable::find_list(const std::string& list) const {
 }
 
 AddressEntry* AddressTable::find(Address address) {
+  if (found_ != nullptr && found_address_ == address) return found_;
   const auto found = entries_.find(address);
-  return found == entries_.end() ? nullptr : &found->second;
+  if (found == entries_.end()) return nullptr;
+  found_address_ = address;
+  return found_ = &found->second;
 }
 
 }  // namespace spate::bmi

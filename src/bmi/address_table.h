@@ -37,12 +37,17 @@ class AddressTable {
   /// Zero when the list is unknown.
   Address find_list(const std::string& list) const;
   AddressEntry* find(Address address);
-  void remove(Address address) { entries_.erase(address); }
+  void remove(Address address) {
+    entries_.erase(address);
+    found_ = nullptr;
+  }
 
  private:
   std::uint64_t last_ = 0;
   std::unordered_map<Address, AddressEntry> entries_;  // references stay valid while others come and go
   std::unordered_map<std::string, Address> by_list_;
+  Address found_address_;          // by find(), last
+  AddressEntry* found_ = nullptr;  // its entry
 };
 
 }  // namespace spate::bmi

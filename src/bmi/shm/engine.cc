@@ -43,9 +43,10 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   return {};
 }
 
-Peer* Engine::find_peer(PeerId id) const {
+Peer* Engine::look_up_peer(PeerId id) const {
   const auto found = peers_.find(id);
-  return found == peers_.end() ? nullptr : found->second.get();
+  if (found == peers_.end()) return nullptr;
+  return found_ = found->second.get();
 }
 
 Peer& Engine::add_peer() {
@@ -238,6 +239,7 @@ void Engine::remember_gone(Peer& peer) {
   gone_.erase(gone_.begin());
   inbound_.erase(oldest->link_id);
   const auto found = peers_.find(oldest->id);
+  found_ = nullptr;
   outbox_.forgotten(std::move(found->second));
   peers_.erase(found);
 }

@@ -96,7 +96,11 @@ class Engine final : public ShmModule, private PeerHost {
   // engine.cc
   Result<PostResult> post(const Post& post, bool receive, bool unexpected);
   static void fill(ShmOp& op, const Post& post);
-  Peer* find_peer(PeerId id) const;
+  Peer* find_peer(PeerId id) const {
+    if (found_ != nullptr && found_->id == id) return found_;
+    return look_up_peer(id);
+  }
+  Peer* look_up_peer(PeerId id) const;
   Peer& add_peer();
   void release(ShmOp& op);
   void settle();
@@ -159,6 +163,7 @@ class Engine final : public ShmModule, private PeerHost {
   SlotTable<ShmOp> ops_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
+  mutable Peer* found_ = nullptr;  // by find_peer(), last
   std::map<LinkId, Peer*> inbound_;
   std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
   std::unordered_map<Link*, std::unique_ptr<Link>> links_;

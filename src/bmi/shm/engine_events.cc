@@ -58,7 +58,7 @@ bool Engine::turn_all() {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Link& link = *polled_[i];
     ++link.idle_turns;
-    if (!link.peer->turn(MessageClass::kControl)) continue;
+    if (!link.peer->has_turn(MessageClass::kControl) || !link.peer->turn(MessageClass::kControl)) continue;
     link.peer->announce_progress();
     link.idle_turns = 0;
     did = true;
@@ -85,7 +85,9 @@ bool Engine::turn_all() {
 bool Engine::turn_bulk() {
   const std::size_t count = polled_.size();
   for (std::size_t i = 0; i < count; ++i) {
-    Link& link = *polled_[(next_bulk_ + i) % count];
+    const std::size_t at = next_bulk_ + i;
+    Link& link = *polled_[at < count ? at : at % count];  // a division costs more than the look
+    if (!link.peer->has_pulls() && !link.peer->has_turn(MessageClass::kBulk)) continue;
     const bool pulled = link.peer->turn_pulls();
     if (!link.peer->turn(MessageClass::kBulk) && !pulled) continue;
     // A copy that ended is answered on the control lane.

@@ -102,6 +102,9 @@ class Peer final : public SendObserver {
   /// A turn for one class: takes frames and writes what waits, some kilobytes at most. True when anything was done;
   /// a protocol error is reported to the host.
   bool turn(MessageClass c);
+  /// Whether turn() would find anything: what is asked each time, and as a rule the answer is no.
+  bool has_turn(MessageClass c) { return link->in(c).ready() || !state_of(c).queue.empty() || !unexpected_waiting_.empty(); }
+  bool has_pulls() const { return !pulls_.empty(); }
   /// A turn for the copies out of the peer's memory. True when there were any.
   bool turn_pulls();
   /// Tells the other side what was done since the last call, and wakes it if need be.

@@ -200,6 +200,7 @@ class Engine final : public TcpModule, private PeerHost {
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
+  std::atomic<bool> used_{false};      // there was a listener or a connection; else there is nothing to look at
   std::atomic<bool> slept_{false};     // somebody went to sleep since the last poll()
   std::atomic<bool> holding_{false};   // posts leave flushing to held_
   std::atomic<bool> held_any_{false};  // held_ is not empty
@@ -222,7 +223,6 @@ class Engine final : public TcpModule, private PeerHost {
   std::unique_ptr<Resolver> resolver_;       // made at the first name
   Connection* hot_ = nullptr;                // the control connection that was read last
   int hot_hits_ = 0;                         // how often it was the right guess lately
-  bool used_ = false;                        // there was a listener or a connection; else epoll need not be asked
   int hot_turns_ = 0;                        // polls in a row that looked at nothing else
   bool dry_ = false;                         // the last look at all connections, without sleep, found nothing
   std::vector<Connection*> held_;            // to be flushed: each connection once

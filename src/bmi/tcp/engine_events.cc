@@ -31,6 +31,7 @@ int pass_of(const Connection& connection) {
 bool Engine::progress() {
   // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
   // stays readable until that thread has fetched the events.
+  if (!used_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
@@ -61,6 +62,7 @@ bool Engine::wait(Duration timeout) {
   --sleepers_;
   slept_.store(false, std::memory_order_relaxed);
   dry_ = false;
+  if (!used_.load(std::memory_order_relaxed)) return true;  // somebody else's: progress() does not look
   if (n > 0) fetched_.insert(fetched_.end(), events.begin(), events.begin() + n);
   fetched_all_ = n < static_cast<int>(events.size());
   return true;
@@ -122,7 +124,6 @@ bool Engine::take_events() {
     return spin_on_hot();
   }
   hot_turns_ = 0;
-  if (!used_) return false;
   std::array<epoll_event, kEventsAtOnce> events;  // filled by the kernel up to n
   const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   dry_ = n <= 0;
@@ -327,7 +328,9 @@ void Engine::arm_timer() {
 }
 
 void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
-  used_ = used_ || (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign);
+  if (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign) {
+    used_.store(true, std::memory_order_relaxed);
+  }
   epoll_event event{};
   event.events = events;
   event.data.ptr = &pollable;
