@@ -82,7 +82,7 @@ enum class AtimePolicy : std::uint8_t { kRelatime = 0, kNoatime = 1, kStrictatim
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
-  Duration busy_poll = Duration(0);              // before it sleeps, 0..10 ms
+  Duration busy_poll = std::chrono::microseconds(100);  // before it sleeps, 0..10 ms
   Bypass bypass = Bypass::kRead;                 // what a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;

@@ -166,7 +166,8 @@ std::vector<Key> plain_rows() {
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),
       row<&Config::client, &ClientConfig::busy_poll>(
           {"client", "busy_poll", Type::kDuration,
-           "How long a waiting client goes on asking the network before it sleeps: shorter answers for a busy processor.",
+           "How long a waiting client goes on asking the network before it sleeps, as long as answers come within that: they are "
+           "up to twice as fast. 0: sleep at once.",
            "", 0, 10 * kMs}),
       row<&Config::client, &ClientConfig::bypass>(
           {"client", "bypass", Type::kChoice,

@@ -181,14 +181,31 @@ bool Executor::fire_timers() {
   return fired;
 }
 
-bool Executor::spin() {
-  const MonoTime until = clock_.now() + options_.spin;
+bool Executor::poll_for(Duration time) {
+  const MonoTime until = clock_.now() + time;
   while (clock_.now() < until) {
     for (Source* source : sources_) {
       if (source->poll() > 0) return true;
     }
     if (has_posted_.load(std::memory_order_acquire)) return true;
   }
+  return false;
+}
+
+/// Polls instead of sleeping while that finds something. Each time it does not, twice as many waits pass before the next try: who
+/// waits for what takes long (many replies at once, a disk) hardly loses a processor to it.
+bool Executor::spin() {
+  constexpr unsigned kMostDoublings = 6;
+  if (unpolled_waits_ > 0) {
+    --unpolled_waits_;
+    return false;
+  }
+  if (poll_for(options_.spin)) {
+    vain_polls_ = 0;
+    return true;
+  }
+  vain_polls_ = std::min(vain_polls_ + 1, kMostDoublings);
+  unpolled_waits_ = 1U << vain_polls_;
   return false;
 }
 

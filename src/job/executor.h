@@ -49,7 +49,7 @@ class Source {
 struct ExecutorOptions {
   /// Draws the order in which ready coroutines run; null: first come, first served. For the simulation. Not owned.
   Random* shuffle = nullptr;
-  /// How long to go on polling before sleeping; 0 = sleep at once (servers share their host with computation).
+  /// How long to go on polling before sleeping, as long as that pays; 0 = sleep at once (servers share their host with computation).
   Duration spin = Duration(0);
 };
 
@@ -169,6 +169,7 @@ class Executor {
 
   bool idle() const { return ready_.empty() && turn_end_.empty() && !has_posted_.load(std::memory_order_acquire); }
   bool spin();
+  bool poll_for(Duration time);
   void arm_timer();
   void note_wake(bool did_something);
   void sleep_on_own_set();
@@ -195,6 +196,8 @@ class Executor {
   UniqueFd epoll_fd_;  // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
   std::atomic<bool> woken_{false};  // wake_fd_ was written to
   unsigned wakes_for_nothing_ = 0;  // in a row
+  unsigned vain_polls_ = 0;         // in a row: spins that found nothing
+  unsigned unpolled_waits_ = 0;     // still to pass before the next one
 
   std::mutex posted_mutex_;
   std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_

@@ -131,5 +131,55 @@ TEST_F(ExecutorSleep, EndsAtATimer) {
   executor_.remove_source(sleeper);
 }
 
+/// Time goes on by being asked for.
+class TickingClock final : public Clock {
+ public:
+  MonoTime now() const override { return now_ = now_ + std::chrono::microseconds(1); }
+  WallTime wall() const override { return {}; }
+
+ private:
+  mutable MonoTime now_;
+};
+
+/// Has something at the `finds`th poll of each wait, or in its sleep.
+class PolledSource final : public Source {
+ public:
+  std::size_t poll() override { return ++polls == finds ? 1 : 0; }
+  int wait_descriptor() const override { return -1; }
+  bool prepare_to_wait() override { return true; }
+  bool wake_by(int /*fd*/) override { return true; }
+  void wait(Duration /*timeout*/) override { ++waits; }
+
+  int finds = 0;
+  int polls = 0;
+  int waits = 0;
+};
+
+TEST(ExecutorSpin, GoesOnWhileItPays) {
+  TickingClock clock;
+  Executor executor(clock, {nullptr, std::chrono::microseconds(100)});
+  PolledSource source;
+  executor.add_source(source);
+  source.finds = 20;
+  for (int i = 0; i < 50; ++i, source.polls = 0) executor.sleep_until_event();
+  EXPECT_EQ(source.waits, 0) << "each answer came while it polled";
+
+  source.finds = 1'000;  // too late
+  int spins = 0;
+  for (int i = 0; i < 500; ++i, source.polls = 0) {
+    executor.sleep_until_event();
+    if (source.polls > 0) ++spins;
+  }
+  EXPECT_EQ(source.waits, 500);
+  EXPECT_LE(spins, 13) << "twice as many waits pass between them each time, up to 64";
+
+  source.finds = 20;
+  for (int i = 0; i < 100; ++i, source.polls = 0) executor.sleep_until_event();
+  source.waits = 0;
+  for (int i = 0; i < 50; ++i, source.polls = 0) executor.sleep_until_event();
+  EXPECT_EQ(source.waits, 0) << "the first that finds something makes it poll each time again";
+  executor.remove_source(source);
+}
+
 }  // namespace
 }  // namespace spate::job
