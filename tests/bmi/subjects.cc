@@ -47,6 +47,7 @@ std::vector<Subject> everywhere() {
       {"ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp"); }},
       {"fault_ofi_tcp", [] { return std::make_unique<OfiWorld>("tcp", no_fault); }},
       {"ofi_shm", [] { return std::make_unique<OfiWorld>("shm"); }},
+      {"fault_ofi_shm", [] { return std::make_unique<OfiWorld>("shm", no_fault); }},
 #endif
   };
 }
@@ -80,9 +81,11 @@ struct Exclusion {
   std::string_view reason;
 };
 // One line each: subject, test, why. Must shrink.
-constexpr std::array<Exclusion, 2> kExclusions{{
+constexpr std::array<Exclusion, 4> kExclusions{{
     {"ofi_shm", "ARestartedServerIsReachedByTheNextPost", "libfabric 1.17's shm provider ends a process that reopens a name"},
     {"ofi_shm", "ADeadServerIsUnreachableUntilItComesBack", "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"fault_ofi_shm", "ADeadServerIsUnreachableUntilItComesBack", "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"fault_ofi_shm", "ARestartedServerIsReachedByTheNextPost", "libfabric 1.17's shm provider ends a process that reopens a name"},
 }};
 }  // namespace
 
