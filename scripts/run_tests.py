@@ -5,7 +5,7 @@
   run_tests.py run --build build [--label unit ...] [--config long] [--tally FILE]
   run_tests.py targets --build build --label tsan    ninja's targets for the tests that carry a label
   run_tests.py command --tally FILE NAME -- CMD ...  one command as one test
-  run_tests.py summary --tally FILE                  "N passed, N failed[, N skipped]"; exit code 1 on failure
+  run_tests.py summary --tally FILE                  "N passed, N failed"; exit code 1 on failure
 
 Without --tally, run prints the summary itself. Exit code 77 of a test means skipped; its last line is the reason.
 """
@@ -224,9 +224,16 @@ def load_tests(args):
     return sorted(tests, key=Test.order)
 
 
+def verdict(outcome):
+    """The last line says what passed and failed and nothing else: others read it."""
+    if outcome.skipped:
+        print(f"{outcome.skipped} skipped, as said above")
+    print(f"{outcome.passed} passed, {outcome.failed} failed")
+
+
 def tally(args, outcome):
     if not args.tally:
-        print(outcome.line())
+        verdict(outcome)
         return 1 if outcome.failed else 0
     with open(args.tally, "a", encoding="utf-8") as file:
         file.write(json.dumps([outcome.passed, outcome.failed, outcome.skipped]) + "\n")
@@ -271,7 +278,7 @@ def command_summary(args):
     path = pathlib.Path(args.tally)
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         total.add(Outcome(*json.loads(line)))
-    print(total.line())
+    verdict(total)
     return 1 if total.failed or not total.passed else 0
 
 

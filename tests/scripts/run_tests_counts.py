@@ -3,6 +3,7 @@
 """scripts/run_tests.py counts right what stand-ins for test binaries print, also when they crash, hang or skip."""
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -68,6 +69,15 @@ def script_outcome(folder, text):
     return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
 
 
+def last_line_of_summary(folder, tallies):
+    """What a run ends with, by the command itself."""
+    tally = folder / "tally"
+    tally.write_text("".join(f"{one}\n" for one in tallies), encoding="utf-8")
+    program = pathlib.Path(os.environ["SPATE_SOURCE"]) / "scripts" / "run_tests.py"
+    done = subprocess.run([program, "summary", "--tally", tally], stdout=subprocess.PIPE, text=True, check=False)
+    return done.stdout.splitlines()[-1], done.returncode
+
+
 def main():
     wrong = []
 
@@ -93,6 +103,9 @@ def main():
         expect("script passes", script_outcome(folder, "exit 0"), (1, 0, 0))
         expect("script fails", script_outcome(folder, "echo why; exit 3"), (0, 1, 0), "why")
         expect("script skips", script_outcome(folder, "echo no fuse here; exit 77"), (0, 0, 1), "no fuse here")
+        for tallies, line in (([[3, 0, 2], [1, 0, 0]], ("4 passed, 0 failed", 0)), ([[3, 1, 0]], ("3 passed, 1 failed", 1))):
+            if last_line_of_summary(folder, tallies) != line:
+                wrong.append(f"the last line of {tallies} is not {line}")
     print("\n".join(wrong))
     return 1 if wrong else 0
 
