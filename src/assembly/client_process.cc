@@ -51,6 +51,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
+  options.ledger = settings.ledger;
   options.atime = atime_policy(process->config_.client.atime);
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));

@@ -25,6 +25,8 @@ struct ClientSettings {
   bool keeper = true;
   /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
   bool progress_thread = false;
+  /// What outlives the process; may be null. Not owned.
+  client::Ledger* ledger = nullptr;
 };
 
 /// uid, gid and supplementary groups of this process.

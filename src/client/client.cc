@@ -141,6 +141,25 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   co_return file;
 }
 
+job::Task<Result<std::unique_ptr<File>>> Client::open_again(Ledger::Open& record) {
+  wire::OpenRequest request;
+  request.where.start = record.handle;
+  request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite);
+  request.renew = true;
+  auto reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
+  auto file = co_await opened(std::move(reply), record.open_flags);
+  if (file) (*file)->inherit(record);
+  co_return file;
+}
+
+job::Task<Result<void>> Client::close_inherited(const Ledger::Open& record) {
+  wire::CloseRequest request;
+  request.handle = record.handle;
+  request.rights = rights_of(record.open_flags);
+  auto done = co_await change<wire::CloseReply>(request);
+  co_return done;
+}
+
 job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uint8_t open_flags, NewObject object) {
   wire::CreateRequest request;
   request.where = std::move(where);

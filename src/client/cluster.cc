@@ -2,24 +2,36 @@
 #include "client/cluster.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "client/ledger.h"
 #include "log/fields.h"
 #include "log/log.h"
 
 namespace spate::client {
 namespace {
 
+/// Within which the kernel has asked again for what an earlier process left unanswered: it asks for that first.
+constexpr Duration kAskAgainPatience = std::chrono::seconds(5);
+
+/// By which a request is known again. What a close tells besides the handle depends on the process that sends it.
+std::uint64_t digest_of(wire::Op op, ByteView body) {
+  const ByteView counts = op == wire::Op::kClose ? body.first(std::min(body.size(), sizeof(std::uint64_t))) : body;
+  return hash64(counts, static_cast<std::uint64_t>(op));
+}
+
 bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == Errc::kSessionUnknown; }
 
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor()), offload_(network.executor()), locks_(*this), appends_(network.executor(), locks_), gate_(network.executor()) {
+    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), locks_(*this), appends_(network.executor(), locks_), gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
+  inherit_session();
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));
     if (server.roles.meta && meta_ == nullptr) meta_ = channels_[server.id].get();
@@ -34,11 +46,12 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
   options.urls = server.urls;
   options.server = server.id;
   options.attempt_timeout = options_.attempt_timeout;
+  if (options_.ledger != nullptr) options.incarnations_above = options_.ledger->first_number();
   return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
 }
 
 Limits Cluster::limits(job::StopToken stop) {
-  return {network_.executor().now() + options_.deadline, stop, TraceId(traces_.next())};
+  return {network_.executor().now() + options_.deadline, stop, TraceId(traces_.next()), std::exchange(next_cause_, 0)};
 }
 
 WallTime Cluster::fs_time() const {
@@ -89,11 +102,45 @@ job::Task<Result<void>> Cluster::renew_session(Limits limits) {
     if (channel.get() != meta_) channel->greet_again();  // with the new ticket
   }
   slots_.reset(identity_.answer_slots);
+  keep_session();
   if (!keeping_alive_) {
     keeping_alive_ = true;
     job::spawn(gate_, keep_alive());
+    if (options_.ledger != nullptr && options_.ledger->inherited()) job::spawn(gate_, end_inheritance());
   }
   co_return Result<void>();
+}
+
+void Cluster::inherit_session() {
+  if (options_.ledger == nullptr) return;
+  const auto session = options_.ledger->session();
+  if (!session) return;
+  identity_.client = session->client;
+  identity_.epoch = session->epoch;
+  identity_.ticket = session->ticket;
+  identity_.answer_slots = session->answer_slots;
+  identity_.lease_ms = session->lease_ms;
+  identity_.fs_clock_offset_ns = session->fs_clock_offset_ns;
+  locks_.inherit();
+}
+
+void Cluster::keep_session() {
+  if (options_.ledger == nullptr || !identity_.ticket) return;
+  Ledger::Session session;
+  session.client = identity_.client;
+  session.epoch = identity_.epoch;
+  session.lease_ms = identity_.lease_ms;
+  session.answer_slots = identity_.answer_slots;
+  session.ticket = *identity_.ticket;
+  session.fs_clock_offset_ns = identity_.fs_clock_offset_ns;
+  options_.ledger->keep_session(session);
+}
+
+/// What an earlier process of this session left undone.
+job::Task<void> Cluster::end_inheritance() {
+  co_await locks_.end_inherited_waits();
+  auto slept = co_await executor().sleep(kAskAgainPatience, stopping_);
+  if (slept) options_.ledger->forget_unasked();
 }
 
 job::Task<void> Cluster::keep_alive() {
@@ -108,6 +155,7 @@ job::Task<void> Cluster::keep_alive() {
     auto alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
     if (!alive) continue;
     identity_.ticket = alive->ticket;
+    keep_session();
     locks_.heard();
   }
 }
@@ -128,7 +176,10 @@ job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, L
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits) {
   auto open = co_await ensure_session(limits);
   if (!open) co_return std::move(open).error();
-  auto slot = co_await slots_.acquire(limits.stop);
+  RequestSlots::Wish wish;
+  wish.cause = options_.ledger == nullptr ? 0 : limits.cause;
+  if (wish.cause != 0) wish.digest = digest_of(op, body);
+  auto slot = co_await slots_.acquire(wish, limits.stop);
   if (!slot) co_return std::move(slot).error();
   rpc::CallOptions options = limits.call_options();
   options.id = slot->id();

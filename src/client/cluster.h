@@ -61,6 +61,10 @@ class Cluster {
 
   /// For a new operation: the deadline of the options, a trace id of its own.
   Limits limits(job::StopToken stop = {});
+  /// The operation that is begun next, in this turn, is part of the program's call `cause` (client/ledger.h).
+  void next_cause(std::uint64_t cause) { next_cause_ = cause; }
+  /// What outlives this process; may be null.
+  Ledger* ledger() const { return options_.ledger; }
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
   /// For what may wait for a device.
@@ -79,6 +83,9 @@ class Cluster {
   job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits);
   job::Task<void> keep_alive();
+  void inherit_session();
+  void keep_session();
+  job::Task<void> end_inheritance();
   std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
 
   Options options_;
@@ -95,6 +102,7 @@ class Cluster {
   job::Gate gate_;
   job::StopSource stopping_;
   bool keeping_alive_ = false;
+  std::uint64_t next_cause_ = 0;
 };
 
 }  // namespace spate::client

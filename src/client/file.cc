@@ -214,6 +214,7 @@ void File::note_written(const std::vector<SlotState>& slots) {
     // Replies of writes that ran at the same time may come in any order.
     if (!slot.state || s.state.change_counter >= slot.state->change_counter) slot.state = s.state;
   }
+  if (record_ != nullptr) keep_unsynced(slots);
 }
 
 void File::check_incarnations(const std::vector<SlotState>& slots) {
@@ -266,6 +267,7 @@ job::Task<Result<void>> File::sync() {
   auto names = co_await sync_names(limits);
   if (!names) co_return names;
   if (std::exchange(lost_write_, false)) ++losses_told_;
+  if (record_ != nullptr) keep_synced();
   if (losses_told_ != told_before) co_return Errc::kLostWrite;
   co_return Result<void>();
 }
@@ -324,7 +326,8 @@ std::optional<wire::DataSummary> File::summary() const {
 }
 
 job::Task<Result<Attributes>> File::close(CloseOptions options) {
-  co_await bypass_->give_back(cluster_.limits());
+  const Limits limits = cluster_.limits();
+  co_await bypass_->give_back(limits);
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = rights_;
@@ -337,10 +340,11 @@ job::Task<Result<Attributes>> File::close(CloseOptions options) {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].unsynced_since) continue;
     const auto channel = cluster_.io_channel(layout_.slots[slot].targets.front());
-    if (channel && (*channel)->incarnation() != *slots_[slot].unsynced_since) lost_write_ = true;
+    if (!channel || !(*channel)->incarnation()) continue;  // this process has not heard of the server yet
+    if ((*channel)->incarnation() != *slots_[slot].unsynced_since) lost_write_ = true;
   }
   if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
-  auto reply = co_await cluster_.change<wire::CloseReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.change<wire::CloseReply>(request, limits);
   if (!reply) co_return std::move(reply).error();
   if (lost_write_) co_return Errc::kLostWrite;
   co_return reply->attributes;

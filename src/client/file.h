@@ -9,6 +9,7 @@
 
 #include "client/data_map.h"
 #include "client/explain.h"
+#include "client/ledger.h"
 #include "client/transfer.h"
 #include "job/event.h"
 #include "job/semaphore.h"
@@ -38,6 +39,14 @@ class File {
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
+
+  /// From now on the next process finds in `record` what it must know of this file (client/ledger.h); outlives it.
+  void keep_in(Ledger::Open& record);
+  /// This is a file that another process has opened, of which `record` tells; keep_in() included.
+  void inherit(Ledger::Open& record);
+
+  /// The process ends and another goes on: what servers lend to this one is given back.
+  job::Task<void> hand_over(Limits limits);
 
   /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the next
   /// operation opens it again, and close() has nothing to close (kBadDescriptor).
@@ -110,6 +119,7 @@ class File {
   /// `memory` at the end; or with `least` not 0 a zero byte there, unless the file reaches as far.
   struct AppendWish {
     std::span<const ByteView> memory;
+    std::uint64_t cause = 0;
     std::uint64_t least = 0;
     job::StopToken stop;
   };
@@ -130,6 +140,8 @@ class File {
   job::Task<Result<void>> sync_datafiles(Limits limits);
   job::Task<Result<void>> sync_names(Limits limits);
   void note_cut();
+  void keep_unsynced(const std::vector<SlotState>& slots);
+  void keep_synced();
   std::optional<wire::DataSummary> summary() const;
 
   Cluster& cluster_;
@@ -155,6 +167,7 @@ class File {
   std::unique_ptr<Bypass> bypass_;
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   std::uint64_t losses_told_ = 0;
+  Ledger::Open* record_ = nullptr;
   job::Semaphore sync_turn_;  // one at a time: the second finds nothing dirty while the first has not synced it yet
 
   bool reads_count_ = true;          // towards atime

@@ -45,7 +45,9 @@ job::Task<Result<std::uint64_t>> File::append_in_turn(AppendWish wish) {
   if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (appended_ == nullptr) appended_ = cluster_.appends().join(handle_);
   const Appends::AppendedPtr file = appended_;
-  job::DeadlineScope patience(cluster_.executor(), cluster_.limits().deadline, wish.stop);
+  const Limits limits = cluster_.limits();
+  wish.cause = limits.cause;
+  job::DeadlineScope patience(cluster_.executor(), limits.deadline, wish.stop);
   auto turn = co_await file->turn.acquire(1, patience.token());
   if (!turn) co_return waited_too_long(std::move(turn).error());
   auto end = co_await append_now(file, wish);
@@ -93,6 +95,9 @@ job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, Appe
   if (wish.least != 0) {
     if (end >= wish.least) co_return end;
     end = wish.least - 1;
+  } else if (cluster_.ledger() != nullptr) {
+    const rpc::Identity& identity = cluster_.identity();
+    end = cluster_.ledger()->place_append({0, wish.cause, handle_, end, size, identity.client, identity.epoch});
   }
   auto what = datatype::Description::contiguous(end, size);
   if (!what) co_return std::move(what).error();

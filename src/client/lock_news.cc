@@ -68,6 +68,7 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
         break;
     }
   }
+  keep_state();
 }
 
 void Locks::heard() {
@@ -148,6 +149,7 @@ job::Task<Result<void>> Locks::reclaim_all() {
     break;
   }
   acknowledged_ = 0;
+  keep_state();
   ask_again();
   co_return Result<void>();
 }

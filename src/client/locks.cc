@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/cluster.h"
+#include "client/ledger.h"
 #include "job/deadline.h"
 #include "log/log.h"
 
@@ -12,6 +13,18 @@ namespace {
 
 /// Whoever gave up waiting is told so soon, whether the server can be reached or not.
 constexpr Duration kCancelPatience = std::chrono::seconds(2);
+
+Ledger::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
+  Ledger::Held record;
+  record.handle = lock.handle;
+  record.kind = lock.kind;
+  record.owner = lock.owner;
+  record.pid = pid;
+  record.mode = lock.mode;
+  record.first = lock.first;
+  record.last = lock.last;
+  return record;
+}
 
 bool is_uncertain(Errc code) {
   return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kCancelled;
@@ -30,6 +43,7 @@ job::Task<void> Locks::stop() {
 
 std::uint64_t Locks::next_sequence() {
   under_way_.insert(++last_sequence_);
+  keep_state();
   return last_sequence_;
 }
 
@@ -45,6 +59,7 @@ void Locks::check_session() {
   epoch_ = identity.epoch;
   table_ = 0;
   acknowledged_ = 0;
+  keep_state();
   ask_again();
 }
 
@@ -54,6 +69,7 @@ void Locks::note(const wire::LockSpec& lock) {
   Held& held = owners[holder];
   if (lock.mode != LockMode::kNone) held.pid = lock.pid;
   held.ranges.set({lock.first, lock.last}, lock.mode);
+  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_held(to_record(lock, held.pid), held.ranges.pieces());
   if (held.ranges.empty()) owners.erase(holder);
   if (owners.empty()) held_.erase(lock.handle);
 }
@@ -88,6 +104,7 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   if (reply) {
     table_ = reply->table;
     connection_ = cluster_.meta().peer_info().connection;
+    keep_state();
   }
   co_return reply;
 }
@@ -107,16 +124,16 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     }
     const std::uint64_t sequence = next_sequence();
     WaitPtr waiting;
-    if (wait) waits_.emplace(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
+    if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
     auto reply = co_await send(lock, wait, sequence);
     if (reply && !reply->queued) {
-      waits_.erase(sequence);
       note(lock);
+      forget_wait(sequence);
       if (lock.kind == LockKind::kAppend) start_listening();  // others may want it
       co_return Result<void>();
     }
     if (!reply) {
-      waits_.erase(sequence);
+      forget_wait(sequence);
       if (reply.code() == Errc::kLocksForgotten) {
         SPATE_CO_TRY(std::ignore, co_await reclaim());
         continue;
@@ -145,7 +162,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
     }
   }
   switch (wait->state) {
-    case WaitState::kGranted: note(wait->lock); co_return Result<void>();
+    case WaitState::kGranted: co_return Result<void>();
     case WaitState::kRefused: co_return Errc::kNoLocks;
     default: co_return Errc::kLocksForgotten;
   }
@@ -165,7 +182,8 @@ void Locks::end_wait(std::uint64_t sequence, WaitState state) {
   const auto found = waits_.find(sequence);
   if (found == waits_.end()) return;
   const WaitPtr wait = found->second;
-  waits_.erase(found);
+  if (state == WaitState::kGranted && !wait->abandoned) note(wait->lock);
+  forget_wait(sequence);
   wait->state = state;
   wait->news.set();
   if (state == WaitState::kGranted && wait->abandoned) job::spawn(gate_, give_back(wait->lock));
@@ -197,6 +215,15 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
     auto given = co_await set(lock, false);
     if (!given) SPATE_LOG("client", warn, "a lock that nobody waits for any more is not released error={}", given.error().message());
   }
+}
+
+void Locks::begin_wait(std::uint64_t sequence, WaitPtr wait) {
+  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
+  waits_.emplace(sequence, std::move(wait));
+}
+
+void Locks::forget_wait(std::uint64_t sequence) {
+  if (waits_.erase(sequence) > 0 && cluster_.ledger() != nullptr) cluster_.ledger()->end_wait(sequence);
 }
 
 /// The server has forgotten all waits.

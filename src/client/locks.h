@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/unique_function.h"
@@ -52,6 +53,11 @@ class Locks {
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 
+  /// Takes over what an earlier process has left, before everything else; the cluster has its session already.
+  void inherit();
+  /// Ends what programs waited for through an earlier process: they ask this one again (client/ledger.h).
+  job::Task<void> end_inherited_waits();
+
   /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
   void heard();
 
@@ -74,9 +80,12 @@ class Locks {
   std::uint64_t next_sequence();
   void check_session();
   void note(const wire::LockSpec& lock);
+  void keep_state();
   job::Task<Result<wire::LockReply>> send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence);
   job::Task<Result<void>> wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);
   job::Task<void> cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);
+  void begin_wait(std::uint64_t sequence, WaitPtr wait);
+  void forget_wait(std::uint64_t sequence);
   void end_wait(std::uint64_t sequence, WaitState state);
   void ask_again();
   bool wants_news() const;
@@ -105,6 +114,7 @@ class Locks {
   bool checking_ = false;
   Result<void> reclaimed_;
   job::Event reclaim_done_;
+  std::vector<std::pair<std::uint64_t, wire::LockSpec>> inherited_waits_;
   UniqueFunction<void(Handle)> on_recall_;
   job::StopSource stopping_;
   job::Gate gate_;

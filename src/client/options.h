@@ -12,6 +12,8 @@
 
 namespace spate::client {
 
+class Ledger;
+
 /// What of datafiles on this machine a client asks to read and write by itself.
 enum class BypassWish : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
 /// When reading a file moves its atime.
@@ -45,6 +47,8 @@ struct Options {
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
   Atime atime = Atime::kRelative;
+  /// What outlives the process; null: nothing does. Not owned, outlives the client.
+  Ledger* ledger = nullptr;
 };
 
 }  // namespace spate::client

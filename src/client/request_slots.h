@@ -12,10 +12,13 @@
 
 namespace spate::client {
 
+class Ledger;
+
 /// One per session. A slot serves one request at a time; its sequence grows with each. One executor.
 class RequestSlots {
  public:
-  explicit RequestSlots(job::Executor& executor) : executor_(executor) {}
+  /// `ledger`: may be null.
+  RequestSlots(job::Executor& executor, Ledger* ledger) : executor_(executor), ledger_(ledger) {}
 
   /// Called when a session was opened: `count` slots, sequences go on so that no id is ever used twice.
   void reset(std::uint16_t count);
@@ -42,14 +45,23 @@ class RequestSlots {
     job::Semaphore::Units units_;
   };
 
-  /// Waits for a free slot.
-  job::Task<Result<Lease>> acquire(job::StopToken stop);
+  /// Which request it is to be: part of the program's call `cause`, 0 if that is not known.
+  struct Wish {
+    std::uint64_t cause = 0;
+    std::uint64_t digest = 0;
+  };
+  /// Waits for a free slot. A request that an earlier process began gets the id that it had.
+  job::Task<Result<Lease>> acquire(Wish wish, job::StopToken stop);
 
  private:
+  std::uint16_t take(Wish wish);
+
   job::Executor& executor_;
+  Ledger* const ledger_;
   std::unique_ptr<job::Semaphore> units_;
-  std::vector<std::uint16_t> free_;
+  std::vector<std::uint16_t> free_;  // the last is taken next
   std::vector<std::uint64_t> sequences_;
+  std::vector<bool> inherited_;  // the slot's last request is an earlier process's
 };
 
 }  // namespace spate::client

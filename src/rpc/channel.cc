@@ -37,6 +37,7 @@ Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity&
       identity_(identity),
       random_(random),
       greeting_done_(network.executor()),
+      incarnation_sent_(options_.incarnations_above),
       next_tag_(random.next() << kTagBitsPerRequest) {}
 
 std::string Channel::name() const {

@@ -58,6 +58,8 @@ struct ChannelOptions {
   /// each time that it is not there, up to `longest_return`.
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
+  /// Incarnations told to the server are above it: those of an earlier process of this client are below.
+  std::uint64_t incarnations_above = 0;
 };
 
 /// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first request and
