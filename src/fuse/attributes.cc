@@ -44,8 +44,10 @@ wire::SetattrRequest change_of(fuse_ino_t inode, const struct stat& wanted, int 
 }
 
 Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* info, std::uint64_t size) {
-  const auto open = info == nullptr ? nullptr : mount_of(request).files.find(info->fh);
-  if (open != nullptr) return run(request, [&](client::Client&) { return open->file->truncate(size); });
+  if (info != nullptr) {
+    SPATE_TRY(const auto open, open_file(request, info->fh));
+    return run(request, [&](client::Client&) { return open->file->truncate(size); });
+  }
   return run(request, [&](client::Client& c) { return c.truncate(node(inode), size); });
 }
 

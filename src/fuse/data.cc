@@ -41,7 +41,17 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
   info->direct_io = direct;
   // A read that moves atime must come here.
   info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !file->read_counts();
-  info->fh = mount.files.add(OpenFile{std::move(file), flags, direct});
+  info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
+}
+
+job::Task<Result<void>> close_one(client::Client& client, OpenFile& open) {
+  if (open.file == nullptr) {
+    auto closed = co_await client.close_inherited(*open.record);
+    co_return closed;
+  }
+  auto closed = co_await open.file->close();
+  if (!closed) co_return std::move(closed).error();
+  co_return Result<void>();
 }
 
 /// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but the
@@ -49,9 +59,14 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
 void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
-  release_locks(mount, number, open->file->handle());
-  const auto closed = mount.process.run([&](client::Client&) { return open->file->close(); });
+  release_locks(mount, number, open->handle);
+  const std::uint64_t cause = Pending::of_this_thread().cause();
+  const auto closed = mount.process.run([&](client::Client& c) {
+    c.cluster().next_cause(cause);
+    return close_one(c, *open);
+  });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
+  mount.files.forget(*open);
 }
 
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
@@ -76,11 +91,11 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 
 void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
   thread_local Bytes memory;  // as large as the largest request: the kernel's limit
-  const auto open = mount_of(request).files.find(info->fh);
-  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const auto open = open_file(request, info->fh);
+  if (!open) return reply_error(request, open.error());
   if (memory.size() < size) memory.resize(size);
   const MutableByteView room(memory.data(), size);
-  const auto got = run(request, [&](client::Client&) { return open->file->read(static_cast<std::uint64_t>(offset), room); });
+  const auto got = run(request, [&](client::Client&) { return (*open)->file->read(static_cast<std::uint64_t>(offset), room); });
   if (!got) return reply_error(request, got.error());
   answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got)); });
 }
@@ -95,29 +110,33 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   Mount& mount = mount_of(request);
   const std::array<ByteView, 1> memory{bytes};
   const auto end = run(request, [&](client::Client&) { return open.file->append(memory); });
-  if (!end) return reply_error(request, end.error());
+  if (!end) {
+    reply_error(request, end.error());
+    return mount.ledger.end_append(Pending::of_this_thread().cause());
+  }
   // A write through the kernel's pages (O_APPEND was set later) holds them until it is answered.
   if (open.direct) drop_pages(mount, inode, *end, bytes.size());
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   if (!open.direct) drop_pages(mount, inode, 0, 0);
+  mount.ledger.end_append(Pending::of_this_thread().cause());  // nobody asks for it again
 }
 
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
   Mount& mount = mount_of(request);
-  const auto open = mount.files.find(info->fh);
-  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const auto open = open_file(request, info->fh);
+  if (!open) return reply_error(request, open.error());
   mount.pages.forget(Handle(inode));
   const ByteView bytes = as_bytes(std::string_view(data, size));
-  if (appends(mount, *info)) return append(request, inode, *open, bytes);
-  const auto done = run(request, [&](client::Client&) { return open->file->write(static_cast<std::uint64_t>(offset), bytes); });
+  if (appends(mount, *info)) return append(request, inode, **open, bytes);
+  const auto done = run(request, [&](client::Client&) { return (*open)->file->write(static_cast<std::uint64_t>(offset), bytes); });
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }
 
 void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
-  const auto open = mount_of(request).files.find(info->fh);
-  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
-  reply_done(request, run(request, [&](client::Client&) { return open->file->sync(); }));
+  const auto open = open_file(request, info->fh);
+  if (!open) return reply_error(request, open.error());
+  reply_done(request, run(request, [&](client::Client&) { return (*open)->file->sync(); }));
 }
 
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
@@ -145,12 +164,12 @@ job::Task<Result<std::uint64_t>> find(client::File& file, std::uint64_t from, bo
 }
 
 void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
-  const auto open = mount_of(request).files.find(info->fh);
-  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const auto open = open_file(request, info->fh);
+  if (!open) return reply_error(request, open.error());
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return reply_error(request, Errc::kInvalidArgument);
   if (offset < 0 || static_cast<std::uint64_t>(offset) >= kMaxFileBytes) return reply_error(request, Errc::kNoSuchDevice);
   const auto from = static_cast<std::uint64_t>(offset);
-  const auto found = run(request, [&](client::Client&) { return find(*open->file, from, whence == SEEK_HOLE); });
+  const auto found = run(request, [&](client::Client&) { return find(*(*open)->file, from, whence == SEEK_HOLE); });
   if (!found) return reply_error(request, found.error());
   answer([&] { return fuse_reply_lseek(request, static_cast<off_t>(*found)); });
 }
@@ -159,31 +178,32 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
 void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode, off_t to,
                      fuse_file_info* to_info, std::size_t size, int flags) {
   Mount& mount = mount_of(request);
-  const auto source = mount.files.find(from_info->fh);
-  const auto target = mount.files.find(to_info->fh);
-  if (source == nullptr || target == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const auto source = open_file(request, from_info->fh);
+  if (!source) return reply_error(request, source.error());
+  const auto target = open_file(request, to_info->fh);
+  if (!target) return reply_error(request, target.error());
   if (flags != 0 || from < 0 || to < 0) return reply_error(request, Errc::kInvalidArgument);
   client::CopySpan span;
   span.from = static_cast<std::uint64_t>(from);
   span.to = static_cast<std::uint64_t>(to);
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
   mount.pages.forget(Handle(to_inode));
-  const auto copied = run(request, [&](client::Client&) { return target->file->copy_from(*source->file, span); });
+  const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
   if (!copied) return reply_error(request, copied.error());
   answer([&] { return fuse_reply_write(request, static_cast<std::size_t>(*copied)); });
 }
 
 void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t size, fuse_file_info* info) {
   Mount& mount = mount_of(request);
-  const auto open = mount.files.find(info->fh);
-  if (open == nullptr) return reply_error(request, Errc::kBadDescriptor);
+  const auto open = open_file(request, info->fh);
+  if (!open) return reply_error(request, open.error());
   const Extent range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(size)};
   const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
   const int what = mode & ~FALLOC_FL_KEEP_SIZE;
   const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
   if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
   mount.pages.forget(Handle(inode));
-  reply_done(request, run(request, [&](client::Client&) { return allocate(*open->file, range, what != 0, keep_size); }));
+  reply_done(request, run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
 }
 
 }  // namespace

@@ -13,29 +13,18 @@ namespace {
 constexpr off_t kAfterDot = 1;
 constexpr off_t kAfterDotDot = 2;
 
-/// An open directory: the page that the servers sent last, which outlasts several of the kernel's small requests.
-struct Directory {
-  std::mutex mutex;
-  std::uint64_t page_begins = 0;  // the cookie that was asked with
-  bool loaded = false;
-  wire::ReaddirReply page;
-};
-
-/// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has let go.
-using DirectoryPtr = std::shared_ptr<Directory>;
-DirectoryPtr& directory_of(const fuse_file_info* info) { return *reinterpret_cast<DirectoryPtr*>(info->fh); }
-
 void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  info->fh = reinterpret_cast<std::uint64_t>(new DirectoryPtr(std::make_shared<Directory>()));  // owned by the kernel's handle, until releasedir
-  if (answer([&] { return fuse_reply_open(request, info); }) != 0) delete &directory_of(info);
+  Mount& mount = mount_of(request);
+  info->fh = mount.directories.add();
+  if (answer([&] { return fuse_reply_open(request, info); }) != 0) mount.directories.remove(info->fh);
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete &directory_of(info);
+  mount_of(request).directories.remove(info->fh);
   answer([&] { return fuse_reply_err(request, 0); });
 }
 
-Result<void> load(fuse_req_t request, fuse_ino_t inode, Directory& directory, std::uint64_t cookie) {
+Result<void> load(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, std::uint64_t cookie) {
   wire::ReaddirRequest read;
   read.handle = Handle(inode);
   read.cookie = cookie;
@@ -48,7 +37,7 @@ Result<void> load(fuse_req_t request, fuse_ino_t inode, Directory& directory, st
 }
 
 /// The first entry of the page behind `cookie`, or none when the page does not hold that place.
-std::optional<std::size_t> position(const Directory& directory, std::uint64_t cookie) {
+std::optional<std::size_t> position(const OpenDirectory& directory, std::uint64_t cookie) {
   if (!directory.loaded) return std::nullopt;
   if (cookie == directory.page_begins) return 0;
   const auto& entries = directory.page.entries;
@@ -100,7 +89,7 @@ bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t firs
 }
 
 /// The entries behind `cookie`, until the buffer is full or the directory ends.
-Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, Directory& directory, Listing& listing, std::uint64_t cookie) {
+Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, Listing& listing, std::uint64_t cookie) {
   while (true) {
     auto first = position(directory, cookie);
     if (!first) {
@@ -115,8 +104,8 @@ Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, Directory& direct
 
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offset, fuse_file_info* info) {
   constexpr std::size_t kMostBytes = 1U << 20U;
-  const DirectoryPtr kept = directory_of(info);
-  Directory& directory = *kept;
+  const std::shared_ptr<OpenDirectory> kept = mount_of(request).directories.find(info->fh);
+  OpenDirectory& directory = *kept;
   const std::lock_guard lock(directory.mutex);  // goes before `kept`
   Listing listing(request, std::min(room, kMostBytes));
   if (offset == 0) {

@@ -25,8 +25,19 @@ struct KernelLocks::Wait : std::enable_shared_from_this<KernelLocks::Wait> {
   job::StopSource stop;
 };
 
-KernelLocks::KernelLocks(assembly::ClientProcess& process)
-    : process_(process), gate_(process.executor()), one_ended_(process.executor()) {}
+KernelLocks::KernelLocks(assembly::ClientProcess& process, client::Ledger& ledger)
+    : process_(process), ledger_(ledger), gate_(process.executor()), one_ended_(process.executor()) {
+  ledger_.lock_uses().for_each([this](client::Ledger::LockUse& use) {
+    const client::LockHolder holder{use.kind, use.owner};
+    holders_.emplace(use.handle, holder);
+    of_opens_.emplace(std::pair(use.open, holder), &use);
+  });
+}
+
+bool KernelLocks::hand_over() {
+  silent_ = true;
+  return stop();
+}
 
 bool KernelLocks::stop() {
   {
@@ -54,7 +65,15 @@ job::Task<void> KernelLocks::stop_waits() {
 void KernelLocks::note(std::uint64_t open, Handle handle, client::LockHolder holder) {
   const std::lock_guard lock(mutex_);
   holders_.emplace(handle, holder);
-  of_opens_.emplace(open, holder);
+  const auto [entry, added] = of_opens_.try_emplace({open, holder}, nullptr);
+  client::Ledger::LockUse* const use = added ? ledger_.lock_uses().take() : nullptr;
+  if (use == nullptr) return;
+  use->open = open;
+  use->handle = handle;
+  use->kind = holder.kind;
+  use->owner = holder.number;
+  ledger_.lock_uses().publish(*use);
+  entry->second = use;
 }
 
 bool KernelLocks::take(Handle handle, client::LockHolder holder) {
@@ -66,8 +85,9 @@ std::vector<client::LockHolder> KernelLocks::take_all(std::uint64_t open, Handle
   const std::lock_guard lock(mutex_);
   std::vector<client::LockHolder> all;
   auto entry = of_opens_.lower_bound({open, client::LockHolder{LockKind{}, 0}});
-  while (entry != of_opens_.end() && entry->first == open) {
-    if (holders_.erase({handle, entry->second}) > 0) all.push_back(entry->second);
+  while (entry != of_opens_.end() && entry->first.first == open) {
+    if (holders_.erase({handle, entry->first.second}) > 0) all.push_back(entry->first.second);
+    if (entry->second != nullptr) ledger_.lock_uses().remove(*entry->second);
     entry = of_opens_.erase(entry);
   }
   return all;
@@ -76,7 +96,7 @@ std::vector<client::LockHolder> KernelLocks::take_all(std::uint64_t open, Handle
 void KernelLocks::wait(fuse_req_t request, const wire::LockSpec& lock) {
   const std::lock_guard guard(mutex_);
   if (stopping_) {
-    fuse_reply_err(request, EINTR);
+    if (!silent_) fuse_reply_err(request, EINTR);
     return;
   }
   ++outstanding_;
@@ -123,8 +143,10 @@ void KernelLocks::give_answers() {
     answers.swap(answers_);
   }
   for (const Answer& answer : answers) {
-    if (answer.error == 0 && on_grant_) on_grant_(answer.handle);
-    fuse_reply_err(answer.request, answer.error);
+    if (!silent_) {
+      if (answer.error == 0 && on_grant_) on_grant_(answer.handle);
+      fuse_reply_err(answer.request, answer.error);
+    }
     --outstanding_;
   }
 }

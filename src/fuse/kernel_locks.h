@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "assembly/client_process.h"
+#include "client/ledger.h"
 
 namespace spate::fuse {
 
@@ -25,7 +27,8 @@ namespace spate::fuse {
 /// must find a worker: one thread of its own drives them all, and only while there are any.
 class KernelLocks {
  public:
-  explicit KernelLocks(assembly::ClientProcess& process);
+  /// Begins with the locks that earlier processes of the mount have left.
+  KernelLocks(assembly::ClientProcess& process, client::Ledger& ledger);
   ~KernelLocks() { SPATE_CHECK(stop()); }
   KernelLocks(const KernelLocks&) = delete;
   KernelLocks& operator=(const KernelLocks&) = delete;
@@ -42,6 +45,8 @@ class KernelLocks {
   /// Ends all waits, within seconds; those that come later end at once. Before the session with the kernel goes. False: a
   /// server is away that some of them wait for, and the process must end without this object's end.
   bool stop();
+  /// The same, but those who wait get no answer: the kernel asks the next process for them.
+  bool hand_over();
   /// Called with the file of each lock that was granted, before the program hears of it.
   void on_grant(std::function<void(Handle)> action) { on_grant_ = std::move(action); }
 
@@ -61,6 +66,7 @@ class KernelLocks {
   void drive();
 
   assembly::ClientProcess& process_;
+  client::Ledger& ledger_;
   job::Gate gate_;                         // the executor's
   job::Event one_ended_;                   // the executor's
   std::set<std::shared_ptr<Wait>> waits_;  // the executor's
@@ -69,8 +75,9 @@ class KernelLocks {
   std::condition_variable more_;
   std::vector<Answer> answers_;  // guarded by mutex_
   bool stopping_ = false;  // guarded by mutex_
+  std::atomic<bool> silent_{false};
   std::set<std::pair<Handle, client::LockHolder>> holders_;          // guarded by mutex_
-  std::set<std::pair<std::uint64_t, client::LockHolder>> of_opens_;  // guarded by mutex_
+  std::map<std::pair<std::uint64_t, client::LockHolder>, client::Ledger::LockUse*> of_opens_;  // guarded by mutex_
   std::function<void(Handle)> on_grant_;  // set before the first request
   std::thread driver_;  // started by the first wait
 };

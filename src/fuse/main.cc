@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spate-mount, which mount(8) knows as /sbin/mount.spate.
-#include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <fcntl.h>
@@ -10,12 +8,15 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "fuse/session.h"
+#include "fuse/control.h"
+#include "fuse/keeper.h"
+#include "fuse/server.h"
 #include "log/log.h"
 #include "log/output.h"
 
@@ -44,36 +45,6 @@ Result<void> open_log(const fuse::MountOptions& options) {
   return {};
 }
 
-/// What a hard mount's operations wait for a server: no machine runs so long without a restart.
-constexpr Duration kForEver = std::chrono::hours(24) * 36500;
-
-/// Serves in this process; `ready` hears of success once the directory is mounted.
-template <typename Ready>
-Result<void> serve(const fuse::MountOptions& options, Ready ready) {
-  sigset_t ends;
-  sigemptyset(&ends);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
-  if (::pthread_sigmask(SIG_BLOCK, &ends, nullptr) != 0) return errno_error(errno, "block signals");
-  const UniqueFd signals(::signalfd(-1, &ends, SFD_CLOEXEC));
-  if (!signals) return errno_error(errno, "signalfd");
-
-  assembly::ClientSettings settings;
-  settings.config_file = options.config_file;
-  settings.program = "mount";
-  settings.credential = assembly::own_credential();
-  if (!options.soft) settings.deadline = kForEver;
-  if (!options.atime.empty()) {
-    SPATE_TRY(auto policy, config::override_from_argument("client.atime=" + options.atime));
-    settings.overrides.push_back(std::move(policy));
-  }
-  SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
-  SPATE_TRY(std::ignore, process->run([](client::Client& c) { return c.connect(); }));
-  fuse::Mount mount{options, *process, settings.credential, {}, {}};
-  SPATE_TRY(auto session, fuse::Session::mount(mount));
-  ready();
-  return session->run(signals.get());
-}
-
 /// The parent: waits until the child says that it is ready or has ended. The child's errors went to the same terminal.
 int wait_for(pid_t child, int pipe) {
   char ready = 0;
@@ -83,7 +54,7 @@ int wait_for(pid_t child, int pipe) {
   return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1;
 }
 
-int serve_in_background(const fuse::MountOptions& options) {
+int keep_in_background(const fuse::MountOptions& options, const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno_error(errno, "pipe"));
   const pid_t child = ::fork();
@@ -94,32 +65,60 @@ int serve_in_background(const fuse::MountOptions& options) {
   }
   ::setsid();
   ::close(ends[0]);
-  const auto served = serve(options, [&] {
+  fuse::Keeper keeper(options, words, [&] {
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
     std::ignore = ::chdir("/");
     std::ignore = ::write(ends[1], "r", 1);
     ::close(ends[1]);
   });
-  return served ? 0 : fail(served.error());
+  return keeper.run();
+}
+
+/// In both: a later process of the mount starts elsewhere.
+void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words) {
+  std::error_code ignored;
+  const std::array<std::string, 2> given{options.config_file, options.directory};
+  options.config_file = std::filesystem::absolute(config_file(options.config_file), ignored).string();
+  options.directory = std::filesystem::absolute(options.directory, ignored).string();
+  const std::array<std::string, 2> names{options.config_file, options.directory};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < words.size() && next < names.size(); ++i) {
+    if (words[i] == "-o") {
+      ++i;
+    } else if (words[i] == given[next]) {
+      words[i] = names[next++];
+    }
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  auto options = fuse::parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() == 1 && words[0] == "--can-take-over=" + std::to_string(fuse::kTakeOverVersion)) return 0;
+  if (words.size() == 2 && words[0] == "--upgrade") {
+    const auto upgraded = fuse::request_upgrade(words[1]);
+    return upgraded ? 0 : fail(upgraded.error());
+  }
+  std::optional<fuse::ServerDescriptors> descriptors;
+  if (!words.empty() && words[0].starts_with("--serve=")) {
+    auto parsed = fuse::parse_server_descriptors(words[0].substr(8));
+    if (!parsed) return fail(parsed.error());
+    descriptors = *std::move(parsed);
+    words.erase(words.begin());
+  }
+  auto options = fuse::parse_command_line(words);
   if (!options) {
     std::fprintf(stderr, "spate-mount: %s\n%s", options.error().message().c_str(), std::string(fuse::usage()).c_str());
     return 2;
   }
-  std::error_code ignored;
-  options->config_file = std::filesystem::absolute(config_file(options->config_file), ignored).string();
-  options->directory = std::filesystem::absolute(options->directory, ignored).string();
+  make_absolute(*options, words);
   const auto logging = open_log(*options);
   if (!logging) return fail(logging.error());
   if (options->verbose) std::ignore = log::set_level("", log::Level::debug);
-  if (!options->foreground) return serve_in_background(*options);
-  const auto served = serve(*options, [] {});
-  return served ? 0 : fail(served.error());
+  if (descriptors) return fuse::serve(*options, *std::move(descriptors));
+  if (!options->foreground) return keep_in_background(*options, words);
+  return fuse::Keeper(*options, words, [] {}).run();
 }

@@ -80,6 +80,16 @@ struct stat to_stat(const Attributes& attributes) {
   return out;
 }
 
+Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number) {
+  auto open = mount_of(request).files.find(number);
+  if (open == nullptr) return Errc::kBadDescriptor;
+  const std::lock_guard lock(open->opening);
+  if (open->file == nullptr) {
+    SPATE_TRY(open->file, run(request, [&](client::Client& c) { return c.open_again(*open->record); }));
+  }
+  return open;
+}
+
 fuse_entry_param to_entry(const Attributes& attributes) {
   fuse_entry_param entry{};  // timeouts of 0: the kernel asks again, and sees what other clients do
   entry.ino = attributes.handle.value;

@@ -10,6 +10,7 @@
 #include "assembly/client_process.h"
 #include "fuse/kept_pages.h"
 #include "fuse/kernel_locks.h"
+#include "fuse/open_directories.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "fuse/pending.h"
@@ -22,9 +23,11 @@ struct Mount {
   const MountOptions& options;
   assembly::ClientProcess& process;
   Credential credential;  // that the session acts with
-  OpenFiles files;
-  KeptPages pages;
-  KernelLocks locks{process};
+  client::Ledger& ledger;
+  OpenFiles files{ledger};
+  OpenDirectories directories{ledger.first_number()};
+  KeptPages pages{};
+  KernelLocks locks{process, ledger};
   fuse_session* session = nullptr;  // while it is mounted
 };
 
@@ -45,6 +48,9 @@ void add_lock_operations(fuse_lowlevel_ops& operations);
 void drop_pages_for_lock(Mount& mount, Handle handle);
 /// What was locked through this open file, by whomever.
 void release_locks(Mount& mount, std::uint64_t open, Handle handle);
+
+/// The open file of a request, opened again when that was done by an earlier process of the mount. kBadDescriptor.
+Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number);
 
 /// Runs `reply` unless the request has been given up; how every handler answers. 0, or what the kernel said.
 template <typename Reply>
@@ -74,7 +80,10 @@ auto run(fuse_req_t request, Make&& make) {
   if (pending.abandoned()) return Outcome(Errc::kCancelled);
   Mount& mount = mount_of(request);
   pending.begin_wait(request);
-  Outcome outcome = mount.process.run(make);
+  Outcome outcome = mount.process.run([&](client::Client& c) {
+    c.cluster().next_cause(pending.cause());
+    return make(c);
+  });
   pending.end_wait();
   return outcome;
 }

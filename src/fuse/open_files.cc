@@ -3,11 +3,51 @@
 
 namespace spate::fuse {
 
-std::uint64_t OpenFiles::add(OpenFile file) {
-  auto shared = std::make_shared<OpenFile>(std::move(file));
+OpenFiles::OpenFiles(client::Ledger& ledger) : ledger_(ledger), last_(ledger.first_number()) {
+  ledger_.opens().for_each([this](client::Ledger::Open& record) {
+    auto file = std::make_shared<OpenFile>();
+    file->handle = record.handle;
+    file->direct = record.direct;
+    file->record = &record;
+    files_.emplace(record.number, std::move(file));
+    inherited_.emplace(record.cause, record.number);
+  });
+}
+
+std::uint64_t OpenFiles::add(New opened) {
+  auto file = std::make_shared<OpenFile>();
+  file->handle = opened.file->handle();
+  file->direct = opened.direct;
+  file->file = std::move(opened.file);
   const std::lock_guard lock(mutex_);
-  files_.emplace(++last_, std::move(shared));
+  remove_same_cause(opened.cause);
+  client::Ledger::Open* const record = ledger_.opens().take();
+  if (record != nullptr) {
+    record->number = ++last_;
+    record->cause = opened.cause;
+    record->handle = file->handle;
+    record->open_flags = opened.open_flags;
+    record->direct = opened.direct;
+    file->file->keep_in(*record);
+    ledger_.opens().publish(*record);
+    file->record = record;
+  } else {
+    ++last_;
+  }
+  files_.emplace(last_, std::move(file));
   return last_;
+}
+
+/// The process before had opened it and was killed before it could say so: the kernel has asked again, and knows the
+/// new number.
+void OpenFiles::remove_same_cause(std::uint64_t cause) {
+  const auto before = inherited_.find(cause);
+  if (before == inherited_.end()) return;
+  const auto found = files_.find(before->second);
+  inherited_.erase(before);
+  if (found == files_.end()) return;
+  ledger_.opens().remove(*found->second->record);
+  files_.erase(found);
 }
 
 std::shared_ptr<OpenFile> OpenFiles::find(std::uint64_t number) const {
@@ -25,9 +65,22 @@ std::shared_ptr<OpenFile> OpenFiles::remove(std::uint64_t number) {
   return file;
 }
 
+void OpenFiles::forget(OpenFile& file) {
+  const std::lock_guard lock(mutex_);
+  if (file.record != nullptr) ledger_.opens().remove(*file.record);
+  file.record = nullptr;
+}
+
 std::size_t OpenFiles::size() const {
   const std::lock_guard lock(mutex_);
   return files_.size();
+}
+
+std::vector<std::shared_ptr<OpenFile>> OpenFiles::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<OpenFile>> all;
+  for (const auto& [number, file] : files_) all.push_back(file);
+  return all;
 }
 
 }  // namespace spate::fuse

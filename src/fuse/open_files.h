@@ -6,33 +6,52 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "client/file.h"
+#include "client/ledger.h"
 
 namespace spate::fuse {
 
 /// One open of one file; several descriptors may share it (dup, fork).
 struct OpenFile {
-  std::unique_ptr<client::File> file;
-  std::uint8_t open_flags = 0;  // wire::OpenFlags it was opened with
-  bool direct = false;          // the kernel keeps none of its pages
+  Handle handle;
+  bool direct = false;  // the kernel keeps none of its pages
+  client::Ledger::Open* record = nullptr;  // null: a later process will not know it
+  std::mutex opening;
+  std::unique_ptr<client::File> file;  // null until open_file(), when an earlier process has opened it; guarded by `opening` till then
 };
 
-/// Thread-safe. A number is never used again, so that a wrong one finds nothing.
+/// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of the
+/// mount had open.
 class OpenFiles {
  public:
+  explicit OpenFiles(client::Ledger& ledger);
+
+  struct New {
+    std::unique_ptr<client::File> file;
+    std::uint8_t open_flags = 0;  // wire::OpenFlags it was opened with
+    bool direct = false;
+    std::uint64_t cause = 0;  // the request that opened it
+  };
   /// The number that the kernel sends with each request on this open.
-  std::uint64_t add(OpenFile file);
+  std::uint64_t add(New opened);
   /// Null: no such number.
   std::shared_ptr<OpenFile> find(std::uint64_t number) const;
-  /// Takes it out; null when there is none.
+  /// Takes it out; null when there is none. A later process knows it until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
+  void forget(OpenFile& file);
   std::size_t size() const;
+  std::vector<std::shared_ptr<OpenFile>> all() const;
 
  private:
+  void remove_same_cause(std::uint64_t cause);
+
+  client::Ledger& ledger_;
   mutable std::mutex mutex_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenFile>> files_;
+  std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // by cause: numbers
 };
 
 }  // namespace spate::fuse

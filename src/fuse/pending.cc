@@ -28,7 +28,10 @@ Pending& Pending::of_this_thread() {
   return pending;
 }
 
-void Pending::reset() { abandoned_ = false; }
+void Pending::begin(std::uint64_t cause) {
+  cause_ = cause;
+  abandoned_ = false;
+}
 
 void Pending::begin_wait(fuse_req_t request) {
   request_ = request;

@@ -7,6 +7,7 @@
 #endif
 #include <fuse_lowlevel.h>
 
+#include <cstdint>
 #include <mutex>
 
 namespace spate::fuse {
@@ -19,8 +20,9 @@ class Pending {
   /// The calling thread's.
   static Pending& of_this_thread();
 
-  /// The thread takes its next request.
-  void reset();
+  /// The thread takes its next request: `cause` is its number.
+  void begin(std::uint64_t cause);
+  std::uint64_t cause() const { return cause_; }
   /// Before and after an operation that may take long.
   void begin_wait(fuse_req_t request);
   void end_wait();
@@ -32,6 +34,7 @@ class Pending {
 
   std::mutex mutex_;
   fuse_req_t request_ = nullptr;
+  std::uint64_t cause_ = 0;
   bool waiting_ = false;    // guarded by mutex_
   bool abandoned_ = false;  // written under mutex_ while waiting_; read by the worker when it is not
 };

@@ -20,6 +20,7 @@ struct MountArguments {
   std::string options;
   bool foreground = false;
   bool create = false;
+  bool upgrade = false;
 };
 
 /// The program beside this one.
@@ -28,7 +29,15 @@ std::string sibling(const char* name) {
   return (fs::read_symlink("/proc/self/exe", error).parent_path() / name).string();
 }
 
+/// Asked of the program itself: it is the one that goes on.
+int run_upgrade(Context& context, const std::string& directory) {
+  const std::string program = sibling("spate-mount");
+  ::execl(program.c_str(), program.c_str(), "--upgrade", directory.c_str(), nullptr);
+  return context.fail(errno_error(errno, "start " + program));
+}
+
 int run_mount(Context& context, const MountArguments& arguments) {
+  if (arguments.upgrade) return run_upgrade(context, arguments.directory);
   auto config = context.config_file();
   if (!config) return context.fail(config.error());
   std::error_code error;
@@ -87,7 +96,8 @@ Command make_mount() {
   command.positionals = {{"DIRECTORY", "where to mount", &arguments->directory, true}};
   command.options = {{"-o", "mount options, separated by commas", &arguments->options},
                      {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
-                     {"-p,--parents", "make the directory if it is not there", &arguments->create}};
+                     {"-p,--parents", "make the directory if it is not there", &arguments->create},
+                     {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade}};
   command.run = [arguments](Context& context) { return run_mount(context, *arguments); };
   return command;
 }

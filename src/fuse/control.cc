@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/control.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace spate::fuse {
+namespace {
+
+constexpr std::size_t kMostText = 4000;
+constexpr int kUpgradePatienceMs = 60'000;
+
+union DescriptorRoom {
+  cmsghdr align;
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+};
+
+/// mountinfo writes blanks and the like as three octal digits.
+std::string plain(const std::string& escaped) {
+  std::string out;
+  for (std::size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped[i] == '\\' && i + 3 < escaped.size()) {
+      out.push_back(static_cast<char>(std::strtol(escaped.substr(i + 1, 3).c_str(), nullptr, 8)));
+      i += 3;
+    } else {
+      out.push_back(escaped[i]);
+    }
+  }
+  return out;
+}
+
+/// No file: nothing is left behind, and the name goes with the process.
+std::pair<sockaddr_un, socklen_t> address_of(const std::string& device) {
+  const std::string name = "spate-mount/" + device;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t size = std::min(name.size(), sizeof(address.sun_path) - 1);
+  std::memcpy(&address.sun_path[1], name.data(), size);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size)};
+}
+
+Result<UniqueFd> local_socket() {
+  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!made) return errno_error(errno, "local socket");
+  return made;
+}
+
+}  // namespace
+
+Result<void> send_message(int socket, Word word, std::string_view text, int descriptor) {
+  std::string bytes(1, static_cast<char>(word));
+  bytes += text.substr(0, kMostText);
+  iovec part{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  DescriptorRoom room{};
+  if (descriptor >= 0) {
+    message.msg_control = room.bytes.data();
+    message.msg_controllen = room.bytes.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  }
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    return errno_error(errno, "tell another process of the mount");
+  return {};
+}
+
+Result<Message> receive_message(int socket) {
+  std::array<char, kMostText + 1> bytes{};
+  iovec part{bytes.data(), bytes.size()};
+  DescriptorRoom room{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.bytes.data();
+  message.msg_controllen = room.bytes.size();
+  ssize_t size = 0;
+  do {
+    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return errno_error(errno, "hear of another process of the mount");
+  Message out;
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+    out.descriptor.reset(descriptor);
+  }
+  if (size == 0) return Error(Errc::kConnectionLost, "the other process of the mount has ended");
+  out.word = static_cast<Word>(bytes[0]);
+  out.text.assign(bytes.data() + 1, static_cast<std::size_t>(size) - 1);
+  return out;
+}
+
+Result<std::string> device_at(const std::string& directory) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string device;
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string id, parent, number, root, at;
+    if (words >> id >> parent >> number >> root >> at && plain(at) == directory)
+      device = number;  // the last covers the others
+  }
+  if (device.empty()) return Error(Errc::kNotFound, "nothing is mounted at " + directory);
+  return device;
+}
+
+Result<UniqueFd> listen_for(const std::string& device) {
+  SPATE_TRY(UniqueFd made, local_socket());
+  const auto [address, size] = address_of(device);
+  if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(made.get(), 4) != 0) {
+    return errno_error(errno, "listen for upgrades of the mount");
+  }
+  return made;
+}
+
+Result<UniqueFd> connect_to(const std::string& device) {
+  SPATE_TRY(UniqueFd made, local_socket());
+  const auto [address, size] = address_of(device);
+  if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    return Error(Errc::kNotFound, "it has no keeper here: not a mount of Spate, or of another container");
+  }
+  return made;
+}
+
+bool is_friend(int socket) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return false;
+  return who.uid == 0 || who.uid == ::geteuid();
+}
+
+Result<void> request_upgrade(const std::string& directory) {
+  std::array<char, PATH_MAX> real{};
+  if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
+  auto device = device_at(real.data());
+  if (!device) return std::move(device).error();
+  auto keeper = connect_to(*device);
+  if (!keeper) return std::move(keeper).error().within(directory);
+  // Root may upgrade a user's mount, whose keeper then runs what root names.
+  if (!is_friend(keeper->get()) && ::geteuid() != 0)
+    return Error(Errc::kNotPermitted, directory + " is another user's mount");
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  SPATE_TRY(std::ignore, send_message(keeper->get(), Word::kUpgrade, program));
+  pollfd wait{keeper->get(), POLLIN, 0};
+  if (::poll(&wait, 1, kUpgradePatienceMs) != 1)
+    return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");
+  SPATE_TRY(const Message answer, receive_message(keeper->get()));
+  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + answer.text);
+  return {};
+}
+
+}  // namespace spate::fuse

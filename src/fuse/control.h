@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a mount's keeper, the process that serves it, and who asks for an upgrade tell each other (docs/mount.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace spate::fuse {
+
+/// One message. Keeper and server are of one user and trust each other; who asks for an upgrade is looked at first.
+enum class Word : char {
+  kConnected = 'C',  // server: the servers are there, mount now; text: libfuse's mount options
+  kDevice = 'D',     // keeper: with the descriptor of /dev/fuse
+  kServing = 'S',    // server: requests are answered; text: "resend" where the kernel can repeat them
+  kUpgrade = 'U',    // keeper: hand over and end. Who asks the keeper: text is the new program's path
+  kStop = 'T',       // keeper: it is unmounted, end. Server: a signal asks for that
+  kDone = 'K',       // to who asks
+  kFailed = 'F',     // server: it cannot hand over; to who asks: it was not done. Text: why
+};
+struct Message {
+  Word word = Word::kFailed;
+  std::string text;
+  UniqueFd descriptor;
+};
+
+/// Never waits, at most 4000 bytes of text. The descriptor is copied.
+Result<void> send_message(int socket, Word word, std::string_view text = {}, int descriptor = -1);
+/// Waits for one. kConnectionLost: the other side has ended.
+Result<Message> receive_message(int socket);
+
+/// Exit status of a server that has handed over: another one is to go on.
+constexpr int kHandedOver = 75;
+/// Servers of which one can follow the other: what they tell each other in the ledger's face, too.
+constexpr int kTakeOverVersion = 1;
+
+/// "major:minor" of the file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount
+/// itself is not asked. kNotFound.
+Result<std::string> device_at(const std::string& directory);
+/// Where the keeper of a mounted device listens, or who asks connects.
+Result<UniqueFd> listen_for(const std::string& device);
+Result<UniqueFd> connect_to(const std::string& device);
+/// Whether the other side of a local socket is root or the caller's own user.
+bool is_friend(int socket);
+
+/// `spate-mount --upgrade DIRECTORY`: the keeper of the mount is to go on with this program. Ends when it does.
+Result<void> request_upgrade(const std::string& directory);
+
+}  // namespace spate::fuse

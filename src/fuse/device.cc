@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/device.h"
+
+#include <linux/fuse.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 256 pages
+constexpr unsigned kMaxBackground = 64;
+// Of protocol 7.40, which this machine's header need not have.
+constexpr std::int32_t kNotifyResend = 7;
+constexpr std::uint32_t kHasResend = 1U << 7U;  // in flags2
+
+Greeting& greeting_of(const Mount& mount) {
+  static_assert(sizeof(Greeting) <= client::Ledger::kFaceBytes);
+  return *reinterpret_cast<Greeting*>(mount.ledger.face());
+}
+
+/// While libfuse hears an old greeting: its answer is for nobody.
+thread_local bool swallowing = false;
+
+ssize_t write_device(int fd, iovec* parts, int count, void*) {
+  if (!swallowing) return ::writev(fd, parts, count);
+  ssize_t size = 0;
+  for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);
+  return size;
+}
+
+ssize_t read_device(int fd, void* memory, std::size_t size, void*) { return ::read(fd, memory, size); }
+
+void init(void* user, fuse_conn_info* connection) {
+  const auto& mount = *static_cast<const Mount*>(user);
+  Greeting& greeting = greeting_of(mount);
+  const auto want = [&](unsigned capability, bool on) {
+    connection->want &= ~capability;
+    if (on) connection->want |= connection->capable & capability;
+  };
+  want(FUSE_CAP_ASYNC_READ, true);
+  want(FUSE_CAP_ASYNC_DIO, true);
+  want(FUSE_CAP_ATOMIC_O_TRUNC, true);
+  want(FUSE_CAP_PARALLEL_DIROPS, true);
+  want(FUSE_CAP_EXPORT_SUPPORT, true);
+  // The kernel asks for the list of what it checks for somebody who is not the owner, and leaves the umask to us.
+  want(FUSE_CAP_POSIX_ACL, mount.options.acl);
+  want(FUSE_CAP_DONT_MASK, mount.options.acl);
+  want(FUSE_CAP_WRITEBACK_CACHE, mount.options.cache == CacheMode::kWriteback);
+  // Pages are dropped at open; asking for attributes before each read would cost a round trip a read.
+  want(FUSE_CAP_AUTO_INVAL_DATA, false);
+  want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
+  // With attributes that the kernel may not keep, readdirplus only adds work.
+  want(FUSE_CAP_READDIRPLUS, false);
+  want(FUSE_CAP_SPLICE_READ, false);                         // requests are small or copied once either way
+  want(FUSE_CAP_SPLICE_WRITE, false);                        // replies come from memory that is used again
+  if (greeting.done != 0) connection->want = greeting.want;  // the kernel goes by what it was told first
+  greeting.want = connection->want;
+  connection->max_write = std::min(connection->max_write, kMaxWriteBytes);
+  connection->max_background = kMaxBackground;
+  connection->congestion_threshold = kMaxBackground * 3 / 4;
+  SPATE_LOG("fuse", info, "connected to the kernel protocol={}.{} capable={:#x} want={:#x} max_write={} readahead={}",
+            connection->proto_major, connection->proto_minor, connection->capable, connection->want,
+            connection->max_write, connection->max_readahead);
+}
+
+fuse_session* make_session(Mount& mount) {
+  fuse_lowlevel_ops handlers = operations();
+  handlers.init = init;
+  // The kernel alone knows of its dirty pages: it takes everything for data then.
+  if (mount.options.cache == CacheMode::kWriteback) handlers.lseek = nullptr;
+  const std::string text = mount_option_text(mount);
+  std::array<const char*, 3> words{"spate", "-o", text.c_str()};
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));
+  fuse_session* session = fuse_session_new(&args, &handlers, sizeof(handlers), &mount);
+  fuse_opt_free_args(&args);
+  return session;
+}
+
+Result<void> greet_first(const Mount& mount, fuse_session* session) {
+  Greeting& greeting = greeting_of(mount);
+  fuse_buf buffer{};
+  int size = 0;
+  do {
+    size = fuse_session_receive_buf(session, &buffer);
+  } while (size == -EINTR);
+  const std::unique_ptr<void, decltype(&std::free)> memory(buffer.mem, &std::free);
+  if (size <= 0) return Error(Errc::kConnectionLost, "unmounted before it was served");
+  if (static_cast<std::size_t>(size) > greeting.request.size())
+    return Error(Errc::kProtocol, "the kernel begins with something long");
+  std::memcpy(greeting.request.data(), buffer.mem, static_cast<std::size_t>(size));
+  greeting.size = static_cast<std::uint32_t>(size);
+  fuse_session_process_buf(session, &buffer);
+  greeting.done = 1;
+  return {};
+}
+
+Result<void> greet_again(const Mount& mount, fuse_session* session) {
+  Greeting& greeting = greeting_of(mount);
+  if (greeting.done == 0 || greeting.size > greeting.request.size()) {
+    return Error(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
+  }
+  std::vector<std::byte> copy(greeting.request.begin(), greeting.request.begin() + greeting.size);
+  fuse_buf buffer{};
+  buffer.mem = copy.data();
+  buffer.size = copy.size();
+  swallowing = true;
+  fuse_session_process_buf(session, &buffer);
+  swallowing = false;
+  fuse_out_header resend{};
+  resend.len = sizeof(resend);
+  resend.error = kNotifyResend;
+  const bool asked = ::write(fuse_session_fd(session), &resend, sizeof(resend)) == static_cast<ssize_t>(sizeof(resend));
+  SPATE_LOG("fuse", info, "goes on for an earlier process open_files={} resend={}", mount.files.size(),
+            asked ? "yes" : "not known to the kernel");
+  return {};
+}
+
+}  // namespace
+
+std::string mount_option_text(const Mount& mount) {
+  const MountOptions& options = mount.options;
+  std::string text = "fsname=" + mount.process.config().fs.name + ",subtype=spate,default_permissions";
+  if (options.read_only) text += ",ro";
+  if (options.allow_other) text += ",allow_other";
+  text += options.no_dev ? ",nodev" : ",dev";
+  text += options.no_suid ? ",nosuid" : ",suid";
+  if (options.no_exec) text += ",noexec";
+  return text;
+}
+
+bool can_resend(const Mount& mount) {
+  const Greeting& greeting = greeting_of(mount);
+  fuse_in_header header{};
+  fuse_init_in init_in{};
+  if (greeting.size < sizeof(header) + sizeof(init_in)) return false;
+  std::memcpy(&init_in, greeting.request.data() + sizeof(header), sizeof(init_in));
+  return (init_in.flags & FUSE_INIT_EXT) != 0 && (init_in.flags2 & kHasResend) != 0;
+}
+
+Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
+  SessionPtr session(make_session(mount));
+  if (session == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
+  fuse_custom_io io{};
+  io.writev = write_device;
+  io.read = read_device;
+  const int failed = fuse_session_custom_io(session.get(), &io, device.get());
+  if (failed != 0) return Error(Errc::kUnknown, "libfuse refuses /dev/fuse");
+  device.release();  // the session closes it
+  mount.session = session.get();
+  const bool first = !mount.ledger.inherited();
+  SPATE_TRY(std::ignore, first ? greet_first(mount, session.get()) : greet_again(mount, session.get()));
+  return session;
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: libfuse's session on a /dev/fuse that the keeper holds, and that earlier processes of the mount have served.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "fuse/mount.h"
+
+namespace spate::fuse {
+
+/// What libfuse is told of the mount.
+std::string mount_option_text(const Mount& mount);
+
+/// What the processes of one mount tell each other in Ledger::face().
+struct Greeting {
+  std::uint32_t size = 0;  // of the kernel's first request; 0: there was none yet
+  std::uint32_t want = 0;  // what was agreed on: libfuse's FUSE_CAP bits
+  std::uint32_t done = 0;  // it has been answered
+  std::uint32_t unused = 0;
+  std::array<std::byte, 1024> request{};
+};
+
+struct SessionDeleter {
+  void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+};
+using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
+
+/// Makes a session on `device` and greets the kernel: with the first process it answers the kernel's greeting; with
+/// others libfuse hears the same greeting again from the ledger, and the kernel is asked to repeat what has not been
+/// answered. The kernel greets once for each mount.
+Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
+
+/// The kernel can repeat requests (Linux 6.9); known after take_device().
+bool can_resend(const Mount& mount);
+
+/// The kernel has sent this request before, to an earlier process.
+constexpr std::uint64_t kSentAgain = std::uint64_t{1} << 63U;
+
+}  // namespace spate::fuse

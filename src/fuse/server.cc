@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/server.h"
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "fuse/control.h"
+#include "fuse/session.h"
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+/// What a hard mount's operations wait for a server: no machine runs so long without a restart.
+constexpr Duration kForEver = std::chrono::hours(24) * 36500;
+
+Result<UniqueFd> block_signals() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
+  if (::pthread_sigmask(SIG_BLOCK, &ends, nullptr) != 0) return errno_error(errno, "block signals");
+  UniqueFd signals(::signalfd(-1, &ends, SFD_CLOEXEC));
+  if (!signals) return errno_error(errno, "signalfd");
+  return signals;
+}
+
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, client::Ledger& ledger) {
+  assembly::ClientSettings settings;
+  settings.config_file = options.config_file;
+  settings.program = "mount";
+  settings.credential = assembly::own_credential();
+  settings.ledger = &ledger;
+  if (!options.soft) settings.deadline = kForEver;
+  if (!options.atime.empty()) {
+    SPATE_TRY(auto policy, config::override_from_argument("client.atime=" + options.atime));
+    settings.overrides.push_back(std::move(policy));
+  }
+  return assembly::ClientProcess::open(settings);
+}
+
+/// The first process asks for the mount once it has reached the servers; for others /dev/fuse is there already.
+Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
+  if (!mount.ledger.inherited()) {
+    SPATE_TRY(std::ignore, mount.process.run([](client::Client& c) { return c.connect(); }));
+    SPATE_TRY(std::ignore, send_message(control, Word::kConnected, mount_option_text(mount)));
+  }
+  SPATE_TRY(Message message, receive_message(control));
+  if (message.word != Word::kDevice || !message.descriptor)
+    return Error(Errc::kConnectionLost, "the keeper does not mount");
+  return std::move(message.descriptor);
+}
+
+/// The terminal goes back to whoever mounted.
+void leave_terminal(const MountOptions& options) {
+  if (options.foreground) return;
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
+  std::ignore = ::chdir("/");
+}
+
+Result<void> run_server(const MountOptions& options, const ServerDescriptors& descriptors) {
+  SPATE_TRY(const UniqueFd signals, block_signals());
+  SPATE_TRY(const auto ledger, client::Ledger::open(descriptors.ledger.get()));
+  SPATE_TRY(const auto process, open_client(options, *ledger));
+  const int control = descriptors.control.get();
+  Mount mount{options, *process, assembly::own_credential(), *ledger};
+  SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
+  SPATE_TRY(auto taken, take_device(mount, std::move(device)));
+  Session session(mount, std::move(taken));
+  leave_terminal(options);
+  SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));
+  SPATE_TRY(const auto end, session.run(signals.get(), control));
+  if (end == Session::End::kHandedOver) std::_Exit(kHandedOver);  // session and locks are the next process's
+  return {};
+}
+
+}  // namespace
+
+Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
+  std::array<int, 2> numbers{-1, -1};
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  for (int& number : numbers) {
+    const auto [next, error] = std::from_chars(at, end, number);
+    struct stat state{};
+    if (error != std::errc() || number < 3 || ::fstat(number, &state) != 0)
+      return Error(Errc::kInvalidArgument, "--serve is the keeper's");
+    at = next == end ? end : next + 1;
+  }
+  for (const int number : numbers) ::fcntl(number, F_SETFD, FD_CLOEXEC);
+  return ServerDescriptors{UniqueFd(numbers[0]), UniqueFd(numbers[1])};
+}
+
+int serve(const MountOptions& options, ServerDescriptors descriptors) {
+  const auto served = run_server(options, descriptors);
+  if (served) return 0;
+  SPATE_LOG("fuse", error, "the mount cannot be served directory={} error={}", options.directory,
+            served.error().message());
+  std::fprintf(stderr, "spate-mount: %s\n", served.error().message().c_str());
+  return 1;
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The process that serves a mount is upgraded, and killed, while programs use it: upgrade.sh [UPGRADES [KILLS]]
+. "$(dirname "$0")/lib.sh"
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at one
+mount_at two
+if ! python3 "$(dirname "$0")/upgrade.py" "$spate" "$dir/one" "$dir/two" "${1:-3}" "${2:-2}"; then
+  cat "$dir/fs/log/mount.log"
+  exit 1
+fi
+grep -q "upgraded directory=$dir/one" "$dir/fs/log/mount.log"
+fails 'nothing is mounted' "$spate" mount --upgrade "$dir/fs"
+fails 'has no keeper' "$spate" mount --upgrade /proc
+
+# The keeper of a mount: its server and it end with the mount.
+keeper_of() { pgrep -f "spate-mount $dir/fs/spate.toml $1\$"; }
+gone() { for _ in $(seq 100); do kill -0 "$1" 2> /dev/null || return 0; sleep 0.1; done; return 1; }
+
+# Without its keeper a mount is served until it is unmounted.
+keeper=$(keeper_of "$dir/two")
+server=$(pgrep -P "$keeper")
+kill -9 "$keeper"
+echo alone > "$dir/two/alone" && equal "$(cat "$dir/one/alone")" alone
+fails 'has no keeper' "$spate" mount --upgrade "$dir/two"
+"$spate" umount "$dir/two"
+gone "$server"
+
+# A server that does nothing but crash is given up, and the mount with it.
+mount_at crashes
+keeper=$(keeper_of "$dir/crashes")
+for i in 1 2 3 4 5; do
+  for _ in $(seq 100); do server=$(pgrep -P "$keeper" -f -- --serve) && break; sleep 0.05; done
+  [ "$i" = 5 ] || { kill -9 "$server" && gone "$server" && test -d "$dir/crashes/."; }
+done
+kill -9 "$server"
+gone "$keeper"
+fails 'is not a mountpoint' mountpoint "$dir/crashes"
+grep -q "given up directory=$dir/crashes why=\"it crashed 5 times" "$dir/fs/log/mount.log"
+
+# In the foreground, a signal unmounts and leaves nothing.
+mkdir "$dir/front" && mounts+=("$dir/front")
+"$spate" mount -f "$dir/front" 2> "$dir/front.log" &
+keeper=$!
+for _ in $(seq 100); do mountpoint -q "$dir/front" && break; sleep 0.05; done
+echo x > "$dir/front/x"
+server=$(pgrep -P "$keeper")
+"$spate" mount --upgrade "$dir/front" && gone "$server" && equal "$(cat "$dir/front/x")" x
+server=$(pgrep -P "$keeper")
+kill -TERM "$keeper"
+wait "$keeper"
+gone "$server"
+fails 'is not a mountpoint' mountpoint "$dir/front"
