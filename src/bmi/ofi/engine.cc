@@ -23,6 +23,7 @@ Engine::Engine(const Clock& clock, OfiOptions options) : clock_(clock), ofi_opti
 Engine::~Engine() {
   // What was reported as sent leaves, and those who are there hear that this side goes: for a moment only.
   constexpr Duration kPatience = std::chrono::milliseconds(200);
+  constexpr Duration kQuiet = std::chrono::milliseconds(50);
   struct Deaf final : WireClient {
     void on_packet(ByteView) override {}
     void on_sent(Route&, bool) override {}
@@ -36,6 +37,11 @@ Engine::~Engine() {
   const MonoTime end = clock_.now() + kPatience;
   for (Entry& entry : wires_) {
     while ((entry.wire->packets_in_flight() > 0 || entry.wire->parting()) && clock_.now() < end) entry.wire->poll(deaf);
+    if (!entry.wire->closes_quietly_only()) continue;
+    MonoTime quiet = clock_.now() + kQuiet;
+    for (const MonoTime last = quiet + kPatience; clock_.now() < std::min(quiet, last);) {
+      if (entry.wire->poll(deaf)) quiet = clock_.now() + kQuiet;
+    }
   }
   wires_.clear();  // before the peers that own routes, and before the watch over pages
 }

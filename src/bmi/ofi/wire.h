@@ -78,6 +78,9 @@ class Wire final : public Registrar {
   std::string text_of(ByteView name) const;
   /// The device that open() would take; errors as open()'s.
   static Result<std::string> device_for(const WireOptions& options);
+  /// ofi_rxm over verbs, in libfabric 1.17, ends the process when its endpoint is closed while something has come that
+  /// poll() has not seen: poll first, until nothing comes any more.
+  bool closes_quietly_only() const { return options_.provider.starts_with("verbs"); }
   bool on_this_host() const { return options_.provider == "shm"; }
   /// Readable when poll() may find something; -1: the provider cannot sleep.
   int wait_descriptor() const { return wait_fd_; }
