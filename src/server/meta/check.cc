@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the scans and the repairs share.
 #include "server/meta/check.h"
+#include "server/meta/keys.h"
 
 #include <algorithm>
 
@@ -60,9 +61,8 @@ job::Task<Result<std::uint64_t>> next_handle(Operation& operation) {
 }
 
 bool is_given(const Operation& operation, std::uint64_t next, Handle handle) {
-  constexpr std::uint64_t kNumberBits = (1ULL << 48U) - 1;
   const std::uint16_t shard = const_cast<Operation&>(operation).core().options().shard;
-  return handle == kRootHandle || (shard_of(handle) == shard && (handle.value & kNumberBits) < next);
+  return handle == kRootHandle || (shard_of(handle) == shard && number_of(handle) < next);
 }
 
 job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/core.h"
+#include "server/meta/keys.h"
 
 #include <algorithm>
 #include <utility>
@@ -129,7 +130,7 @@ job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
     co_return Error(Errc::kNoSpace, "the device of the meta server has room for removals only: remove files, or give it more");
   }
   SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
-  if (number >> 48U != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
+  if (number >> kPlaceShift != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
   co_return Handle(std::uint64_t{options_.shard} << 48U | number);
 }
 

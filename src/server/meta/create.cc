@@ -44,10 +44,10 @@ Result<void> check_place(const wire::CreateRequest& request, const Place& place)
   return {};
 }
 
-/// The object, opened as asked, without a name.
+/// The object, opened as asked, not yet entered under `name` (empty: it has none).
 Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest& request, const InodeRecord& directory,
-                                 wire::CreateReply& reply) {
-  const NewObject wish{request.type, request.attributes};
+                                 std::string_view name, wire::CreateReply& reply) {
+  const NewObject wish{request.type, request.attributes, name};
   SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, wish));
   MetaCore& core = operation.core();
   if (object.is_regular()) {
@@ -66,7 +66,7 @@ Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest
 Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRequest& request, NamedEntry& named,
                                       const std::string& name) {
   wire::CreateReply reply;
-  SPATE_CO_TRY(const InodeRecord object, co_await make_opened(operation, request, named.directory, reply));
+  SPATE_CO_TRY(const InodeRecord object, co_await make_opened(operation, request, named.directory, name, reply));
   SPATE_CO_TRY(std::ignore, add_object(operation, named, name, object));
   reply.object = object_reply(object);
   co_return reply;
@@ -78,7 +78,7 @@ Outcome<wire::CreateReply> create_temporary(Operation& operation, const wire::Cr
   if (!directory.is_directory()) co_return Errc::kNotDirectory;
   if (!may(operation.who(), directory, kWantWrite | kWantExecute)) co_return Errc::kPermissionDenied;
   wire::CreateReply reply;
-  SPATE_CO_TRY(InodeRecord object, co_await make_opened(operation, request, directory, reply));
+  SPATE_CO_TRY(InodeRecord object, co_await make_opened(operation, request, directory, {}, reply));
   object.attributes.link_count = 0;
   object.may_be_named((request.open_flags & wire::kOpenExclusive) == 0);
   operation.put(object);

@@ -4,6 +4,7 @@
 #include "server/meta/access.h"
 #include "server/meta/acl.h"
 #include "server/meta/core.h"
+#include "server/meta/keys.h"
 
 namespace spate::meta {
 namespace {
@@ -48,6 +49,14 @@ Result<void> check_addable(const Place& place) {
   return {};
 }
 
+/// Inodes of a large directory lie in the store in about the order in which it is listed: a listing meets neighbours, where in
+/// order of creation each one lay in a block of its own. Small directories are read whole: theirs stay in order of creation.
+std::uint64_t place_of(Operation& operation, const InodeRecord& directory, std::string_view name) {
+  constexpr std::uint64_t kLargeDirectory = 4096;  // entries: some 200 blocks of inodes
+  if (name.empty() || directory.attributes.size < kLargeDirectory) return 0;
+  return operation.core().name_hash()(name) >> (63U - kPlaceBits);
+}
+
 job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish) {
   const Credential& who = operation.who();
   const wire::NewAttributes& asked = wish.attributes;
@@ -73,7 +82,8 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
     object.parent = directory.handle();
     object.hints = directory.hints;
   }
-  SPATE_CO_TRY(a.handle, co_await operation.core().new_handle(operation.call().stop));
+  SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
+  a.handle = Handle(handle.value | place_of(operation, directory, wish.name) << kPlaceShift);
   operation.count_object(1);
   if (object.is_directory()) operation.core().known_names().made(a.handle);
   co_return object;

@@ -20,6 +20,7 @@ Result<void> check_addable(const Place& place);
 struct NewObject {
   FileType type = FileType::kRegular;
   const wire::NewAttributes& attributes;
+  std::string_view name;  // that it will have in the directory; empty: none yet
 };
 /// An inode with a fresh handle in `directory` (whose group and setgid bit it inherits): neither put nor entered. Its
 /// layout or target is still to be set. kNotPermitted: an owner or group that the caller may not give;

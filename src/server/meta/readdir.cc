@@ -18,7 +18,7 @@ constexpr std::uint64_t kLastCookie = UINT64_MAX >> 1U;
 constexpr std::size_t kMostReply = std::size_t{1} << 20U;
 constexpr std::size_t kReplyOverhead = 128;  // reply header and what is no entry, generously
 constexpr std::size_t kShortName = 8;        // bytes, to estimate how many entries fit: guess
-constexpr std::size_t kMostAtOnce = 1024;
+constexpr std::size_t kMostAtOnce = 2048;
 
 /// One page in the making.
 struct Page {

@@ -69,6 +69,37 @@ TEST(MetaReaddir, EveryPageFitsTheRoomPosted) {
   }
 }
 
+TEST(MetaReaddir, InodesOfALargeDirectoryLieInTheOrderOfItsListing) {
+  constexpr int kSmall = 4096;
+  TestFs fs;
+  User user(fs, alice());
+  const Handle directory = user.mkdir("d")->attributes.handle;
+  fill(user, "d", kSmall + 1000);
+  std::set<std::uint64_t> numbers;
+  std::set<std::uint64_t> places;
+  std::uint64_t last = 0;
+  std::uint64_t cookie = 0;
+  for (bool end = false; !end;) {
+    const auto page = user.readdir(directory, cookie);
+    ASSERT_TRUE(page);
+    for (const wire::DirectoryEntry& entry : page->entries) {
+      const std::uint64_t place = entry.handle.value >> kPlaceShift;
+      numbers.insert(number_of(entry.handle));
+      places.insert(place);
+      if (std::stoi(entry.name.substr(4)) < kSmall) {
+        EXPECT_EQ(place, 0U) << entry.name << ": in order of creation while the directory was small";
+      } else {
+        EXPECT_GE(place, last) << entry.name;
+        last = place;
+      }
+      cookie = entry.cookie;
+    }
+    end = page->end;
+  }
+  EXPECT_EQ(numbers.size(), std::size_t{kSmall} + 1000) << "no number is given twice";
+  EXPECT_GT(places.size(), 100U) << "spread over 2^7 places";
+}
+
 TEST(MetaReaddir, PagesAreFilled) {
   TestFs fs;
   User user(fs, alice());
