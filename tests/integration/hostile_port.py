@@ -11,7 +11,7 @@ import time
 import wire
 from cluster import Cluster, check, wait_until
 
-IO = 2
+META, IO = 1, 2
 HANDLE, CLIENT = 0x77, 0x1234
 TARGET = IO * 256
 TIMES = 12
@@ -20,9 +20,11 @@ TIMES = 12
 class Scene:
     """A server of its own for each kind of offence: its log begins empty."""
 
-    def __init__(self, fs):
+    def __init__(self, fs, server=IO, times=TIMES):
         self.fs = fs
-        self.port = fs.port + IO - 1
+        self.server = server
+        self.times = times
+        self.port = fs.port + server - 1
         self.fs_id = int(re.search(r'^id = "([0-9a-f]+)"', open(fs.dir + "/spate.toml").read(), re.M).group(1), 16)
         self.client_key = wire.read_key(fs.dir + "/keys/client.key")
         self.server_key = wire.read_key(fs.dir + "/keys/server.key")
@@ -50,10 +52,14 @@ class Scene:
         return wire.capability(key, fields.pop("fs", self.fs_id), **fields)
 
     def memory(self):
-        with open("/proc/%d/status" % self.fs.pids()[IO]) as f:
+        with open("/proc/%d/status" % self.fs.pids()[self.server]) as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) // 1024
 
     def serves(self):
+        if self.server == META:
+            self.fs.spate("put", "spate:/served", input=b"served")
+            self.fs.spate("rm", "spate:/served")
+            return
         with self.member() as peer:
             data = os.urandom(100)
             status, context, _ = peer.ask(wire.WRITE, wire.write_request(HANDLE, TARGET, data), capability=self.capability())
@@ -63,19 +69,19 @@ class Scene:
 
     def refused(self, name, offend, *words, lines=1):
         """`offend(self)` is refused each time, with one line in the log that has `words`."""
-        self.fs.kill(IO)
+        self.fs.kill(self.server)
         self.fs.up()
-        begin = len(self.fs.log(IO))
-        pid, memory = self.fs.pids()[IO], self.memory()
-        for _ in range(TIMES):
+        begin = len(self.fs.log(self.server))
+        pid, memory = self.fs.pids()[self.server], self.memory()
+        for _ in range(self.times):
             offend(self)
         self.serves()
-        new = self.fs.log(IO)[begin:].splitlines()
+        new = self.fs.log(self.server)[begin:].splitlines()
         told = [line for line in new if " warn " in line or " error " in line]
         check(len(told) == lines, "%s: %d lines in the log:\n%s" % (name, len(told), "\n".join(told)))
         for word in words:
             check(word in told[0], "%s: %r is not in the log line: %s" % (name, word, told[0]))
-        check(self.fs.pids()[IO] == pid, name + ": the server has been replaced")
+        check(self.fs.pids()[self.server] == pid, name + ": the server has been replaced")
         check(self.memory() < memory + 32, "%s: memory grew from %d to %d MiB" % (name, memory, self.memory()))
 
 
@@ -140,6 +146,18 @@ def strangers(scene):
     scene.refused("another client's", io_request(wire.READ, client=CLIENT + 1), "another client")
     scene.refused("to read only", io_request(wire.WRITE, rights=1), "right")
     scene.refused("none", io_request(wire.WRITE, without=True), "no capability")
+
+
+def strangers_at_the_meta_server(scene):
+    scene.refused("another protocol", ends(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" + b"x" * 100), "peer dropped", "127.0.0.1")
+    scene.refused("garbage after the handshake", lambda s: ends(os.urandom(4096), greet=True)(s), "peer dropped")
+    scene.refused("oversized length", ends(wire.frame(wire.UNEXPECTED, 1 << 40), greet=True), "peer dropped", "protocol error")
+    scene.refused("no request", ends(wire.frame(wire.UNEXPECTED, 40, 5) + b"\1\0" + b"\xff" * 38, greet=True), "header")
+    scene.refused("another file system", says(wire.WRONG_FILE_SYSTEM, "another file system", lambda s, p: p.hello(fs=s.fs_id ^ 1)), "another file system", "127.0.0.1")
+    scene.refused("a wrong key", says(wire.UNAUTHENTICATED, "wrong client key", wrong_key), "wrong key", "a test")
+    scene.refused("a body that is none", says(wire.PROTOCOL, "hello", lambda s, p: p.ask(wire.HELLO, b"\1\2\3")), "hello")
+    scene.refused("an io server's operation", says(wire.NOT_SUPPORTED, "", lambda s, p: p.ask(wire.READ, wire.read_request(HANDLE, TARGET, 1))), "operation")
+    scene.refused("no such operation", says(wire.NOT_SUPPORTED, "999", lambda s, p: p.ask(999)), "999")
 
 
 def newer_module(scene):
@@ -211,5 +229,6 @@ with Cluster(io=1) as fs:
     strangers(scene)
     slow_ones(scene)
     crowd(scene)
+    strangers_at_the_meta_server(Scene(fs, META, 4))
     fs.spate("put", "spate:/after", input=b"still there")
     check(fs.spate("cat", "spate:/after") == b"still there", "not served")

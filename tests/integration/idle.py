@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A running file system that nobody uses takes no CPU: its servers sleep until something comes."""
+import os
+import time
+
+from cluster import Cluster, check
+
+SECONDS = 2
+# Timers of their own that servers may have, and a little of what the machine does to them.
+MOST_WAKEUPS = 10 * SECONDS
+
+
+def wakeups(pid):
+    """How often the threads of a process gave up the CPU by themselves, which is once for each time they were woken."""
+    total = 0
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/status" % (pid, thread)) as f:
+            total += sum(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches"))
+    return total
+
+
+def ran_through(pid):
+    """Ticks of CPU: a thread that spins never gives up the CPU by itself."""
+    with open("/proc/%d/stat" % pid) as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+with Cluster(io=2) as fs:
+    fs.up()
+    fs.spate("put", "spate:/file", input=os.urandom(3 << 20))
+    check(len(fs.spate("cat", "spate:/file")) == 3 << 20, "not served")
+    time.sleep(2)  # the session ends, the store is synced
+    before = {server: (wakeups(pid), ran_through(pid)) for server, pid in fs.pids().items()}
+    time.sleep(SECONDS)
+    for server, pid in fs.pids().items():
+        woken, ticks = wakeups(pid) - before[server][0], ran_through(pid) - before[server][1]
+        check(woken <= MOST_WAKEUPS, "server %d was woken %d times in %d s of rest" % (server, woken, SECONDS))
+        check(ticks <= SECONDS * os.sysconf("SC_CLK_TCK") // 4, "server %d took %d ticks in %d s of rest" % (server, ticks, SECONDS))
