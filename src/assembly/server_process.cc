@@ -173,6 +173,7 @@ Result<void> ServerProcess::listen() {
 }
 
 Result<void> ServerProcess::open_stores() {
+  if (!self_.roles.meta && !self_.roles.io) return {};
   SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_), format_));
   records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
   for (std::size_t i = 0; i < self_.storage.size(); ++i) {
@@ -204,6 +205,7 @@ Result<void> ServerProcess::make_services() {
   options.server_key = server_key_;
   if (self_.roles.meta) options.roles.emplace_back("meta");
   if (self_.roles.io) options.roles.emplace_back("io");
+  if (self_.roles.block) options.roles.emplace_back("block");
   options.software = "spate " SPATE_VERSION;
   server_ = std::make_unique<rpc::Server>(options, *context_, random_, metrics_);
   if (self_.roles.meta) {  // first: its join makes the ticket that the io role checks

@@ -43,6 +43,7 @@ class ServerProcess {
   /// what was committed is durable.
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
+  const config::ServerConfig& self() const { return self_; }
   /// Little is asked of it for now: memory that is held only to be fast is given back soon. Any thread, while run() runs or
   /// before.
   void rest();

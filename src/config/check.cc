@@ -157,6 +157,43 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
   if (config.servers.size() > kMaxServers) out.push_back({"", "more than " + std::to_string(kMaxServers) + " servers"});
 }
 
+void check_export(const FileSystemConfig& config, std::size_t index, std::vector<Problem>& out) {
+  const ExportConfig& one = config.exports[index];
+  const std::string key = "exports[" + std::to_string(index) + "].";
+  if (!one.source.starts_with('/') && !one.source.starts_with("spate:/")) {
+    out.push_back({key + "source", "\"" + one.source.substr(0, 80) + "\" is neither an absolute path nor spate:/PATH"});
+  }
+  if (one.server.value == 0) return;
+  const ServerConfig* const server = config.find_server(one.server);
+  if (server == nullptr || !server->roles.block) {
+    out.push_back({key + "server", "there is no server " + std::to_string(one.server.value) + " with the role block"});
+  }
+}
+
+void check_exports(const FileSystemConfig& config, std::vector<Problem>& out) {
+  constexpr std::size_t kMaxExports = 1024;
+  if (config.exports.size() > kMaxExports) {
+    out.push_back({"", "more than " + std::to_string(kMaxExports) + " exports"});
+    return;
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < config.exports.size(); ++i) {
+    if (!names.insert(config.exports[i].name).second) {
+      out.push_back({"exports[" + std::to_string(i) + "].name", "two exports are named \"" + config.exports[i].name + "\""});
+    }
+    check_export(config, i, out);
+  }
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerConfig& server = config.servers[i];
+    const bool has_one = std::any_of(config.exports.begin(), config.exports.end(), [&](const ExportConfig& one) {
+      return one.server.value == 0 || one.server == server.id;
+    });
+    if (server.roles.block && !has_one) {
+      out.push_back({server_key(i, "roles"), server_name(server) + " has the role block and no export: write [[exports]]"});
+    }
+  }
+}
+
 }  // namespace
 
 Result<void> check_url(std::string_view url) {
@@ -192,6 +229,7 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
   check_cluster(config, out);
   check_folders(config, out);
+  check_exports(config, out);
   if (!is_user_policy(config.network.shm_users)) {
     out.push_back({"network.shm_users", "network.shm_users is \"same\", \"any\", or at most 256 user ids: \"1000,1001\""});
   }

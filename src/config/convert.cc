@@ -74,10 +74,6 @@ Result<std::uint64_t> choice_index(const Key& key, const RawValue& raw) {
   const auto choices = split_choices(key.choices);
   const auto at = std::find(choices.begin(), choices.end(), raw.text);
   if (raw.kind == Kind::kText && at != choices.end()) return static_cast<std::uint64_t>(at - choices.begin());
-  if (raw.kind == Kind::kText && !raw.text.empty() && raw.text == key.reserved) {
-    return Error(Errc::kNotSupported, key.full_name() + ": this build has no " + std::string(key.reserved) +
-                                          " role; allowed: " + allowed_text(key));
-  }
   return refuse(key, raw);
 }
 

@@ -38,11 +38,11 @@ std::string explain_key(const Key& key) {
   return out;
 }
 
-/// Calls `visit` for each section, and once for each server.
+/// Calls `visit` for each section, and once for each of a repeated one.
 void each_section(const FileSystemConfig& config,
-                  const std::function<void(const Section&, std::size_t server)>& visit) {
+                  const std::function<void(const Section&, std::size_t item)>& visit) {
   for (const Section& section : sections()) {
-    const std::size_t count = section.repeated ? config.servers.size() : 1;
+    const std::size_t count = section.count(config);
     for (std::size_t i = 0; i < count; ++i) visit(section, i);
   }
 }
@@ -97,13 +97,12 @@ std::string explain_markdown() {
 
 std::vector<Setting> settings(const LoadedConfig& loaded) {
   std::vector<Setting> all;
-  each_section(loaded.config, [&](const Section& section, std::size_t server) {
+  each_section(loaded.config, [&](const Section& section, std::size_t item) {
     for (const Key& key : keys()) {
       if (key.section != section.name) continue;
-      std::string name =
-          section.repeated ? "servers[" + std::to_string(server) + "]." + std::string(key.name) : key.full_name();
+      std::string name = item_name(key, item);
       const auto origin = loaded.origins.find(name);
-      all.push_back({std::move(name), toml_text(key, key.get(loaded.config, server)),
+      all.push_back({std::move(name), toml_text(key, key.get(loaded.config, item)),
                      origin == loaded.origins.end() ? "default" : origin->second});
     }
   });
@@ -129,13 +128,13 @@ std::string to_toml(const FileSystemConfig& config) {
   std::string out =
       "# A Spate file system: this file is the same for all of its servers and clients.\n"
       "# `spate config explain` tells more of each key, `spate config check` looks for mistakes.\n";
-  each_section(config, [&](const Section& section, std::size_t server) {
-    // Comments stand at the first server only.
-    const bool comments = server == 0;
+  each_section(config, [&](const Section& section, std::size_t item) {
+    // Comments stand at the first one only.
+    const bool comments = item == 0;
     out += "\n" + (comments ? wrapped(section.doc, "# ") : std::string()) + header(section);
     for (const Key& key : keys()) {
       if (key.section != section.name) continue;
-      const Value value = key.get(config, server);
+      const Value value = key.get(config, item);
       const bool is_default = !key.required && value == default_value(key);
       if (comments) out += wrapped(key.doc, "# ");
       if (comments || !is_default) out += (is_default ? "# " : "") + assignment(key, value) + "\n";

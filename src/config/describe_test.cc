@@ -27,7 +27,8 @@ FileSystemConfig example() {
   ServerConfig meta;
   meta.id = ServerId(1);
   meta.urls = {"tcp://127.0.0.1:7400", "shm://a"};
-  meta.roles = {true, true};
+  meta.roles.meta = true;
+  meta.roles.io = true;
   meta.keyval = "/d/meta";
   meta.storage = {"/d/0", "/d/1"};
   ServerConfig io;
@@ -36,7 +37,18 @@ FileSystemConfig example() {
   io.roles.io = true;
   io.storage = {"/d/2"};
   io.trove = TroveKind::kMemory;
+  io.roles.block = true;
   config.servers = {meta, io};
+  ExportConfig image;
+  image.name = "image";
+  image.source = "spate:/images/1";
+  image.server = ServerId(2);
+  image.allow = {"10.0.0.0/8", "psk:a"};
+  ExportConfig disk;
+  disk.name = "disk";
+  disk.source = "/dev/disk";
+  disk.read_only = true;
+  config.exports = {image, disk};
   return config;
 }
 
@@ -56,7 +68,7 @@ TEST(Keys, EachHasADocADefaultWithinItsRangeAndAVariable) {
     EXPECT_NE(find_section(key.section), nullptr);
     EXPECT_EQ(find_key(key.section, key.name), &key);
     EXPECT_GT(key.doc.size(), 10U);
-    EXPECT_EQ(key.environment_name().empty(), key.section == "servers");
+    EXPECT_EQ(key.environment_name().empty(), find_section(key.section)->repeated);
     const Value value = default_value(key);
     const auto* number = std::get_if<std::uint64_t>(&value);
     const bool special =

@@ -46,11 +46,17 @@ struct MetaConfig {
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
 };
 
+/// What a server is for: of the file system, which is what other servers and clients know of it; and besides.
+struct ServerRoles : Roles {
+  bool block = false;  // block exports: asked by NBD clients only
+  friend bool operator==(const ServerRoles&, const ServerRoles&) = default;
+};
+
 /// One of [[servers]]: one process.
 struct ServerConfig {
   ServerId id;                       // required, 1..65535, unique
   std::vector<std::string> urls;     // required, 1..8, in order of preference
-  Roles roles;                       // required
+  ServerRoles roles;                 // required
   std::vector<std::string> storage;  // 1..256 folders of an io server, each a target; only ever append
   std::string keyval;                // folder of a meta server's store
   TroveKind trove = TroveKind::kAuto;
@@ -74,6 +80,27 @@ struct FlowConfig {
   Bypass bypass = Bypass::kRead;          // what a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
+};
+
+/// [block]: where servers with the role block listen for NBD clients (docs/block.md).
+struct BlockConfig {
+  std::vector<std::string> addresses = {"127.0.0.1"};  // 0..16
+  std::uint64_t port = 10809;                          // 1..65535
+  std::string unix_path;                               // of a socket; empty: none
+  std::string tls;                                     // folder of certificates; empty: none
+  std::string tls_psk;                                 // file of keys; empty: none
+  bool insecure = false;                               // other machines may connect without TLS
+  friend bool operator==(const BlockConfig&, const BlockConfig&) = default;
+};
+
+/// One of [[exports]].
+struct ExportConfig {
+  std::string name;    // required, unique, 1..255 characters
+  std::string source;  // required: an absolute path of the server's machine, or "spate:/path"
+  ServerId server;     // 0: each server with the role block
+  bool read_only = false;
+  std::vector<std::string> allow;  // 0..256 addresses, networks, "unix", "cert:NAME", "psk:NAME"; none: everybody
+  friend bool operator==(const ExportConfig&, const ExportConfig&) = default;
 };
 
 /// When reading a file moves its atime, as mount(8) names it.
@@ -115,7 +142,9 @@ struct FileSystemConfig {
   DefaultsConfig defaults;
   MetaConfig meta;
   FlowConfig flow;
+  BlockConfig block;
   std::vector<ServerConfig> servers;  // 1..4096
+  std::vector<ExportConfig> exports;  // 0..1024
   ClientConfig client;
   LogConfig log;
   NetworkConfig network;

@@ -24,10 +24,11 @@ Value to_value(StrongId<Tag, Rep> member) {
 }
 Value to_value(const std::string& member) { return member; }
 Value to_value(const std::vector<std::string>& member) { return member; }
-Value to_value(const Roles& member) {
+Value to_value(const ServerRoles& member) {
   std::vector<std::string> names;
   if (member.meta) names.emplace_back("meta");
   if (member.io) names.emplace_back("io");
+  if (member.block) names.emplace_back("block");
   return names;
 }
 
@@ -47,11 +48,12 @@ void from_value(const Value& value, std::string& member) { member = std::get<std
 void from_value(const Value& value, std::vector<std::string>& member) {
   member = std::get<std::vector<std::string>>(value);
 }
-void from_value(const Value& value, Roles& member) {
+void from_value(const Value& value, ServerRoles& member) {
   member = {};
   for (const std::string& role : std::get<std::vector<std::string>>(value)) {
     if (role == "meta") member.meta = true;
     if (role == "io") member.io = true;
+    if (role == "block") member.block = true;
   }
 }
 
@@ -64,16 +66,24 @@ Key row(Key key) {
   return key;
 }
 
+/// Of a repeated section: `kList` is the vector, `kMember` one of its items'.
+template <auto kList, auto kMember>
+Key item_row(Key key) {
+  key.get = [](const FileSystemConfig& config, std::size_t item) {
+    using Item = typename std::remove_cvref_t<decltype(config.*kList)>::value_type;
+    const auto& items = config.*kList;
+    return to_value(item < items.size() ? items[item].*kMember : Item().*kMember);
+  };
+  key.set = [](FileSystemConfig& config, std::size_t item, const Value& value) {
+    from_value(value, (config.*kList)[item].*kMember);
+  };
+  return key;
+}
+
 template <auto kMember>
 Key server_row(Key key) {
   key.section = "servers";
-  key.get = [](const FileSystemConfig& config, std::size_t server) {
-    return to_value(server < config.servers.size() ? config.servers[server].*kMember : ServerConfig().*kMember);
-  };
-  key.set = [](FileSystemConfig& config, std::size_t server, const Value& value) {
-    from_value(value, config.servers[server].*kMember);
-  };
-  return key;
+  return item_row<&FileSystemConfig::servers, kMember>(key);
 }
 
 using Config = FileSystemConfig;
@@ -83,15 +93,20 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-constexpr std::array<Section, 8> kSections = {{
+constexpr std::array<Section, 10> kSections = {{
     {"fs", "The file system as a whole."},
     {"defaults", "The layout of files whose directory says nothing else."},
     {"meta", "The name space."},
     {"flow", "How io servers move data."},
+    {"block", "Where servers with the role block listen for NBD clients (docs/block.md)."},
     {"client", "What clients do."},
     {"network", "Limits of the network layer, the same on both sides."},
     {"log", "What servers write down."},
-    {"servers", "The servers, one process each.", true},
+    {"servers", "The servers, one process each.", true, [](const FileSystemConfig& config) { return config.servers.size(); },
+     [](FileSystemConfig& config) { config.servers.emplace_back(); }},
+    {"exports", "What servers with the role block serve: one network block device each.", true,
+     [](const FileSystemConfig& config) { return config.exports.size(); },
+     [](FileSystemConfig& config) { config.exports.emplace_back(); }},
 }};
 
 std::vector<Key> fs_rows() {
@@ -221,7 +236,7 @@ std::vector<Key> server_rows() {
            "Its addresses, the best first: tcp://host:port, shm://name or shm:///path (same machine), ofi+PROVIDER://host:port.", "",
            1, kMaxUrlsPerServer, true}),
       server_row<&ServerConfig::roles>(
-          {"", "roles", Type::kChoiceList, "meta: the name space. io: file data.", "meta|io", 1, 2, true, "block"}),
+          {"", "roles", Type::kChoiceList, "meta: the name space. io: file data. block: block exports.", "meta|io|block", 1, 3, true}),
       server_row<&ServerConfig::storage>({"", "storage", Type::kPathList,
                                           "Folders for file data, one for each device; each is a target. Append only: "
                                           "the place in the list is its name.",
@@ -235,10 +250,40 @@ std::vector<Key> server_rows() {
   };
 }
 
+std::vector<Key> block_rows() {
+  return {
+      row<&Config::block, &BlockConfig::addresses>(
+          {"block", "addresses", Type::kTextList, "Where they listen by TCP; one that is not this machine's own needs TLS, or insecure.", "", 0, 16}),
+      row<&Config::block, &BlockConfig::port>({"block", "port", Type::kCount, "The TCP port.", "", 1, 65535}),
+      row<&Config::block, &BlockConfig::unix_path>(
+          {"block", "unix", Type::kPath, "A Unix socket to listen at, too, for the server's own user; empty: none.", "", 0, 107}),
+      row<&Config::block, &BlockConfig::tls>(
+          {"block", "tls", Type::kPath,
+           "Folder with server-cert.pem and server-key.pem: clients by TCP must use TLS. With ca-cert.pem they need a certificate.", "", 0,
+           kMaxText}),
+      row<&Config::block, &BlockConfig::tls_psk>(
+          {"block", "tls_psk", Type::kPath, "File of keys for TLS, lines \"name:hex\", readable by the server's user only.", "", 0, kMaxText}),
+      row<&Config::block, &BlockConfig::insecure>(
+          {"block", "insecure", Type::kChoice, "yes: other machines may connect without TLS.", "no|yes"}),
+      item_row<&Config::exports, &ExportConfig::name>(
+          {"exports", "name", Type::kText, "What clients ask for: nbd://host/NAME.", "", 1, 255, true}),
+      item_row<&Config::exports, &ExportConfig::source>(
+          {"exports", "source", Type::kText, "An absolute path of a file or block device of the server's machine, or spate:/PATH.", "", 1, kMaxText,
+           true}),
+      item_row<&Config::exports, &ExportConfig::server>(
+          {"exports", "server", Type::kCount, "The server that serves it; 0: each that has the role block.", "", 0, kMaxServerId}),
+      item_row<&Config::exports, &ExportConfig::read_only>({"exports", "read_only", Type::kChoice, "yes: writes are refused.", "no|yes"}),
+      item_row<&Config::exports, &ExportConfig::allow>(
+          {"exports", "allow", Type::kTextList,
+           "Who may use it: addresses, networks (10.0.0.0/8), \"unix\", and with TLS cert:NAME and psk:NAME. Empty: everybody who connects.", "",
+           0, 256}),
+  };
+}
+
 const std::vector<Key>& table() {
   static const std::vector<Key> rows = [] {
     std::vector<Key> all = fs_rows();
-    for (auto part : {plain_rows(), server_rows()}) all.insert(all.end(), part.begin(), part.end());
+    for (auto part : {plain_rows(), server_rows(), block_rows()}) all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return rows;
@@ -261,6 +306,15 @@ const Key* find_key(std::string_view section, std::string_view name) {
     if (key.section == section && key.name == name) return &key;
   }
   return nullptr;
+}
+
+std::string item_name(std::string_view section, std::size_t item) {
+  return std::string(section) + "[" + std::to_string(item) + "]";
+}
+
+std::string item_name(const Key& key, std::size_t item) {
+  if (!find_section(key.section)->repeated) return key.full_name();
+  return item_name(key.section, item) + "." + std::string(key.name);
 }
 
 std::string Key::full_name() const { return std::string(section) + "." + std::string(name); }

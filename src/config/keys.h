@@ -40,21 +40,22 @@ struct Key {
   std::uint64_t min = 0;          // numbers: the range; lists and text: of their size
   std::uint64_t max = UINT64_MAX;
   bool required = false;
-  std::string_view reserved = {};  // a choice that a later build will have: refused by name
-  /// Access to the member. `server` is the index in config.servers for keys of that section, else not looked at.
-  Value (*get)(const FileSystemConfig& config, std::size_t server) = nullptr;
-  void (*set)(FileSystemConfig& config, std::size_t server, const Value& value) = nullptr;
+  /// Access to the member. `item` is the index among those of a repeated section, else not looked at.
+  Value (*get)(const FileSystemConfig& config, std::size_t item) = nullptr;
+  void (*set)(FileSystemConfig& config, std::size_t item, const Value& value) = nullptr;
 
   /// "meta.sync".
   std::string full_name() const;
-  /// "SPATE_META_SYNC"; empty for the servers' keys, which no variable can set.
+  /// "SPATE_META_SYNC"; empty for keys of repeated sections, which no variable can set.
   std::string environment_name() const;
 };
 
 struct Section {
   std::string_view name;
   std::string_view doc;
-  bool repeated = false;  // [[name]]
+  bool repeated = false;  // [[name]]; then: how many there are, and one more
+  std::size_t (*count)(const FileSystemConfig& config) = [](const FileSystemConfig&) { return std::size_t{1}; };
+  void (*add)(FileSystemConfig& config) = nullptr;
 };
 
 /// In the order of the file that the writer makes. Static storage.
@@ -63,6 +64,10 @@ std::span<const Key> keys();
 /// Null when there is none.
 const Section* find_section(std::string_view name);
 const Key* find_key(std::string_view section, std::string_view name);
+
+/// "servers[0]"; of a key "servers[0].urls", or "meta.sync" in a section that is not repeated.
+std::string item_name(std::string_view section, std::size_t item);
+std::string item_name(const Key& key, std::size_t item);
 
 /// "4 KiB .. 4 GiB", "key | none", "a list of 1 .. 8 texts": for messages and explain.
 std::string allowed_text(const Key& key);

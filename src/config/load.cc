@@ -37,7 +37,7 @@ Result<const Key*> find_full(std::string_view full_name, std::string_view where)
   const std::string_view name = dot == std::string_view::npos ? std::string_view() : full_name.substr(dot + 1);
   const std::string at(where);
   if (const Section* s = find_section(section); s != nullptr && s->repeated) {
-    return Error(Errc::kInvalidArgument, at + ": servers are set in the file only");
+    return Error(Errc::kInvalidArgument, at + ": " + std::string(section) + " are set in the file only");
   }
   if (const Key* key = find_key(section, name)) return key;
   const bool section_known = find_section(section) != nullptr;
@@ -107,22 +107,22 @@ class Loader {
               section->repeated ? "write [[" + raw.name + "]], once for each" : "write [" + raw.name + "], once");
       return;
     }
-    const std::size_t server = out_.config.servers.size();
+    const std::size_t item = section->repeated ? section->count(out_.config) : 0;
     if (section->repeated) {
-      out_.config.servers.emplace_back();
-      out_.origins["servers[" + std::to_string(server) + "]"] = at(raw.line);
+      section->add(out_.config);
+      out_.origins[item_name(section->name, item)] = at(raw.line);
     }
-    for (const RawKey& key : raw.keys) read_key(*section, server, key);
+    for (const RawKey& key : raw.keys) read_key(*section, item, key);
   }
 
-  void read_key(const Section& section, std::size_t server, const RawKey& raw) {
+  void read_key(const Section& section, std::size_t item, const RawKey& raw) {
     const Key* key = find_key(section.name, raw.name);
     if (key == nullptr) {
       problem(at(raw.line), with_suggestion("unknown key \"" + raw.name + "\" in [" + std::string(section.name) + "]",
                                             nearest(section.name, raw.name)));
       return;
     }
-    store(*key, server, raw.value, at(raw.line));
+    store(*key, item, raw.value, at(raw.line));
   }
 
   void apply(const Override& o) {
@@ -134,7 +134,7 @@ class Loader {
     store(**key, 0, raw_from_text(**key, o.value), o.origin);
   }
 
-  void store(const Key& key, std::size_t server, const RawValue& raw, const std::string& origin) {
+  void store(const Key& key, std::size_t item, const RawValue& raw, const std::string& origin) {
     auto value = convert(key, raw);
     if (!value) {
       problem(origin, value.error().context());
@@ -144,8 +144,8 @@ class Loader {
     if (key.type == Type::kPathList) {
       for (std::string& path : std::get<std::vector<std::string>>(*value)) path = resolve(path);
     }
-    key.set(out_.config, server, *value);
-    out_.origins[name_of(key, server)] = origin;
+    key.set(out_.config, item, *value);
+    out_.origins[item_name(key, item)] = origin;
   }
 
   std::string resolve(const std::string& path) const {
@@ -153,19 +153,13 @@ class Loader {
     return (std::filesystem::path(input_.folder) / path).lexically_normal().string();
   }
 
-  static std::string name_of(const Key& key, std::size_t server) {
-    if (!find_section(key.section)->repeated) return key.full_name();
-    return "servers[" + std::to_string(server) + "]." + std::string(key.name);
-  }
-
   void find_missing() {
     if (!problems_.empty()) return;
     for (const Key& key : keys()) {
       if (!key.required) continue;
-      const bool repeated = find_section(key.section)->repeated;
-      const std::size_t count = repeated ? out_.config.servers.size() : 1;
+      const std::size_t count = find_section(key.section)->count(out_.config);
       for (std::size_t i = 0; i < count; ++i) {
-        const std::string name = name_of(key, i);
+        const std::string name = item_name(key, i);
         if (!out_.origins.contains(name)) {
           problem(origin_of(name), "no " + key.full_name() + " is given; allowed: " + allowed_text(key));
         }

@@ -132,9 +132,38 @@ TEST(Load, WrongTypesAndRangesSayWhatIsAllowed) {
   EXPECT_THAT(mistakes("[\"io\"]", "[\"io\", 3]"), HasSubstr("servers.roles: 3 is not allowed"));
 }
 
-TEST(Load, TheBlockRoleIsRefusedByName) {
-  EXPECT_THAT(mistakes("[\"io\"]", "[\"block\"]"),
-              HasSubstr("spate.toml:12: servers.roles: this build has no block role"));
+TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
+  const std::string exports =
+      "[block]\nport = 1234\nunix = \"b.sock\"\ninsecure = \"yes\"\n"
+      "[[exports]]\nname = \"vm1\"\nsource = \"spate:/a\"\nserver = 3\nread_only = \"yes\"\nallow = [\"10.0.0.0/8\", \"cert:a b\"]\n"
+      "[[exports]]\nname = \"vm2\"\nsource = \"/dev/sdx\"\n"
+      "[[servers]]\nid = 3\nurls = [\"tcp://c:7400\"]\nroles = [\"block\"]\n";
+  const auto loaded = load(input(std::string(kGood) + exports));
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const FileSystemConfig& c = loaded->config;
+  EXPECT_TRUE(c.servers[2].roles.block);
+  EXPECT_EQ(c.block.port, 1234U);
+  EXPECT_EQ(c.block.unix_path, "/etc/spate/b.sock");
+  EXPECT_TRUE(c.block.insecure);
+  ASSERT_EQ(c.exports.size(), 2U);
+  EXPECT_EQ(c.exports[0].server, ServerId(3));
+  EXPECT_TRUE(c.exports[0].read_only && !c.exports[1].read_only);
+  EXPECT_THAT(c.exports[0].allow, ElementsAre("10.0.0.0/8", "cert:a b"));
+  EXPECT_TRUE(loaded->origins.contains("exports[1].source"));
+  EXPECT_EQ(load(input(to_toml(c)))->config, c);
+
+  const auto wrong = [&](const std::string& from, const std::string& to) {
+    std::string text = std::string(kGood) + exports;
+    text.replace(text.find(from), from.size(), to);
+    const auto bad = load(input(text));
+    return bad ? std::string() : bad.error().context();
+  };
+  EXPECT_THAT(wrong("spate:/a", "a"), HasSubstr("neither an absolute path nor spate:/PATH"));
+  EXPECT_THAT(wrong("server = 3", "server = 2"), HasSubstr("no server 2 with the role block"));
+  EXPECT_THAT(wrong("\"vm2\"", "\"vm1\""), HasSubstr("two exports are named \"vm1\""));
+  EXPECT_THAT(wrong("name = \"vm2\"\n", ""), HasSubstr("no exports.name is given"));
+  EXPECT_THAT(mistakes("[\"io\"]", "[\"io\", \"block\"]"), HasSubstr("the role block and no export"));
+  EXPECT_THAT(override_from_argument("exports.name=x").error().context(), HasSubstr("exports are set in the file only"));
 }
 
 TEST(Load, MissingKeysAreNamed) {

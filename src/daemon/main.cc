@@ -11,6 +11,7 @@
 #include <string>
 
 #include "assembly/server_process.h"
+#include "daemon/block_role.h"
 #include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
 #include "daemon/memory.h"
@@ -36,7 +37,12 @@ constexpr const char* kUsage =
 // Written before the handlers are installed; request_exit() is an atomic store and a write to an eventfd.
 std::atomic<spate::assembly::ServerProcess*> running{nullptr};
 
+std::atomic<spate::daemon::BlockRole*> block{nullptr};
+
+/// The role block ends first, while what it flushes to is there; its end asks for the rest.
 void on_signal(int) {
+  auto* const role = block.load();
+  if (role != nullptr && role->ask_to_end()) return;
   if (auto* process = running.load()) process->request_exit();
 }
 
@@ -58,6 +64,19 @@ spate::ServerId parse_server(const char* text) {
   return spate::ServerId(error == std::errc() && stop == end ? id : 0);
 }
 
+/// The end of one is the end of the other.
+spate::Result<void> start_block(const spate::assembly::ServerSettings& settings, spate::assembly::ServerProcess& server,
+                                std::unique_ptr<spate::daemon::BlockRole>& role) {
+  auto started = spate::daemon::BlockRole::start(settings, [&server] { server.request_exit(); });
+  if (!started) {
+    server.request_exit();
+    return std::move(started).error();
+  }
+  role = *std::move(started);
+  block = role.get();
+  return {};
+}
+
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
   spate::daemon::MemoryKeeper memory;
@@ -70,11 +89,20 @@ int serve(const spate::assembly::ServerSettings& settings) {
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
   memory.on_rest([&server = **process] { server.rest(); });
-  const auto ended = (*process)->run([] { spate::daemon::notify_service_manager("READY=1"); });
+  std::unique_ptr<spate::daemon::BlockRole> role;
+  spate::Result<void> block_outcome;
+  const auto ended = (*process)->run([&] {
+    if ((*process)->self().roles.block) block_outcome = start_block(settings, **process, role);
+    if (block_outcome) spate::daemon::notify_service_manager("READY=1");
+  });
   spate::daemon::notify_service_manager("STOPPING=1");
   memory.on_rest({});
+  block = nullptr;
+  if (role != nullptr && role->failed()) block_outcome = spate::Error(spate::Errc::kIoError, "the process of the role block has ended");
+  role.reset();
   running = nullptr;
-  return ended ? 0 : fail(ended.error());
+  if (!ended) return fail(ended.error());
+  return block_outcome ? 0 : fail(block_outcome.error());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/unique_fd.h"
 #include "log/log.h"
+#include "nbd/role.h"
 #include "nbd/service.h"
 
 namespace {
@@ -41,11 +42,17 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::ignore = log::set_levels(options->verbose ? "warn,nbd=debug" : "warn");
   sigset_t ends;
   sigemptyset(&ends);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread is started
-  const auto served = run(*options, ends);
+  if (options->server == 0) {
+    std::ignore = log::set_levels(options->verbose ? "warn,nbd=debug" : "warn");
+    const auto served = run(*options, ends);
+    return served ? 0 : fail(served.error());
+  }
+  const auto of_server = nbd::options_of_server(*options);
+  if (!of_server) return fail(of_server.error());
+  const auto served = run(*of_server, ends);
   return served ? 0 : fail(served.error());
 }

@@ -31,6 +31,7 @@ constexpr std::string_view kUsage =
     "      --insecure         other machines may connect without TLS\n"
     "      --sendfile-from N  reads of so many bytes go out by sendfile; smaller ones are gathered\n"
     "  -t, --threads N        threads that serve connections (1); for files of this machine\n"
+    "      --server ID        instead of SOURCE: what spate.toml says that this server with the role block exports\n"
     "      --fs FILE          the file system of spate:/PATH: its spate.toml or the folder of it\n"
     "      --set KEY=VALUE    overrides spate.toml\n"
     "  -v, --verbose          tell of each connection\n"
@@ -88,6 +89,10 @@ Result<void> store(ExportOptions& options, Wishes& wishes, const std::string& op
     SPATE_TRY(std::ignore, parse_number(option, value, options.threads));
     if (options.threads < 1 || options.threads > 256) return wrong("--threads: 1 to 256");
     return {};
+  }
+  if (option == "--server") {
+    SPATE_TRY(std::ignore, parse_number(option, value, options.server));
+    return options.server == 0 ? wrong("--server: 0 is no server's number") : Result<void>();
   }
   if (option == "--sendfile-from") return parse_send_file_from(value, options.send_file_from);
   if (option == "--bind") options.addresses.push_back(std::move(value));
@@ -190,6 +195,11 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
     } else {
       options.sources.push_back(parse_source(word));
     }
+  }
+  if (options.server != 0) {
+    const bool more = !options.sources.empty() || !wishes.name.empty() || !wishes.allow.empty() || options.port_given ||
+                      !options.addresses.empty() || !options.unix_path.empty() || options.read_only;
+    return more ? Result<ExportOptions>(wrong("--server: what it exports, and where, is in spate.toml")) : options;
   }
   if (options.sources.empty()) return wrong("what is to be exported?");
   if (!wishes.name.empty() && options.sources.size() > 1) return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");

@@ -28,6 +28,7 @@ struct ExportOptions {
   std::string unix_path;
   std::string file_system;  // spate.toml, or its folder; empty: the one that is used last
   std::vector<std::string> settings;  // --set
+  std::uint32_t server = 0;           // all else comes from its spate.toml (role.h); 0: from the command line
   std::string tls_folder;  // with server-cert.pem, server-key.pem, and ca-cert.pem to ask clients for certificates
   std::string tls_keys;    // pre-shared keys
   bool insecure = false;   // without TLS off loopback

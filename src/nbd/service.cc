@@ -15,6 +15,7 @@
 #include "log/log.h"
 #include "nbd/local_device.h"
 #include "nbd/server.h"
+#include "nbd/settings.h"
 #include "nbd/spate_device.h"
 
 namespace spate::nbd {
@@ -209,11 +210,7 @@ job::Task<Result<void>> serve_on(World& world, std::vector<ListeningSocket> list
 Result<std::unique_ptr<assembly::ClientProcess>> open_client(const ExportOptions& options) {
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, assembly::locate_config(options.file_system));
-  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
-  for (const std::string& setting : options.settings) {
-    SPATE_TRY(auto one, config::override_from_argument(setting));
-    settings.overrides.push_back(std::move(one));
-  }
+  SPATE_TRY(settings.overrides, settings_of(options));
   settings.program = "export";
   settings.credential = assembly::own_credential();
   settings.keeper = false;  // always inside a call
@@ -293,6 +290,15 @@ Result<void> run_local(const ExportOptions& options, trove::Workers& workers, in
 }
 
 }  // namespace
+
+Result<std::vector<config::Override>> settings_of(const ExportOptions& options) {
+  SPATE_TRY(auto overrides, config::overrides_from_environment(assembly::whole_environment()));
+  for (const std::string& setting : options.settings) {
+    SPATE_TRY(auto one, config::override_from_argument(setting));
+    overrides.push_back(std::move(one));
+  }
+  return overrides;
+}
 
 Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving) {
   SPATE_TRY(std::ignore, check_lists(options));

@@ -98,9 +98,12 @@ int run_down(Context& context, const DownOptions& options) {
   return code;
 }
 
-std::string roles_text(const Roles& roles) {
-  if (roles.meta && roles.io) return "meta,io";
-  return roles.meta ? "meta" : "io";
+std::string roles_text(const config::ServerRoles& roles) {
+  std::string text;
+  for (const auto& [has, name] : {std::pair(roles.meta, "meta"), std::pair(roles.io, "io"), std::pair(roles.block, "block")}) {
+    if (has) text += (text.empty() ? "" : ",") + std::string(name);
+  }
+  return text;
 }
 
 /// What each server says of itself; an error for those that do not answer.

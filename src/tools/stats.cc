@@ -99,7 +99,8 @@ metrics::Snapshot total_of(const Snapshots& all) {
 }
 
 std::string server_title(const config::ServerConfig& server) {
-  const std::string roles = server.roles.meta ? (server.roles.io ? "meta, io" : "meta") : "io";
+  std::string roles = server.roles.meta ? (server.roles.io ? "meta, io" : "meta") : (server.roles.io ? "io" : "");
+  if (server.roles.block) roles += roles.empty() ? "block" : ", block";
   return fmt::format("server {} ({}) {}\n", server.id.value, roles, server.urls.front());
 }
 

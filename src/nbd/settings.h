@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What overrides spate.toml: the environment and the command line.
+#pragma once
+
+#include <vector>
+
+#include "config/load.h"
+#include "nbd/options.h"
+
+namespace spate::nbd {
+
+Result<std::vector<config::Override>> settings_of(const ExportOptions& options);
+
+}  // namespace spate::nbd

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers with the role block: what spate.toml says they export, to whom, and that they and their block processes end together."""
+import os
+import signal
+import sys
+
+from common import Cluster, check, wait_until
+from nbd_wire import *  # noqa: F403
+
+MIB = 1 << 20
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(word) for word in f.read().split()]
+
+
+def gone(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def listed(address):
+    with Connection(address) as c:
+        return [data[4:].decode() for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
+
+
+def serves(address):
+    try:
+        return "image" in listed(address)
+    except OSError:
+        return False
+
+
+def set_up(fs):
+    """A server 3 with nothing but the role block beside meta and io."""
+    path = os.path.join(fs.dir, "spate.toml")
+    with open(path) as f:
+        text = f.read()
+    unix, disk = fs.root + "/socket", fs.root + "/disk"
+    with open(path, "w") as f:
+        f.write(text.replace("\n[block]\n", '\n[block]\naddresses = []\nunix = "%s"\n' % unix) + """
+[[servers]]
+id = 3
+urls = ["tcp://127.0.0.1:%d"]
+roles = ["block"]
+[[exports]]
+name = "image"
+source = "spate:/image"
+[[exports]]
+name = "disk"
+source = "%s"
+server = 3
+read_only = "yes"
+[[exports]]
+name = "other"
+source = "%s"
+server = 3
+allow = ["192.0.2.0/24"]
+[[exports]]
+name = "late"
+source = "%s/late"
+server = 3
+""" % (fs.port + 2, disk, disk, fs.root))
+    return unix
+
+
+def exports(fs, unix, image):
+    check(listed(unix) == ["image", "disk"], "the list is %r" % listed(unix))
+    with Connection(unix) as c:
+        check(c.option(OPT["GO"], go_data(""))[-1][0] == ERR_UNKNOWN, "a default, of several that come and go")
+        check(c.option(OPT["GO"], go_data("other"))[-1][0] == ERR_UNKNOWN, "an export for somebody who is not in its list")
+        c.go("image")
+        check(c.read(0, len(image)) == image, "other bytes")
+        c.write(5000, b"new" * 1000)
+        check(c.request(FLUSH).error == 0, "flush")
+    check(fs.spate("cat", "spate:/image")[5000:8000] == b"new" * 1000, "what was written is not in the file system")
+    with Connection(unix) as c:
+        c.go("disk")
+        check(c.flags & READ_ONLY and c.request(WRITE, 0, 512, 0, bytes(512)).error == EPERM, "a write to a read-only export")
+    # A source that was not there is served once it is, and no other waits for it.
+    with open(fs.root + "/late", "wb") as f:
+        f.truncate(12345)
+    wait_until(lambda: "late" in listed(unix), "the export that came late is served")
+    with Connection(unix) as c:
+        check(c.go("late").size == 12345, "wrong size")
+
+
+def ends(fs, unix):
+    """None of the two outlives the other, however it ends; an order to stop ends both in order."""
+    spated = fs.pids()[3]
+    exporter, = children(spated)
+    os.kill(exporter, signal.SIGKILL)
+    wait_until(lambda: gone(spated), "the server ends with its block process")
+    check("the process of the role block has ended" in fs.log(3), "no word of it in the log")
+    fs.up()
+    wait_until(lambda: serves(unix), "it serves again")
+    spated = fs.pids()[3]
+    exporter, = children(spated)
+    os.kill(spated, signal.SIGKILL)
+    wait_until(lambda: gone(exporter), "the block process ends with the killed server")
+    fs.up()
+    wait_until(lambda: serves(unix), "it serves again")
+    spated = fs.pids()[3]
+    exporter, = children(spated)
+    with Connection(unix) as c:
+        c.go("image").read(0, 512)
+        fs.spate("down", "-q", "--dir", fs.dir)
+        check(gone(spated) and gone(exporter), "left behind")
+        check(c.closed(), "a connection was left open")
+
+
+def main():
+    image = os.urandom(MIB + 4096)
+    with Cluster(io=1) as fs:
+        fs.up()
+        with open(fs.root + "/disk", "wb") as f:
+            f.write(image)
+        fs.spate("cp", fs.root + "/disk", "spate:/image")
+        fs.spate("down", "-q", "--dir", fs.dir)
+        unix = set_up(fs)
+        fs.io = 2
+        fs.up()
+        check(" block " in fs.spate("status").decode(), "the role is not shown")
+        wait_until(lambda: serves(unix), "it serves")
+        exports(fs, unix, image)
+        ends(fs, unix)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
