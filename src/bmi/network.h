@@ -136,6 +136,7 @@ class Network {
   /// Returns the URL to give to others. On failure nothing is bound.
   virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
 
+  /// A new completion space: what is posted in it completes in it alone, whoever tests others (BMI sec. 2.1). Any thread.
   virtual ContextId open_context() = 0;
   /// Everything posted in it must have completed.
   virtual void close_context(ContextId context) = 0;
@@ -143,6 +144,7 @@ class Network {
   /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
   /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
+  /// As far as is known now; an address that this instance never gave: nothing is.
   virtual PeerInfo peer_info(Address peer) const = 0;
   /// PeerInfo::connection alone: cheap enough to be asked for each message.
   virtual std::uint32_t connection_of(Address peer) const = 0;
@@ -176,10 +178,11 @@ class Network {
 
   /// The next completions of `context` (any operation), at most out.size(); makes progress first. O(completions).
   virtual std::size_t test_context(ContextId context, std::span<Completion> out) = 0;
-  /// One operation, or several: their completions if they are there, leaving others queued.
+  /// One operation, or several: their completions if they are there, leaving others queued. Each completion is given once, by
+  /// whichever call finds it first. Makes progress first.
   virtual std::optional<Completion> test(ContextId context, OpId op) = 0;
   virtual std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) = 0;
-  /// The next unexpected messages bound to `context`.
+  /// The next unexpected messages bound to `context`, each peer's in the order in which it sent them; at most out.size().
   virtual std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) = 0;
 
   /// Readable when testing `context` may find something; valid while the context is open; -1 for modules in virtual time.
@@ -199,8 +202,11 @@ class Network {
   virtual void hold_sends() = 0;
   virtual void flush_sends() = 0;
 
-  /// Memory that suits every loaded module (aligned, registered where a module registers). Freed by mem_free only.
+  /// Memory that suits every loaded module (BMI sec. 2.2): page-aligned, in huge pages where there are some, registered where a
+  /// module registers, shared where one can then do without a copy. The caller's until mem_free; when there
+  /// is none the process ends, as by operator new. Any other memory may be sent and received as well. Thread-safe.
   virtual MutableByteView mem_alloc(std::size_t size) = 0;
+  /// Of the whole of what mem_alloc returned, when no operation uses it any more. Thread-safe.
   virtual void mem_free(MutableByteView memory) = 0;
 
   virtual const NetworkOptions& options() const = 0;
