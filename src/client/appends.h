@@ -8,8 +8,11 @@
 #include "client/locks.h"
 #include "job/gate.h"
 #include "job/semaphore.h"
+#include "job/stop.h"
 
 namespace spate::client {
+
+class Ledger;
 
 /// A right is taken with the first append to a file and kept until another client wants it or the last one here that appends
 /// closes the file. One executor; outlived by nothing that appends. Life: construct -> calls -> stop() -> destroyed.
@@ -26,7 +29,8 @@ class Appends {
   };
   using AppendedPtr = std::shared_ptr<Appended>;
 
-  Appends(job::Executor& executor, Locks& locks);
+  /// `ledger`: may be null.
+  Appends(job::Executor& executor, Locks& locks, Ledger* ledger);
   job::Task<void> stop();
 
   AppendedPtr join(Handle handle);
@@ -40,9 +44,12 @@ class Appends {
  private:
   void recall(Handle handle);
   job::Task<void> give_up(Handle handle);
+  bool must_keep(Handle handle) const;
 
   job::Executor& executor_;
   Locks& locks_;
+  Ledger* const ledger_;
+  job::StopSource stopping_;
   std::map<Handle, AppendedPtr> files_;
   job::Gate gate_;
 };

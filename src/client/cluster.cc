@@ -25,7 +25,7 @@ bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == E
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), locks_(*this), appends_(network.executor(), locks_), gate_(network.executor()) {
+    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), locks_(*this), appends_(network.executor(), locks_, options_.ledger), gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;

@@ -259,6 +259,14 @@ void Ledger::asked_again(std::uint64_t cause) {
   if (inherited_appends_.contains(cause)) asked_again_.insert(cause);
 }
 
+bool Ledger::may_append_again(Handle handle) {
+  const std::lock_guard lock(append_mutex_);
+  bool may = false;
+  if (inherited_appends_.empty()) return false;
+  appends_->for_each([&](const Append& append) { may |= append.handle == handle && inherited_appends_.contains(append.cause); });
+  return may;
+}
+
 void Ledger::forget_unasked() {
   const std::lock_guard lock(append_mutex_);
   appends_->for_each([&](Append& append) {

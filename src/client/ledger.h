@@ -187,6 +187,8 @@ class Ledger {
   void end_append(std::uint64_t cause);
   /// A call of an earlier process is asked for again.
   void asked_again(std::uint64_t cause);
+  /// An earlier process's append to this file may be asked for again: nobody else may append until then. Thread-safe.
+  bool may_append_again(Handle handle);
   /// Whatever was not asked for again by now never will be.
   void forget_unasked();
 

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
+#include "client/request_slots.h"
+#include "job/executor.h"
 
 namespace spate::client {
 namespace {
@@ -72,6 +75,50 @@ TEST_F(LedgerTest, ARequestSlotIsKeptWithItsCause) {
   EXPECT_EQ(ledger_->slot(3).digest, 99U);
 }
 
+/// The id of the next request of a process: its slots are made anew by reset().
+class RequestIds {
+ public:
+  explicit RequestIds(Ledger& ledger) : slots_(executor_, &ledger) { slots_.reset(4); }
+  wire::RequestId next(std::uint64_t cause, std::uint64_t digest) { return executor_.run(take(cause, digest)); }
+
+ private:
+  job::Task<wire::RequestId> take(std::uint64_t cause, std::uint64_t digest) {
+    RequestSlots::Wish wish;
+    wish.cause = cause;
+    wish.digest = digest;
+    const auto lease = co_await slots_.acquire(wish, {});
+    co_return lease->id();
+  }
+  SystemClock clock_;
+  job::Executor executor_{clock_};
+  RequestSlots slots_;
+};
+
+bool same(const wire::RequestId& a, const wire::RequestId& b) { return a.slot == b.slot && a.sequence == b.sequence; }
+
+TEST_F(LedgerTest, ARequestThatIsAskedForAgainHasTheIdThatItHadOnceAndNoOtherDoes) {
+  const wire::RequestId before = RequestIds(*ledger_).next(2, 99);
+  next_process();
+  RequestIds ids(*ledger_);
+  EXPECT_FALSE(same(ids.next(4, 99), before));  // another call's
+  EXPECT_FALSE(same(ids.next(2, 98), before));  // another request of the call
+  EXPECT_FALSE(same(ids.next(0, 99), before));  // nobody's
+  EXPECT_TRUE(same(ids.next(2, 99), before));
+  EXPECT_FALSE(same(ids.next(2, 99), before));  // the call does the same once more
+}
+
+TEST_F(LedgerTest, NoIdIsGivenOutTwiceByProcessesThatFollowEachOther) {
+  std::set<std::pair<std::uint16_t, std::uint64_t>> given;
+  for (std::uint64_t process = 0; process < 3; ++process) {
+    RequestIds ids(*ledger_);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      const wire::RequestId id = ids.next(process * 100 + i, i);
+      EXPECT_TRUE(given.insert({id.slot, id.sequence}).second);
+    }
+    next_process();
+  }
+}
+
 TEST_F(LedgerTest, OfLocksWhatWasKeptLastCounts) {
   ledger_->keep_held(lock_of(1), {{{0, 9}, LockMode::kShared}, {{20, 29}, LockMode::kExclusive}});
   ledger_->keep_held(lock_of(2), {{{40, 49}, LockMode::kShared}});
@@ -113,6 +160,19 @@ TEST_F(LedgerTest, AnAppendThatIsAskedForAgainGoesWhereItWentAndOthersBehindIt) 
   EXPECT_EQ(ledger_->place_append(append_of(2, 115, 10)), 100U);
   ledger_->end_append(2);
   EXPECT_EQ(ledger_->place_append(append_of(6, 115, 5)), 115U);
+}
+
+TEST_F(LedgerTest, NobodyElseMayAppendUntilWhatWasBegunIsAskedForAndDone) {
+  ledger_->place_append(append_of(2, 100, 10));
+  EXPECT_FALSE(ledger_->may_append_again(Handle(9)));
+  next_process();
+  EXPECT_TRUE(ledger_->may_append_again(Handle(9)));
+  EXPECT_FALSE(ledger_->may_append_again(Handle(8)));
+  ledger_->asked_again(2);
+  ledger_->forget_unasked();
+  EXPECT_TRUE(ledger_->may_append_again(Handle(9)));
+  ledger_->end_append(2);
+  EXPECT_FALSE(ledger_->may_append_again(Handle(9)));
 }
 
 TEST_F(LedgerTest, AnAppendThatWasAnsweredIsOverAndOneThatNobodyAsksForIsForgotten) {

@@ -79,7 +79,9 @@ bool Locks::holds(Handle handle, LockHolder holder) {
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
   const auto held = file->second.find(holder);
-  return held != file->second.end() && !held->second.lost;
+  // Whether an earlier process has given a right to append back just before its end, only the server knows.
+  const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
+  return held != file->second.end() && !held->second.lost && known;
 }
 
 bool Locks::lost(Handle handle) {

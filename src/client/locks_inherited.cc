@@ -28,14 +28,21 @@ void Locks::inherit() {
   last_sequence_ = state.last_sequence;
   for (const Ledger::Held& piece : ledger->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
-    held.pid = piece.pid;
+    held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX : piece.pid;  // of a right: it must be asked for again, see holds()
     held.ranges.set({piece.first, piece.last}, piece.mode);
   }
   for (const Ledger::Wait& wait : ledger->waits()) inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));
 }
 
 job::Task<void> Locks::end_inherited_waits() {
-  start_listening();  // somebody may want a right to append back
+  start_listening();
+  std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
+  for (const auto& [handle, owners] : held_) {
+    if (owners.contains({LockKind::kAppend, 0})) rights.push_back(handle);
+  }
+  for (const Handle handle : rights) {
+    if (on_recall_) on_recall_(handle);
+  }
   std::vector<std::pair<std::uint64_t, wire::LockSpec>> all;
   all.swap(inherited_waits_);
   for (const auto& [sequence, lock] : all) {

@@ -159,7 +159,7 @@ Result<void> request_upgrade(const std::string& directory) {
     return Error(Errc::kNotPermitted, directory + " is another user's mount");
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  SPATE_TRY(std::ignore, send_message(keeper->get(), Word::kUpgrade, program));
+  std::ignore = send_message(keeper->get(), Word::kUpgrade, program);  // it may have refused already, and says why
   pollfd wait{keeper->get(), POLLIN, 0};
   if (::poll(&wait, 1, kUpgradePatienceMs) != 1)
     return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");

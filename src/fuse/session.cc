@@ -35,7 +35,10 @@ void make_interruptible() {
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 
-pid_t own_number() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
+pid_t own_number() {
+  thread_local const auto number = static_cast<pid_t>(::syscall(SYS_gettid));
+  return number;
+}
 
 }  // namespace
 
@@ -93,6 +96,7 @@ void Session::handle(fuse_buf& buffer) {
   if (cause != header.unique) mount_.ledger.asked_again(cause);
   Pending::of_this_thread().begin(cause);
   fuse_session_process_buf(session_.get(), &buffer);
+  if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
   const std::lock_guard lock(mutex_);
   readers_.insert(own_number());
   ++waiting_;
