@@ -131,8 +131,8 @@ class File {
   Result<CopyShares> copy_shares(const File& source, CopySpan span);
   job::Task<Result<void>> copy_share(const File& source, const CopyShare& share, Limits limits);
   job::Task<Result<void>> copy_by_servers(File& source, CopySpan span);
-  job::Task<Result<void>> copy_by_client(File& source, CopySpan span);
-  job::Task<Result<void>> copy_data(File& source, CopySpan span);
+  job::Task<Result<std::uint64_t>> copy_by_client(File& source, CopySpan span);
+  job::Task<Result<std::uint64_t>> copy_data(File& source, CopySpan span);
   bool read_is_due() const;
   void note_read();
   void note_written(const std::vector<SlotState>& slots);

@@ -113,10 +113,11 @@ job::Task<Result<void>> File::copy_by_servers(File& source, CopySpan span) {
   co_return done;
 }
 
-/// All of it is data, or may be.
-job::Task<Result<void>> File::copy_data(File& source, CopySpan span) {
+/// All of it is data, or may be. How much was.
+job::Task<Result<std::uint64_t>> File::copy_data(File& source, CopySpan span) {
   Bytes buffer(static_cast<std::size_t>(std::min(span.size, kCopyBuffer)));
-  for (std::uint64_t done = 0; done < span.size;) {
+  std::uint64_t done = 0;
+  while (done < span.size) {
     const std::uint64_t want = std::min<std::uint64_t>(buffer.size(), span.size - done);
     const MutableByteView room(buffer.data(), static_cast<std::size_t>(want));
     SPATE_CO_TRY(const std::uint64_t got, co_await source.read(span.from + done, room));
@@ -127,15 +128,17 @@ job::Task<Result<void>> File::copy_data(File& source, CopySpan span) {
     done += got;
     if (got == want) continue;
     // Cut meanwhile: what is not there any more must not look like what was at the other place before.
-    auto rest = co_await punch(span.to + done, span.size - done);
-    co_return rest;
+    SPATE_CO_TRY(std::ignore, co_await punch(span.to + done, span.size - done));
+    break;
   }
-  co_return Result<void>();
+  co_return done;
 }
 
-job::Task<Result<void>> File::copy_by_client(File& source, CopySpan span) {
+/// Where in this file the last data end that were written; at most the end of the span. The size is the caller's matter.
+job::Task<Result<std::uint64_t>> File::copy_by_client(File& source, CopySpan span) {
   const std::uint64_t end = span.from + span.size;
   std::uint64_t at = span.from;
+  std::uint64_t written_to = 0;
   while (at < end) {
     SPATE_CO_TRY(const DataMap map, co_await source.data_map(at, kRangesAtOnce));
     const std::uint64_t known = std::min(end, std::max(map.known_to(), at + 1));
@@ -146,7 +149,8 @@ job::Task<Result<void>> File::copy_by_client(File& source, CopySpan span) {
         SPATE_CO_TRY(std::ignore, co_await punch(span.to + (at - span.from), data - at));
       }
       const CopySpan part{data, span.to + (data - span.from), hole - data};
-      SPATE_CO_TRY(std::ignore, co_await copy_data(source, part));
+      SPATE_CO_TRY(const std::uint64_t copied, co_await copy_data(source, part));
+      if (copied > 0) written_to = part.to + copied;
       if (data == at && hole == at) break;  // the file is shorter by now
       at = hole;
     }
@@ -155,8 +159,7 @@ job::Task<Result<void>> File::copy_by_client(File& source, CopySpan span) {
   if (at < end) {
     SPATE_CO_TRY(std::ignore, co_await punch(span.to + (at - span.from), end - at));
   }
-  auto extended = co_await extend_to(span.to + span.size);
-  co_return extended;
+  co_return written_to;
 }
 
 job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
@@ -168,13 +171,21 @@ job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
   const std::uint64_t total = span.from < end ? std::min(span.size, end - span.from) : 0;
   if (total > kMaxFileBytes - span.to) co_return Errc::kFileTooBig;
   const std::uint64_t most = std::max<std::uint64_t>(cluster_.options().max_transfer_bytes, 1);
+  std::uint64_t reached = span.to + total;
   for (std::uint64_t done = 0; done < total;) {
     const CopySpan part{span.from + done, span.to + done, std::min(most, total - done)};
     auto copied = co_await copy_by_servers(source, part);
-    if (!copied && copied.code() == Errc::kNotSupported) copied = co_await copy_by_client(source, part);
-    if (!copied) co_return std::move(copied).error();
+    if (!copied && copied.code() == Errc::kNotSupported) {
+      SPATE_CO_TRY(reached, co_await copy_by_client(source, part));
+    } else if (!copied) {
+      co_return std::move(copied).error();
+    }
     source.note_read();
     done += part.size;
+  }
+  // Once, and only over a hole at the end: it takes a block.
+  if (reached < span.to + total) {
+    SPATE_CO_TRY(std::ignore, co_await extend_to(span.to + total));
   }
   co_return total;
 }
