@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "tools/destination.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -97,18 +98,28 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
   return process.run([&](client::Client& c) { return remove_directory(c, parent, name); });
 }
 
-Result<void> remove_one(assembly::ClientProcess& process, const std::string& path, const ChangeOptions& options) {
+/// What rm(1) refuses, ahead of any removal: everything below would go first.
+Result<void> check_removable(const std::string& name) {
+  if (name.empty()) return Error(Errc::kNotPermitted, "the root is not removed");
+  if (name == "." || name == "..") return Error(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
+  return {};
+}
+
+Result<void> remove_one(assembly::ClientProcess& process, const std::string& named, const ChangeOptions& options) {
+  const auto [folder, name] = split_path(named);
+  SPATE_TRY(std::ignore, check_removable(name));
+  // Without a slash at the end, which would lead through a link.
+  const std::string path = join_path(folder, name);
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path, false)); });
   if (!object) {
     if (options.force && object.code() == Errc::kNotFound) return {};
     return object.error();
   }
   if (object->attributes.type != FileType::kDirectory) {
+    if (named.ends_with('/')) return Errc::kNotDirectory;
     return process.run([&](client::Client& c) { return c.unlink(client::path_from_root(path, false)); });
   }
   if (!options.recursive) return Error(Errc::kIsDirectory, "use -r to remove it with everything below");
-  const auto [folder, name] = split_path(path);
-  if (name.empty()) return Error(Errc::kBusy, "the root cannot be removed");
   SPATE_TRY(auto parent, process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
   return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
 }
@@ -132,6 +143,37 @@ std::string destination(assembly::ClientProcess& process, const std::string& sou
   return target;
 }
 
+/// A name that something gets which has another one: paths from the root.
+struct Renaming {
+  std::string from;
+  std::string to;
+};
+
+/// The error of giving a further or another name, told of the one that is in the way.
+Error blame(assembly::ClientProcess& process, Error error, const Renaming& names) {
+  const Making making{{}, "spate:" + names.from, names.to};
+  if (error.code() == Errc::kExists || error.code() == Errc::kNotEmpty) return cannot_make(std::move(error), making);
+  const bool by_name = error.code() == Errc::kNotFound || error.code() == Errc::kNotDirectory || error.code() == Errc::kIsDirectory;
+  if (!by_name) return std::move(error).within("spate:" + names.from + " to spate:" + names.to);
+  const auto source = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
+  if (!source) return Error(source.error()).within("spate:" + names.from);
+  if (error.code() == Errc::kNotDirectory && source->attributes.type == FileType::kDirectory) {
+    return std::move(error).within("cannot overwrite non-directory spate:" + names.to + " with directory spate:" + names.from);
+  }
+  return cannot_make(std::move(error), making);
+}
+
+Result<void> move_one(assembly::ClientProcess& process, const Renaming& names, std::uint8_t flags) {
+  auto moved = process.run([&](client::Client& c) {
+    return c.rename(client::path_from_root(names.from, false), client::path_from_root(names.to, false), flags);
+  });
+  if (moved) return {};
+  if (moved.code() == Errc::kInvalidArgument && names.to.starts_with(join_path(names.from, ""))) {
+    return Error(moved.code(), "spate:" + names.from + " cannot be moved into itself, to spate:" + names.to);
+  }
+  return blame(process, std::move(moved).error(), names);
+}
+
 int run_mv(Context& context, const ChangeOptions& options) {
   if (options.paths.size() < 2) return context.usage("mv takes a source and a destination");
   for (const std::string& name : options.paths) {
@@ -141,41 +183,49 @@ int run_mv(Context& context, const ChangeOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   const std::string target = remote_path(options.paths.back());
+  std::uint8_t flags = 0;
+  if (options.no_clobber) flags = wire::kRenameNoReplace;
+  if (options.exchange) flags = wire::kRenameExchange;
   int code = kExitOk;
   for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
     const std::string source = remote_path(options.paths[i]);
-    const std::string to = options.exchange ? target : destination(**process, source, target);
-    std::uint8_t flags = 0;
-    if (options.no_clobber) flags = wire::kRenameNoReplace;
-    if (options.exchange) flags = wire::kRenameExchange;
-    auto moved = (*process)->run([&](client::Client& c) {
-      return c.rename(client::path_from_root(source, false), client::path_from_root(to, false), flags);
-    });
-    if (!moved) code = context.fail(moved.error(), options.paths[i]);
+    const Renaming names{source, options.exchange ? target : destination(**process, source, target)};
+    auto moved = move_one(**process, names, flags);
+    if (!moved) code = context.fail(moved.error());
   }
   return code;
 }
 
+Result<void> link_one(assembly::ClientProcess& process, const Renaming& names) {
+  auto made = process.run([&](client::Client& c) {
+    return c.link(client::path_from_root(names.from, false), client::path_from_root(names.to, false));
+  });
+  if (made) return {};
+  Error why = blame(process, made.error(), names);
+  if (made.code() != Errc::kNotPermitted) return why;
+  const auto source = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
+  if (!source || source->attributes.type != FileType::kDirectory) return why;
+  return Error(made.code(), "spate:" + names.from + ": a directory has no hard links; `spate ln -s` makes a symbolic one");
+}
+
+Result<void> symlink_one(assembly::ClientProcess& process, const std::string& target, const std::string& where) {
+  auto made = process.run([&](client::Client& c) { return c.symlink(client::path_from_root(where, false), target); });
+  if (made) return {};
+  return cannot_make(made.error(), Making{{}, target, where});
+}
+
 int run_ln(Context& context, const ChangeOptions& options) {
   if (options.paths.size() != 2) return context.usage("ln takes a target and a name");
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
   const std::string& name = options.paths[1];
   if (!is_remote(name)) return context.usage(name + ": the new name begins with spate:");
   const std::string& existing = options.paths[0];
-  Result<Attributes> made = Errc::kInvalidArgument;
-  if (options.symbolic) {
-    const std::string target = is_remote(existing) ? remote_path(existing) : existing;
-    const std::string where = destination(**process, target, remote_path(name));
-    made = (*process)->run([&](client::Client& c) { return c.symlink(client::path_from_root(where, false), target); });
-  } else {
-    if (!is_remote(existing)) return context.usage(existing + ": hard links stay inside the file system (spate:/...)");
-    const std::string where = destination(**process, remote_path(existing), remote_path(name));
-    made = (*process)->run([&](client::Client& c) {
-      return c.link(client::path_from_root(remote_path(existing), false), client::path_from_root(where, false));
-    });
-  }
-  return made ? kExitOk : context.fail(made.error(), name);
+  if (!options.symbolic && !is_remote(existing)) return context.usage(existing + ": hard links stay inside the file system (spate:/...)");
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  const std::string target = is_remote(existing) ? remote_path(existing) : existing;
+  const std::string where = destination(**process, target, remote_path(name));
+  const Result<void> made = options.symbolic ? symlink_one(**process, target, where) : link_one(**process, {target, where});
+  return made ? kExitOk : context.fail(made.error());
 }
 
 Command make(std::string name, std::string summary, const std::shared_ptr<ChangeOptions>& options, int (*run)(Context&, const ChangeOptions&)) {

@@ -37,6 +37,8 @@ struct Command {
 constexpr int kExitOk = 0;
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
+/// Whoever read standard output has left: silent, and what a shell shows of a program that SIGPIPE ended.
+constexpr int kExitNoReader = 141;
 
 /// All subcommands, in the order of the help page. One make_... function a file.
 std::vector<Command> all_commands();

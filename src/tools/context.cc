@@ -154,7 +154,8 @@ void print(std::string_view text) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      if (errno != EPIPE) std::perror("spate: standard output");
+      if (errno == EPIPE) std::_Exit(kExitNoReader);
+      std::perror("spate: standard output");
       std::_Exit(kExitFailed);
     }
     text.remove_prefix(static_cast<std::size_t>(n));

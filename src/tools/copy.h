@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/command.h"
+#include "tools/progress.h"
 
 namespace spate::tools {
 
@@ -11,35 +12,61 @@ Command make_cat();
 Command make_put();
 Command make_get();
 
-/// What a copy has moved so far; printed as a progress line on a terminal.
-struct Progress {
-  std::uint64_t files = 0;
-  std::uint64_t bytes = 0;
+/// What went wrong in a copy of many files: each is told at once, and the others go on.
+class Troubles {
+ public:
+  /// Prints "spate: message" on standard error. An error that would meet every other file as well (a server that does not
+  /// answer, no space) ends the copy and is told once.
+  void tell(const Error& error);
+  /// Whether a line of progress is to be cleared first.
+  void clear_line(bool shown) { clear_line_ = shown; }
+  bool any() const { return any_; }
+  /// Nothing more is to be begun.
+  bool ended() const { return ended_; }
+
+ private:
+  bool clear_line_ = false;
+  bool any_ = false;
+  bool ended_ = false;
+};
+
+/// One `spate cp`: what its coroutines share. Outlives them.
+struct CopyRun {
+  bool recursive = false;  // directories, with everything below
+  Progress progress;
+  Troubles troubles;
 };
 
 /// One thing to be copied, with the name that it gets.
 struct CopyWish {
   std::string from;
   std::string to;
-  bool recursive = false;  // directories, with everything below
 };
+using CopyWishes = std::vector<CopyWish>;
 
 /// Files that one copy in or out has open.
 inline constexpr std::size_t kFilesAtOnce = 32;
 
-// A file or a tree, with modes, times, links of both kinds and holes; several files at once. Owners as well for root. The
-// first error ends it.
+// Files and trees, with modes, times, links of both kinds and holes; several files at once. Owners as well for root. What
+// exists takes these, too; a directory and anything else do not replace each other. Errors go to run.troubles. A file whose
+// data did not all arrive keeps the time of the attempt, so that it is not taken for a copy by size and time. `wishes` and
+// `run` outlive the task.
 
-/// Into the file system. `progress` outlives it.
-job::Task<Result<void>> copy_in(client::Client& client, CopyWish wish, Progress& progress);
-/// Out of the file system.
-job::Task<Result<void>> copy_out(client::Client& client, CopyWish wish, Progress& progress);
+/// Into the file system.
+job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run);
+/// Out of the file system. Where the destination is no regular file (/dev/null, a fifo), data alone.
+job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyRun& run);
 /// Inside of it: the io servers copy, no data comes here.
-job::Task<Result<void>> copy_within(client::Client& client, CopyWish wish);
+job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, CopyRun& run);
 
-/// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes.
-job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress);
-/// The other way; skips holes by seeking when `sparse`.
+/// Adds what will be copied to the totals of `progress`, which may grow meanwhile. What cannot be looked at does not count.
+job::Task<void> count_local(job::Executor& executor, std::string path, Progress& progress, job::StopToken stop);
+job::Task<void> count_remote(client::Client& client, std::string path, Progress& progress, job::StopToken stop);
+
+/// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes. `sparse`: `fd` is a
+/// regular file at its beginning; its holes are left out, and the file gets its size.
+job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, bool sparse, Progress& progress);
+/// The other way; skips holes by seeking when `sparse`, which takes a regular file.
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress);
 
 }  // namespace spate::tools

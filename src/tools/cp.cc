@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate cp`: the command line, and the line of progress.
+// `spate cp`: the command line, what goes where, and the line of progress.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/core.h>
@@ -17,71 +18,125 @@ struct CpOptions {
   bool recursive = false;
 };
 
+/// What is to be done, by direction.
+struct Plan {
+  CopyWishes in;
+  CopyWishes out;
+  CopyWishes within;
+};
+
+/// Errors that every other file would meet as well.
+bool ends_all(Errc code) {
+  constexpr Errc kThese[] = {Errc::kTimeout,       Errc::kNoSpace,         Errc::kQuotaExceeded,  Errc::kReadOnly,        Errc::kNoMemory,
+                             Errc::kUnreachable,   Errc::kConnectionLost,  Errc::kProtocol,       Errc::kVersionMismatch, Errc::kBadAddress,
+                             Errc::kNoSuchModule,  Errc::kUnauthenticated, Errc::kSessionUnknown, Errc::kSessionFenced,   Errc::kWrongFileSystem,
+                             Errc::kFormatTooNew};
+  return std::find(std::begin(kThese), std::end(kThese), code) != std::end(kThese);
+}
+
+/// The destination, looked at once.
+struct Target {
+  bool remote = false;
+  std::string path;
+  bool is_directory = false;
+};
+
+Result<Target> look_at(assembly::ClientProcess& process, const std::string& name) {
+  Target target{is_remote(name), is_remote(name) ? remote_path(name) : name, false};
+  if (!target.remote) {
+    struct stat st {};
+    target.is_directory = ::stat(name.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+    return target;
+  }
+  auto there = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(target.path)); });
+  if (!there && there.code() != Errc::kNotFound) return std::move(there).error().within(name);
+  target.is_directory = there && there->attributes.type == FileType::kDirectory;
+  return target;
+}
+
+/// Where `source` goes: into a directory under its own name; what ends with ".." has none.
+std::string place_of(const std::string& source, const Target& target) {
+  if (!target.is_directory) return target.path;
+  const std::string name = split_path(source).second;
+  return join_path(target.path, name == ".." ? "." : name);
+}
+
+Plan make_plan(const CpOptions& options, const Target& target) {
+  Plan plan;
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
+    const std::string& name = options.paths[i];
+    const std::string source = is_remote(name) ? remote_path(name) : name;
+    CopyWishes& wishes = !is_remote(name) ? plan.in : target.remote ? plan.within : plan.out;
+    wishes.push_back({source, place_of(source, target)});
+  }
+  return plan;
+}
+
+double seconds_since(job::Executor& executor, MonoTime begin) { return std::chrono::duration<double>(executor.now() - begin).count(); }
+
 job::Task<void> show_progress(job::Executor& executor, const Progress& progress, job::StopToken stop) {
   const MonoTime begin = executor.now();
   for (;;) {
     auto slept = co_await executor.sleep(std::chrono::milliseconds(200), stop);
-    const double seconds = std::chrono::duration<double>(executor.now() - begin).count();
-    const auto rate = static_cast<std::uint64_t>(static_cast<double>(progress.bytes) / std::max(seconds, 0.001));
-    fmt::print(stderr, "\r\033[K{} files, {}, {}/s", progress.files, human_size(progress.bytes), human_size(rate));
     if (!slept) break;
+    fmt::print(stderr, "\r\033[K{}", progress_line(progress, seconds_since(executor, begin)));
   }
-  fmt::print(stderr, "\n");
+  fmt::print(stderr, "\r\033[K{}\n", progress_sum(progress, seconds_since(executor, begin)));
 }
 
-/// In or out, with a line of progress on a terminal.
-job::Task<Result<void>> copy(client::Client& client, CopyWish wish, bool in, bool shown) {
+/// Of all there is to do; said to be all only when it is.
+job::Task<void> count_all(client::Client& client, const Plan& plan, Progress& progress, job::StopToken stop) {
+  for (const CopyWish& wish : plan.in) co_await count_local(client.cluster().executor(), wish.from, progress, stop);
+  for (const CopyWish& wish : plan.out) co_await count_remote(client, wish.from, progress, stop);
+  for (const CopyWish& wish : plan.within) co_await count_remote(client, wish.from, progress, stop);
+  progress.counted = true;
+}
+
+/// With a line of progress on a terminal.
+job::Task<void> copy_all(client::Client& client, const Plan& plan, CopyRun& run, bool shown) {
   job::Executor& executor = client.cluster().executor();
-  Progress progress;
   job::Gate drawing(executor);
   job::StopSource done;
-  if (shown) job::spawn(drawing, show_progress(executor, progress, done));
-  Result<void> copied;
-  if (in) {
-    copied = co_await copy_in(client, std::move(wish), progress);
-  } else {
-    copied = co_await copy_out(client, std::move(wish), progress);
+  if (shown) {
+    job::spawn(drawing, count_all(client, plan, run.progress, done));
+    job::spawn(drawing, show_progress(executor, run.progress, done));
   }
+  if (!plan.in.empty()) co_await copy_in(client, plan.in, run);
+  if (!plan.out.empty()) co_await copy_out(client, plan.out, run);
+  if (!plan.within.empty()) co_await copy_within(client, plan.within, run);
   done.request_stop();
   co_await drawing.close();
-  co_return copied;
-}
-
-/// "spate:/dir" or "dir" as a destination of `source`: into it when it is a directory.
-std::string into(assembly::ClientProcess& process, const std::string& source, const std::string& target) {
-  const std::string name = split_path(is_remote(source) ? remote_path(source) : source).second;
-  if (is_remote(target)) {
-    const std::string path = remote_path(target);
-    auto there = process.run([&](client::Client& c) { return c.stat(client::path_from_root(path)); });
-    return there && there->attributes.type == FileType::kDirectory ? join_path(path, name) : path;
-  }
-  struct stat st {};
-  return ::stat(target.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? join_path(target, name) : target;
 }
 
 int run_cp(Context& context, const CpOptions& options) {
   if (options.paths.size() < 2) return context.usage("cp takes a source and a destination");
+  const std::string& last = options.paths.back();
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
+    if (!is_remote(options.paths[i]) && !is_remote(last)) return context.usage("cp copies in, out or within: source or destination begins with spate:");
+  }
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
-  const std::string& target = options.paths.back();
-  int code = kExitOk;
-  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
-    const std::string& source = options.paths[i];
-    const bool in = !is_remote(source);
-    if (in && !is_remote(target)) return context.usage("cp copies in, out or within: source or destination begins with spate:");
-    const std::string to = into(**process, source, target);
-    const CopyWish wish{in ? source : remote_path(source), to, options.recursive};
-    const bool progress = !context.quiet && context.stderr_is_terminal();
-    const bool within = !in && is_remote(target);
-    auto copied = (*process)->run([&](client::Client& client) {
-      return within ? copy_within(client, wish) : copy(client, wish, in, progress);
-    });
-    if (!copied) code = context.fail(copied.error());
-  }
-  return code;
+  auto target = look_at(**process, last);
+  if (!target) return context.fail(target.error());
+  if (options.paths.size() > 2 && !target->is_directory) return context.fail(last + " is no directory, which several sources need (" + (target->remote ? "spate mkdir" : "mkdir") + " makes one)");
+  const Plan plan = make_plan(options, *target);
+  const bool shown = !context.quiet && context.stderr_is_terminal();
+  CopyRun run;
+  run.recursive = options.recursive;
+  run.troubles.clear_line(shown);
+  (*process)->run([&](client::Client& client) { return copy_all(client, plan, run, shown); });
+  return run.troubles.any() ? kExitFailed : kExitOk;
 }
 
 }  // namespace
+
+void Troubles::tell(const Error& error) {
+  const bool last = ends_all(error.code());
+  any_ = true;
+  if (last && ended_) return;
+  ended_ = ended_ || last;
+  fmt::print(stderr, "{}spate: {}{}\n", clear_line_ ? "\r\033[K" : "", error.message(), last ? " (nothing more is copied)" : "");
+}
 
 Command make_cp() {
   auto options = std::make_shared<CpOptions>();

@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "job/semaphore.h"
 #include "tools/copy.h"
-#include "tools/make_anew.h"
+#include "tools/destination.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -27,18 +27,13 @@ WallTime wall(const timespec& t) { return WallTime{std::int64_t{t.tv_sec} * 1'00
 /// One run: what its coroutines share. Lives on the frame of copy_in().
 struct Job {
   client::Client& client;
-  bool recursive = false;
+  CopyRun& run;
   job::Gate gate;
   job::Gate finishing;  // of directories; closed after `gate`
   job::Semaphore slots;
-  Progress& progress;
-  Result<void> first;                      // the first failure
   std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;  // local files of several names: where they went
-  Job(client::Client& c, Progress& p)
-      : client(c), gate(c.cluster().executor()), finishing(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce), progress(p) {}
-  void failed(Error error, const std::string& name) {
-    if (first) first = std::move(error).within(name);
-  }
+  Job(client::Client& c, CopyRun& r)
+      : client(c), run(r), gate(c.cluster().executor()), finishing(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
 /// A directory that is being copied in. It gets its mode and times when the last one who holds it, the walk or a file on its
@@ -52,13 +47,12 @@ using FolderPtr = std::shared_ptr<Folder>;
 
 /// Something local and the name it gets.
 struct Entry {
-  std::string from;
-  FolderPtr folder;  // null: `where` is a path from the root
-  wire::NamePath where;
+  Making making;
+  FolderPtr folder;  // null: of the command line, the place is a path from the root
   struct stat st {};
 };
 
-wire::NamePath within(const Folder& folder, const std::string& name) {
+wire::NamePath place_in(const Folder& folder, const std::string& name) {
   wire::NamePath where;
   where.start = folder.handle;
   where.path = name;
@@ -103,30 +97,50 @@ job::Task<Result<void>> write_whole(client::File& file, const Whole& whole, Prog
   co_return written;
 }
 
+/// Of a file whose blocks are fewer than its size says, something may be holes.
+bool may_have_holes(const struct stat& st) {
+  constexpr std::int64_t kWorthwhile = 64 << 10;
+  return st.st_size > kWorthwhile && st.st_blocks < st.st_size / 512;
+}
+
+/// The data, after the mode. `whole` holds all of it, or nothing yet.
+job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd, const std::optional<Whole>& whole) {
+  const wire::NewAttributes wanted = attributes_of(entry.st);
+  SPATE_CO_TRY(std::ignore, co_await adopt_attributes(job.client, file, wanted));
+  Result<void> moved;
+  if (whole) {
+    moved = co_await write_whole(file, *whole, job.run.progress);
+  } else {
+    auto pumped = co_await pump_in(file, fd, may_have_holes(entry.st), job.run.progress);
+    if (!pumped) moved = std::move(pumped).error();
+  }
+  co_return moved;
+}
+
 job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
-  const UniqueFd fd(::open(entry.from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) co_return errno_error(errno, "open");
+  const Making& making = entry.making;
+  const UniqueFd fd(::open(making.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) co_return errno_error(errno, making.from);
   std::optional<Whole> whole;
-  if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes) {
-    SPATE_CO_TRY(whole, read_whole(fd.get(), entry.st));
+  if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes && !may_have_holes(entry.st)) {
+    auto read = read_whole(fd.get(), entry.st);
+    if (!read) co_return std::move(read).error().within(making.from);
+    whole = *std::move(read);
   }
   client::NewObject object;
   object.attributes = attributes_of(entry.st);
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  SPATE_CO_TRY(auto file, co_await job.client.create(entry.where, flags, object));
-  Result<void> moved;
-  if (whole) {
-    moved = co_await write_whole(*file, *whole, job.progress);
-  } else {
-    auto pumped = co_await pump_in(*file, fd.get(), job.progress);
-    if (!pumped) moved = std::move(pumped).error();
-  }
+  auto file = co_await job.client.create(making.where, flags, object);
+  if (!file) co_return cannot_make(std::move(file).error(), making);
+  auto moved = co_await fill_in(job, entry, **file, fd.get(), whole);
   client::CloseOptions closing;
-  closing.mtime = wall(entry.st.st_mtim);
-  closing.atime = wall(entry.st.st_atim);
-  auto closed = co_await file->close(closing);
-  if (!moved) co_return moved;
-  if (!closed) co_return std::move(closed).error();
+  if (moved) {  // else it must not look like a copy
+    closing.mtime = wall(entry.st.st_mtim);
+    closing.atime = wall(entry.st.st_atim);
+  }
+  auto closed = co_await (*file)->close(closing);
+  if (moved && !closed) moved = std::move(closed).error();
+  if (!moved) co_return std::move(moved).error().within(making.from + " to spate:" + making.to);
   co_return Result<void>();
 }
 
@@ -134,11 +148,14 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
 job::Task<void> finish_folder(Job& job, Handle handle, std::string name, struct stat st) {
   wire::SetattrRequest request;
   request.where.start = handle;
-  request.mode = st.st_mode & 07777U;
+  const wire::NewAttributes wanted = attributes_of(st);
+  request.mode = wanted.mode;
+  request.uid = wanted.uid;
+  request.gid = wanted.gid;
   request.mtime = wall(st.st_mtim);
   request.atime = wall(st.st_atim);
   auto set = co_await job.client.setattr(request);
-  if (!set) job.failed(std::move(set).error(), name);
+  if (!set) job.run.troubles.tell(std::move(set).error().within("spate:" + name));
 }
 
 FolderPtr make_folder(Job& job, Handle handle, const std::string& name, const struct stat& st) {
@@ -151,94 +168,79 @@ FolderPtr make_folder(Job& job, Handle handle, const std::string& name, const st
 
 job::Task<void> file_in_slot(Job& job, Entry entry) {
   auto units = co_await job.slots.acquire(1);
+  if (job.run.troubles.ended()) co_return;
   auto copied = co_await file_in(job, entry);
-  if (!copied) job.failed(std::move(copied).error(), entry.from);
-  ++job.progress.files;
+  if (!copied) job.run.troubles.tell(copied.error());
+  ++job.run.progress.files;
 }
 
-job::Task<Result<void>> tree_in(Job& job, Entry entry);
+job::Task<void> tree_in(Job& job, Entry entry);
 
-job::Task<Result<void>> entries_in(Job& job, const std::string& from, FolderPtr folder) {
+Result<std::vector<std::string>> local_names(const std::string& folder) {
   std::vector<std::string> names;
-  DIR* directory = ::opendir(from.c_str());
-  if (directory == nullptr) co_return errno_error(errno, from);
+  DIR* directory = ::opendir(folder.c_str());
+  if (directory == nullptr) return errno_error(errno, folder);
+  errno = 0;
   for (const dirent* entry = ::readdir(directory); entry != nullptr; entry = ::readdir(directory)) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
   }
+  const int error = errno;
   ::closedir(directory);
-  for (const std::string& name : names) {
-    Entry entry;
-    entry.from = join_path(from, name);
-    entry.folder = folder;
-    entry.where = within(*folder, name);
-    SPATE_CO_TRY(std::ignore, co_await tree_in(job, std::move(entry)));
-  }
-  co_return Result<void>();
+  if (error != 0) return errno_error(error, folder);
+  return names;
 }
 
 job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
+  const Making& making = entry.making;
+  SPATE_CO_TRY(const std::vector<std::string> names, local_names(making.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  Handle handle;
-  auto made = co_await job.client.mkdir(entry.where, attributes);
-  if (made) {
-    handle = made->handle;
-  } else {
-    if (made.code() != Errc::kExists) co_return std::move(made).error().within(entry.from);
-    SPATE_CO_TRY(auto there, co_await job.client.lookup(entry.where));
-    handle = there.attributes.handle;
+  SPATE_CO_TRY(const Handle handle, co_await make_or_find_directory(job.client, making, attributes));
+  const FolderPtr folder = make_folder(job, handle, making.to, entry.st);
+  for (const std::string& name : names) {
+    Entry below;
+    below.making.from = join_path(making.from, name);
+    below.making.to = join_path(making.to, name);
+    below.making.where = place_in(*folder, name);
+    below.folder = folder;
+    co_await tree_in(job, std::move(below));
   }
-  FolderPtr folder = make_folder(job, handle, entry.from, entry.st);
-  SPATE_CO_TRY(std::ignore, co_await entries_in(job, entry.from, std::move(folder)));
   co_return Result<void>();
 }
 
 job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
   std::string target(kMaxSymlinkBytes + 1, '\0');
-  const ssize_t n = ::readlink(entry.from.c_str(), target.data(), target.size());
-  if (n < 0) co_return errno_error(errno, entry.from);
+  const ssize_t n = ::readlink(entry.making.from.c_str(), target.data(), target.size());
+  if (n < 0) co_return errno_error(errno, entry.making.from);
   target.resize(static_cast<std::size_t>(n));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mtime = wall(entry.st.st_mtim);
-  const auto make = [&] { return job.client.symlink(entry.where, target, attributes); };
-  auto made = co_await make_anew(job.client, entry.where, make);
-  if (!made) co_return std::move(made).error().within(entry.from);
-  co_return Result<void>();
+  const auto make = [&] { return job.client.symlink(entry.making.where, target, attributes); };
+  auto made = co_await make_anew(job.client, entry.making, make);
+  co_return made;
 }
 
 /// A further name of a file that is there already, or on its way.
 job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Entry& entry) {
   auto units = co_await job.slots.acquire(kFilesAtOnce);  // its first name exists by now
-  const auto make = [&] { return job.client.link(first, entry.where); };
-  auto made = co_await make_anew(job.client, entry.where, make);
-  if (!made) co_return std::move(made).error().within(entry.from);
-  co_return Result<void>();
+  const auto make = [&] { return job.client.link(first, entry.making.where); };
+  auto made = co_await make_anew(job.client, entry.making, make);
+  co_return made;
 }
 
-job::Task<Result<void>> tree_in(Job& job, Entry entry) {
-  if (::lstat(entry.from.c_str(), &entry.st) != 0) co_return errno_error(errno, entry.from);
-  if (!job.first) co_return job.first;
-  if (S_ISDIR(entry.st.st_mode)) {
-    if (!job.recursive) co_return Error(Errc::kInvalidArgument, entry.from + " is a directory: use -r");
-    auto copied = co_await directory_in(job, entry);
-    co_return copied;
-  }
-  entry.where.flags = entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
-  if (S_ISLNK(entry.st.st_mode)) {
-    auto made = co_await symlink_in(job, entry);
-    co_return made;
-  }
-  if (!S_ISREG(entry.st.st_mode)) co_return Error(Errc::kNotSupported, entry.from + ": neither file, directory nor link");
+job::Task<Result<void>> begin_file(Job& job, Entry entry) {
+  wire::NamePath& where = entry.making.where;
   const auto key = std::make_pair(entry.st.st_dev, entry.st.st_ino);
   const auto first = job.linked.find(key);
   if (entry.st.st_nlink > 1 && first != job.linked.end()) {
     auto made = co_await link_in(job, first->second, entry);
     co_return made;
   }
-  if (entry.st.st_nlink > 1) job.linked[key] = entry.where;
+  if (entry.st.st_nlink > 1) job.linked[key] = where;
   // As before: a file is written through a link that stands in its place.
-  entry.where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
+  where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
   {
     auto room = co_await job.slots.acquire(1);  // bounds how many are spawned, too
   }
@@ -246,18 +248,45 @@ job::Task<Result<void>> tree_in(Job& job, Entry entry) {
   co_return Result<void>();
 }
 
+job::Task<Result<void>> entry_in(Job& job, Entry entry) {
+  const std::string& from = entry.making.from;
+  if (::lstat(from.c_str(), &entry.st) != 0) co_return errno_error(errno, from);
+  Result<void> copied;
+  if (S_ISDIR(entry.st.st_mode)) {
+    if (!job.run.recursive) co_return Error(Errc::kInvalidArgument, from + " is a directory: use -r");
+    copied = co_await directory_in(job, entry);
+    co_return copied;
+  }
+  entry.making.where.flags = entry.folder ? std::uint8_t{0} : static_cast<std::uint8_t>(wire::NamePath::kRootedLinks);
+  if (S_ISLNK(entry.st.st_mode)) {
+    copied = co_await symlink_in(job, entry);
+  } else if (S_ISREG(entry.st.st_mode)) {
+    copied = co_await begin_file(job, std::move(entry));
+  } else {
+    copied = Error(Errc::kNotSupported, from + ": neither file, directory nor link");
+  }
+  co_return copied;
+}
+
+job::Task<void> tree_in(Job& job, Entry entry) {
+  if (job.run.troubles.ended()) co_return;
+  auto copied = co_await entry_in(job, std::move(entry));
+  if (!copied) job.run.troubles.tell(copied.error());
+}
+
 }  // namespace
 
-job::Task<Result<void>> copy_in(client::Client& client, CopyWish wish, Progress& progress) {
-  Job job(client, progress);
-  job.recursive = wish.recursive;
-  Entry entry;
-  entry.from = std::move(wish.from);
-  entry.where = client::path_from_root(std::move(wish.to));
-  auto walked = co_await tree_in(job, std::move(entry));
+job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+  Job job(client, run);
+  for (const CopyWish& wish : wishes) {
+    Entry entry;
+    entry.making.from = wish.from;
+    entry.making.to = wish.to;
+    entry.making.where = client::path_from_root(wish.to);
+    co_await tree_in(job, std::move(entry));
+  }
   co_await job.gate.close();
   co_await job.finishing.close();
-  co_return walked ? job.first : walked;
 }
 
 }  // namespace spate::tools

@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "job/semaphore.h"
 #include "tools/copy.h"
+#include "tools/destination.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -19,17 +20,11 @@ namespace {
 /// One run: what its coroutines share. Lives on the frame of copy_out().
 struct Out {
   client::Client& client;
-  const bool recursive;
+  CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  Progress& progress;
-  Result<void> first;                               // the first failure
   std::unordered_map<Handle, std::string> linked;  // files of several names: the local name that each has first
-  Out(client::Client& c, bool with_trees, Progress& p)
-      : client(c), recursive(with_trees), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce), progress(p) {}
-  void failed(Error error, const std::string& name) {
-    if (first) first = std::move(error).within(name);
-  }
+  Out(client::Client& c, CopyRun& r) : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
 /// Something in the file system and the name it gets here.
@@ -46,105 +41,163 @@ bool is_entry_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
-/// `make` makes something at `to`, where no name may be yet: what is there and no directory goes first.
+/// The error of making `to`, told of what is in the way.
+Error cannot_make_here(int error, const Source& source) {
+  const std::string folder = split_path(source.to).first;
+  if (error == ENOENT) return Error(Errc::kNotFound, source.to + " cannot be made, as there is no " + folder + " (mkdir -p " + folder + " makes it)");
+  if (error == EISDIR) return Error(Errc::kIsDirectory, "cannot overwrite directory " + source.to + " with non-directory spate:" + source.from);
+  return errno_error(error, source.to);
+}
+
+/// `make` makes something in a place where no name may be yet: what is there and no directory goes first.
 template <typename Make>
-Result<void> make_anew(const std::string& to, Make make) {
+Result<void> make_anew_here(const Source& source, Make make) {
   if (make() == 0) return {};
-  if (errno != EEXIST) return errno_error(errno, "make " + to);
-  if (::unlink(to.c_str()) != 0) return errno_error(errno, "replace " + to);
-  return make() == 0 ? Result<void>() : errno_error(errno, "make " + to);
+  if (errno != EEXIST) return cannot_make_here(errno, source);
+  if (::unlink(source.to.c_str()) != 0) return cannot_make_here(errno, source);
+  return make() == 0 ? Result<void>() : cannot_make_here(errno, source);
+}
+
+/// Where a file's data go.
+struct LocalFile {
+  UniqueFd fd;
+  bool regular = false;  // else a device or a fifo: it has no size, and keeps mode and times
+};
+
+/// What was there before has its mode and owner made no wider than the new ones, ahead of the data.
+Result<void> narrow(const LocalFile& local, const struct stat& st, const Source& file) {
+  const Attributes& a = file.attributes;
+  if (::geteuid() == 0 && (st.st_uid != a.uid || st.st_gid != a.gid) && ::fchown(local.fd.get(), a.uid, a.gid) != 0) return errno_error(errno, "owner of " + file.to);
+  if ((st.st_mode & ~a.mode & kForOthers) == 0) return {};
+  if (::fchmod(local.fd.get(), st.st_mode & a.mode & 0777U) != 0) return errno_error(errno, "mode of " + file.to + ", to which nothing was written");
+  return {};
+}
+
+Result<LocalFile> open_local(const Source& file) {
+  LocalFile local;
+  local.fd = UniqueFd(::open(file.to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!local.fd) return cannot_make_here(errno, file);
+  struct stat st {};
+  if (::fstat(local.fd.get(), &st) != 0) return errno_error(errno, file.to);
+  local.regular = S_ISREG(st.st_mode);
+  if (local.regular) {
+    SPATE_TRY(std::ignore, narrow(local, st, file));
+  }
+  return local;
+}
+
+Result<void> finish_local(const LocalFile& local, const Source& file) {
+  if (!local.regular) return {};
+  const Attributes& a = file.attributes;
+  const timespec times[2] = {spec(a.atime), spec(a.mtime)};
+  if (::fchmod(local.fd.get(), a.mode) != 0 || ::futimens(local.fd.get(), times) != 0) return errno_error(errno, "attributes of " + file.to);
+  return {};
 }
 
 job::Task<Result<void>> file_out(Out& out, const Source& file) {
-  const UniqueFd fd(::open(file.to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) co_return errno_error(errno, "create " + file.to);
-  SPATE_CO_TRY(auto opened, co_await out.client.open(client::path_from_root(file.from, false), wire::kOpenRead));
-  auto moved = co_await pump_out(*opened, fd.get(), true, out.progress);
-  auto closed = co_await opened->close();
-  if (!moved) co_return std::move(moved).error();
-  if (!closed) co_return std::move(closed).error();
-  const Attributes& a = file.attributes;
-  if (::geteuid() == 0 && ::fchown(fd.get(), a.uid, a.gid) != 0) co_return errno_error(errno, "chown " + file.to);
-  const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  if (::fchmod(fd.get(), a.mode) != 0 || ::futimens(fd.get(), times) != 0) co_return errno_error(errno, "attributes of " + file.to);
-  co_return Result<void>();
+  auto opened = co_await out.client.open(client::path_from_root(file.from, false), wire::kOpenRead);
+  if (!opened) co_return std::move(opened).error().within("spate:" + file.from);
+  auto local = open_local(file);
+  Result<void> done;
+  if (!local) {
+    done = std::move(local).error();
+  } else {
+    auto moved = co_await pump_out(**opened, local->fd.get(), local->regular, out.run.progress);
+    if (!moved) done = std::move(moved).error().within("spate:" + file.from + " to " + file.to);
+  }
+  auto closed = co_await (*opened)->close();
+  if (done && !closed) done = std::move(closed).error().within("spate:" + file.from);
+  if (done) done = finish_local(*local, file);
+  co_return done;
 }
 
 job::Task<void> file_out_in_slot(Out& out, Source file) {
   auto units = co_await out.slots.acquire(1);
+  if (out.run.troubles.ended()) co_return;
   auto copied = co_await file_out(out, file);
-  if (!copied) out.failed(std::move(copied).error(), "spate:" + file.from);
-  ++out.progress.files;
+  if (!copied) out.run.troubles.tell(copied.error());
+  ++out.run.progress.files;
 }
 
 Result<void> symlink_out(const Source& link, const std::string& target) {
-  SPATE_TRY(std::ignore, make_anew(link.to, [&] { return ::symlink(target.c_str(), link.to.c_str()); }));
+  SPATE_TRY(std::ignore, make_anew_here(link, [&] { return ::symlink(target.c_str(), link.to.c_str()); }));
   const timespec times[2] = {spec(link.attributes.atime), spec(link.attributes.mtime)};
   if (::utimensat(AT_FDCWD, link.to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return errno_error(errno, "times of " + link.to);
   return {};
 }
 
 /// A further name of a file that is here already, or on its way.
-job::Task<Result<void>> link_out(Out& out, const std::string& first, const std::string& to) {
+job::Task<Result<void>> link_out(Out& out, const std::string& first, const Source& source) {
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // its first name exists by now
-  co_return make_anew(to, [&] { return ::link(first.c_str(), to.c_str()); });
+  co_return make_anew_here(source, [&] { return ::link(first.c_str(), source.to.c_str()); });
 }
 
-job::Task<Result<void>> tree_out(Out& out, Source source);
+job::Task<void> tree_out(Out& out, Source source);
+
+job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry) {
+  if (!is_entry_name(entry.name)) co_return Error(Errc::kProtocol, "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
+  Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {}};
+  if (entry.attributes) {
+    source.attributes = *entry.attributes;
+  } else {
+    auto object = co_await out.client.stat(client::path_from_root(source.from, false));
+    if (!object) co_return std::move(object).error().within("spate:" + source.from);
+    source.attributes = object->attributes;
+  }
+  co_await tree_out(out, std::move(source));
+  co_return Result<void>();
+}
 
 job::Task<Result<void>> entries_out(Out& out, const Source& directory) {
   wire::ReaddirRequest request;
   request.handle = directory.attributes.handle;
   request.attributes = true;
-  for (bool end = false; !end;) {
-    SPATE_CO_TRY(auto page, co_await out.client.readdir(request));
-    for (const wire::DirectoryEntry& entry : page.entries) {
+  for (bool end = false; !end && !out.run.troubles.ended();) {
+    auto page = co_await out.client.readdir(request);
+    if (!page) co_return std::move(page).error().within("spate:" + directory.from);
+    for (const wire::DirectoryEntry& entry : page->entries) {
       request.cookie = entry.cookie;
-      if (!is_entry_name(entry.name)) co_return Error(Errc::kProtocol, "a server gave a name that cannot stand in a directory");
-      Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {}};
-      if (entry.attributes) {
-        source.attributes = *entry.attributes;
-      } else {
-        SPATE_CO_TRY(auto object, co_await out.client.stat(client::path_from_root(source.from, false)));
-        source.attributes = object.attributes;
-      }
-      SPATE_CO_TRY(std::ignore, co_await tree_out(out, std::move(source)));
+      auto copied = co_await entry_below(out, directory, entry);
+      if (!copied) out.run.troubles.tell(copied.error());
     }
-    end = page.end || page.entries.empty();
+    end = page->end || page->entries.empty();
   }
   co_return Result<void>();
+}
+
+/// Made, or there already: itself, not by way of a link.
+Result<void> make_directory_here(const Source& directory) {
+  if (::mkdir(directory.to.c_str(), 0700) == 0) return {};
+  if (errno != EEXIST) return cannot_make_here(errno, directory);
+  struct stat st {};
+  if (::lstat(directory.to.c_str(), &st) != 0) return errno_error(errno, directory.to);
+  if (S_ISDIR(st.st_mode)) {
+    if ((st.st_mode & ~directory.attributes.mode & kForOthers) == 0) return {};
+    if (::chmod(directory.to.c_str(), (st.st_mode & directory.attributes.mode & 0777U) | 0700U) != 0) return errno_error(errno, "mode of " + directory.to);
+    return {};
+  }
+  return Error(Errc::kNotDirectory, "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
 }
 
 job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   const std::string& to = directory.to;
   const Attributes& a = directory.attributes;
-  if (!out.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
-  if (::mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) co_return errno_error(errno, "make " + to);
-  SPATE_CO_TRY(std::ignore, co_await entries_out(out, directory));
+  if (!out.run.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
+  SPATE_CO_TRY(std::ignore, make_directory_here(directory));
+  auto copied = co_await entries_out(out, directory);
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // nothing is put into it any more
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  if (::geteuid() == 0 && ::chown(to.c_str(), a.uid, a.gid) != 0) co_return errno_error(errno, "chown " + to);
-  if (::chmod(to.c_str(), a.mode) != 0 || ::utimensat(AT_FDCWD, to.c_str(), times, 0) != 0) co_return errno_error(errno, "attributes of " + to);
-  co_return Result<void>();
+  if (::geteuid() == 0 && ::lchown(to.c_str(), a.uid, a.gid) != 0) co_return errno_error(errno, "owner of " + to);
+  if (::chmod(to.c_str(), a.mode) != 0 || ::utimensat(AT_FDCWD, to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) co_return errno_error(errno, "attributes of " + to);
+  co_return copied;
 }
 
-job::Task<Result<void>> tree_out(Out& out, Source source) {
-  if (!out.first) co_return out.first;
-  const Attributes& a = source.attributes;
-  if (a.type == FileType::kDirectory) {
-    auto copied = co_await directory_out(out, source);
-    co_return copied;
-  }
-  if (a.type == FileType::kSymlink) {
-    SPATE_CO_TRY(const auto object, co_await out.client.stat(client::path_from_root(source.from, false)));
-    co_return symlink_out(source, object.target);
-  }
-  if (a.type != FileType::kRegular) co_return Error(Errc::kNotSupported, "spate:" + source.from + ": neither file, directory nor link");
-  if (a.link_count > 1) {
-    const auto [known, fresh] = out.linked.try_emplace(a.handle, source.to);
+job::Task<Result<void>> begin_file_out(Out& out, Source source) {
+  if (source.attributes.link_count > 1) {
+    const auto [known, fresh] = out.linked.try_emplace(source.attributes.handle, source.to);
     if (!fresh) {
       const std::string first = known->second;
-      auto made = co_await link_out(out, first, source.to);
+      auto made = co_await link_out(out, first, source);
       co_return made;
     }
   }
@@ -155,14 +208,44 @@ job::Task<Result<void>> tree_out(Out& out, Source source) {
   co_return Result<void>();
 }
 
+job::Task<Result<void>> object_out(Out& out, Source source) {
+  Result<void> copied;
+  const FileType type = source.attributes.type;
+  if (type == FileType::kDirectory) {
+    copied = co_await directory_out(out, source);
+  } else if (type == FileType::kSymlink) {
+    auto object = co_await out.client.stat(client::path_from_root(source.from, false));
+    if (!object) co_return std::move(object).error().within("spate:" + source.from);
+    copied = symlink_out(source, object->target);
+  } else if (type == FileType::kRegular) {
+    copied = co_await begin_file_out(out, std::move(source));
+  } else {
+    copied = Error(Errc::kNotSupported, "spate:" + source.from + ": neither file, directory nor link");
+  }
+  co_return copied;
+}
+
+job::Task<void> tree_out(Out& out, Source source) {
+  if (out.run.troubles.ended()) co_return;
+  auto copied = co_await object_out(out, std::move(source));
+  if (!copied) out.run.troubles.tell(copied.error());
+}
+
 }  // namespace
 
-job::Task<Result<void>> copy_out(client::Client& client, CopyWish wish, Progress& progress) {
-  SPATE_CO_TRY(auto object, co_await client.stat(client::path_from_root(wish.from, false)));
-  Out out(client, wish.recursive, progress);
-  auto walked = co_await tree_out(out, Source{wish.from, wish.to, object.attributes});
+job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+  Out out(client, run);
+  for (const CopyWish& wish : wishes) {
+    if (run.troubles.ended()) break;
+    auto object = co_await client.stat(client::path_from_root(wish.from, false));
+    if (!object) {
+      run.troubles.tell(std::move(object).error().within("spate:" + wish.from));
+      continue;
+    }
+    Source source{wish.from, wish.to, object->attributes};
+    co_await tree_out(out, std::move(source));
+  }
   co_await out.gate.close();
-  co_return walked ? out.first : walked;
 }
 
 }  // namespace spate::tools

@@ -2,11 +2,12 @@
 // `spate cp spate:/from spate:/to`: the io servers copy.
 #include <unistd.h>
 
+#include <optional>
 #include <unordered_map>
 
 #include "job/semaphore.h"
 #include "tools/copy.h"
-#include "tools/make_anew.h"
+#include "tools/destination.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -14,18 +15,31 @@ namespace {
 
 constexpr std::size_t kCopiesAtOnce = 16;
 
+/// Of one request, so that progress is seen.
+constexpr std::uint64_t kSpanBytes = 128U << 20U;
+/// Holes shorter than this are left to the io servers, which keep them.
+constexpr std::uint64_t kLeastSkip = 16U << 20U;
+
 /// One run: what its coroutines share. Lives on the frame of copy_within().
 struct Within {
   client::Client& client;
-  const bool recursive;
+  CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  Result<void> first;  // the first failure
   std::unordered_map<Handle, std::string> linked;  // files of several names: the name that each copy has first
   std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
-  Within(client::Client& c, bool with_trees)
-      : client(c), recursive(with_trees), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
+  Within(client::Client& c, CopyRun& r) : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
+
+/// Something and the name that its copy gets: paths from the root.
+struct Pair {
+  std::string from;
+  std::string to;
+};
+
+Making making_of(const Pair& pair, bool follow_last) {
+  return Making{client::path_from_root(pair.to, follow_last), "spate:" + pair.from, pair.to};
+}
 
 wire::NewAttributes attributes_of(const Attributes& a) {
   wire::NewAttributes attributes;
@@ -38,141 +52,209 @@ wire::NewAttributes attributes_of(const Attributes& a) {
 }
 
 /// Before it is opened, which cuts it.
-job::Task<Result<void>> check_other(Within& within, const std::string& to, Handle source) {
-  auto there = co_await within.client.lookup(client::path_from_root(to));
-  if (there && there->attributes.handle == source) co_return Error(Errc::kInvalidArgument, "the same file as spate:" + to);
-  co_return Result<void>();
+job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle source) {
+  auto there = co_await within.client.lookup(client::path_from_root(pair.to));
+  if (!there || there->attributes.handle != source) co_return Result<void>();
+  co_return Error(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
 }
 
-job::Task<Result<void>> copy_file(Within& within, const std::string& from, const std::string& to, const Attributes& a) {
-  SPATE_CO_TRY(std::ignore, co_await check_other(within, to, a.handle));
-  SPATE_CO_TRY(auto source, co_await within.client.open(client::path_from_root(from, false), wire::kOpenRead));
+/// The next data at or after `offset`, up to a long hole or the limit of one request. Nothing: holes up to the end.
+job::Task<Result<std::optional<client::CopySpan>>> next_span(client::File& source, std::uint64_t offset) {
+  constexpr std::uint32_t kRanges = 256;
+  const std::uint64_t size = source.attributes().size;
+  while (offset < size) {
+    SPATE_CO_TRY(const client::DataMap map, co_await source.data_map(offset, kRanges));
+    const std::uint64_t known = std::max(map.known_to(), offset + 1);
+    const std::uint64_t data = map.next_data(offset);
+    if (data >= std::min(known, map.file_size())) {
+      if (known >= map.file_size()) break;
+      offset = known;
+      continue;
+    }
+    const std::uint64_t most = std::min(data + kSpanBytes, known);
+    std::uint64_t end = map.next_hole(data);
+    for (std::uint64_t next = end; end < most && next - data < kSpanBytes;) {
+      next = map.next_data(end);
+      if (next <= end || next >= map.file_size() || next - end >= kLeastSkip) break;
+      end = map.next_hole(next);
+    }
+    co_return client::CopySpan{data, data, std::min(std::max(end, data + 1), most) - data};
+  }
+  co_return std::optional<client::CopySpan>();
+}
+
+/// To a file that is empty.
+job::Task<Result<void>> copy_spans(Within& within, client::File& source, client::File& target) {
+  const Attributes& known = source.attributes();
+  const bool sparse = known.size_known && known.allocated_bytes < known.size;
+  std::optional<client::CopySpan> span = client::CopySpan{0, 0, kSpanBytes};
+  std::uint64_t end = 0;
+  for (bool more = true; more;) {
+    if (sparse) {
+      SPATE_CO_TRY(span, co_await next_span(source, end));
+      if (!span) break;
+    }
+    SPATE_CO_TRY(const std::uint64_t copied, co_await target.copy_from(source, *span));
+    within.run.progress.bytes += copied;
+    end = span->from + copied;
+    more = copied == span->size;
+    span = client::CopySpan{end, end, kSpanBytes};
+  }
+  if (!sparse || span || end >= known.size) co_return Result<void>();
+  auto cut = co_await target.truncate(known.size);  // a hole at the end
+  co_return cut;
+}
+
+job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attributes& a, client::File& source) {
   client::NewObject object;
   object.attributes = attributes_of(a);
   // Side by side with the source, so that each server copies its own part.
-  object.layout.strip_bytes = source->layout().strip_bytes;
-  for (const Slot& slot : source->layout().slots) object.layout.targets.push_back(slot.targets.front());
+  object.layout.strip_bytes = source.layout().strip_bytes;
+  for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  auto target = co_await within.client.create(client::path_from_root(to), flags, object);
-  Result<void> done;
-  if (!target) {
-    done = std::move(target).error();
-  } else {
-    auto copied = co_await (*target)->copy_from(*source, {0, 0, kMaxFileBytes});
-    if (!copied) done = std::move(copied).error();
-  }
-  if (target) {
-    client::CloseOptions closing;
+  const Making making = making_of(pair, true);
+  auto target = co_await within.client.create(making.where, flags, object);
+  if (!target) co_return cannot_make(std::move(target).error(), making);
+  auto done = co_await adopt_attributes(within.client, **target, object.attributes);
+  if (done) done = co_await copy_spans(within, source, **target);
+  client::CloseOptions closing;
+  if (done) {  // else it must not look like a copy
     closing.mtime = a.mtime;
     closing.atime = a.atime;
-    auto closed = co_await (*target)->close(closing);
-    if (done && !closed) done = std::move(closed).error();
   }
-  auto closed = co_await source->close();
+  auto closed = co_await (*target)->close(closing);
   if (done && !closed) done = std::move(closed).error();
+  if (!done) co_return std::move(done).error().within("spate:" + pair.from + " to spate:" + pair.to);
   co_return done;
 }
 
-job::Task<void> copy_file_in_slot(Within& within, std::string from, std::string to, Attributes a) {
-  auto units = co_await within.slots.acquire(1);
-  auto copied = co_await copy_file(within, from, to, a);
-  if (!copied && within.first) within.first = std::move(copied).error().within("spate:" + from);
+job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attributes& a) {
+  SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
+  auto source = co_await within.client.open(client::path_from_root(pair.from, false), wire::kOpenRead);
+  if (!source) co_return std::move(source).error().within("spate:" + pair.from);
+  auto done = co_await copy_opened(within, pair, a, **source);
+  auto closed = co_await (*source)->close();
+  if (done && !closed) done = std::move(closed).error().within("spate:" + pair.from);
+  co_return done;
 }
 
-job::Task<Result<void>> copy_tree(Within& within, std::string from, std::string to);
+job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
+  auto units = co_await within.slots.acquire(1);
+  if (within.run.troubles.ended()) co_return;
+  auto copied = co_await copy_file(within, pair, a);
+  if (!copied) within.run.troubles.tell(copied.error());
+  ++within.run.progress.files;
+}
 
-job::Task<Result<void>> copy_entries(Within& within, const std::string& from, const std::string& to, Handle directory) {
+job::Task<void> copy_tree(Within& within, Pair pair);
+
+job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory) {
   wire::ReaddirRequest request;
   request.handle = directory;
-  for (bool end = false; !end;) {
-    SPATE_CO_TRY(auto page, co_await within.client.readdir(request));
-    for (const wire::DirectoryEntry& entry : page.entries) {
+  for (bool end = false; !end && !within.run.troubles.ended();) {
+    auto page = co_await within.client.readdir(request);
+    if (!page) co_return std::move(page).error().within("spate:" + pair.from);
+    for (const wire::DirectoryEntry& entry : page->entries) {
       request.cookie = entry.cookie;
-      SPATE_CO_TRY(std::ignore, co_await copy_tree(within, join_path(from, entry.name), join_path(to, entry.name)));
+      Pair below{join_path(pair.from, entry.name), join_path(pair.to, entry.name)};
+      co_await copy_tree(within, std::move(below));
     }
-    end = page.end || page.entries.empty();
+    end = page->end || page->entries.empty();
   }
   co_return Result<void>();
 }
 
-job::Task<Result<void>> copy_directory(Within& within, const std::string& from, const std::string& to, const Attributes& a) {
-  if (!within.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + from + " is a directory: use -r");
+job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const Attributes& a) {
+  if (!within.run.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + pair.from + " is a directory: use -r");
   if (a.handle.value == within.made) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(a);
   attributes.mode |= 0700U;  // until its entries are there
-  auto made = co_await within.client.mkdir(client::path_from_root(to), attributes);
-  Handle handle;
-  if (made) {
-    handle = made->handle;
-  } else {
-    if (made.code() != Errc::kExists) co_return std::move(made).error().within("spate:" + to);
-    SPATE_CO_TRY(auto there, co_await within.client.lookup(client::path_from_root(to)));
-    handle = there.attributes.handle;
-  }
+  const Making making = making_of(pair, false);
+  SPATE_CO_TRY(const Handle handle, co_await make_or_find_directory(within.client, making, attributes));
   if (within.made == 0) within.made = handle.value;
-  SPATE_CO_TRY(std::ignore, co_await copy_entries(within, from, to, a.handle));
+  auto copied = co_await copy_entries(within, pair, a.handle);
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // nothing is put into it any more
+  if (within.run.troubles.ended()) co_return copied;
   wire::SetattrRequest request;
   request.where.start = handle;
   request.mode = a.mode;
+  request.uid = attributes.uid;
+  request.gid = attributes.gid;
   request.mtime = a.mtime;
   request.atime = a.atime;
   auto set = co_await within.client.setattr(request);
-  if (!set) co_return std::move(set).error().within("spate:" + to);
-  co_return Result<void>();
+  if (copied && !set) co_return std::move(set).error().within("spate:" + pair.to);
+  co_return copied;
 }
 
 /// A further name of a copy that is there already, or on its way.
-job::Task<Result<void>> link_copy(Within& within, const std::string& first, const std::string& to) {
+job::Task<Result<void>> link_copy(Within& within, const std::string& first, const Pair& pair) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // its first name exists by now
   const wire::NamePath existing = client::path_from_root(first, false);
-  const wire::NamePath where = client::path_from_root(to, false);
-  const auto make = [&] { return within.client.link(existing, where); };
-  auto made = co_await make_anew(within.client, where, make);
-  if (!made) co_return std::move(made).error().within("spate:" + to);
+  const Making making = making_of(pair, false);
+  const auto make = [&] { return within.client.link(existing, making.where); };
+  auto made = co_await make_anew(within.client, making, make);
   co_return made;
 }
 
-job::Task<Result<void>> copy_tree(Within& within, std::string from, std::string to) {
-  if (!within.first) co_return within.first;
-  SPATE_CO_TRY(auto object, co_await within.client.stat(client::path_from_root(from, false)));
-  const Attributes& a = object.attributes;
-  if (a.type == FileType::kDirectory) {
-    auto copied = co_await copy_directory(within, from, to, a);
-    co_return copied;
-  }
-  if (a.type == FileType::kSymlink) {
-    wire::NewAttributes attributes = attributes_of(a);
-    attributes.mtime = a.mtime;
-    const wire::NamePath where = client::path_from_root(to, false);
-    const auto make = [&] { return within.client.symlink(where, object.target, attributes); };
-    auto made = co_await make_anew(within.client, where, make);
-    if (!made) co_return std::move(made).error().within("spate:" + to);
-    co_return Result<void>();
-  }
-  if (a.type != FileType::kRegular) co_return Error(Errc::kNotSupported, "spate:" + from + ": neither file, directory nor link");
+job::Task<Result<void>> copy_symlink(Within& within, const Pair& pair, const wire::ObjectReply& object) {
+  wire::NewAttributes attributes = attributes_of(object.attributes);
+  attributes.mtime = object.attributes.mtime;
+  const Making making = making_of(pair, false);
+  const auto make = [&] { return within.client.symlink(making.where, object.target, attributes); };
+  auto made = co_await make_anew(within.client, making, make);
+  co_return made;
+}
+
+job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& a) {
   if (a.link_count > 1) {
-    const auto [known, fresh] = within.linked.try_emplace(a.handle, to);
+    const auto [known, fresh] = within.linked.try_emplace(a.handle, pair.to);
     if (!fresh) {
       const std::string first = known->second;
-      auto made = co_await link_copy(within, first, to);
+      auto made = co_await link_copy(within, first, pair);
       co_return made;
     }
   }
   {
     auto room = co_await within.slots.acquire(1);  // bounds how many are spawned
   }
-  job::spawn(within.gate, copy_file_in_slot(within, std::move(from), std::move(to), a));
+  job::spawn(within.gate, copy_file_in_slot(within, std::move(pair), a));
   co_return Result<void>();
+}
+
+job::Task<Result<void>> copy_object(Within& within, Pair pair) {
+  auto object = co_await within.client.stat(client::path_from_root(pair.from, false));
+  if (!object) co_return std::move(object).error().within("spate:" + pair.from);
+  const Attributes& a = object->attributes;
+  Result<void> copied;
+  if (a.type == FileType::kDirectory) {
+    copied = co_await copy_directory(within, pair, a);
+  } else if (a.type == FileType::kSymlink) {
+    copied = co_await copy_symlink(within, pair, *object);
+  } else if (a.type == FileType::kRegular) {
+    copied = co_await begin_copy(within, std::move(pair), a);
+  } else {
+    copied = Error(Errc::kNotSupported, "spate:" + pair.from + ": neither file, directory nor link");
+  }
+  co_return copied;
+}
+
+job::Task<void> copy_tree(Within& within, Pair pair) {
+  if (within.run.troubles.ended()) co_return;
+  auto copied = co_await copy_object(within, std::move(pair));
+  if (!copied) within.run.troubles.tell(copied.error());
 }
 
 }  // namespace
 
-job::Task<Result<void>> copy_within(client::Client& client, CopyWish wish) {
-  Within within(client, wish.recursive);
-  auto walked = co_await copy_tree(within, std::move(wish.from), std::move(wish.to));
+job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+  Within within(client, run);
+  for (const CopyWish& wish : wishes) {
+    within.made = 0;
+    Pair pair{wish.from, wish.to};
+    co_await copy_tree(within, std::move(pair));
+  }
   co_await within.gate.close();
-  co_return walked ? within.first : walked;
 }
 
 }  // namespace spate::tools

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate cat`, `spate put`, `spate get`: whole files through standard input and output.
+#include <poll.h>
 #include <unistd.h>
 
 #include "tools/copy.h"
+#include "tools/destination.h"
 
 namespace spate::tools {
 namespace {
@@ -12,12 +14,13 @@ struct PipeOptions {
 };
 
 job::Task<Result<void>> cat_one(client::Client& client, std::string path) {
-  SPATE_CO_TRY(auto file, co_await client.open(client::path_from_root(path), wire::kOpenRead));
+  auto file = co_await client.open(client::path_from_root(path), wire::kOpenRead);
+  if (!file) co_return std::move(file).error().within("spate:" + path);
   Progress progress;
-  auto moved = co_await pump_out(*file, STDOUT_FILENO, false, progress);
-  auto closed = co_await file->close();
-  if (!moved) co_return std::move(moved).error();
-  if (!closed) co_return std::move(closed).error();
+  auto moved = co_await pump_out(**file, STDOUT_FILENO, false, progress);
+  auto closed = co_await (*file)->close();
+  if (!moved) co_return std::move(moved).error().within("spate:" + path);
+  if (!closed) co_return std::move(closed).error().within("spate:" + path);
   co_return Result<void>();
 }
 
@@ -25,23 +28,35 @@ job::Task<Result<void>> put_one(client::Client& client, std::string path) {
   client::NewObject object;
   object.attributes.mode = 0644;
   const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  SPATE_CO_TRY(auto file, co_await client.create(client::path_from_root(path), flags, object));
+  const Making making{client::path_from_root(path), "standard input", path};
+  auto file = co_await client.create(making.where, flags, object);
+  if (!file) co_return cannot_make(std::move(file).error(), making);
   Progress progress;
-  auto moved = co_await pump_in(*file, STDIN_FILENO, progress);
-  auto closed = co_await file->close();
-  if (!moved) co_return std::move(moved).error();
-  if (!closed) co_return std::move(closed).error();
+  auto moved = co_await pump_in(**file, STDIN_FILENO, false, progress);
+  auto closed = co_await (*file)->close();
+  if (!moved) co_return std::move(moved).error().within("spate:" + path);
+  if (!closed) co_return std::move(closed).error().within("spate:" + path);
   co_return Result<void>();
 }
 
+/// Whoever read standard output has left ("... | head"): nobody is to be told of that.
+bool reader_has_left(const Error& error) {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return error.code() == Errc::kConnectionLost && ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int run_each(Context& context, const PipeOptions& options, job::Task<Result<void>> (*run)(client::Client&, std::string)) {
+  for (const std::string& name : options.paths) {
+    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate: (`spate cp` copies to and from local files)");
+  }
+  if (run == put_one && options.paths.size() > 1) return context.usage("put takes one path, as there is one standard input");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
   for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
     auto done = (*process)->run([&](client::Client& client) { return run(client, remote_path(name)); });
-    if (!done) code = context.fail(done.error(), name);
+    if (!done && reader_has_left(done.error())) return kExitNoReader;
+    if (!done) code = context.fail(done.error());
   }
   return code;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ Result<void> write_sparse(int fd, ByteView piece) {
   return {};
 }
 
-/// Where a file goes to.
+/// Where a file goes to or comes from.
 struct LocalEnd {
   int fd = -1;
   bool sparse = false;
@@ -155,15 +156,58 @@ job::Task<Result<void>> take_written(Pieces& pieces, Progress& progress) {
   co_return Result<void>();
 }
 
-job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, int fd, Progress& progress) {
+/// The parts of a local file that hold data, one after the other.
+class LocalData {
+ public:
+  LocalData(int fd, bool sparse) : fd_(fd), sparse_(sparse) {}
+
+  /// How much may be read at once, at most kPiece; moves `offset`, and the descriptor, over a hole. 0 where no data follows.
+  Result<std::size_t> next(std::uint64_t& offset) {
+    if (!sparse_) return kPiece;
+    if (offset >= hole_) {
+      const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+      if (data < 0 && errno == ENXIO) return std::size_t{0};
+      const off_t hole = data < 0 ? -1 : end_of_data(data);
+      sparse_ = hole > data;  // else the local file system does not tell
+      if (sparse_) offset = static_cast<std::uint64_t>(data);
+      hole_ = static_cast<std::uint64_t>(hole);
+      if (::lseek(fd_, static_cast<off_t>(offset), SEEK_SET) < 0) return errno_error(errno, "seek");
+      if (!sparse_) return kPiece;
+    }
+    return static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, hole_ - offset));
+  }
+
+ private:
+  /// Shorter holes are read and written: requests cost more than their zeros. Guess.
+  static constexpr off_t kLeastHole = 32 << 10;
+
+  off_t end_of_data(off_t data) {
+    off_t hole = ::lseek(fd_, data, SEEK_HOLE);
+    while (hole > data && hole - data < static_cast<off_t>(kPiece)) {
+      const off_t next = ::lseek(fd_, hole, SEEK_DATA);
+      if (next < 0 || next - hole >= kLeastHole) break;
+      hole = ::lseek(fd_, next, SEEK_HOLE);
+    }
+    return hole;
+  }
+
+  const int fd_;
+  bool sparse_;
+  std::uint64_t hole_ = 0;  // where the data at hand ends
+};
+
+job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, LocalEnd from, Progress& progress) {
+  LocalData data(from.fd, from.sparse);
   std::uint64_t offset = 0;
   for (bool end = false; !end;) {
     if (pieces.full()) {
       SPATE_CO_TRY(std::ignore, co_await take_written(pieces, progress));
     }
+    SPATE_CO_TRY(const std::size_t size, data.next(offset));
+    if (size == 0) break;
     std::unique_ptr<Piece> piece = pieces.take_buffer();
-    SPATE_CO_TRY(const std::size_t n, read_fully(fd, piece->buffer.view()));
-    end = n < kPiece;
+    SPATE_CO_TRY(const std::size_t n, read_fully(from.fd, piece->buffer.view().first(size)));
+    end = n < size;
     if (n > 0) pieces.write(std::move(piece), offset, n);
     offset += n;
     co_await file.executor().yield();  // so that the network has its turn between two reads
@@ -172,6 +216,17 @@ job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, int
     SPATE_CO_TRY(std::ignore, co_await take_written(pieces, progress));
   }
   co_return offset;
+}
+
+/// A hole at the end is there by the size alone.
+job::Task<Result<std::uint64_t>> extend_over_hole(client::File& file, int fd, std::uint64_t written) {
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) co_return errno_error(errno, "stat");
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  if (size <= written) co_return written;
+  auto cut = co_await file.truncate(size);
+  if (!cut) co_return std::move(cut).error();
+  co_return size;
 }
 
 /// Which parts of a file need not be read. Asked for only when the file takes less room than its size says.
@@ -246,10 +301,12 @@ job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, Lo
 
 }  // namespace
 
-job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, Progress& progress) {
+job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, bool sparse, Progress& progress) {
   Pieces pieces(file);
-  auto copied = co_await copy_in(file, pieces, fd, progress);
+  const LocalEnd from{fd, sparse};
+  auto copied = co_await copy_in(file, pieces, from, progress);
   co_await pieces.abandon();
+  if (copied && sparse) copied = co_await extend_over_hole(file, fd, *copied);
   co_return copied;
 }
 

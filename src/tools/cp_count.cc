@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much a copy is going to move: what its line of progress is measured by. Walks beside the copy.
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <set>
+
+#include "tools/copy.h"
+#include "tools/text.h"
+
+namespace spate::tools {
+namespace {
+
+/// One walk. Files of several names count once, as they are copied once.
+struct Count {
+  Progress& progress;
+  job::StopToken stop;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+
+  void add(std::uint64_t size, std::uint64_t allocated) {
+    ++progress.total_files;
+    progress.total_bytes += std::min(size, allocated);
+  }
+};
+
+void count_entry(Count& count, const std::string& path, std::vector<std::string>& folders) {
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0) return;
+  if (S_ISDIR(st.st_mode)) folders.push_back(path);
+  if (!S_ISREG(st.st_mode)) return;
+  if (st.st_nlink > 1 && !count.seen.emplace(st.st_dev, st.st_ino).second) return;
+  // Allocation is a hint: a small or compressed file is read whole all the same.
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  const auto allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
+  count.add(size, size <= (1U << 20U) ? size : allocated);
+}
+
+void count_entry(Count& count, const std::string& path, const Attributes& a, std::vector<std::pair<std::string, Handle>>& folders) {
+  if (a.type == FileType::kDirectory) folders.emplace_back(path, a.handle);
+  if (a.type != FileType::kRegular) return;
+  if (a.link_count > 1 && !count.seen.emplace(0, a.handle.value).second) return;
+  count.add(a.size, a.size_known ? a.allocated_bytes : a.size);
+}
+
+}  // namespace
+
+job::Task<void> count_local(job::Executor& executor, std::string path, Progress& progress, job::StopToken stop) {
+  constexpr unsigned kAtOnce = 64;
+  Count count{progress, stop, {}};
+  std::vector<std::string> folders;
+  count_entry(count, path, folders);
+  unsigned turn = 0;
+  while (!folders.empty() && !stop.stopped()) {
+    const std::string folder = std::move(folders.back());
+    folders.pop_back();
+    DIR* const directory = ::opendir(folder.c_str());
+    if (directory == nullptr) continue;
+    for (const dirent* entry = ::readdir(directory); entry != nullptr; entry = ::readdir(directory)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") count_entry(count, join_path(folder, name), folders);
+      if (++turn % kAtOnce == 0) co_await executor.yield();  // the copy goes on
+    }
+    ::closedir(directory);
+  }
+}
+
+job::Task<void> count_remote(client::Client& client, std::string path, Progress& progress, job::StopToken stop) {
+  Count count{progress, stop, {}};
+  std::vector<std::pair<std::string, Handle>> folders;
+  auto object = co_await client.lookup(client::path_from_root(path, false));
+  if (object) count_entry(count, path, object->attributes, folders);
+  while (!folders.empty() && !stop.stopped()) {
+    wire::ReaddirRequest request;
+    request.handle = folders.back().second;
+    request.attributes = true;
+    folders.pop_back();
+    for (bool end = false; !end && !stop.stopped();) {
+      auto page = co_await client.readdir(request);
+      if (!page) break;
+      for (const wire::DirectoryEntry& entry : page->entries) {
+        request.cookie = entry.cookie;
+        if (entry.attributes) count_entry(count, entry.name, *entry.attributes, folders);
+      }
+      end = page->end || page->entries.empty();
+    }
+  }
+}
+
+}  // namespace spate::tools

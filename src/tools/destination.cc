@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/destination.h"
+
+#include <fmt/core.h>
+
+#include "tools/context.h"
+
+namespace spate::tools {
+
+Error cannot_make(Error error, const Making& making) {
+  const bool wants_directory = making.to.ends_with('/');
+  if (error.code() == Errc::kNotFound || (error.code() == Errc::kIsDirectory && wants_directory)) {
+    const std::string folder = wants_directory ? making.to : split_path(making.to).first;
+    return Error(Errc::kNotFound, fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)", making.to, folder, folder));
+  }
+  if (error.code() == Errc::kIsDirectory) {
+    return Error(error.code(), fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
+  }
+  return std::move(error).within("spate:" + making.to);
+}
+
+job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making, wire::NewAttributes attributes) {
+  wire::NamePath where = making.where;
+  where.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
+  auto made = co_await client.mkdir(where, attributes);
+  if (made) co_return made->handle;
+  if (made.code() != Errc::kExists) co_return cannot_make(std::move(made).error(), making);
+  auto there = co_await client.lookup(where);
+  if (!there) co_return std::move(there).error().within("spate:" + making.to);
+  const Attributes& found = there->attributes;
+  if (found.type != FileType::kDirectory) {
+    co_return Error(Errc::kNotDirectory, fmt::format("cannot overwrite non-directory spate:{} with directory {}", making.to, making.from));
+  }
+  if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // what comes into it is meant for fewer
+    wire::SetattrRequest request;
+    request.where.start = found.handle;
+    request.mode = (found.mode & attributes.mode) | 0700U;
+    auto set = co_await client.setattr(request);
+    if (!set) co_return std::move(set).error().within("mode of spate:" + making.to);
+  }
+  co_return found.handle;
+}
+
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const wire::NewAttributes& wanted) {
+  const Attributes& there = file.attributes();
+  wire::SetattrRequest request;
+  request.where.start = file.handle();
+  if (wanted.uid && *wanted.uid != there.uid) request.uid = wanted.uid;
+  if (wanted.gid && *wanted.gid != there.gid) request.gid = wanted.gid;
+  if (there.mode == wanted.mode && !request.uid && !request.gid) co_return Result<void>();
+  request.mode = wanted.mode;  // always: a change of hands takes bits from it
+  auto set = co_await client.setattr(request);
+  if (set) co_return Result<void>();
+  if (set.code() == Errc::kNotPermitted && (there.mode & ~wanted.mode & kForOthers) == 0) co_return Result<void>();
+  co_return std::move(set).error().within("its mode and owner cannot be set, and nothing was written to it");
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a copy finds where it puts something inside the file system.
+#pragma once
+
+#include "client/client.h"
+
+namespace spate::tools {
+
+/// The bits of a mode that let others than the owner in.
+inline constexpr std::uint32_t kForOthers = 0077;
+
+/// Something to be made: `where` is the place, the texts are for messages.
+struct Making {
+  wire::NamePath where;
+  std::string from;  // as the user names it: "tree/a" or "spate:/tree/a"
+  std::string to;    // a path inside the file system
+};
+
+/// The error of making `to`, told of what is in the way: a directory that is not there, or one in the place of a file.
+Error cannot_make(Error error, const Making& making);
+
+/// The directory at a place: made, or the one that is there. What is there and none is not replaced.
+job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making, wire::NewAttributes attributes);
+
+/// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the data,
+/// which may be meant for fewer readers. A file of somebody else keeps its own where no more can read it than should.
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const wire::NewAttributes& wanted);
+
+/// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,
+/// unless it is a directory. Named arguments only: they are used until the task has ended.
+template <typename Make>
+job::Task<Result<void>> make_anew(client::Client& client, const Making& making, const Make& make) {
+  auto made = co_await make();
+  if (!made && made.code() == Errc::kExists) {
+    wire::NamePath there = making.where;
+    there.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
+    auto removed = co_await client.unlink(there);
+    if (!removed) co_return cannot_make(std::move(removed).error(), making);
+    made = co_await make();
+  }
+  if (!made) co_return cannot_make(std::move(made).error(), making);
+  co_return Result<void>();
+}
+
+}  // namespace spate::tools
