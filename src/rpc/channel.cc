@@ -18,6 +18,13 @@ bool lost(Errc code) {
   return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
 }
 
+/// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say. ms, 1 up.
+std::uint32_t told_deadline(Duration left) {
+  const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+  const auto kept_ms = std::clamp<std::int64_t>(left_ms / 10, 0, 1000);
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(left_ms - kept_ms, 1, 1'000'000'000));
+}
+
 }  // namespace
 
 class Channel::Under {
@@ -86,13 +93,17 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   int greetings_left = kMaxGreetingsPerCall;
   bool may_have_run = false;  // sent before, and nothing heard of it
   Error last(Errc::kTimeout, name());
+  std::optional<Error> excuse;  // the server lives, and said what it waited for in vain
   while (!scope.token().stopped()) {
     Result<void> greeted;
     if (options.greet) greeted = co_await ensure_greeted(scope.token());
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (greeted) {
-      reply = co_await attempt(op, body, options, scope.token());
+      bool answered = false;
+      reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
+      if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty()) excuse = reply.error();
+      else if (!scope.token().stopped()) excuse.reset();
       may_have_run = may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout;
     } else {
       reply = std::move(greeted).error();
@@ -118,6 +129,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   if (options.stop.stopped()) co_return options.stop.reason();
   // What was seen last says more than "timeout": a dead server reads "server 3 (tcp://...): server cannot be reached".
   if (lost(last.code())) co_return Error(last.code(), name() + " gave no answer before the deadline; is it running?");
+  if (excuse) co_return *std::move(excuse);
   co_return Error(Errc::kTimeout, name() + " gave no answer before the deadline");
 }
 
@@ -216,7 +228,8 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   co_return Result<void>();
 }
 
-job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop) {
+job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
+                                                bool* answered) {
   job::Executor& executor = network_.executor();
   const bool greeting = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
   job::DeadlineScope scope(executor, executor.now() + options_.attempt_timeout, stop);
@@ -231,10 +244,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   header.priority = options.priority;
   header.reply_room = options.reply_room;
   header.id = options.id;
-  if (options.deadline != MonoTime::never()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline - executor.now());
-    header.deadline_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left.count(), 1, 1'000'000'000));
-  }
+  if (options.deadline != MonoTime::never()) header.deadline_ms = told_deadline(options.deadline - executor.now());
   if (options.capability != nullptr) header.capability = *options.capability;
   Bytes head;
   wire::encode_body(header, head);
@@ -283,6 +293,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   map_version_ = std::max(map_version_, reply.header.map_version);
   SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(op), log::Quoted{name()}, reply.header.status, header.trace);
   if (reply.header.status != Errc::kOk) {
+    if (answered != nullptr) *answered = true;
     if (options.bulk != nullptr) co_await options.bulk->abandon();
     const std::string context = reply.header.context.empty() ? std::string() : reply.header.context;
     co_return Error(reply.header.status, context);

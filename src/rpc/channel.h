@@ -72,7 +72,8 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// The reply to `body` (an encoded message), or the error: the server's own (with its context), or kTimeout /
-  /// kUnreachable naming the server when the deadline passed first. After kTimeout the request may or may not have had an
+  /// kUnreachable naming the server when the deadline passed first. The server is told a deadline that is a little earlier (a
+  /// tenth, at most 1 s), so that what it waits for in vain is its answer before ours passes. After kTimeout the request may or may not have had an
   /// effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help.
   /// kForgottenRequest: a change was sent, its answer was lost, and now the session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
@@ -107,7 +108,9 @@ class Channel {
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
   Error refusal(Error error) const;
-  job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop);
+  /// `answered` (may be null): set when an error is the server's own.
+  job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
+                                      bool* answered = nullptr);
   bool is_greeted() const;
   Result<void> resolve();
   bmi::Tag next_tag();

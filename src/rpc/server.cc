@@ -22,6 +22,9 @@ bool is_strange(Errc code) { return code == Errc::kProtocol || code == Errc::kVe
 /// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
 
+/// For the reply of a request whose deadline has passed.
+constexpr Duration kReplyGrace = std::chrono::seconds(1);
+
 /// Of a request, when it is none that this server speaks. The first two fields of a header, version and operation, stay
 /// where they are in every version; the rest of another one may mean anything.
 std::optional<std::uint16_t> foreign_version(ByteView request) {
@@ -344,7 +347,10 @@ job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
   message.receiver_ready = true;  // the caller posted room before it asked
   job::NetworkOp send(network_);
   send.post_send(message);
-  const auto sent = co_await send.wait(call.stop);
+  // What a request waited for in vain until its deadline is told in the time that its sender has kept for that.
+  std::optional<job::DeadlineScope> late;
+  if (call.stop.stopped()) late.emplace(network_.executor(), network_.executor().now() + kReplyGrace, job::StopToken(stopping_));
+  const auto sent = co_await send.wait(late ? late->token() : call.stop);
   if (!sent) SPATE_LOG("rpc", debug, "reply not sent op={} error={} trace={}", op_name(call.header.op), sent.error(), call.header.trace);
 }
 

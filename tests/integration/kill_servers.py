@@ -98,6 +98,30 @@ def killed_and_not_restarted(fs):
         fs.spate("rm", "-r", target)
 
 
+def overwritten_while_an_io_server_is_away(fs):
+    """The meta server waits for the cut of a file, and says itself which io server stands in the way."""
+    local = fs.root + "/tree/large0"
+    for name in ("by-cp", "by-put"):
+        fs.spate("cp", local, "spate:/" + name)
+    for sig in (signal.SIGKILL, signal.SIGSTOP):
+        fs.kill(IO, sig=sig)
+        for name, command in (("by-cp", ["cp", local, "spate:/by-cp"]), ("by-put", ["put", "spate:/by-put"])):
+            said = fs.fails("--set", "client.deadline=2s", *command, input=b"short")
+            check("server %d (%s)" % (IO, fs.url(IO)) in said, "%s does not name server %d: %s" % (name, IO, said))
+            check("server %d " % META not in said, "%s names the wrong server: %s" % (name, said))
+        if sig == signal.SIGKILL:
+            # fsck tries to finish them at once, and says the same.
+            done = fs.run("--set", "client.deadline=2s", "fsck", "--repair", "--names-only", "--grace", "0")
+            told = done.stdout.decode() + done.stderr
+            check("server %d (%s)" % (IO, fs.url(IO)) in told and "server %d " % META not in told, "fsck: " + told)
+            fs.up()
+        else:
+            fs.kill(IO, sig=signal.SIGCONT)
+    wait_until(lambda: fs.run("fsck").returncode == 0, "the cuts are finished")
+    for name in ("by-cp", "by-put"):
+        fs.spate("rm", "spate:/" + name)
+
+
 def hung(fs):
     for victim in (IO, META):
         cp, target = copy_in(fs, "--set", "client.deadline=1500ms")
@@ -114,6 +138,7 @@ with Cluster(io=3) as fs:
     killed_and_restarted(fs)
     stopped_in_order_and_restarted(fs)
     killed_and_not_restarted(fs)
+    overwritten_while_an_io_server_is_away(fs)
     hung(fs)
     fs.spate("cp", "-r", "spate:/copy1", fs.root + "/again")
     same_tree(fs.root + "/tree", fs.root + "/again")

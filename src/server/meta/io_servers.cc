@@ -48,6 +48,25 @@ struct ChannelIoServers::Share {
   std::vector<wire::DatafileState> states;  // what came back
 };
 
+/// A question about a file that a server has not answered yet.
+class ChannelIoServers::Asking {
+ public:
+  Asking(ChannelIoServers& servers, Handle handle, const rpc::Channel* channel)
+      : servers_(servers), at_(servers.asked_.emplace(handle, channel)) {}
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  ~Asking() { servers_.asked_.erase(at_); }
+
+ private:
+  ChannelIoServers& servers_;
+  std::multimap<Handle, const rpc::Channel*>::iterator at_;
+};
+
+std::string ChannelIoServers::unanswered(Handle handle) const {
+  const auto [begin, end] = asked_.equal_range(handle);
+  return begin == end ? std::string() : begin->second->name();
+}
+
 ChannelIoServers::ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random)
     : options_(std::move(options)), executor_(network.executor()) {
   identity_.kind = wire::PeerKind::kServer;
@@ -130,6 +149,7 @@ job::Task<Result<void>> ChannelIoServers::stat_share(Handle handle, Share& share
   request.handle = handle;
   request.slots = share.slots;
   const rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
+  const Asking asking(*this, handle, share.channel);
   auto reply = co_await share.channel->call<wire::DatafileStatReply>(request, options);
   if (!reply) co_return named(std::move(reply).error(), *share.channel);
   if (reply->datafiles.size() != share.slots.size()) co_return Error(Errc::kProtocol, share.channel->name());
@@ -158,6 +178,7 @@ job::Task<Result<void>> ChannelIoServers::truncate_share(Handle handle, const Tr
   request.fs_time = intent.when;
   rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
   options.trace = intent.trace;
+  const Asking asking(*this, handle, share.channel);
   auto reply = co_await share.channel->call<wire::DatafileTruncateReply>(request, options);
   if (!reply) co_return named(std::move(reply).error(), *share.channel);
   if (reply->datafiles.size() != share.slots.size()) co_return Error(Errc::kProtocol, share.channel->name());

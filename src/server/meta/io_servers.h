@@ -30,10 +30,12 @@ class ChannelIoServers final : public IoServers {
   job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) override;
   job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until, job::StopToken stop) override;
   job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override;
+  std::string unanswered(Handle handle) const override;
 
  private:
   struct Share;
   struct Gathered;
+  class Asking;
   Result<std::vector<Share>> shares_of(const Layout& layout);
   Result<rpc::Channel*> channel_of(TargetId target);
   rpc::CallOptions call_options(job::StopToken stop, std::size_t reply_bytes) const;
@@ -50,6 +52,7 @@ class ChannelIoServers final : public IoServers {
   job::Executor& executor_;
   rpc::Identity identity_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  std::multimap<Handle, const rpc::Channel*> asked_;  // who has not answered yet, by the file asked about
 };
 
 }  // namespace spate::meta

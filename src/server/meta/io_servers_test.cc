@@ -45,6 +45,7 @@ class StandInIo final : public rpc::Service {
   std::vector<wire::FenceRequest> fences;
   Errc failure = Errc::kOk;
   bool answers_too_little = false;
+  job::Executor* waits_in_vain = nullptr;  // a truncation waits, and says at its deadline what for
 
  private:
   Result<std::vector<wire::DatafileState>> states_of(Handle handle, const std::vector<wire::SlotRef>& slots) {
@@ -60,8 +61,13 @@ class StandInIo final : public rpc::Service {
     SPATE_CO_TRY(reply.datafiles, states_of(request.handle, request.slots));
     co_return reply;
   }
-  job::Task<Result<wire::DatafileTruncateReply>> truncate(rpc::Call&, wire::DatafileTruncateRequest request) {
+  job::Task<Result<wire::DatafileTruncateReply>> truncate(rpc::Call& call, wire::DatafileTruncateRequest request) {
     truncates.push_back(request);
+    if (waits_in_vain != nullptr) {
+      job::Event never(*waits_in_vain);
+      std::ignore = co_await never.wait(call.stop);
+      co_return Error(Errc::kTimeout, "what stands in the way");
+    }
     wire::DatafileTruncateReply reply;
     SPATE_CO_TRY(reply.datafiles, states_of(request.handle, request.slots));
     co_return reply;
@@ -162,6 +168,11 @@ class MetaIoServers : public ::testing::Test {
   template <typename T>
   static job::Task<void> keep(job::Task<T> task, std::optional<T>& out) {
     out.emplace(co_await std::move(task));
+  }
+
+  job::Task<bool> rest(Duration span) {
+    std::ignore = co_await executor.sleep(span, {});
+    co_return true;
   }
 
   StandInIo& server(std::uint32_t id) { return servers[id - 1]->service; }
@@ -321,6 +332,32 @@ TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
   const auto fenced = run(io->fence(ClientId(4), 4, {}));
   ASSERT_FALSE(fenced);
   EXPECT_NE(fenced.error().message().find("server 2"), std::string::npos) << fenced.error().message();
+}
+
+TEST_F(MetaIoServers, WhatAServerWaitsForInVainItCanSayBeforeItsCallersDeadline) {
+  server(2).waits_in_vain = &executor;
+  const MonoTime before = clock.now();
+  const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.code(), Errc::kTimeout);
+  EXPECT_NE(cut.error().message().find("what stands in the way"), std::string::npos) << cut.error().message();
+  EXPECT_LE(clock.now() - before, seconds(10));
+  EXPECT_GT(clock.now() - before, seconds(9));
+}
+
+TEST_F(MetaIoServers, WhoHasNotAnsweredIsKnownMeanwhile) {
+  take_down(3);
+  EXPECT_EQ(io->unanswered(Handle(5)), "");
+  std::optional<Result<wire::DataSummary>> cut;
+  job::Gate gate(executor);
+  job::spawn(gate, keep(io->truncate(Handle(5), intent(230, layout({target(1), target(3)})), {}), cut));
+  run(rest(seconds(2)));
+  EXPECT_FALSE(cut);
+  EXPECT_EQ(io->unanswered(Handle(5)), "server 3 (sim://3)");
+  EXPECT_EQ(io->unanswered(Handle(6)), "");
+  run(rest(seconds(20)));
+  EXPECT_TRUE(cut && !*cut);
+  EXPECT_EQ(io->unanswered(Handle(5)), "");
 }
 
 TEST_F(MetaIoServers, WhoIsStoppedDoesNotWait) {

@@ -45,6 +45,8 @@ class IoServers {
                                           job::StopToken stop) = 0;
   /// Every io server refuses this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
+  /// The name of a server that has not answered a stat or truncate of this file which is under way; empty: there is none.
+  virtual std::string unanswered(Handle) const { return {}; }
 };
 
 /// Answers to changes, kept until the client's slot is used again (docs/consistency.md, "Resends").

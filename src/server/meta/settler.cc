@@ -72,7 +72,10 @@ job::Task<Result<void>> FileSettler::settled(Handle handle, job::StopToken stop)
   }
   const auto waited = co_await work->ended.wait(stop);
   if (waited || work->ended.is_set()) co_return work->outcome;
-  co_return Error(waited.code(), work->obstacle.empty() ? "a truncation of the file is under way" : work->obstacle);
+  const std::string silent = core_.parts().io->unanswered(handle);
+  const std::string what = "a truncation of the file is under way";
+  if (!silent.empty()) co_return Error(waited.code(), what + " and waits for " + silent);
+  co_return Error(waited.code(), work->obstacle.empty() ? what : work->obstacle);
 }
 
 job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) {

@@ -93,6 +93,8 @@ class TableIoServers final : public IoServers {
     co_return outcome_of(lose_reply, call);
   }
 
+  std::string unanswered(Handle) const override { return silent; }
+
   /// Calls wait from now on, until release() or their stop.
   void hold() { released_.reset(); }
   void release() { released_.set(); }
@@ -110,6 +112,7 @@ class TableIoServers final : public IoServers {
   std::function<Errc(std::string_view call)> fail;
   std::function<Errc(std::string_view call)> lose_reply;
   std::vector<std::string> log;
+  std::string silent;  // unanswered()
   std::size_t cuts = 0;  // truncations that had an effect
   std::size_t largest_removal = 0;
 

@@ -218,6 +218,16 @@ TEST_F(MetaTruncate, OneThatCannotBeDoneSaysWhatStandsInTheWay) {
   Audit(*this).check_at_rest();
 }
 
+TEST_F(MetaTruncate, OneThatWaitsForAnAnswerSaysWhose) {
+  make_file(client, "f", 100);
+  io.hold();
+  io.silent = "server 3 (tcp://io3:7400)";
+  const auto cut = truncate(client, "f", 10);
+  EXPECT_EQ(cut.code(), Errc::kTimeout);
+  EXPECT_NE(cut.error().message().find("waits for server 3 (tcp://io3:7400)"), std::string::npos) << cut.error().message();
+  io.release();
+}
+
 TEST_F(MetaTruncate, OfARemovedFileIsForgotten) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
