@@ -55,7 +55,7 @@ std::string printable(std::string_view name) {
   while (!name.empty()) {
     const std::size_t size = character_size(name);
     const auto byte = static_cast<unsigned char>(name[0]);
-    if (size == 0 || byte < 0x20 || byte == 0x7F) {
+    if (size == 0 || byte < 0x20 || byte == 0x7F || byte == '\\') {
       text += fmt::format("\\x{:02x}", byte);
       name.remove_prefix(1);
     } else {

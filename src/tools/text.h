@@ -13,7 +13,8 @@ std::string human_size(std::uint64_t bytes);
 /// "850 ns", "41.3 us", "2.07 ms", "1.50 s", "90.0 s": nanoseconds.
 std::string human_time(std::uint64_t ns);
 
-/// A name as a terminal and JSON may see it: control characters and bytes that are not UTF-8 are shown as \xNN.
+/// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are shown as
+/// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.
 std::string printable(std::string_view name);
 
 }  // namespace spate::tools

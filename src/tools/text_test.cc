@@ -29,6 +29,7 @@ TEST(Text, TimesHaveThreeDigits) {
 TEST(Text, NamesAreShownWithoutHarm) {
   EXPECT_EQ(printable("Grüße €😀"), "Grüße €😀");
   EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("a\\xff"), "a\\x5cxff");  // not to be taken for the byte 0xff
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
   EXPECT_EQ(printable("\xc3"), "\\xc3");                  // cut short
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");         // overlong

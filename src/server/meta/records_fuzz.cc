@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "server/meta/acl.h"
 #include "server/meta/keys.h"
 #include "server/meta/records.h"
 
@@ -36,6 +37,19 @@ void check_keys(ByteView key) {
   if (const auto open = parse_open_key(key)) same(open_key(open->handle, open->client, open->epoch));
 }
 
+/// A list of rights as a client sets it.
+void check_acl_value(ByteView input) {
+  const auto acl = decode_acl(input);
+  if (!acl) return;
+  SPATE_CHECK(acl->size() <= kMaxAclEntries);
+  const auto again = decode_acl(encode_acl(*acl));
+  SPATE_CHECK(again && *again == *acl);
+  if (!check_acl(*acl) || acl->empty()) return;
+  InodeRecord inode;
+  set_access_acl(inode, *acl);
+  SPATE_CHECK((inode.attributes.mode & ~0777U) == 0);
+}
+
 void run(std::uint8_t kind, ByteView input) {
   switch (kind) {
     case 0: return check<Superblock>(input);
@@ -49,6 +63,7 @@ void run(std::uint8_t kind, ByteView input) {
     case 8: return check<AnswerRecord>(input);
     case 9: return check<UnsettledRecord>(input);
     case 10: return check_keys(input);
+    case 11: return check_acl_value(input);
     default: return;
   }
 }
