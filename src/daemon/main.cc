@@ -11,6 +11,7 @@
 #include <string>
 
 #include "assembly/server_process.h"
+#include "base/standard_descriptors.h"
 #include "daemon/block_role.h"
 #include "daemon/descriptors.h"
 #include "daemon/log_rotation.h"
@@ -108,6 +109,7 @@ int serve(const spate::assembly::ServerSettings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  spate::fill_standard_descriptors();
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   auto overrides = spate::config::overrides_from_environment(environment);

@@ -14,6 +14,7 @@
 
 #include <fmt/core.h>
 
+#include "base/standard_descriptors.h"
 #include "fuse/control.h"
 #include "fuse/keeper.h"
 #include "fuse/server.h"
@@ -95,6 +96,7 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 1 && words[0] == "--can-take-over=" + std::to_string(fuse::kTakeOverVersion)) return 0;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "log/log.h"
 #include "nbd/role.h"
@@ -35,6 +36,7 @@ Result<void> run(const nbd::ExportOptions& options, const sigset_t& ends) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   const auto options = nbd::parse_export_options(std::vector<std::string>(argv + 1, argv + argc));
   if (!options && options.code() == Errc::kCancelled) return std::fputs(std::string(nbd::export_usage()).c_str(), stdout) < 0 ? 1 : 0;
   if (!options) {

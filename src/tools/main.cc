@@ -2,9 +2,11 @@
 // main() of the spate command.
 #include <csignal>
 
+#include "base/standard_descriptors.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {
+  spate::fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write, told as such
   return spate::tools::run_command_line(argc, argv);
 }
