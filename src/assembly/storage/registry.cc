@@ -22,12 +22,24 @@ Error no_store(const std::string& folder, std::string_view what) {
                                     "start spated with --format once, which makes an empty one");
 }
 
+/// What the system refuses says neither where it was nor whose mistake.
+Error in_folder(Error error, const std::string& folder) {
+  if (error.code() == Errc::kPermissionDenied || error.code() == Errc::kNotPermitted) {
+    return std::move(error).within("storage folder " + folder + " must belong to the server's user (uid " + std::to_string(::geteuid()) +
+                                   ") with all that is in it: chown -R it, or start the server as its owner");
+  }
+  if (error.context().find(folder) != std::string::npos) return error;
+  return std::move(error).within("storage folder " + folder);
+}
+
 Result<std::shared_ptr<trove::LocalTarget>> open_local(const TargetSettings& settings) {
   const trove::TargetIdentity identity{settings.fs, settings.target};
   auto target = trove::LocalTarget::open(settings.folder, identity);
-  if (target || target.code() != Errc::kNotFound) return target;
+  if (target) return target;
+  if (target.code() != Errc::kNotFound) return in_folder(std::move(target).error(), settings.folder);
   if (!settings.make) return no_store(settings.folder, "file data of Spate");
-  SPATE_TRY(std::ignore, trove::create_target(settings.folder, identity));
+  const auto made = trove::create_target(settings.folder, identity);
+  if (!made) return in_folder(made.error(), settings.folder);
   SPATE_LOG("server", info, "target formatted folder={} target={}", log::Quoted{settings.folder}, settings.target);
   return trove::LocalTarget::open(settings.folder, identity);
 }
