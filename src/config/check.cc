@@ -98,12 +98,24 @@ void check_server(const ServerConfig& server, std::size_t index, std::vector<Pro
   }
 }
 
+/// Names of the machine that the one who speaks is on.
+bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+/// The address with one name for all names of the own machine.
+std::string canonical_url(const std::string& url) {
+  const UrlParts parts = split_url(url);
+  const std::string_view host = has_host(parts.scheme) ? host_of(parts.rest) : std::string_view();
+  if (!is_loopback(host)) return url;
+  return std::string(parts.scheme) + "://localhost" + std::string(parts.rest.substr(parts.rest.rfind(':')));
+}
+
 /// Hosts that a server's URLs name; "" stands for the one machine of servers that have local URLs only.
 std::set<std::string> hosts_of(const ServerConfig& server) {
   std::set<std::string> out;
   for (const std::string& url : server.urls) {
     const UrlParts parts = split_url(url);
-    if (has_host(parts.scheme)) out.emplace(host_of(parts.rest));
+    const std::string_view host = has_host(parts.scheme) ? host_of(parts.rest) : std::string_view();
+    if (!host.empty() && !is_loopback(host)) out.emplace(host);
   }
   if (out.empty()) out.emplace();
   return out;
@@ -141,7 +153,7 @@ void check_cluster(const FileSystemConfig& config, std::vector<Problem>& out) {
     if (!ids.insert(server.id.value).second)
       out.push_back({server_key(i, "id"), "two servers have the id " + std::to_string(server.id.value)});
     for (const std::string& url : server.urls) {
-      const auto [at, fresh] = urls.emplace(url, server.id.value);
+      const auto [at, fresh] = urls.emplace(canonical_url(url), server.id.value);
       if (!fresh)
         out.push_back({server_key(i, "urls"), url + " is also an address of server " + std::to_string(at->second)});
     }

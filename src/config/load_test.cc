@@ -187,6 +187,14 @@ TEST(Load, WhatContradictsIsFound) {
   EXPECT_THAT(mistakes("\"/abs\"", "\"./meta1\""), HasSubstr("folder /etc/spate/meta1 is used twice, by server 1 too"));
 }
 
+TEST(Load, TheOwnMachineIsOneByAllItsNames) {
+  EXPECT_THAT(mistakes("127.0.0.1:7401", "localhost:7400"), HasSubstr("tcp://localhost:7400 is also an address of server 1"));
+  const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "localhost:7401");
+  const auto loaded = load(input(text));
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_THAT(loaded.error().context(), HasSubstr("folder /etc/spate/meta1 is used twice"));
+}
+
 TEST(Load, TheSameFolderOnAnotherMachineIsAnother) {
   const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "node2:7401");
   EXPECT_TRUE(load(input(text)).has_value());
