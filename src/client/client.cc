@@ -20,12 +20,16 @@ Rights rights_of(std::uint8_t open_flags) {
   return static_cast<Rights>(rights);
 }
 
+/// Never fails itself: `out` tells.
 job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
   const wire::IoStatfsRequest request;
   const rpc::CallOptions options = limits.call_options();
   auto reply = co_await channel.call<wire::IoStatfsReply>(request, options);
-  if (!reply) co_return std::move(reply).error();
-  out.targets = std::move(reply->targets);
+  if (reply) {
+    out.targets = std::move(reply->targets);
+  } else {
+    out.answered = std::move(reply).error();
+  }
   co_return Result<void>();
 }
 
@@ -278,6 +282,23 @@ job::Task<Result<void>> Client::removexattr(NamePath where, std::string name) {
 
 job::Task<Result<SpaceUse>> Client::statfs() {
   const Limits limits = cluster_.limits();
+  auto use = co_await space_use(limits, limits);
+  if (!use) co_return use;
+  for (const SpaceUse::Server& server : use->servers) {
+    if (!server.answered) co_return server.answered.error();
+  }
+  co_return use;
+}
+
+job::Task<Result<SpaceUse>> Client::space_of_those_there(Duration patience) {
+  const Limits limits = cluster_.limits();
+  Limits of_io_servers = limits;
+  of_io_servers.deadline = std::min(limits.deadline, cluster_.executor().now() + patience);
+  auto use = co_await space_use(limits, of_io_servers);
+  co_return use;
+}
+
+job::Task<Result<SpaceUse>> Client::space_use(Limits limits, Limits of_io_servers) {
   const wire::MetaStatfsRequest request;
   auto meta = co_await cluster_.ask<wire::MetaStatfsReply>(request, limits);
   if (!meta) co_return std::move(meta).error();
@@ -288,10 +309,9 @@ job::Task<Result<SpaceUse>> Client::statfs() {
   }
   std::vector<job::Task<Result<void>>> tasks;
   for (SpaceUse::Server& server : use.servers) {
-    tasks.push_back(server_space(*cluster_.channels().at(server.server), limits, server));
+    tasks.push_back(server_space(*cluster_.channels().at(server.server), of_io_servers, server));
   }
-  auto asked = co_await run_shares(cluster_.executor(), std::move(tasks));
-  if (!asked) co_return std::move(asked).error();
+  std::ignore = co_await run_shares(cluster_.executor(), std::move(tasks));
   add_up(use);
   co_return use;
 }

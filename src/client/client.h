@@ -24,6 +24,7 @@ struct SpaceUse {
   struct Server {
     ServerId server;
     std::vector<wire::TargetSpace> targets;
+    Result<void> answered = {};  // why there are no targets
   };
   std::vector<Server> servers;
 };
@@ -80,6 +81,8 @@ class Client {
 
   /// True sums over all io servers, devices that several targets share counted once.
   job::Task<Result<SpaceUse>> statfs();
+  /// The same, and an io server that does not answer within `patience` only leaves its part out (SpaceUse::Server::answered).
+  job::Task<Result<SpaceUse>> space_of_those_there(Duration patience);
   /// Name-space changes acknowledged before survive a crash of the meta server's machine.
   job::Task<Result<void>> sync();
 
@@ -88,6 +91,7 @@ class Client {
  private:
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);
+  job::Task<Result<SpaceUse>> space_use(Limits limits, Limits of_io_servers);
   template <typename Request>
   job::Task<Result<Attributes>> change_object(const Request& request);
   job::Task<Result<std::unique_ptr<File>>> opened(Result<wire::OpenReply> reply, std::uint8_t open_flags);

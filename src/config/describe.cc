@@ -79,6 +79,15 @@ Result<std::string> explain(std::string_view name) {
                "no key \"" + std::string(name) + "\"" + (near.empty() ? "" : " (" + near + ")"));
 }
 
+std::vector<Explanation> explanations(std::string_view name) {
+  std::vector<Explanation> all;
+  for (const Key& key : keys()) {
+    if (!name.empty() && name != key.section && name != key.full_name()) continue;
+    all.push_back({key.full_name(), std::string(key.doc), allowed_text(key), default_text(key), key.environment_name()});
+  }
+  return all;
+}
+
 std::string explain_markdown() {
   std::string out;
   for (const Section& section : sections()) {

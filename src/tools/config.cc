@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fmt/core.h>
@@ -11,6 +12,7 @@
 
 #include "config/describe.h"
 #include "config/key_file.h"
+#include "log/log.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -37,6 +39,28 @@ Result<Loaded> load(Context& context, const std::string& file) {
   return loaded;
 }
 
+/// What the servers refuse at their start and no rule of a single key knows.
+std::vector<std::string> look_at_values(const config::FileSystemConfig& config, bool& usable) {
+  std::vector<std::string> remarks;
+  const auto levels = log::set_levels(config.log.level);
+  std::ignore = log::set_levels("error");  // of this command
+  if (!levels) {
+    usable = false;
+    remarks.push_back("log.level: " + levels.error().context());
+  }
+  return remarks;
+}
+
+/// By addresses that mean the own machine.
+bool all_servers_here(const config::FileSystemConfig& config) {
+  const auto here = [](const std::string& url) {
+    return url.starts_with("shm://") || url.starts_with("tcp://127.") || url.starts_with("tcp://localhost:") || url.starts_with("tcp://[::1]:");
+  };
+  return std::all_of(config.servers.begin(), config.servers.end(), [&](const config::ServerConfig& server) {
+    return std::all_of(server.urls.begin(), server.urls.end(), here);
+  });
+}
+
 /// What only this machine's files tell. A key or folder that is not here may belong to another host: said, not held against.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
@@ -50,6 +74,7 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
     remarks.push_back(client_key.error().message());
   }
   if (::access(config.fs.server_key_file.c_str(), F_OK) != 0) {
+    usable = usable && !all_servers_here(config);
     remarks.push_back(config.fs.server_key_file + ": not on this machine, so no server can run here");
   } else if (const auto server_key = config::read_key_file(config.fs.server_key_file); !server_key && ::access(config.fs.server_key_file.c_str(), R_OK) == 0) {
     usable = false;
@@ -65,7 +90,8 @@ int check_file(Context& context, const std::string& file) {
     return context.fail(loaded.error());
   }
   bool usable = true;
-  const auto remarks = look_at_keys(loaded->config.config, usable);
+  std::vector<std::string> remarks = look_at_values(loaded->config.config, usable);
+  for (std::string& remark : look_at_keys(loaded->config.config, usable)) remarks.push_back(std::move(remark));
   if (context.json) {
     print_json({{"ok", usable}, {"file", loaded->file}, {"servers", loaded->config.config.servers.size()}, {"remarks", remarks}});
   } else {
@@ -77,6 +103,12 @@ int check_file(Context& context, const std::string& file) {
 
 bool wanted(const std::string& name, const std::string& what) {
   return what.empty() || name == what || name.starts_with(what + ".") || name.starts_with(what + "[");
+}
+
+/// What our TOML writes (basic strings, numbers, booleans, lists of them) is JSON as it stands.
+nlohmann::json as_json(const std::string& toml) {
+  nlohmann::json value = nlohmann::json::parse(toml, nullptr, false);
+  return value.is_discarded() ? nlohmann::json(toml) : value;
 }
 
 int run_show(Context& context, const std::string& what) {
@@ -92,7 +124,7 @@ int run_show(Context& context, const std::string& what) {
   }
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const config::Setting& setting : chosen) rows.push_back({{"key", setting.name}, {"value", setting.value}, {"origin", setting.origin}});
+    for (const config::Setting& setting : chosen) rows.push_back({{"key", setting.name}, {"value", as_json(setting.value)}, {"origin", setting.origin}});
     print_json(rows);
   } else if (what.empty()) {
     print("# " + loaded->file + "\n" + config::show(loaded->config));
@@ -105,6 +137,14 @@ int run_show(Context& context, const std::string& what) {
 int run_explain(Context& context, const std::string& what) {
   auto text = config::explain(what);
   if (!text) return context.fail(text.error());
+  if (context.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const config::Explanation& one : config::explanations(what)) {
+      rows.push_back({{"key", one.key}, {"meaning", one.meaning}, {"allowed", one.allowed}, {"default", one.default_value}, {"variable", one.variable}});
+    }
+    print_json(rows);
+    return kExitOk;
+  }
   print(*text);
   return kExitOk;
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +12,9 @@
 #include <fstream>
 
 #include "log/log.h"
+#include "config/load.h"
 #include "tools/command.h"
+#include "tools/probe.h"
 
 namespace spate::tools {
 namespace {
@@ -21,11 +24,15 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// A folder stands for the spate.toml in it.
-std::string as_config_file(const std::string& path) {
+/// A folder stands for the spate.toml in it. `origin`: what named it, for the message when there is nothing of that name.
+Result<std::string> as_config_file(const std::string& path, std::string_view origin) {
   struct stat st {};
-  if (::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) return path + "/spate.toml";
-  return path;
+  if (::stat(path.c_str(), &st) != 0) {
+    const Error why = errno_error(errno, path);
+    return Error(why.code(), std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
+  }
+  if (!S_ISDIR(st.st_mode)) return path;
+  return path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
 }
 
 std::vector<std::string> whole_environment() {
@@ -43,9 +50,17 @@ std::string log_level(const std::vector<config::Override>& overrides) {
   return level;
 }
 
+/// One that the service manager or a person has started leaves no pid file. Only of TCP is it known at once that nobody is there.
+bool may_serve(const config::FileSystemConfig& config) {
+  return std::any_of(config.servers.begin(), config.servers.end(), [](const config::ServerConfig& server) {
+    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(), [](const std::string& url) { return url.starts_with("tcp://"); });
+    return !tcp || answers(server.urls);
+  });
+}
+
 /// What `spate up` started and `spate down` stopped is not worth waiting for. (A server that died leaves its pid file, and may
 /// come back.)
-Result<void> check_running(const std::string& config_file) {
+Result<void> check_running(const std::string& config_file, const std::vector<config::Override>& overrides) {
   const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
   std::error_code error;
   std::filesystem::directory_iterator at(folder / "run", error);
@@ -55,6 +70,8 @@ Result<void> check_running(const std::string& config_file) {
     deployment = deployment || at->path().filename() == "lock";
   }
   if (error || !deployment) return {};
+  const auto loaded = config::load_file(config_file, overrides);
+  if (!loaded || may_serve(loaded->config)) return {};  // a file that cannot be read is told by who opens it
   return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " + folder.string() + "` starts it");
 }
 
@@ -67,9 +84,9 @@ std::string current_file() {
 }
 
 Result<std::string> Context::config_file() const {
-  if (!fs.empty()) return as_config_file(fs);
+  if (!fs.empty()) return as_config_file(fs, "--fs");
   const std::string from_environment = environment("SPATE_FS");
-  if (!from_environment.empty()) return as_config_file(from_environment);
+  if (!from_environment.empty()) return as_config_file(from_environment, "SPATE_FS");
   std::ifstream in(current_file());
   std::string path;
   if (std::getline(in, path) && !path.empty()) return path;
@@ -100,7 +117,8 @@ Result<assembly::ClientSettings> Context::client_settings(std::string file) cons
 Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   if (process_ != nullptr) return process_.get();
   SPATE_TRY(std::string file, config_file());
-  SPATE_TRY(std::ignore, check_running(file));
+  SPATE_TRY(const auto values, config_overrides());
+  SPATE_TRY(std::ignore, check_running(file, values));
   SPATE_TRY(assembly::ClientSettings settings, client_settings(std::move(file)));
   settings.server_key = with_server_key;
   SPATE_TRY(process_, assembly::ClientProcess::open(settings));
@@ -115,6 +133,12 @@ int Context::fail(const Error& error, std::string_view what) {
 int Context::fail(std::string_view message) {
   std::fprintf(stderr, "spate: %.*s\n", static_cast<int>(message.size()), message.data());
   return kExitFailed;
+}
+
+int Context::fail_of(ServerId server, const Error& error) {
+  const std::string name = "server " + std::to_string(server.value);
+  const std::string text = error.message();
+  return fail(text.starts_with(name + " ") ? text : name + ": " + text);
 }
 
 int Context::usage(std::string_view message) {

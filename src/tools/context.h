@@ -32,6 +32,8 @@ class Context {
   /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a").
   int fail(const Error& error, std::string_view what = {});
   int fail(std::string_view message);
+  /// The same of a server, which most errors name themselves.
+  int fail_of(ServerId server, const Error& error);
   /// kExitUsage, with a hint at --help.
   int usage(std::string_view message);
 

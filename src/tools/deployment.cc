@@ -57,13 +57,6 @@ config::ServerConfig make_server(const DeploymentPlan& plan, std::uint32_t id) {
   return server;
 }
 
-config::TroveKind trove_kind(const std::string& name) {
-  if (name == "uring") return config::TroveKind::kUring;
-  if (name == "pool") return config::TroveKind::kPool;
-  if (name == "mem") return config::TroveKind::kMemory;
-  return config::TroveKind::kAuto;
-}
-
 bool is_ours(const std::string& name) {
   constexpr std::array<std::string_view, 5> kNames = {"keys", "run", "log", "spate.toml", "spate.toml.new"};
   return name.starts_with("server-") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -88,6 +81,13 @@ Result<std::array<std::string, 2>> create_keys(const std::string& folder, Random
 }
 
 }  // namespace
+
+config::TroveKind trove_kind(const std::string& name) {
+  if (name == "uring") return config::TroveKind::kUring;
+  if (name == "pool") return config::TroveKind::kPool;
+  if (name == "mem") return config::TroveKind::kMemory;
+  return config::TroveKind::kAuto;
+}
 
 std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
 std::string config_path(const std::string& folder) { return folder + "/spate.toml"; }

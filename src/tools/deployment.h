@@ -25,6 +25,8 @@ struct DeploymentPlan {
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
 /// "server-3"
+/// Of --trove; kAuto for any other word.
+config::TroveKind trove_kind(const std::string& name);
 std::string server_name(ServerId server);
 
 /// What a folder holds, as far as `spate up` is concerned.

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/up_down.h"
@@ -63,7 +64,7 @@ std::size_t stop_all(Context& context, const std::string& folder, const std::vec
   for (const ServerProcessState& state : states) {
     if (state.stale) {
       forget_server(folder, state.server);
-      if (!context.quiet) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(folder, state.server)));
+      if (!context.quiet && !context.json) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(folder, state.server)));
     }
     if (state.pid == 0) continue;
     const auto done = stop_server(folder, state.server, state.pid, kStopGrace);
@@ -91,7 +92,9 @@ int run_down(Context& context, const DownOptions& options) {
     code = context.fail(loaded.error());
   }
   const std::size_t stopped = stop_all(context, *folder, servers_of(*folder, loaded), code);
-  if (!context.quiet) {
+  if (context.json) {
+    print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
+  } else if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
                        : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n", stopped, *folder, *folder));
   }
@@ -144,7 +147,11 @@ int run_status(Context& context, const DownOptions&) {
     }
     list.push_back(std::move(row));
   }
-  print(context.json ? list.dump(2) + "\n" : text);
+  if (context.json) {
+    print_json(list);
+  } else {
+    print(text);
+  }
   if (down == 0) return kExitOk;
   return context.fail(fmt::format("{} of {} servers are down: `spate up` starts those of this machine", down, list.size()));
 }

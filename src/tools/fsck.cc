@@ -158,17 +158,6 @@ class Printer final : public fsck::Observer {
   std::uint64_t repairable_ = 0;
 };
 
-fsck::ServersOptions servers_options(const client::Options& client) {
-  fsck::ServersOptions options;
-  options.map = client.map;
-  options.server_key = *client.server_key;
-  options.credential = client.credential;
-  options.description = client.description + " (fsck)";
-  options.deadline = client.deadline;
-  options.io_deadline = std::min<Duration>(client.deadline, options.io_deadline);
-  return options;
-}
-
 /// A program that reads JSON gets some, whatever happens.
 int fail(Context& context, const Error& error) {
   if (context.json) print("],\n\"error\":" + dump(nlohmann::json(error.message())) + "}\n");
@@ -200,6 +189,17 @@ int run_fsck(Context& context, const FsckOptions& options) {
 }
 
 }  // namespace
+
+fsck::ServersOptions servers_options(const client::Options& client) {
+  fsck::ServersOptions options;
+  options.map = client.map;
+  options.server_key = *client.server_key;
+  options.credential = client.credential;
+  options.description = client.description + " (fsck)";
+  options.deadline = client.deadline;
+  options.io_deadline = std::min<Duration>(client.deadline, options.io_deadline);
+  return options;
+}
 
 Command make_fsck() {
   auto options = std::make_shared<FsckOptions>();

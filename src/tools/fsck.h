@@ -2,10 +2,14 @@
 // `spate fsck`: the face of src/fsck.
 #pragma once
 
+#include "fsck/servers.h"
 #include "tools/command.h"
 
 namespace spate::tools {
 
 Command make_fsck();
+
+/// For a process that was opened with the server key.
+fsck::ServersOptions servers_options(const client::Options& client);
 
 }  // namespace spate::tools

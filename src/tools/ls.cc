@@ -198,7 +198,7 @@ int run_du(Context& context, const LsOptions& options) {
     }
     add(usage, object->attributes, seen);
     if (context.json) {
-      list.push_back({{"path", name}, {"allocated", usage.allocated}, {"size", usage.size}, {"objects", usage.objects}});
+      list.push_back({{"path", printable(name)}, {"allocated", usage.allocated}, {"size", usage.size}, {"objects", usage.objects}});
     } else if (!tell || object->attributes.type != FileType::kDirectory) {
       print(fmt::format("{:>10} {:>10} {}\n", human_size(usage.allocated), human_size(usage.size), printable(name)));
     }
@@ -222,7 +222,7 @@ int run_stat(Context& context, const LsOptions& options) {
     const Attributes& a = object->attributes;
     if (context.json) {
       list.push_back(to_json(a));
-      list.back()["path"] = name;
+      list.back()["path"] = printable(name);
       if (object->layout) list.back()["layout"] = to_json(*object->layout);
       if (!object->target.empty()) list.back()["target"] = printable(object->target);
       continue;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/text.h"
 #include "tools/up_down.h"
@@ -68,7 +69,7 @@ int run_ping(Context& context, const PingArguments& options) {
     how.bandwidth = true;
     auto pinged = ping(**process, server.id, how);
     if (!pinged) {
-      code = context.fail(pinged.error(), fmt::format("server {}", server.id.value));
+      code = context.fail_of(server.id, pinged.error());
       list.push_back({{"server", server.id.value}, {"error", pinged.error().message()}});
       continue;
     }
@@ -76,7 +77,7 @@ int run_ping(Context& context, const PingArguments& options) {
     list.push_back(row_of(server, *pinged));
     if (!context.json) print(text_of(server, *pinged));
   }
-  if (context.json) print(list.dump(2) + "\n");
+  if (context.json) print_json(list);
   return code;
 }
 

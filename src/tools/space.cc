@@ -16,35 +16,55 @@ struct SpaceOptions {
   std::string first;
 };
 
-int run_df(Context& context, const SpaceOptions&) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  auto use = (*process)->run([](client::Client& c) { return c.statfs(); });
-  if (!use) return context.fail(use.error());
-  if (context.json) {
-    nlohmann::json targets = nlohmann::json::array();
-    for (const auto& server : use->servers) {
-      for (const auto& t : server.targets) {
-        targets.push_back({{"server", server.server.value}, {"target", t.target.value}, {"total", t.total_bytes},
-                           {"free", t.free_bytes}, {"store", t.store}});
-      }
+/// How long an io server may take to tell its space.
+constexpr Duration kSpacePatience = std::chrono::seconds(5);
+
+nlohmann::json json_of(const client::SpaceUse& use) {
+  nlohmann::json targets = nlohmann::json::array();
+  nlohmann::json missing = nlohmann::json::array();
+  for (const auto& server : use.servers) {
+    if (!server.answered) missing.push_back({{"server", server.server.value}, {"error", server.answered.error().message()}});
+    for (const auto& t : server.targets) {
+      targets.push_back({{"server", server.server.value}, {"target", t.target.value}, {"total", t.total_bytes},
+                         {"free", t.free_bytes}, {"store", t.store}});
     }
-    const nlohmann::json all = {{"total", use->total_bytes}, {"free", use->free_bytes}, {"objects", use->objects}, {"targets", targets}};
-    print_json(all);
-    return kExitOk;
   }
+  return {{"total", use.total_bytes}, {"free", use.free_bytes}, {"objects", use.objects}, {"targets", targets}, {"missing", missing}};
+}
+
+void print_table(const client::SpaceUse& use) {
   const auto row = [](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
     const double percent = total == 0 ? 0.0 : 100.0 * static_cast<double>(total - free) / static_cast<double>(total);
     print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, human_size(total), human_size(total - free), human_size(free), percent, more));
   };
   print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} {}\n", "", "size", "used", "free", "used", "store"));
-  row("file system", use->total_bytes, use->free_bytes, fmt::format("{} objects", use->objects));
-  for (const auto& server : use->servers) {
+  row("file system", use.total_bytes, use.free_bytes, fmt::format("{} objects", use.objects));
+  for (const auto& server : use.servers) {
+    if (!server.answered) print(fmt::format("  server {:<13} {:>10} {:>10} {:>10} {:>6} not counted\n", server.server.value, "DOWN", "?", "?", "?"));
     for (const auto& t : server.targets) {
       row(fmt::format("  server {} target {}", server.server.value, t.target.value), t.total_bytes, t.free_bytes, t.store);
     }
   }
-  return kExitOk;
+}
+
+int run_df(Context& context, const SpaceOptions&) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  auto use = (*process)->run([](client::Client& c) { return c.space_of_those_there(kSpacePatience); });
+  if (!use) {
+    if (context.json) print_json({{"error", use.error().message()}});
+    return context.fail(use.error());
+  }
+  if (context.json) {
+    print_json(json_of(*use));
+  } else {
+    print_table(*use);
+  }
+  int code = kExitOk;
+  for (const auto& server : use->servers) {
+    if (!server.answered) code = context.fail(server.answered.error());
+  }
+  return code;
 }
 
 Result<void> set_attribute(assembly::ClientProcess& process, const std::string& path, const char* name, const std::string& value) {
@@ -55,6 +75,20 @@ Result<void> set_attribute(assembly::ClientProcess& process, const std::string& 
   return process.run([&](client::Client& c) { return c.setxattr(request); });
 }
 
+/// What cannot be had is refused here: the meta server takes as many targets as there are.
+Result<void> check_targets(const config::FileSystemConfig& config, std::uint64_t count, std::uint64_t first) {
+  const ClusterMap map = config::cluster_map(config);
+  std::size_t targets = 0;
+  for (const ServerEntry& server : map.servers) targets += server.roles.io ? server.targets.size() : 0;
+  if (count > targets) {
+    return Error(Errc::kInvalidArgument, fmt::format("-c {}: the file system has {} targets (`spate df` lists them); 0 takes all, also of later ones", count, targets));
+  }
+  if (first != 0 && (first > UINT32_MAX || map.server_of_target(TargetId(static_cast<std::uint32_t>(first))) == nullptr)) {
+    return Error(Errc::kInvalidArgument, fmt::format("-i {}: there is no such target; `spate df` lists them", first));
+  }
+  return {};
+}
+
 Result<void> set_stripe(assembly::ClientProcess& process, const std::string& path, const SpaceOptions& options) {
   wire::LayoutHints hints;
   if (!options.strip.empty()) {
@@ -62,6 +96,7 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
   }
   SPATE_TRY(const std::uint64_t count, parse_size(options.count.empty() ? "0" : options.count));
   SPATE_TRY(const std::uint64_t first, parse_size(options.first.empty() ? "0" : options.first));
+  SPATE_TRY(std::ignore, check_targets(process.config(), count, first));
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
   if (object && object->attributes.type == FileType::kDirectory) {
     if (hints.strip_bytes) {
@@ -114,7 +149,7 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
     if (!object) return context.fail(object.error(), name);
     if (object->layout) {
       list.push_back(to_json(*object->layout));
-      list.back()["path"] = name;
+      list.back()["path"] = printable(name);
       std::string targets;
       for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
       if (!context.json) print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name), human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
@@ -123,7 +158,7 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
     const std::string strip = directory_setting(**process, path, "user.spate.strip_bytes");
     const std::string count = directory_setting(**process, path, "user.spate.strip_count");
     const std::string first = directory_setting(**process, path, "user.spate.first_target");
-    list.push_back({{"path", name}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
+    list.push_back({{"path", printable(name)}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
     if (!context.json) print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name), strip, count, first));
   }
   if (context.json) print_json(list);

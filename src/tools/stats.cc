@@ -9,8 +9,11 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "fsck/servers.h"
 #include "job/gate.h"
+#include "tools/fsck.h"
 #include "tools/name_space.h"
+#include "tools/probe.h"
 
 namespace spate::tools {
 namespace {
@@ -50,6 +53,64 @@ job::Task<void> ask_all(client::Client& client, Snapshots& all) {
   for (auto& [server, snapshot] : all) job::spawn(gate, ask_into(client, server, snapshot));
   co_await gate.close();
 }
+
+job::Task<void> ask_by_key(fsck::Servers& servers, ServerId server, Result<metrics::Snapshot>& out) {
+  const wire::StatsRequest request;
+  auto reply = co_await servers.ask_io<wire::StatsReply>(server, request, kSnapshotRoom);
+  if (reply) {
+    out = metrics::Snapshot::decode(reply->snapshot);
+  } else {
+    out = std::move(reply).error();
+  }
+}
+
+job::Task<void> ask_all_by_key(job::Executor& executor, fsck::Servers& servers, Snapshots& all) {
+  servers.forget_failures();
+  job::Gate gate(executor);
+  for (auto& [server, snapshot] : all) job::spawn(gate, ask_by_key(servers, server, snapshot));
+  co_await gate.close();
+}
+
+/// Without a meta server there is no session, and servers tell only who has a session or the server key.
+class Asker {
+ public:
+  static Result<Asker> open(Context& context) {
+    Asker asker;
+    SPATE_TRY(asker.process_, context.file_system());
+    for (const config::ServerConfig& server : asker.process_->config().servers) {
+      if (server.roles.meta && !is_surely_down(server)) return asker;
+    }
+    SPATE_TRY(const std::string file, context.config_file());
+    SPATE_TRY(assembly::ClientSettings settings, context.client_settings(file));
+    settings.server_key = true;
+    auto keyed = assembly::ClientProcess::open(settings);
+    if (!keyed) {
+      return std::move(keyed).error().within("the meta server is down; without it, whoever can read the server key may ask");
+    }
+    asker.keyed_ = *std::move(keyed);
+    client::Cluster& cluster = asker.keyed_->client().cluster();
+    fsck::ServersOptions options = servers_options(cluster.options());
+    options.deadline = options.io_deadline = kDeadline;
+    asker.servers_ = std::make_unique<fsck::Servers>(std::move(options), cluster.network(), asker.keyed_->random());
+    return asker;
+  }
+
+  assembly::ClientProcess& process() { return *process_; }
+  void ask(Snapshots& all) {
+    if (servers_ == nullptr) return process_->run([&](client::Client& client) { return ask_all(client, all); });
+    keyed_->run([&](client::Client& client) { return ask_all_by_key(client.cluster().executor(), *servers_, all); });
+  }
+
+ private:
+  Asker() = default;
+  static bool is_surely_down(const config::ServerConfig& server) {
+    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(), [](const std::string& url) { return url.starts_with("tcp://"); });
+    return tcp && !answers(server.urls);
+  }
+  assembly::ClientProcess* process_ = nullptr;  // the context's
+  std::unique_ptr<assembly::ClientProcess> keyed_;
+  std::unique_ptr<fsck::Servers> servers_;
+};
 
 /// The session is kept alive meanwhile.
 job::Task<void> wait(client::Client& client, Duration span) { std::ignore = co_await client.cluster().executor().sleep(span); }
@@ -136,22 +197,23 @@ void show(Context& context, const StatsOptions& options, const config::FileSyste
 
 int run_stats(Context& context, const StatsOptions& options) {
   if (options.watch_s > 24 * 3600) return context.usage("--watch takes seconds, at most a day");
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  const config::FileSystemConfig& config = (*process)->config();
+  auto asker = Asker::open(context);
+  if (!asker) return context.fail(asker.error());
+  assembly::ClientProcess& process = asker->process();
+  const config::FileSystemConfig& config = process.config();
   auto servers = chosen(config, options.servers);
   if (!servers) return context.usage(servers.error().message());
   Snapshots before;
   MonoTime asked_before{};
   int code = kExitOk;
   for (std::uint64_t round = 0; options.watch_s > 0 ? options.rounds == 0 || round < options.rounds : round < 1; ++round) {
-    if (round > 0) (*process)->run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
+    if (round > 0) process.run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
     Snapshots now;
     for (const ServerId server : *servers) now.emplace(server, Errc::kUnknown);
-    const MonoTime asked = (*process)->clock().now();
-    (*process)->run([&](client::Client& client) { return ask_all(client, now); });
+    const MonoTime asked = process.clock().now();
+    asker->ask(now);
     for (const auto& [server, snapshot] : now) {
-      if (!snapshot) code = context.fail(snapshot.error(), fmt::format("server {}", server.value));
+      if (!snapshot) code = context.fail_of(server, snapshot.error());
     }
     const double seconds = round == 0 ? 0 : std::chrono::duration<double>(asked - asked_before).count();
     show(context, options, config, round == 0 ? now : since(now, before), seconds);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate up`: a whole file system on this machine.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/up_down.h"
@@ -17,10 +20,15 @@ namespace {
 
 struct UpOptions {
   DeploymentPlan plan;
-  std::uint64_t io = 4;
+  // 0 and empty: not given. What was given must be true of a file system that exists.
+  std::uint64_t io = 0;
   std::uint64_t meta = 1;
-  std::uint64_t port = 7400;
+  std::uint64_t port = 0;
+  std::string trove;
 };
+
+constexpr std::uint32_t kUsualIoServers = 4;
+constexpr std::uint32_t kUsualPort = 7400;
 
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
 constexpr Duration kLockPatience = std::chrono::seconds(90);
@@ -41,6 +49,23 @@ void stop_started(const std::string& folder, const Started& started) {
   for (const StartedServer& server : started.servers) {
     std::ignore = stop_server(folder, server.server, server.pid, std::chrono::seconds(2));
   }
+}
+
+/// The option that is not true of this file system, as it was written; empty: all are.
+std::string wrong_option(const config::FileSystemConfig& config, const UpOptions& options) {
+  std::uint64_t io = 0;
+  bool trove = true;
+  for (const config::ServerConfig& server : config.servers) {
+    io += server.roles.io ? 1U : 0U;
+    trove = trove && server.trove == trove_kind(options.trove);
+  }
+  if (options.io != 0 && options.io != io) return fmt::format("--io {}", options.io);
+  if (!options.trove.empty() && !trove) return "--trove " + options.trove;
+  const auto& urls = config.servers.front().urls;  // one without TCP was changed by hand: any port may have been its own
+  const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
+  const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", options.port)); };
+  const bool port = options.port == 0 || std::none_of(urls.begin(), urls.end(), is_tcp) || std::any_of(urls.begin(), urls.end(), is_port);
+  return port ? std::string() : fmt::format("--port {}", options.port);
 }
 
 /// Starts those that do not run.
@@ -64,7 +89,7 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
                                             "urls in {}",
                                             server.urls.front(), server.id.value, config_path(folder)));
     }
-    if (state.stale && !context.quiet) print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
+    if (state.stale && !context.quiet && !context.json) print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
     auto one = start_server(folder, state.server);
     if (!one) {
       stop_started(folder, started);
@@ -75,10 +100,35 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
   return started;
 }
 
-int start_all(Context& context, const std::string& folder) {
+void tell(const Context& context, const std::string& folder, const config::FileSystemConfig& config, const Started& started) {
+  if (context.json) {
+    print_json({{"folder", printable(folder)}, {"config", printable(config_path(folder))}, {"servers", config.servers.size()},
+                {"started", started.servers.size()}, {"running_before", started.running}});
+    return;
+  }
+  if (context.quiet) return;
+  if (started.servers.empty()) {
+    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder, started.running));
+    return;
+  }
+  print(fmt::format("Spate is up: {} servers, data in {}\n\n"
+                    "  spate cp -r /usr/include spate:/include   copy a tree in\n"
+                    "  spate ls -l spate:/                       look at it\n"
+                    "  spate df                                  how full it is\n"
+                    "  spate down                                stop; `spate up` brings everything back\n",
+                    config.servers.size(), folder));
+}
+
+int start_all(Context& context, const UpOptions& options) {
+  const std::string& folder = options.plan.folder;
   auto loaded = config::load_file(config_path(folder), {});
   if (!loaded) return context.fail(loaded.error());
   const config::FileSystemConfig& config = loaded->config;
+  if (const std::string wrong = wrong_option(config, options); !wrong.empty()) {
+    return context.usage(fmt::format("{} does not apply: {} holds a file system of {} servers already, which `spate up --dir {}` starts as it is; "
+                                     "choose another folder with --dir for a new one",
+                                     wrong, folder, config.servers.size(), folder));
+  }
   auto started = start_missing(context, folder, config);
   if (!started) return context.fail(started.error());
   SystemClock clock;
@@ -93,17 +143,7 @@ int start_all(Context& context, const std::string& folder) {
     return code;
   }
   remember_as_current(config_path(folder));
-  if (context.quiet) return kExitOk;
-  if (started->servers.empty()) {
-    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder, started->running));
-    return kExitOk;
-  }
-  print(fmt::format("Spate is up: {} servers, data in {}\n\n"
-                    "  spate cp -r /usr/include spate:/include   copy a tree in\n"
-                    "  spate ls -l spate:/                       look at it\n"
-                    "  spate df                                  how full it is\n"
-                    "  spate down                                stop; `spate up` brings everything back\n",
-                    config.servers.size(), folder));
+  tell(context, folder, config, *started);
   return kExitOk;
 }
 
@@ -133,21 +173,22 @@ std::string usual_folder() {
 }
 
 int run_up(Context& context, UpOptions& options) {
-  if (options.io < 1 || options.io > 64) return context.usage("--io takes 1 to 64");
-  if (options.meta != 1) return context.usage("--meta takes 1: this version keeps the name space on one server");
-  if (options.port < 1 || options.port + options.io > 65535) return context.usage("--port takes 1 to 65535, less the number of servers");
-  const std::string& trove = options.plan.trove;
-  if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem") return context.usage("--trove takes auto, uring, pool or mem");
   DeploymentPlan& plan = options.plan;
+  plan.io_servers = options.io == 0 ? kUsualIoServers : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io, 65));
+  plan.first_port = options.port == 0 ? kUsualPort : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port, 65536));
+  if (!options.trove.empty()) plan.trove = options.trove;
+  if (plan.io_servers > 64) return context.usage("--io takes 1 to 64");
+  if (options.meta != 1) return context.usage("--meta takes 1: this version keeps the name space on one server");
+  if (plan.first_port + plan.io_servers > 65535) return context.usage("--port takes 1 to 65535, less the number of servers");
+  const std::string& trove = plan.trove;
+  if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem") return context.usage("--trove takes auto, uring, pool or mem");
   if (plan.folder.empty()) plan.folder = usual_folder();
   std::error_code ignored;
   plan.folder = std::filesystem::absolute(plan.folder, ignored).lexically_normal().string();
   while (plan.folder.size() > 1 && plan.folder.ends_with('/')) plan.folder.pop_back();
-  plan.io_servers = static_cast<std::uint32_t>(options.io);
-  plan.first_port = static_cast<std::uint32_t>(options.port);
   const auto lock = open_folder(plan);
   if (!lock) return context.fail(lock.error());
-  return start_all(context, plan.folder);
+  return start_all(context, options);
 }
 
 }  // namespace
@@ -165,12 +206,13 @@ Command make_up() {
   command.name = "up";
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
-  command.details = "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was.";
+  command.details = "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was;\n"
+      "--io, --port and --trove are refused when they are not true of it.";
   command.options = {{"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)", &options->plan.folder},
                      {"--io", "io servers, for a new file system (4)", &options->io},
                      {"--meta", "meta servers, for a new file system (1)", &options->meta},
                      {"--port", "first TCP port, for a new file system (7400)", &options->port},
-                     {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->plan.trove}};
+                     {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that look at or change names and layouts: du, ln, rm -f, mv -n and -x, setstripe and getstripe."""
+"""What commands say and do: du, ln, rm -f, mv -n and -x, setstripe, getstripe; JSON; closed descriptors; a server that is down."""
 import json
 import os
+import re
+import subprocess
 
-from cluster import Cluster, check
+from cluster import SPATE, SPATED, Cluster, check, wait_until
 
 
 def says(text, *words):
@@ -64,6 +66,99 @@ def usage(fs):
     check(len(fs.spate("du", "-s", "spate:/").splitlines()) == 1, "du -s prints more than the total")
 
 
+def too_many_targets(fs):
+    for path in ("spate:/big", "spate:/new"):
+        says(fs.fails("setstripe", "-c", "99", path), "99", "%d targets" % fs.io)
+        says(fs.fails("setstripe", "-i", "99", path), "99", "no such target")
+    told = json.loads(fs.spate("getstripe", "--json", "spate:/big"))[0]
+    check(told["strip_count"] == "2" and told["first_target"] == "default", "a refused setstripe has changed: %s" % told)
+    check(fs.run("stat", "spate:/new").returncode == 1, "a refused setstripe has made a file")
+
+
+def names_of_any_bytes(fs):
+    """In JSON and in what is printed a name can be turned back into its bytes."""
+    names = [b"\xff\xfe", b"back\\xff", b"line\nbreak", "Gr\u00fc\u00dfe".encode()]
+    fs.spate("mkdir", "spate:/names")
+    for name in names:
+        fs.spate("put", os.fsdecode(b"spate:/names/" + name), input=b"")
+
+    def bytes_of(shown):
+        return re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes([int(m.group(1), 16)]), shown.encode())
+    listed = json.loads(fs.spate("ls", "--json", "spate:/names"))
+    check(sorted(bytes_of(e["name"]) for e in listed) == sorted(names), "ls --json: %s" % [e["name"] for e in listed])
+    lines = fs.spate("ls", "spate:/names").decode().splitlines()
+    check(sorted(bytes_of(line) for line in lines) == sorted(names), "ls: %s" % lines)
+    for command in ("stat", "du", "getstripe"):
+        path = json.loads(fs.spate(command, "--json", os.fsdecode(b"spate:/names/" + names[0])))[0]["path"]
+        check(bytes_of(path) == b"spate:/names/" + names[0], "%s --json: %r" % (command, path))
+
+
+def without_standard_descriptors(fs):
+    """What is closed is no descriptor of our own: the message is about the closed one."""
+    fs.spate("put", "spate:/data", input=b"x" * 100000)
+
+    def run(*args, closed):
+        done = subprocess.run([SPATE, *args], env=fs.env, preexec_fn=lambda: os.close(closed), timeout=30, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return done.returncode, done.stderr.decode()
+    code, said = run("cat", "spate:/data", closed=1)
+    check(code == 1 and "ad descriptor" in said or "ad file descriptor" in said, "cat >&-: exit %d, %s" % (code, said))
+    code, said = run("put", "spate:/none", closed=0)
+    check(code == 1 and "ad descriptor" in said or "ad file descriptor" in said, "put <&-: exit %d, %s" % (code, said))
+    check(run("ls", "spate:/", closed=2)[0] == 0, "ls 2>&-")
+    # A server: it serves, and its null devices are in place of what was closed.
+    pid = fs.pids()[2]
+    fs.kill(2)
+
+    def close_all():
+        for fd in (0, 1, 2):
+            os.close(fd)
+    server = subprocess.Popen([SPATED, "--config", fs.dir + "/spate.toml", "--server", "2"], env=fs.env, preexec_fn=close_all)
+    fs.seen.add(server.pid)
+    wait_until(lambda: fs.run("cat", "spate:/data").stdout == b"x" * 100000, "it serves")
+    check([os.readlink("/proc/%d/fd/%d" % (server.pid, fd)) for fd in (0, 1, 2)] == ["/dev/null"] * 3, "standard descriptors of spated are something else")
+    server.terminate()
+    check(server.wait(20) == 0 and pid != server.pid, "it does not end in order")
+    fs.up()
+
+
+def one_server_down(fs):
+    """What can still be told is told, the dead one is named once, and the exit code says that not all is there."""
+    dead = 3
+    fs.kill(dead)
+
+    def fails(*args):
+        done = fs.run(*args)
+        check(done.returncode == 1, "%s: exit %d" % (args, done.returncode))
+        check(done.stderr.count("server %d" % dead) == 1 and fs.url(dead) in done.stderr, "%s: %s" % (args, done.stderr))
+        return done.stdout.decode()
+    says(fails("df"), "file system", "server 2 target", "server 4 target", "server %d" % dead, "DOWN")
+    told = json.loads(fails("df", "--json"))
+    check({t["server"] for t in told["targets"]} == {2, 4} and [m["server"] for m in told["missing"]] == [dead], "df --json: %s" % told)
+    says(fails("stats"), "server 2 (io)", "server 4 (io)")
+    check([("error" in row, row["server"]) for row in json.loads(fails("ping", "--json", "--timeout", "500"))] == [(s == dead, s) for s in (1, 2, 3, 4)], "ping --json")
+    done = fs.run("status", "--json")
+    check(done.returncode == 1 and [row["up"] for row in json.loads(done.stdout)] == [True, True, False, True], "status --json: %s" % done.stdout)
+    fs.up()
+    # Without the meta server the io servers tell whoever has the server key.
+    dead = 1
+    fs.kill(dead)
+    says(fails("stats"), "server 2 (io)", "server 3 (io)", "server 4 (io)")
+    fs.up()
+
+
+def json_of_the_rest(fs):
+    told = json.loads(fs.run("up", "--json", "--dir", fs.dir).stdout)
+    check(told["servers"] == fs.io + 1 and told["started"] == 0 and told["folder"] == fs.dir, "up --json: %s" % told)
+    told = json.loads(fs.spate("config", "explain", "--json", "meta.sync"))
+    check([row["key"] for row in told] == ["meta.sync"] and told[0]["variable"] == "SPATE_META_SYNC", "config explain --json: %s" % told)
+    told = json.loads(fs.spate("config", "show", "--json"))
+    values = {row["key"]: row["value"] for row in told}
+    check(values["meta.sync"] == "100 ms" and values["servers[1].id"] == 2 and values["servers[0].roles"] == ["meta"], "config show --json: %s" % values)
+    told = json.loads(fs.spate("down", "--json"))
+    check(told == {"folder": fs.dir, "stopped": fs.io + 1}, "down --json: %s" % told)
+
+
 with Cluster(io=3) as fs:
     fs.up()
     links(fs)
@@ -71,3 +166,8 @@ with Cluster(io=3) as fs:
     moving(fs)
     layouts(fs)
     usage(fs)
+    too_many_targets(fs)
+    names_of_any_bytes(fs)
+    without_standard_descriptors(fs)
+    one_server_down(fs)
+    json_of_the_rest(fs)

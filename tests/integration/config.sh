@@ -24,6 +24,14 @@ told 'did you mean "sync"' "$spate" config show meta.snyc
 told 'did you mean' "$spate" --set meta.snyc=1ms ls
 sed 's/^\[fs\]/[fs]\nnmae = "x"/' "$dir/fs/spate.toml" > "$dir/bad.toml"
 told 'did you mean "name"' "$spate" config check "$dir/bad.toml"
+# What servers refuse when they start.
+for change in 's|^# level = .*|level = "nonsense"|' "s|^server_key_file = .*|server_key_file = \"$dir/gone\"|" 's|^urls = .*127.0.0.1:\([0-9]*\)".*|urls = ["tcp://localhost:1"]|' 's|server-3/target-0|server-2/target-0|'; do
+  sed "$change" "$dir/fs/spate.toml" > "$dir/bad.toml"
+  cmp -s "$dir/fs/spate.toml" "$dir/bad.toml" && fail "$change changes nothing"
+  code=0
+  "$spate" config check "$dir/bad.toml" > "$dir/told" 2>&1 || code=$?
+  test "$code" = 1 || fail "$change is fine: $(cat "$dir/told")"
+done
 chmod 644 "$dir/fs/keys/client.key"
 code=0
 "$spate" config check > "$dir/told" || code=$?

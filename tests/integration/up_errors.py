@@ -83,6 +83,46 @@ def pid_files(fs):
     check(not alive(before[IO]), "down leaves a server without a pid file running")
 
 
+def started_by_hand(fs):
+    """A server that leaves no pid file is found by its address; `up` knows it and `down` stops it."""
+    fs.spate("down", "-q", "--dir", fs.dir)
+    says(fs.fails("ls", "spate:/"), "is not running")
+    status = fs.run("status")
+    check(status.returncode == 1 and "is not running" in status.stderr, "status of what is down: " + status.stderr)
+    servers = [subprocess.Popen([SPATED, "--config", fs.dir + "/spate.toml", "--server", str(s)], env=fs.env, stderr=subprocess.DEVNULL)
+               for s in range(1, fs.io + 2)]
+    fs.seen.update(server.pid for server in servers)
+    wait_until(lambda: fs.run("status").returncode == 0, "they serve")
+    fs.spate("put", "spate:/by-hand", input=b"by hand")
+    check(fs.spate("cat", "spate:/by-hand") == b"by hand", "servers without pid files cannot be used")
+    fs.spate("rm", "spate:/by-hand")
+    for server in servers:
+        server.terminate()
+        server.wait()
+    says(fs.fails("ls", "spate:/"), "is not running")
+
+
+def no_such_place(fs):
+    for command in (["ls"], ["status"], ["down"]):
+        said = fs.fails("--fs", "/nonexistent", *command)
+        says(said, "/nonexistent", "spate.toml")
+        check("is not running" not in said and "//" not in said, said)
+    os.mkdir(fs.root + "/void")
+    for command in (["ls"], ["down"]):
+        says(fs.fails("--fs", fs.root + "/void", *command), fs.root + "/void/spate.toml")
+
+
+def options_of_a_new_one(fs):
+    """What an existing file system cannot become is refused, and nothing is started."""
+    fs.spate("down", "-q", "--dir", fs.dir)
+    for option in (["--io", str(fs.io + 3)], ["--port", str(fs.port + 1000)], ["--trove", "pool"]):
+        done = fs.run("up", "--dir", fs.dir, *option)
+        check(done.returncode == 2, "up %s: exit %d" % (option, done.returncode))
+        says(done.stderr, " ".join(option), "%d servers" % (fs.io + 1), fs.dir)
+    check(fs.pids() == {}, "a refused up has started servers")
+    fs.up()  # with the options that it was made with
+
+
 def down_again(fs):
     says(fs.spate("down", "--dir", fs.dir).decode(), "Nothing was running")
     fs.up()
@@ -183,6 +223,20 @@ def without_permission(fs):
     says(fails("--fs", fs.dir, "ls", "spate:/"), "keys/client.key", "ermission denied")
     os.chmod(fs.dir, 0o700)
     # A storage folder that the servers' user cannot write.
+    mine = fs.root + "/nobodys"
+    os.mkdir(mine)
+    os.chown(mine, 65534, 65534)
+    own = mine + "/fs"
+
+    def runs(*args):
+        done = subprocess.run([SPATE, *args, "-q", "--dir", own], env=fs.env, preexec_fn=nobody, stderr=subprocess.PIPE, timeout=60)
+        check(done.returncode == 0, "%s: exit %d %s" % (args, done.returncode, done.stderr.decode()))
+    runs("up", "--io", "1", "--port", str(free_ports(2)))
+    runs("down")
+    target = own + "/server-2/target-0"
+    os.chown(target, 0, 0)
+    os.chmod(target, 0o755)
+    says(fails("up", "--dir", own), target, "ermission denied", "uid 65534", "chown")
     os.chmod(fs.root, 0o700)
 
 
@@ -288,6 +342,9 @@ with Cluster(io=2) as fs:
     fs.up()
     fs.spate("down", "-q")
     without_permission(fs)
+    no_such_place(fs)
+    options_of_a_new_one(fs)
+    started_by_hand(fs)
     keys(fs)
     configuration(fs)
     stores(fs)
