@@ -25,7 +25,7 @@ struct Target {
   const IoTarget description;
   const trove::DirectAbility direct;
   /// Why its device is of no use for the p2p path (peer.h); empty: it is.
-  std::string peer_refusal;
+  std::string peer_refusal = "it has not been looked for yet";
   flow::Device device;
 };
 
