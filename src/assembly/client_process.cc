@@ -53,6 +53,8 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
   options.ledger = settings.ledger;
   options.atime = atime_policy(process->config_.client.atime);
+  const bool keeps = settings.may_keep_attributes && process->config_.client.attribute_cache == config::AttributeCache::kOn;
+  options.keep_attributes = keeps;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
   }
@@ -63,6 +65,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
   const client::Keeper keeper = settings.progress_thread ? client::Keeper::kAlways
+                                : keeps                  ? client::Keeper::kReady
                                 : settings.keeper        ? client::Keeper::kSlow
                                                          : client::Keeper::kNone;
   process->driver_ = std::make_unique<client::Driver>(process->executor_, keeper);

@@ -27,6 +27,8 @@ struct ClientSettings {
   bool progress_thread = false;
   /// What outlives the process; may be null. Not owned.
   client::Ledger* ledger = nullptr;
+  /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers recalls.
+  bool may_keep_attributes = false;
 };
 
 /// uid, gid and supplementary groups of this process.

@@ -7,11 +7,14 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
+/// Between two calls of a busy program nobody drives for a moment: a thread that took over each time would only be in its way.
+constexpr Duration kIdlePeriod = std::chrono::milliseconds(3);
 
 }  // namespace
 
-Driver::Driver(job::Executor& executor, Keeper keeper) : executor_(executor), gate_(executor) {
+Driver::Driver(job::Executor& executor, Keeper keeper) : executor_(executor), kind_(keeper), gate_(executor) {
   if (keeper == Keeper::kSlow) keeper_ = std::thread([this] { keep_alive(); });
+  if (keeper == Keeper::kReady) keeper_ = std::thread([this] { drive_when_idle(); });
   if (keeper == Keeper::kAlways) keeper_ = std::thread([this] { drive_always(); });
 }
 
@@ -39,8 +42,8 @@ void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else {
-    idle_.notify_one();  // a keeper that always drives
+  } else if (kind_ != Keeper::kReady) {  // that one looks by itself: a call need not wake it
+    idle_.notify_one();
   }
 }
 
@@ -78,6 +81,7 @@ std::size_t Driver::drive_until_one_is_done(std::span<CallBase* const> calls, bo
   }
   if (may_drive) {
     driving_ = true;
+    ++drives_;
     lock.unlock();
     if (begin_first) submit(*calls.front());
     drive(calls);
@@ -95,6 +99,7 @@ void Driver::begin(CallBase& call) {
     return;
   }
   driving_ = true;
+  ++drives_;
   lock.unlock();
   submit(call);
   executor_.step();  // what it has posted leaves now, not when somebody waits
@@ -107,6 +112,7 @@ bool Driver::test(Started& started) {
   std::unique_lock lock(mutex_);
   if (call.done || driving_) return call.done;
   driving_ = true;
+  ++drives_;
   lock.unlock();
   while (!call.done && executor_.step()) {
   }
@@ -137,6 +143,23 @@ void Driver::keep_alive() {
     // A few turns: due timers fire, their messages leave, answers of the last time are taken.
     for (int turn = 0; turn < 8; ++turn) executor_.step();
     lock.lock();
+    stop_driving();
+  }
+}
+
+/// Whoever wants to drive meanwhile wakes the executor, and gets it.
+void Driver::drive_when_idle() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const std::uint64_t before = drives_;
+    idle_.wait_for(lock, kIdlePeriod);
+    if (stopping_ || driving_ || drives_ != before) continue;
+    driving_ = true;
+    while (!stopping_ && sleepers_ == nullptr) {
+      lock.unlock();
+      if (!executor_.step()) executor_.sleep_until_event();
+      lock.lock();
+    }
     stop_driving();
   }
 }

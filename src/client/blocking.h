@@ -19,6 +19,7 @@ namespace spate::client {
 enum class Keeper : std::uint8_t {
   kNone,   // nobody: for short-lived programs that are always inside a call
   kSlow,   // a thread looks once a second, which keeps the session alive
+  kReady,  // a thread sleeps in it while nobody else drives, so that what servers ask of this client is answered at once
   kAlways  // a thread drives it all the time, so that what was started goes on by itself
 };
 
@@ -120,13 +121,16 @@ class Driver {
   bool sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls);
   void stop_driving();
   void keep_alive();
+  void drive_when_idle();
   void drive_always();
 
   job::Executor& executor_;
+  const Keeper kind_;
   job::Gate gate_;
   std::mutex mutex_;
   std::condition_variable idle_;
   bool driving_ = false;         // guarded by mutex_
+  std::uint64_t drives_ = 0;     // guarded by mutex_: how often a thread has begun to
   Sleeper* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
   bool stopping_ = false;        // guarded by mutex_
   std::thread keeper_;

@@ -110,6 +110,32 @@ TEST_F(DriverTest, ThreadsThatWaitForStartedTasksShareTheDriving) {
   EXPECT_EQ(driver.run([&] { return count_up(executor, counter); }), 1);
 }
 
+TEST_F(DriverTest, AReadyDriverGoesOnByItselfAndGivesWayToCalls) {
+  std::promise<void> reached;
+  Driver driver(executor, Keeper::kReady);
+  job::Event event(executor);
+  const auto started = driver.start([&]() -> job::Task<int> {
+    struct Wait {
+      static job::Task<int> run(job::Executor& on, job::Event& for_this, std::promise<void>& told) {
+        std::ignore = co_await for_this.wait();
+        for (int i = 0; i < 100; ++i) co_await on.yield();
+        told.set_value();
+        co_return 5;
+      }
+    };
+    return Wait::run(executor, event, reached);
+  });
+  int counter = 0;
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(driver.run([&] { return count_up(executor, counter); }), i + 1);
+    if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(8));  // it is in charge then
+  }
+  executor.post([&] { event.set(); });
+  reached.get_future().wait();  // nobody calls
+  driver.wait(*started);
+  EXPECT_EQ(started->value(), 5);
+}
+
 TEST_F(DriverTest, AlwaysDrivenTasksGoOnByThemselves) {
   std::promise<void> reached;
   Driver driver(executor, Keeper::kAlways);

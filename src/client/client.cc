@@ -10,6 +10,8 @@ namespace {
 
 /// Room for one page of a directory, bytes.
 constexpr std::uint32_t kReaddirRoom = 256 * 1024;
+/// Room for an object and every step to it, bytes.
+constexpr std::uint32_t kLookupRoom = 48 * 1024;
 /// Room for an answer that may hold the largest extended attribute.
 constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
 
@@ -92,7 +94,29 @@ job::Task<Result<wire::ObjectReply>> Client::access(NamePath where, std::uint8_t
   co_return reply;
 }
 
+job::Task<Result<wire::ObjectReply>> Client::lookup_and_keep(NamePath where) {
+  AttributeCache& cache = cluster_.attributes();
+  wire::LookupLeaseRequest request;
+  request.where = std::move(where);
+  const AttributeCache::Lookup lookup = cache.begin_lookup();
+  auto reply = co_await cluster_.ask<wire::LookupLeaseReply>(request, cluster_.limits(), kLookupRoom);
+  cache.end_lookup(lookup, reply ? &*reply : nullptr);
+  if (!reply) co_return std::move(reply).error();
+  if (reply->granted) cluster_.locks().listen_for_recalls();
+  if (!reply->object) co_return Errc::kNotFound;
+  co_return *std::move(reply->object);
+}
+
 job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
+  if (cluster_.attributes().on()) {
+    auto kept = cluster_.attributes().find(where);
+    if (kept) co_return *std::move(kept);
+    SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
+    if ((cluster_.meta().features() & wire::kFeatureLeases) != 0) {
+      auto found = co_await lookup_and_keep(std::move(where));
+      co_return found;
+    }
+  }
   wire::LookupRequest request;
   request.where = std::move(where);
   auto reply = co_await cluster_.ask<wire::LookupReply>(request, cluster_.limits());

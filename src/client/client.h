@@ -51,6 +51,8 @@ class Client {
   /// Attributes, with size and times from the datafiles when the file is being written (one more request to each server).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
+  /// What stat would answer, if it is kept under a lease; else nothing. Thread-safe, without a turn of the executor.
+  std::optional<Result<Attributes>> kept_attributes(const NamePath& where) { return cluster_.attributes().find_attributes(where); }
   /// The same, and kPermissionDenied unless this client may do all of `want` with it: 4 read, 2 write, 1 execute.
   job::Task<Result<wire::ObjectReply>> access(NamePath where, std::uint8_t want);
   /// mtime on a file that is being written gathers the datafiles' state first (SetattrRequest.data).
@@ -89,6 +91,7 @@ class Client {
   Cluster& cluster() { return cluster_; }
 
  private:
+  job::Task<Result<wire::ObjectReply>> lookup_and_keep(NamePath where);
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);
   job::Task<Result<SpaceUse>> space_use(Limits limits, Limits of_io_servers);

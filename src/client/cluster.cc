@@ -20,17 +20,32 @@ std::uint64_t digest_of(wire::Op op, ByteView body) {
   return hash64(counts, static_cast<std::uint64_t>(op));
 }
 
+/// An answer of the name space: nothing was changed. (A close may have been made all the same.)
+bool without_effect(wire::Op op, Errc code) {
+  const auto number = static_cast<unsigned>(code);
+  const bool of_names = (number >= static_cast<unsigned>(Errc::kNotFound) && number < static_cast<unsigned>(Errc::kNoSpace)) ||
+                        code == Errc::kInvalidArgument || code == Errc::kNotSupported;
+  return of_names && op != wire::Op::kClose;
+}
+
+/// The request may be under way still, or was never answered.
+bool may_be_under_way(Errc code) {
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kCancelled ||
+         code == Errc::kProtocol || code == Errc::kForgottenRequest;
+}
+
 bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == Errc::kSessionUnknown; }
 
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), locks_(*this), appends_(network.executor(), locks_, options_.ledger), gate_(network.executor()) {
+    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), attributes_({options_.keep_attributes, options_.most_kept}, network.executor().clock()), locks_(*this), appends_(network.executor(), locks_, options_.ledger), gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
+  identity_.features = options_.keep_attributes ? wire::kFeatureLeases : wire::kFeatureNone;
   inherit_session();
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));
@@ -60,6 +75,7 @@ WallTime Cluster::fs_time() const {
 
 job::Task<void> Cluster::stop(Limits limits) {
   stopping_.request_stop();
+  attributes_.clear();
   co_await locks_.stop();
   co_await appends_.stop();
   if (identity_.client) {
@@ -86,6 +102,7 @@ job::Task<Result<void>> Cluster::ensure_session(Limits limits) {
 }
 
 job::Task<Result<void>> Cluster::renew_session(Limits limits) {
+  attributes_.clear();
   meta_->greet_again();
   rpc::CallOptions options = limits.call_options();
   const wire::KeepAliveRequest request;
@@ -173,7 +190,31 @@ job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, L
   co_return reply;
 }
 
+/// What is kept must not be older than a change that has been answered, here or to anybody.
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits) {
+  if (!attributes_.on()) {
+    auto reply = co_await send_change(op, body, limits);
+    co_return reply;
+  }
+  OwnChange change(attributes_);
+  auto reply = co_await send_change(op, body, limits);
+  if (!reply) {
+    // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting says so.
+    if (may_be_under_way(reply.code())) meta_->greet_again();
+    if (without_effect(op, reply.code())) change.end_without_effect();
+    co_return reply;
+  }
+  if ((reply->features & wire::kFeatureLeases) == 0) co_return reply;
+  wire::Touched touched;
+  wire::Reader reader(reply->body);
+  reader(touched);
+  if (!reader.decoder().ok()) co_return Error(Errc::kProtocol, meta_->name() + " sent a reply that cannot be read");
+  reply->body = reply->body.last(reader.decoder().remaining());
+  change.end(touched);
+  co_return reply;
+}
+
+job::Task<Result<rpc::RawReply>> Cluster::send_change(wire::Op op, ByteView body, Limits limits) {
   auto open = co_await ensure_session(limits);
   if (!open) co_return std::move(open).error();
   RequestSlots::Wish wish;

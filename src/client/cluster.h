@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "client/appends.h"
+#include "client/attribute_cache.h"
 #include "client/limits.h"
 #include "client/locks.h"
 #include "client/offload.h"
@@ -76,12 +77,15 @@ class Cluster {
   rpc::Channel& meta() { return *meta_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }
+  AttributeCache& attributes() { return attributes_; }
+  const AttributeCache& attributes() const { return attributes_; }
   /// All io servers' channels, by server id.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:
   job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits);
+  job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
   job::Task<void> keep_alive();
   void inherit_session();
   void keep_session();
@@ -97,6 +101,7 @@ class Cluster {
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
   Offload offload_;
+  AttributeCache attributes_;
   Locks locks_;
   Appends appends_;
   job::Gate gate_;

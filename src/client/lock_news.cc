@@ -12,12 +12,14 @@ namespace {
 constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kClaimsInOneRequest = 500;
 constexpr std::uint32_t kEventsRoom = 32 * 1024;
+/// A reply with so many may not hold all.
+constexpr std::size_t kFullOfEvents = 256;
 
 }  // namespace
 
-/// Somebody waits here, or somebody elsewhere may want our right to append.
+/// Somebody waits here, or somebody elsewhere may want our right to append, or to change what we keep.
 bool Locks::wants_news() const {
-  if (!waits_.empty()) return true;
+  if (!waits_.empty() || untold_ || cluster_.attributes().wants_news()) return true;
   return std::any_of(held_.begin(), held_.end(), [](const auto& file) {
     const auto right = file.second.find({LockKind::kAppend, 0});
     return right != file.second.end() && !right->second.lost;
@@ -31,21 +33,23 @@ void Locks::start_listening() {
 }
 
 job::Task<void> Locks::listen() {
-  const Duration hold = cluster_.options().attempt_timeout / 3;
   while (wants_news() && !stopping_.stopped()) {
+    Duration hold = cluster_.options().attempt_timeout / 3;
+    if (cluster_.attributes().wants_news()) hold = std::min(hold, cluster_.attributes().longest_silence());
     wire::LockEventsRequest request;
     request.table = table_;
     request.acknowledged = acknowledged_;
-    request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
+    if (!untold_ || table_ != 0) request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
     const MonoTime asked = cluster_.executor().now();
+    const std::uint32_t epoch = cluster_.identity().epoch;
     auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
     check_session();
-    const bool news = reply && !reply->events.empty() && reply->table == table_;
-    if (news) {
-      take(reply->events);
-      continue;
-    }
-    if (reply && table_ != 0 && reply->table != table_) std::ignore = co_await reclaim();
+    // An epoch that has ended meanwhile has no news for the one that is now.
+    const bool current = reply && epoch == cluster_.identity().epoch;
+    if (current) hear(asked, request, *reply);
+    const bool more = untold_ || (current && !reply->events.empty());
+    if (current && more && reply->table == table_) continue;
+    if (current && table_ != 0 && reply->table != table_) std::ignore = co_await reclaim();
     if (cluster_.executor().now() - asked < hold / 2) std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
     std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
     for (const auto& [sequence, wait] : waits_) {
@@ -66,9 +70,36 @@ void Locks::take(const std::vector<wire::LockEvent>& events) {
       case wire::LockEventType::kRecalled:
         if (on_recall_) on_recall_(Handle(event.subject));
         break;
+      case wire::LockEventType::kLeaseRecalled:
+        cluster_.attributes().recalled(Handle(event.subject));
+        untold_ = true;  // somebody waits for us
+        break;
     }
   }
   keep_state();
+}
+
+/// Nothing may be kept any more that another process of the server has granted when it hears that we know this one.
+void Locks::know_table(std::uint64_t table) {
+  if (table == table_) return;
+  table_ = table;
+  cluster_.attributes().server_is(table);
+  untold_ = cluster_.attributes().on();
+  start_listening();
+}
+
+void Locks::hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply) {
+  // Who has ever locked something must claim it, though nothing be left: the server waits for that.
+  if (table_ == 0 || !has_locked_) {
+    if (table_ != reply.table) acknowledged_ = 0;
+    know_table(reply.table);
+  }
+  const bool ours = reply.table == table_;
+  if (ours) take(reply.events);
+  if (!ours) untold_ = cluster_.attributes().on();
+  if (ours && request.table == table_ && request.acknowledged == acknowledged_) untold_ = false;
+  start_listening();
+  cluster_.attributes().heard(asked, reply.table, ours && reply.events.size() < kFullOfEvents);
 }
 
 void Locks::heard() {
@@ -84,13 +115,16 @@ job::Task<void> Locks::check_table() {
   wire::LockEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
+  const MonoTime asked = cluster_.executor().now();
+  const std::uint32_t epoch = cluster_.identity().epoch;
   auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
   check_session();
-  if (reply && table_ != 0 && reply->table != table_) {
+  const bool current = reply && epoch == cluster_.identity().epoch;
+  if (current) hear(asked, request, *reply);
+  if (current && table_ != 0 && reply->table != table_) {
     std::ignore = co_await reclaim();
-  } else if (reply) {
+  } else if (current) {
     connection_ = connection;
-    if (reply->table == table_) take(reply->events);
   }
   checking_ = false;
 }
@@ -144,7 +178,7 @@ job::Task<Result<void>> Locks::reclaim_all() {
     }
     done = end;
     if (done < all.size()) continue;
-    table_ = reply->table;
+    know_table(reply->table);
     connection_ = cluster_.meta().peer_info().connection;
     break;
   }

@@ -55,8 +55,10 @@ void Locks::check_session() {
     for (auto& [holder, held] : owners) held.lost = true;
   }
   if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
+  if (client_) cluster_.attributes().clear();  // else it is the first one
   client_ = identity.client;
   epoch_ = identity.epoch;
+  has_locked_ = false;
   table_ = 0;
   acknowledged_ = 0;
   keep_state();
@@ -100,11 +102,13 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   request.sequence = sequence;
   request.oldest = *under_way_.begin();
   request.table = table_;
+  has_locked_ = true;
   auto reply = co_await cluster_.ask<wire::LockReply>(request, cluster_.limits());
   under_way_.erase(sequence);
   check_session();  // the request may have opened a new one
   if (reply) {
-    table_ = reply->table;
+    has_locked_ = true;
+    know_table(reply->table);
     connection_ = cluster_.meta().peer_info().connection;
     keep_state();
   }

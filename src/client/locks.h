@@ -58,6 +58,8 @@ class Locks {
   /// Ends what programs waited for through an earlier process: they ask this one again (client/ledger.h).
   job::Task<void> end_inherited_waits();
 
+  /// Leases of attributes were granted: their recalls come with the news of locks.
+  void listen_for_recalls() { start_listening(); }
   /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
   void heard();
 
@@ -92,6 +94,8 @@ class Locks {
   void start_listening();
   job::Task<void> listen();
   void take(const std::vector<wire::LockEvent>& events);
+  void hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply);
+  void know_table(std::uint64_t table);
   job::Task<void> give_back(wire::LockSpec lock);
   job::Task<Result<void>> reclaim();
   job::Task<Result<void>> reclaim_all();
@@ -104,6 +108,8 @@ class Locks {
   std::uint64_t table_ = 0;         // the server's, 0: it has told us of none
   std::uint64_t acknowledged_ = 0;  // event
   std::uint32_t connection_ = 0;    // over which the table was last heard of
+  bool has_locked_ = false;         // a server that restarts may remember this session, and waits until it claims its locks
+  bool untold_ = false;             // it waits until it hears that what was recalled, or kept under another table, is dropped
 
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence

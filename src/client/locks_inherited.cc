@@ -26,6 +26,8 @@ void Locks::inherit() {
   table_ = state.table;
   acknowledged_ = state.acknowledged;
   last_sequence_ = state.last_sequence;
+  has_locked_ = true;
+  untold_ = cluster_.attributes().on();  // nothing is kept of what was recalled from the earlier process
   for (const Ledger::Held& piece : ledger->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX : piece.pid;  // of a right: it must be asked for again, see holds()

@@ -106,12 +106,16 @@ struct ExportConfig {
 /// When reading a file moves its atime, as mount(8) names it.
 enum class AtimePolicy : std::uint8_t { kRelatime = 0, kNoatime = 1, kStrictatime = 2 };
 
+/// Whether clients keep attributes and names under leases.
+enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1 };
+
 /// [client]
 struct ClientConfig {
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
   Duration busy_poll = std::chrono::microseconds(100);  // before it sleeps, 0..10 ms
   Bypass bypass = Bypass::kRead;                 // what a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
+  AttributeCache attribute_cache = AttributeCache::kOff;
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -193,6 +193,10 @@ std::vector<Key> plain_rows() {
            "When reading moves a file's atime. relatime: when it is not later than the last change, or a day old. strictatime: "
            "always. It is told with the close.",
            "relatime|noatime|strictatime"}),
+      row<&Config::client, &ClientConfig::attribute_cache>(
+          {"client", "attribute_cache", Type::kChoice,
+           "Mounts keep attributes and names under leases of the meta server, which recalls them before anything is changed.",
+           "off|on"}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),

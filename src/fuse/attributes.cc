@@ -24,6 +24,7 @@ job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode
 }
 
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
+  if (const auto kept = kept_attributes(request, node(inode))) return reply_attributes(request, *kept);
   reply_attributes(request, run(request, [&](client::Client& c) { return stat_node(c, inode); }));
 }
 

@@ -69,6 +69,12 @@ void reply_entry(fuse_req_t request, const Result<Attributes>& made);
 void reply_error(fuse_req_t request, const Error& error);
 void reply_done(fuse_req_t request, const Result<void>& result);
 
+/// What stat would say, if it is kept under a lease: then nobody is asked, and no other thread waited for.
+inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, const wire::NamePath& where) {
+  if (Pending::of_this_thread().abandoned()) return std::nullopt;  // the request may be gone
+  return mount_of(request).process.client().kept_attributes(where);
+}
+
 /// Owner and mode of something that the calling process creates: a mount of root's acts for every user.
 wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);
 

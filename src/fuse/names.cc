@@ -6,6 +6,7 @@ namespace spate::fuse {
 namespace {
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  if (const auto kept = kept_attributes(request, child(parent, name))) return reply_entry(request, *kept);
   const auto found = run(request, [&](client::Client& c) { return c.stat(child(parent, name)); });
   if (!found) return reply_error(request, found.error());
   const fuse_entry_param entry = to_entry(found->attributes);

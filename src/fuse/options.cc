@@ -25,10 +25,10 @@ Setter flag(bool MountOptions::*member, bool value) {
   };
 }
 
-Setter atime(std::string_view policy) {
-  return [policy](MountOptions& options, std::string_view given) -> Result<void> {
+Setter word(std::string MountOptions::*member, std::string_view value) {
+  return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
     if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
-    options.atime = policy;
+    options.*member = value;
     return {};
   };
 }
@@ -84,9 +84,11 @@ const std::map<std::string_view, Setter>& setters() {
       {"noacl", flag(&MountOptions::acl, false)},
       {"soft", flag(&MountOptions::soft, true)},
       {"hard", flag(&MountOptions::soft, false)},
-      {"relatime", atime("relatime")},
-      {"noatime", atime("noatime")},
-      {"strictatime", atime("strictatime")},
+      {"leases", word(&MountOptions::leases, "on")},
+      {"noleases", word(&MountOptions::leases, "off")},
+      {"relatime", word(&MountOptions::atime, "relatime")},
+      {"noatime", word(&MountOptions::atime, "noatime")},
+      {"strictatime", word(&MountOptions::atime, "strictatime")},
       {"cache", set_cache},
       {"threads", set_threads},
       {"readahead", set_readahead},
@@ -174,7 +176,7 @@ std::string_view usage() {
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
          "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  readahead=SIZE  log=FILE\n"
-         "  relatime|noatime|strictatime  acl|noacl  dev suid noexec\n";
+         "  relatime|noatime|strictatime  leases|noleases  acl|noacl  dev suid noexec\n";
 }
 
 }  // namespace spate::fuse

@@ -28,6 +28,7 @@ struct MountOptions {
   bool no_exec = false;
   bool soft = false;  // an operation fails after client.deadline; hard ones wait for the servers
   std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
+  std::string leases;  // on or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says
   bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;

@@ -31,6 +31,9 @@ TEST(MountOptions, ValuesAreChecked) {
   MountOptions options;
   EXPECT_TRUE(parse_option_list("cache=writeback,threads=8,readahead=1MiB,log=/tmp/x", options));
   EXPECT_EQ(options.cache, CacheMode::kWriteback);
+  EXPECT_TRUE(parse_option_list("noleases,leases,noatime", options));
+  EXPECT_EQ(options.leases, "on");
+  EXPECT_EQ(options.atime, "noatime");
   EXPECT_EQ(options.threads, 8U);
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");

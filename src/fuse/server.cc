@@ -38,10 +38,13 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.program = "mount";
   settings.credential = assembly::own_credential();
   settings.ledger = &ledger;
+  settings.may_keep_attributes = true;
   if (!options.soft) settings.deadline = kForEver;
-  if (!options.atime.empty()) {
-    SPATE_TRY(auto policy, config::override_from_argument("client.atime=" + options.atime));
-    settings.overrides.push_back(std::move(policy));
+  for (const auto& [key, value] :
+       {std::pair("client.atime=", &options.atime), std::pair("client.attribute_cache=", &options.leases)}) {
+    if (value->empty()) continue;
+    SPATE_TRY(auto override, config::override_from_argument(key + *value));
+    settings.overrides.push_back(std::move(override));
   }
   return assembly::ClientProcess::open(settings);
 }

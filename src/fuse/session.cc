@@ -203,7 +203,9 @@ Result<Session::End> Session::run(int signals, int control) {
     if ((waits[1].revents & POLLIN) != 0) end = End::kUnmounted;
     if (!end) continue;
     const char* const reason = *end == End::kUnmounted ? "unmounted" : *end == End::kStopped ? "stopped" : "upgrade";
-    SPATE_LOG("fuse", info, "ending reason={} open_files={}", reason, mount_.files.size());
+    const auto kept = mount_.process.client().cluster().attributes().counters();
+    SPATE_LOG("fuse", info, "ending reason={} open_files={} answered_from_leases={} asked={} recalled={}", reason,
+              mount_.files.size(), kept.hits, kept.misses, kept.recalls);
     return *end;
   }
 }

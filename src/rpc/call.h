@@ -23,6 +23,7 @@ struct Peer {
   ClientId client;
   std::uint32_t epoch = 0;
   std::uint64_t incarnation = 0;
+  std::uint64_t features = 0;  // wire::Feature, as agreed on by hello
   Credential credential;
   std::string description;
 };

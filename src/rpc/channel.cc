@@ -173,6 +173,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   greeted_ = false;
   wire::HelloRequest hello;
   hello.fs = identity_.fs;
+  hello.features = identity_.features;
   random_.fill(hello.client_nonce);
   Bytes body;
   wire::encode_body(hello, body);
@@ -188,6 +189,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   if (welcome->version < wire::kOldestProtocolVersion || welcome->version > wire::kProtocolVersion) {
     co_return Error(Errc::kVersionMismatch, name() + " wants to speak protocol " + std::to_string(welcome->version) + ", which was not offered");
   }
+  features_ = welcome->features & identity_.features;
   if (!identity_.fs) identity_.fs = welcome->fs;
   if (welcome->key_required && !identity_.key) co_return Error(Errc::kUnauthenticated, name() + " requires a key; set client_key_file");
 
@@ -250,6 +252,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   wire::encode_body(header, head);
 
   RawReply reply;
+  reply.features = features_;
   reply.message = Buffer(options.reply_room);
   const bmi::Tag tag = next_tag();
   const bmi::Segment room = bmi::Segment::of(reply.message.view());

@@ -45,6 +45,7 @@ struct RawReply {
   wire::ReplyHeader header;
   Buffer message;   // owns the bytes
   ByteView body;    // in message
+  std::uint64_t features = 0;  // that were agreed on when the request was sent
 };
 
 struct ChannelOptions {
@@ -97,6 +98,8 @@ class Channel {
   Incarnation incarnation() const { return incarnation_; }
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
+  /// wire::Feature: what the server agreed to when it was last greeted.
+  std::uint64_t features() const { return features_; }
   /// Makes the next request greet again (a new session was opened).
   void greet_again() { greeted_ = false; }
 
@@ -133,6 +136,7 @@ class Channel {
   std::size_t calls_ = 0;                  // under way
   MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
   Duration return_wait_{0};                 // before that
+  std::uint64_t features_ = 0;
 };
 
 }  // namespace spate::rpc

@@ -17,6 +17,7 @@ struct Identity {
   std::optional<Key> key;  // the client key (kind client) or the server key (kind server)
   Credential credential;
   std::string description;
+  std::uint64_t features = 0;  // wire::Feature: what this process wants of servers
 
   /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
   ClientId client;

@@ -18,8 +18,12 @@ constexpr std::uint16_t kProtocolVersion = 1;
 constexpr std::uint16_t kOldestProtocolVersion = 1;
 
 /// Optional abilities, negotiated by hello: what both sides have.
-enum Feature : std::uint64_t { kFeatureNone = 0 };
-constexpr std::uint64_t kOurFeatures = kFeatureNone;
+enum Feature : std::uint64_t {
+  kFeatureNone = 0,
+  kFeatureLeases = 1,  // replies to changes begin with what was touched (lease_messages.h)
+};
+/// What a server of this version can do. A client asks for what it uses.
+constexpr std::uint64_t kOurFeatures = kFeatureLeases;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

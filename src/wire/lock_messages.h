@@ -101,10 +101,11 @@ struct LockEventsRequest {
 enum class LockEventType : std::uint8_t {
   kGranted = 1,  // the wait of `subject`, a sequence, has its lock
   kRefused = 2,  // it ended without: too many locks
-  kRecalled = 3  // somebody waits for this session's right to append to `subject`, a handle
+  kRecalled = 3,  // somebody waits for this session's right to append to `subject`, a handle
+  kLeaseRecalled = 4  // what the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped
 };
 struct LockEvent {
-  std::uint64_t number = 0;  // 1, 2, ... in a session's epoch
+  std::uint64_t number = 0;  // grows; never the same in two epochs of a session
   LockEventType type = LockEventType::kGranted;
   std::uint64_t subject = 0;
   template <typename A>

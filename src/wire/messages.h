@@ -8,6 +8,7 @@
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
 #include "wire/io_messages.h"
+#include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
 #include "wire/meta_messages.h"
 

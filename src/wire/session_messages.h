@@ -20,7 +20,7 @@ struct HelloRequest {
   static constexpr std::string_view kName = "hello request";
   std::uint16_t oldest_version = kOldestProtocolVersion;
   std::uint16_t newest_version = kProtocolVersion;
-  std::uint64_t features = kOurFeatures;
+  std::uint64_t features = kFeatureNone;  // that the client wants
   FsId fs;  // 0: "whichever you serve"
   Nonce client_nonce{};
   template <typename A>

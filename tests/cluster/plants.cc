@@ -6,8 +6,8 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"none",         "skipped-fsync", "forgotten-answer",
-                                                    "stale-resend", "lost-fence",    "rename-loop"};
+constexpr std::array<std::string_view, 7> kNames = {"none",       "skipped-fsync", "forgotten-answer", "stale-resend",
+                                                    "lost-fence", "rename-loop",   "forgotten-recall"};
 
 /// Says that everything is durable, and syncs nothing.
 class UnsyncedBytestreams final : public trove::Bytestreams {
@@ -53,6 +53,30 @@ class FencelessIoServers final : public meta::IoServers {
 
  private:
   meta::IoServers& inner_;
+};
+
+/// Changes are committed while others keep what they touch.
+class HastyLeases final : public meta::Leases {
+ public:
+  explicit HastyLeases(meta::Leases& inner) : inner_(inner) {}
+
+  job::Task<Result<wire::LookupLeaseReply>> look_up(meta::Operation& operation,
+                                                    const wire::LookupLeaseRequest& request) override {
+    return inner_.look_up(operation, request);
+  }
+  job::Task<Result<void>> recall(meta::Operation&) override { co_return Result<void>(); }
+  void begin_change(Handle object) override { inner_.begin_change(object); }
+  void end_change(Handle object, bool removed) override { inner_.end_change(object, removed); }
+  void heard(ClientId client, std::uint32_t epoch, bool knows_table) override { inner_.heard(client, epoch, knows_table); }
+  void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) override {
+    inner_.acknowledged(client, epoch, event);
+  }
+  job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override {
+    return inner_.release(client, below_epoch, stop);
+  }
+
+ private:
+  meta::Leases& inner_;
 };
 
 /// Carries out every fifth small write once more, a while after it was answered: as if a first copy of it had been
@@ -119,6 +143,11 @@ std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Byt
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner) {
   if (plant != Plant::kLostFence) return nullptr;
   return std::make_unique<FencelessIoServers>(inner);
+}
+
+std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner) {
+  if (plant != Plant::kForgottenRecall) return nullptr;
+  return std::make_unique<HastyLeases>(inner);
 }
 
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,

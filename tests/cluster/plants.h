@@ -21,6 +21,7 @@ enum class Plant : std::uint8_t {
   kStaleResend,      // a write that was sent again is carried out a second time, later
   kLostFence,        // a dead writer's session is given back without the io servers being told
   kRenameLoop,       // a rename looks at the next ancestors only
+  kForgottenRecall,  // changes wait for nobody who keeps what they touch
 };
 
 std::string_view name(Plant plant);
@@ -30,6 +31,7 @@ std::optional<Plant> plant_by_name(std::string_view text);
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner);
+std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner);
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meta server is killed and started again: who had the right to append, or a lock, has it back or gets it again soon, and not
-// only when the server has given up waiting for those who had some before.
+// The meta server is killed and started again: who had the right to append, or a lock, has it back or gets it again
+// soon, and not only when the server has given up waiting for those who had some before.
 #include <gtest/gtest.h>
 
 #include "tests/cluster/world.h"
@@ -11,9 +11,18 @@ namespace {
 using bmi::sim::Death;
 using client::path_from_root;
 
-class RestartTest : public ::testing::TestWithParam<Death> {
+/// How the server ends, and whether the clients keep attributes: a new one waits for those, too.
+using Restart = std::pair<Death, bool>;
+
+class RestartTest : public ::testing::TestWithParam<Restart> {
  protected:
-  RestartTest() : world_(WorldOptions()), client_(world_.start_client()), other_(world_.start_client()) {}
+  RestartTest() : world_(WorldOptions()), client_(start()), other_(start()) {}
+
+  ClientProcess& start() {
+    client::Options options = small_client_options({}, {}, {});
+    options.keep_attributes = GetParam().second;
+    return world_.start_client(std::move(options));
+  }
 
   template <typename T>
   T run(ClientProcess& process, job::Task<T> task) {
@@ -54,7 +63,7 @@ class RestartTest : public ::testing::TestWithParam<Death> {
     return run(process, process.client().cluster().locks().set(lock, false)).code();
   }
   void restart() {
-    world_.kill_server(kMetaServer, GetParam());
+    world_.kill_server(kMetaServer, GetParam().first);
     world_.run_for(std::chrono::milliseconds(500));
     world_.start_server(kMetaServer);
     restarted_ = world_.now();
@@ -99,9 +108,14 @@ TEST_P(RestartTest, WhoHadLocksAndReleasedThemKeepsNobodyWaiting) {
   expect_soon();
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RestartTest, ::testing::Values(Death::kProcess, Death::kMachine), [](const auto& info) {
-  return info.param == Death::kProcess ? std::string("KilledProcess") : std::string("CrashedMachine");
-});
+std::string restart_name(const ::testing::TestParamInfo<Restart>& info) {
+  const std::string keeping = info.param.second ? "WithLeases" : "";
+  return (info.param.first == Death::kProcess ? "KilledProcess" : "CrashedMachine") + keeping;
+}
+INSTANTIATE_TEST_SUITE_P(Each, RestartTest,
+                         ::testing::Values(Restart(Death::kProcess, false), Restart(Death::kMachine, false),
+                                           Restart(Death::kProcess, true), Restart(Death::kMachine, true)),
+                         restart_name);
 
 }  // namespace
 }  // namespace spate::cluster

@@ -68,6 +68,9 @@ void ServerProcess::make_meta() {
   meta::IoServers* io = io_servers_.get();
   if (planted_io_servers_ != nullptr) io = planted_io_servers_.get();
   meta_ = std::make_unique<meta::MetaRole>(std::move(options), *records_, random_, metrics_, *io);
+  meta::MetaParts& parts = meta_->core().parts();
+  planted_leases_ = plant_in_leases(settings_.plant, *parts.leases);
+  if (planted_leases_ != nullptr) parts.leases = planted_leases_.get();
   wrapped_.push_back(watched(*settings_.watch, entry_.id, meta_->service()));
   server_->add(*wrapped_.back());
 }

@@ -84,6 +84,7 @@ class ServerProcess final : public Process {
   std::vector<Target> targets_;
   std::unique_ptr<meta::ChannelIoServers> io_servers_;
   std::unique_ptr<meta::IoServers> planted_io_servers_;
+  std::unique_ptr<meta::Leases> planted_leases_;
   std::unique_ptr<meta::MetaRole> meta_;
   std::unique_ptr<io::IoService> io_;
   std::vector<std::unique_ptr<rpc::Service>> wrapped_;

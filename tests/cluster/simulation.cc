@@ -89,8 +89,11 @@ class Simulation final : private ClientRoster {
   }
 
   void start_client() {
-    ClientProcess& process = scene_.world.start_client();
     const int index = static_cast<int>(workloads_.size());
+    client::Options client_options = small_client_options({}, {}, {});
+    client_options.keep_attributes = index % 3 != 2;
+    client_options.most_kept = index % 2 == 0 ? 16 : 5000;
+    ClientProcess& process = scene_.world.start_client(std::move(client_options));
     workloads_.push_back(std::make_unique<Workload>(scene_, process, index, random_.next()));
     scene_.journal.note(fmt::format("c{} comes, node {}", index, process.node()));
     job::spawn(process.gate(), workloads_.back()->run());

@@ -44,6 +44,14 @@ bool is_answer(Errc code) {
   }
 }
 
+/// Of an answer that was given before nobody knows what it touched.
+Bytes with_touched(const wire::Touched& touched, const Bytes& reply) {
+  Bytes out;
+  wire::encode_body(touched, out);
+  out.insert(out.end(), reply.begin(), reply.end());
+  return out;
+}
+
 bool has_slot(const rpc::Call& call) { return call.header.id.slot != wire::RequestId::kNoSlot; }
 
 }  // namespace
@@ -142,7 +150,16 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   }
   Operation operation(*this, call, Operation::Kind::kChange);
   auto result = co_await run_changes(operation, request, body);
+  if (result && (call.peer->features & wire::kFeatureLeases) != 0) co_return with_touched(operation.answered_touch_, *result);
   co_return result;
+}
+
+/// Waits until no other client keeps what this run changes: what it commits then is seen everywhere.
+job::Task<Result<void>> MetaCore::recall(Operation& operation) {
+  if (operation.touched().objects.empty() || parts_.leases == nullptr) co_return {};
+  operation.begin_changes();
+  auto recalled = co_await parts_.leases->recall(operation);
+  co_return recalled;
 }
 
 job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView request, Body body) {
@@ -162,6 +179,7 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
       if (!result) operation.begin();  // whatever it has put is dropped
       if (operation.answer_) result = *std::exchange(operation.answer_, std::nullopt);
       if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.truncates_);
+      SPATE_CO_TRY(std::ignore, co_await recall(operation));
       const auto done = co_await operation.store().commit(trove::Durability::kProcess);
       if (done.status == Errc::kOk) {
         if (has_slot(call)) parts_.answers->confirm(call);
@@ -203,6 +221,8 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
 }
 
 void MetaCore::committed(Operation& operation) {
+  operation.end_changes(true);
+  operation.answered_touch_ = operation.touched_;
   operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
   for (auto& action : operation.committed_) action();
   objects_.add(operation.objects_made_);
@@ -244,6 +264,7 @@ job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability du
     auto result = co_await errand(operation);
     if (result.code() != Errc::kConflict) {
       if (!result) co_return result;
+      SPATE_CO_TRY(std::ignore, co_await recall(operation));
       const auto done = co_await operation.store().commit(durability);
       if (done.status == Errc::kOk) {
         committed(operation);

@@ -69,6 +69,7 @@ class MetaCore {
   job::Task<Result<void>> before_next_run(Operation& operation);
   job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);
   job::Task<Result<Bytes>> answer_again(Operation& operation, AnswerRecord answer);
+  job::Task<Result<void>> recall(Operation& operation);
   void committed(Operation& operation);
   job::Task<void> sync_now_and_then();
 

@@ -10,6 +10,7 @@ namespace spate::meta {
 namespace {
 
 constexpr std::string_view kLockHolder = "lock_holder.";
+constexpr std::string_view kLeaseHolder = "lease_holder.";
 
 std::uint64_t read_u64(ByteView bytes) {
   std::uint64_t v = 0;
@@ -19,6 +20,12 @@ std::uint64_t read_u64(ByteView bytes) {
 
 bool is_kind(ByteView key, KeyKind kind, std::size_t at_least) {
   return key.size() >= at_least && static_cast<char>(key[0]) == static_cast<char>(kind);
+}
+
+std::optional<ClientId> holder(ByteView key, std::string_view name) {
+  const std::size_t bytes = 1 + name.size() + 8;
+  if (!is_kind(key, KeyKind::kGlobal, bytes) || key.size() != bytes) return std::nullopt;
+  return ClientId(read_u64(key.last(8)));
 }
 
 /// Every key that begins with `prefix`.
@@ -85,6 +92,8 @@ StoreKey truncate_key(Handle handle) { return StoreKey(KeyKind::kTruncate).appen
 
 StoreKey unsettled_key(Handle handle) { return StoreKey(KeyKind::kUnsettled).append_u64(handle.value); }
 
+StoreKey lease_holder_key(ClientId client) { return global_key(kLeaseHolder).append_u64(client.value); }
+
 StoreKey lock_holder_key(ClientId client) { return global_key(kLockHolder).append_u64(client.value); }
 
 StoreKey global_key(std::string_view name) { return StoreKey(KeyKind::kGlobal).append(name); }
@@ -128,13 +137,11 @@ std::optional<OpenKeyParts> parse_open_key(ByteView key) {
   return OpenKeyParts{Handle(read_u64(key.subspan(1))), ClientId(read_u64(key.subspan(9))), epoch};
 }
 
+trove::KeyRange lease_holders() { return prefix_range(global_key(kLeaseHolder)); }
 trove::KeyRange lock_holders() { return prefix_range(global_key(kLockHolder)); }
 
-std::optional<ClientId> parse_lock_holder_key(ByteView key) {
-  constexpr std::size_t kBytes = 1 + kLockHolder.size() + 8;
-  if (!is_kind(key, KeyKind::kGlobal, kBytes) || key.size() != kBytes) return std::nullopt;
-  return ClientId(read_u64(key.last(8)));
-}
+std::optional<ClientId> parse_lock_holder_key(ByteView key) { return holder(key, kLockHolder); }
+std::optional<ClientId> parse_lease_holder_key(ByteView key) { return holder(key, kLeaseHolder); }
 
 std::optional<std::uint64_t> parse_id_key(ByteView key) {
   if (key.size() < 1 + 8) return std::nullopt;

@@ -68,6 +68,8 @@ StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
 /// Under a global name: the session has taken locks. A counter, of its epoch.
 StoreKey lock_holder_key(ClientId client);
+/// The same: it may have attribute leases.
+StoreKey lease_holder_key(ClientId client);
 
 /// Everything of a kind.
 trove::KeyRange all_of(KeyKind kind);
@@ -77,6 +79,7 @@ trove::KeyRange xattrs_of(Handle handle);
 trove::KeyRange answers_of(ClientId client);
 trove::KeyRange opens_of(Handle handle);
 trove::KeyRange lock_holders();
+trove::KeyRange lease_holders();
 trove::KeyRange opens_of(Handle handle, ClientId client);
 
 /// A key taken apart; nothing when it is not one of that kind.
@@ -93,6 +96,7 @@ struct OpenKeyParts {
 };
 std::optional<OpenKeyParts> parse_open_key(ByteView key);
 std::optional<ClientId> parse_lock_holder_key(ByteView key);
+std::optional<ClientId> parse_lease_holder_key(ByteView key);
 /// The number after the kind: handle or client.
 std::optional<std::uint64_t> parse_id_key(ByteView key);
 

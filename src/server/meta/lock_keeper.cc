@@ -100,12 +100,19 @@ LockKeeper::SessionPtr LockKeeper::session_of(const rpc::Call& call) {
   return session;
 }
 
-void LockKeeper::tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject) {
+bool LockKeeper::listens(const rpc::Call& call) {
+  const SessionPtr session = session_of(call);
+  return session->epoch == call.header.session_epoch && !session->over;
+}
+
+/// The event's number; 0 when nobody is there to be told.
+std::uint64_t LockKeeper::tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject) {
   const auto found = sessions_.find(client);
-  if (found == sessions_.end() || found->second->epoch != epoch) return;
+  if (found == sessions_.end() || found->second->epoch != epoch) return 0;
   Session& session = *found->second;
   session.events.push_back({++session.last_event, type, subject});
   session.wake();
+  return session.last_event;
 }
 
 void LockKeeper::tell_news() {

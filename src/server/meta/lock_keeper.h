@@ -29,6 +29,12 @@ class LockKeeper final : public Locks {
   job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) override;
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
+  bool listens(const rpc::Call& call) override;
+  std::uint64_t table_number() const override { return number_; }
+  std::uint64_t recall_lease(ClientId client, std::uint32_t epoch, Handle object) override {
+    return tell(client, epoch, wire::LockEventType::kLeaseRecalled, object.value);
+  }
+
   const LockTable& table() const { return table_; }
   /// Until then nothing new is granted.
   bool in_grace();
@@ -36,14 +42,14 @@ class LockKeeper final : public Locks {
  private:
   /// What one epoch of a session was told and is still to be told.
   struct Session {
-    Session(std::uint32_t its_epoch, job::Executor& executor) : epoch(its_epoch), news(executor) {}
+    Session(std::uint32_t its_epoch, job::Executor& executor) : epoch(its_epoch), last_event(std::uint64_t{its_epoch} << 32U), news(executor) {}
     const std::uint32_t epoch;
     bool recorded = false;  // in the store
     bool over = false;
+    std::uint64_t last_event;  // from the epoch's own range: an acknowledgment of an older epoch's says nothing of these
     std::uint64_t floor = 0;                                    // requests below it are late copies
     std::map<std::uint64_t, Result<wire::LockReply>> answers;  // by sequence, from floor on
     std::deque<wire::LockEvent> events;
-    std::uint64_t last_event = 0;
     std::uint64_t polls = 0;  // the newest request for events is the one that waits
     job::Event news;
     void wake() {
@@ -59,8 +65,9 @@ class LockKeeper final : public Locks {
   Result<std::optional<wire::LockReply>> earlier_answer(Session& session, const wire::LockRequest& request) const;
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
   Result<wire::LockReply> decide(const LockWish& wish, const wire::LockRequest& request);
-  void tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject);
+  std::uint64_t tell(ClientId client, std::uint32_t epoch, wire::LockEventType type, std::uint64_t subject);
   void tell_news();
+  void drop_acknowledged(const rpc::Call& call, Session& session, std::uint64_t acknowledged);
 
   MetaCore& core_;
   LockTable table_;

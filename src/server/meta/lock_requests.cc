@@ -112,13 +112,25 @@ job::Task<Result<wire::LockCancelReply>> LockKeeper::cancel(rpc::Call& call, wir
   co_return reply;
 }
 
+void LockKeeper::drop_acknowledged(const rpc::Call& call, Session& session, std::uint64_t acknowledged) {
+  Leases* const leases = core_.parts().leases;
+  while (!session.events.empty() && session.events.front().number <= acknowledged) {
+    const wire::LockEvent event = session.events.front();
+    session.events.pop_front();
+    if (event.type != wire::LockEventType::kLeaseRecalled || leases == nullptr) continue;
+    leases->acknowledged(call.header.client, session.epoch, event);
+  }
+}
+
 job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wire::LockEventsRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   wire::LockEventsReply reply;
   reply.table = number_;
   if (request.table != 0 && request.table != number_) co_return reply;
   const SessionPtr session = session_of(call);
-  while (!session->events.empty() && session->events.front().number <= request.acknowledged) session->events.pop_front();
+  drop_acknowledged(call, *session, request.acknowledged);
+  Leases* const leases = core_.parts().leases;
+  if (leases != nullptr) leases->heard(call.header.client, call.header.session_epoch, request.table == number_);
   const std::uint64_t mine = ++session->polls;
   session->wake();  // an older request for events is answered: its connection is gone
   if (holds_ < kMostHolds && session->epoch == call.header.session_epoch) {
@@ -133,7 +145,8 @@ job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wir
   }
   if (session->over) co_return Errc::kSessionFenced;
   const std::size_t n = std::min(session->events.size(), kMostEvents);
-  if (session->polls == mine) reply.events.assign(session->events.begin(), session->events.begin() + static_cast<std::ptrdiff_t>(n));
+  // Also to a request that a newer one has ended: whoever hears of a reply without a recall takes its leases for good.
+  reply.events.assign(session->events.begin(), session->events.begin() + static_cast<std::ptrdiff_t>(n));
   co_return reply;
 }
 

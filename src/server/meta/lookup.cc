@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/access.h"
+#include "server/meta/core.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
 #include "server/meta/walk.h"
@@ -9,6 +10,18 @@ namespace spate::meta {
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request) {
   SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
   co_return object_reply(object);
+}
+
+Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::LookupLeaseRequest& request) {
+  Leases* const leases = operation.core().parts().leases;
+  if (leases == nullptr) {
+    wire::LookupLeaseReply reply;
+    SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+    reply.object = object_reply(object);
+    co_return reply;
+  }
+  auto found = co_await leases->look_up(operation, request);
+  co_return found;
 }
 
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {

@@ -16,6 +16,7 @@ MetaService::MetaService(MetaOptions options, job::KeyvalContext& store, Random&
 void MetaService::fill_table() {
   read<wire::LookupRequest, &lookup>();
   read<wire::AccessRequest, &access>();
+  read<wire::LookupLeaseRequest, &lookup_lease>();
   read<wire::GetattrRequest, &getattr>();
   read<wire::ReaddirRequest, &readdir>();
   read<wire::GetxattrRequest, &getxattr>();

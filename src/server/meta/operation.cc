@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/operation.h"
 
+#include <algorithm>
+
 #include "server/meta/core.h"
 
 namespace spate::meta {
 
 Operation::Operation(MetaCore& core, rpc::Call& call, Kind kind)
-    : core_(core), call_(call), kind_(kind), locks_(core.locks()) {}
+    : core_(core), call_(call), kind_(kind), locks_(core.locks()), incarnation_(call.peer->incarnation) {}
 
 void Operation::begin() {
   committed_.clear();
@@ -16,6 +18,8 @@ void Operation::begin() {
   truncates_ = Handle();
   wanted_locks_.clear();
   objects_made_ = 0;
+  touched_ = wire::Touched{true, {}, {}};
+  removed_.clear();
   store_.reset();
   store_.emplace(core_.store().begin());
   now_ = core_.clock().wall();
@@ -41,13 +45,41 @@ job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory,
 }
 
 void Operation::put_entry(Handle directory, std::string_view name, const EntryRecord& record) {
+  touched_.names.push_back({directory, std::string(name)});
   const std::uint64_t hash = core_.name_hash()(name);
   core_.known_names().added(directory, hash);
   put(entry_key(directory, hash, name), record);
 }
 
 void Operation::erase_entry(Handle directory, std::string_view name) {
+  touched_.names.push_back({directory, std::string(name)});
   erase(entry_key(directory, core_.name_hash()(name), name));
+}
+
+/// Leases are on objects: an entry's is its directory's.
+void Operation::note_touched(ByteView key, bool removes) {
+  const auto kind = static_cast<KeyKind>(key[0]);
+  if (kind != KeyKind::kInode && kind != KeyKind::kEntry) return;
+  const Handle object(parse_id_key(key).value_or(0));
+  if (kind == KeyKind::kInode && removes) removed_.push_back(object);
+  auto& objects = touched_.objects;
+  if (std::find(objects.begin(), objects.end(), object) == objects.end()) objects.push_back(object);
+}
+
+void Operation::begin_changes() {
+  for (const Handle object : touched_.objects) {
+    if (std::find(changing_.begin(), changing_.end(), object) != changing_.end()) continue;
+    changing_.push_back(object);
+    core_.parts().leases->begin_change(object);
+  }
+}
+
+void Operation::end_changes(bool committed) {
+  for (const Handle object : changing_) {
+    const bool removed = committed && std::find(removed_.begin(), removed_.end(), object) != removed_.end();
+    core_.parts().leases->end_change(object, removed);
+  }
+  changing_.clear();
 }
 
 Result<void> Operation::lock(std::vector<Handle> directories) {

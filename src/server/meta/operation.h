@@ -13,6 +13,7 @@
 #include "server/meta/locks.h"
 #include "server/meta/records.h"
 #include "wire/archive.h"
+#include "wire/lease_messages.h"
 
 namespace spate::meta {
 
@@ -41,9 +42,13 @@ class Operation {
   Operation(MetaCore& core, rpc::Call& call, Kind kind);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
+  ~Operation() { end_changes(false); }
 
   MetaCore& core() { return core_; }
   rpc::Call& call() { return call_; }
+  const rpc::Call& call() const { return call_; }
+  /// Of the greeting after which the request came.
+  std::uint64_t incarnation() const { return incarnation_; }
   const Credential& who() const { return call_.peer->credential; }
   Kind kind() const { return kind_; }
   /// File-system time of this run; what the operation stores as "now".
@@ -62,9 +67,19 @@ class Operation {
   template <typename Record>
   void put(const StoreKey& key, const Record& record) {
     encode_record(record, scratch_);
+    note_touched(key, false);
     store().put(key, scratch_);
   }
-  void erase(const StoreKey& key) { store().erase(key); }
+  void erase(const StoreKey& key) {
+    note_touched(key, true);
+    store().erase(key);
+  }
+
+  /// A key as it was found in the store.
+  void erase_raw(ByteView key) {
+    note_touched(key, true);
+    store().erase(key);
+  }
 
   /// The inode; kStaleHandle when it is gone.
   job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
@@ -81,6 +96,16 @@ class Operation {
   /// Makes the changes of these directories follow one another. At once when they are free; else kConflict, and the
   /// operation runs again when it has them. Call it before reading what they protect.
   Result<void> lock(std::vector<Handle> directories);
+  /// What this run changes that clients may keep.
+  const wire::Touched& touched() const { return touched_; }
+  /// Says of all that this run touches that it is being changed, until the operation has ended.
+  void begin_changes();
+  /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
+  void keep_trail(std::vector<wire::LeaseStep>* trail) { trail_ = trail; }
+  std::vector<wire::LeaseStep>* trail() { return trail_; }
+  /// Begins anew, with the store as it is now. Nothing has been put.
+  void see_the_latest() { begin(); }
+
   /// How often this request lost against another transaction: a function may lock more when it does.
   unsigned conflicts() const { return conflicts_; }
 
@@ -105,6 +130,8 @@ class Operation {
  private:
   friend class MetaCore;
   void begin();
+  void note_touched(ByteView key, bool removes);
+  void end_changes(bool committed);
 
   MetaCore& core_;
   rpc::Call& call_;
@@ -121,6 +148,12 @@ class Operation {
   std::optional<Error> answer_;
   Handle truncates_;
   Bytes scratch_;
+  const std::uint64_t incarnation_;
+  wire::Touched touched_;
+  wire::Touched answered_touch_;  // what was committed
+  std::vector<Handle> removed_;
+  std::vector<Handle> changing_;  // of all runs
+  std::vector<wire::LeaseStep>* trail_ = nullptr;
 };
 
 /// A change that nobody asked for: of a session that has ended, of a truncation to be finished. Called for each run;

@@ -11,6 +11,7 @@ template <typename Reply>
 using Outcome = job::Task<Result<Reply>>;
 
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request);
+Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::LookupLeaseRequest& request);
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request);
 Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request);
 Outcome<wire::SetattrReply> setattr(Operation& operation, const wire::SetattrRequest& request);

@@ -10,6 +10,7 @@
 #include "job/task.h"
 #include "rpc/call.h"
 #include "server/meta/records.h"
+#include "wire/lease_messages.h"
 #include "wire/lock_messages.h"
 #include "wire/meta_messages.h"
 
@@ -117,6 +118,34 @@ class Locks {
   virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
   /// The client's epochs below this one have been fenced: their locks go to whoever waits. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
+
+  // The way to the clients that attribute leases go, too.
+  /// The caller's session can be told news.
+  virtual bool listens(const rpc::Call& call) = 0;
+  /// Drawn by this process at its start.
+  virtual std::uint64_t table_number() const = 0;
+  /// Tells the session that a lease of its is over. Its acknowledgment goes to Leases::acknowledged().
+  /// The number of the event that says so.
+  virtual std::uint64_t recall_lease(ClientId client, std::uint32_t epoch, Handle object) = 0;
+};
+
+/// What clients keep of attributes and names (docs/consistency.md, "Attribute leases").
+class Leases {
+ public:
+  virtual ~Leases() = default;
+  virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation, const wire::LookupLeaseRequest& request) = 0;
+  /// Before the commit of an operation, which has said of all it touches that it is being changed: waits until no client but its own keeps any of it. When its
+  /// call is stopped first, the operation must not be committed.
+  virtual job::Task<Result<void>> recall(Operation& operation) = 0;
+  /// From before recall() until the commit is done, or given up. `removed`: the object is gone.
+  virtual void begin_change(Handle object) = 0;
+  virtual void end_change(Handle object, bool removed) = 0;
+  /// The session has asked for news, and knows this process's table or not.
+  virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
+  /// The session has dropped what it kept of the object that this event has recalled from it.
+  virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
+  /// The client's epochs below this one have ended. Repeatable.
+  virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
 /// Deletes datafiles of removed files in the background.
@@ -152,6 +181,7 @@ struct MetaParts {
   Removals* removals = nullptr;
   Settler* settler = nullptr;
   Locks* locks = nullptr;  // null: lock requests are refused
+  Leases* leases = nullptr;  // null: none are given
 };
 
 }  // namespace spate::meta

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kTruncatePatience = std::chrono::seconds(5);
 constexpr std::size_t kErasedAtOnce = 1000;
-constexpr std::size_t kXattrsAtOnce = 64;  // they may be of 64 KiB each
+constexpr std::size_t kXattrsMendedAtOnce = 64;  // they may be of 64 KiB each
 
 job::Task<Result<bool>> is_there(Operation& operation, StoreKey key) {
   const auto mode = operation.kind() == Operation::Kind::kRead ? trove::ReadMode::kSnapshot : trove::ReadMode::kChecked;
@@ -51,7 +51,7 @@ void ask_datafiles(Operation& operation, InodeRecord& inode) {
 job::Task<Result<std::size_t>> erase_some(Repair& repair, trove::KeyRange range, std::size_t limit) {
   SPATE_CO_TRY(const auto page, co_await read_page(repair.operation, std::move(range), limit));
   if (repair.apply) {
-    for (const trove::KeyValue& item : page.entries) repair.operation.store().erase(item.key);
+    for (const trove::KeyValue& item : page.entries) repair.operation.erase_raw(item.key);
   }
   co_return page.entries.size();
 }
@@ -162,7 +162,7 @@ job::Task<Result<void>> mend_stray_xattr(Repair& repair) {
   const Handle handle = repair.finding.handle;
   SPATE_CO_TRY(const InodeState inode, co_await inode_state(repair.operation, handle));
   if (!inode.missing()) co_return {};
-  SPATE_CO_TRY(const std::size_t erased, co_await erase_some(repair, xattrs_of(handle), kXattrsAtOnce));
+  SPATE_CO_TRY(const std::size_t erased, co_await erase_some(repair, xattrs_of(handle), kXattrsMendedAtOnce));
   if (erased > 0) repair.confirm(std::to_string(erased) + " attributes");
   co_return {};
 }

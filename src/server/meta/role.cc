@@ -9,16 +9,18 @@ MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& rando
       answers_(store, service_.core().options().answer_slots),
       opens_(service_.core()),
       locks_(service_.core()),
+      leases_(service_.core(), metrics),
       sessions_(service_.core(), answers_, opens_),
       settler_(service_.core()),
       removals_(service_.core()) {
-  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_, &locks_});
+  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_, &locks_, &leases_});
 }
 
 job::Task<Result<void>> MetaRole::start() {
   SPATE_CO_TRY(std::ignore, co_await service_.start());
   SPATE_CO_TRY(std::ignore, co_await opens_.start());
   SPATE_CO_TRY(std::ignore, co_await locks_.start());
+  SPATE_CO_TRY(std::ignore, co_await leases_.start());
   SPATE_CO_TRY(std::ignore, co_await sessions_.start());
   SPATE_CO_TRY(std::ignore, co_await removals_.start());
   settler_.start();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/meta/answers.h"
+#include "server/meta/lease_keeper.h"
 #include "server/meta/lock_keeper.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/opens.h"
@@ -31,12 +32,14 @@ class MetaRole {
   const FileSettler& settler() const { return settler_; }
   const AnswerTable& answers() const { return answers_; }
   const LockTable& locks() const { return locks_.table(); }
+  const LeaseTable& leases() const { return leases_.table(); }
 
  private:
   MetaService service_;
   AnswerTable answers_;
   OpenTable opens_;
   LockKeeper locks_;
+  LeaseKeeper leases_;
   SessionTable sessions_;
   FileSettler settler_;
   RemovalQueue removals_;

@@ -21,6 +21,7 @@ struct TestClient {
   std::optional<SessionTicket> ticket;
   Credential who;
   std::uint64_t next = 0;  // sequence, of slot 0
+  std::uint64_t incarnation = 1;  // of its connection
 };
 
 class RoleTest : public ::testing::Test {
@@ -145,6 +146,7 @@ class RoleTest : public ::testing::Test {
     call.header.reply_room = 64 * 1024;
     call.peer = std::make_shared<rpc::Peer>();
     call.peer->credential = client.who;
+    call.peer->incarnation = client.incarnation;
     Bytes body;
     wire::encode_body(request, body);
     auto answer = co_await role->service().operations().at(Request::kOp).handler(call, body);

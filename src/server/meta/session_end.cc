@@ -169,6 +169,9 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
 job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32_t below_epoch) {
   Locks* const locks = core_.parts().locks;
   if (locks == nullptr) co_return {};
+  if (Leases* const leases = core_.parts().leases) {
+    SPATE_CO_TRY(std::ignore, co_await leases->release(client, below_epoch, stopping_));
+  }
   auto released = co_await locks->release(client, below_epoch, stopping_);
   co_return released;
 }

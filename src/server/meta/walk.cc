@@ -19,6 +19,26 @@ job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry,
   co_return inode;
 }
 
+namespace {
+
+/// The entry, which goes on the operation's trail.
+job::Task<Result<std::optional<EntryRecord>>> next_entry(Operation& operation, Handle directory, std::string name, ReadMode mode) {
+  if (operation.trail() == nullptr) {
+    auto found = co_await operation.entry(directory, std::move(name), mode);
+    co_return found;
+  }
+  wire::LeaseStep step;
+  step.directory = directory;
+  step.name = name;
+  SPATE_CO_TRY(const auto entry, co_await operation.entry(directory, std::move(name), mode));
+  if (entry) step.object = entry->handle;
+  if (entry) step.type = entry->type;
+  operation.trail()->push_back(std::move(step));
+  co_return entry;
+}
+
+}  // namespace
+
 Walker::Walker(Operation& operation, const wire::NamePath& where)
     : operation_(operation),
       at_(where.start),
@@ -75,7 +95,7 @@ job::Task<Result<void>> Walker::enter(std::string component) {
     at_ = directory.parent;
     co_return {};
   }
-  SPATE_CO_TRY(const auto entry, co_await operation_.entry(at_, std::move(component)));
+  SPATE_CO_TRY(const auto entry, co_await next_entry(operation_, at_, std::move(component), ReadMode::kChecked));
   if (!entry) co_return Errc::kNotFound;
   if (entry->type == FileType::kDirectory) {
     at_ = entry->handle;
@@ -114,7 +134,7 @@ job::Task<Result<std::optional<InodeRecord>>> object_at(Operation& operation, Wa
     SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(place.directory, ReadMode::kSnapshot));
     SPATE_CO_TRY(std::ignore, check_searchable(operation.who(), directory));
     if (place.last == Place::Last::kName) {
-      SPATE_CO_TRY(const auto entry, co_await operation.entry(place.directory, place.name, ReadMode::kSnapshot));
+      SPATE_CO_TRY(const auto entry, co_await next_entry(operation, place.directory, place.name, ReadMode::kSnapshot));
       if (!entry) co_return Errc::kNotFound;
       const EntryRecord found = *entry;
       SPATE_CO_TRY(object, co_await inode_of(operation, found, ReadMode::kChecked));

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/attribute_cache.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace spate::client {
+namespace {
+
+/// Recalls remembered while lookups are under way; with more of them those lookups keep nothing.
+constexpr std::size_t kMostRecalls = 4096;
+
+std::string_view next_component(std::string_view& path) {
+  const std::size_t begin = path.find_first_not_of('/');
+  if (begin == std::string_view::npos) return path = {};
+  path.remove_prefix(begin);
+  const std::string_view component = path.substr(0, path.find('/'));
+  path.remove_prefix(component.size());
+  return component;
+}
+
+}  // namespace
+
+AttributeCache::AttributeCache(Options options, const Clock& clock) : options_(options), clock_(clock) {
+  SPATE_CHECK(options.most >= 16);
+}
+
+/// Clocks of two machines do not run at quite the same speed.
+Duration AttributeCache::usable() const { return lease_ - lease_ / 10; }
+
+AttributeCache::Object* AttributeCache::valid(Handle handle, MonoTime now) {
+  const auto found = objects_.find(handle);
+  if (found == objects_.end() || std::max(found->second.until, until_) <= now) return nullptr;
+  used_.splice(used_.end(), used_, found->second.place);
+  return &found->second;
+}
+
+/// Nothing: the server must be asked. Links and dots are the server's work.
+std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& where) {
+  if (!options_.on || changing_ > 0) return std::nullopt;
+  const MonoTime now = clock_.now();
+  Object* at = valid(where.start, now);
+  if (at == nullptr) return std::nullopt;
+  std::string_view rest = where.path;
+  while (!rest.empty()) {
+    const std::string_view component = next_component(rest);
+    if (component.empty() || component == "." || component == "..") return std::nullopt;
+    const auto name = at->names.find(component);
+    if (name == at->names.end()) return std::nullopt;
+    if (!name->second.object) return Found{nullptr, true};
+    const bool last = rest.empty();
+    const bool link = name->second.type == FileType::kSymlink;
+    if (last ? link && (where.flags & wire::NamePath::kFollowLast) != 0 : name->second.type != FileType::kDirectory)
+      return std::nullopt;
+    at = valid(name->second.object, now);
+    if (at == nullptr) return std::nullopt;
+  }
+  if (!at->reply) return std::nullopt;
+  return Found{at, false};
+}
+
+std::optional<Result<wire::ObjectReply>> AttributeCache::find(const wire::NamePath& where) {
+  const std::lock_guard lock(mutex_);
+  const auto found = walk(where);
+  ++(found ? counters_.hits : counters_.misses);
+  if (!found) return std::nullopt;
+  if (found->nothing) return Result<wire::ObjectReply>(Errc::kNotFound);
+  return Result<wire::ObjectReply>(*found->object->reply);
+}
+
+std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::NamePath& where) {
+  if (!options_.on) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto found = walk(where);
+  // Misses are counted by the find() that follows.
+  if (!found) return std::nullopt;
+  if (!found->nothing && !found->object->reply->attributes.size_known) return std::nullopt;
+  ++counters_.hits;
+  if (found->nothing) return Result<Attributes>(Errc::kNotFound);
+  return Result<Attributes>(found->object->reply->attributes);
+}
+
+AttributeCache::Lookup AttributeCache::begin_lookup() {
+  const std::lock_guard lock(mutex_);
+  ++looking_;
+  return {clock_.now(), news_, changes_};
+}
+
+bool AttributeCache::recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const {
+  if (lookup.news < forgotten_) return true;
+  return std::any_of(recalls_.begin(), recalls_.end(), [&](const auto& recall) {
+    if (recall.first <= lookup.news) return false;
+    if (reply.object && reply.object->attributes.handle == recall.second) return true;
+    return std::any_of(reply.steps.begin(), reply.steps.end(),
+                       [&](const wire::LeaseStep& step) { return step.directory == recall.second; });
+  });
+}
+
+void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply) {
+  const std::lock_guard lock(mutex_);
+  if (reply != nullptr && reply->granted) {
+    if (table_ != 0 && table_ != reply->table) drop_all();
+    table_ = reply->table;
+    lease_ = std::chrono::milliseconds(reply->lease_ms);
+    const bool current = changing_ == 0 && changes_ == lookup.changes && !recalled_since(lookup, *reply);
+    if (current) keep(*reply, lookup.asked + usable());
+  }
+  if (--looking_ == 0) recalls_.clear();
+}
+
+AttributeCache::Object& AttributeCache::make(Handle handle) {
+  auto [at, fresh] = objects_.try_emplace(handle);
+  if (fresh) {
+    at->second.place = used_.insert(used_.end(), handle);
+  } else {
+    used_.splice(used_.end(), used_, at->second.place);
+  }
+  return at->second;
+}
+
+void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
+  const MonoTime now = clock_.now();
+  const auto renewed = [&](Handle handle) -> Object& {
+    Object& object = make(handle);
+    // What was kept under a lease that had run out may have been changed since.
+    if (std::max(object.until, until_) <= now) {
+      names_ -= object.names.size();
+      object.names.clear();
+      object.reply.reset();
+    }
+    object.until = std::max(object.until, until);
+    return object;
+  };
+  for (const wire::LeaseStep& step : reply.steps) {
+    Object& directory = renewed(step.directory);
+    if (directory.names.insert_or_assign(step.name, Name{step.object, step.type}).second) ++names_;
+  }
+  if (reply.object) renewed(reply.object->attributes.handle).reply = *reply.object;
+  make_room();
+}
+
+void AttributeCache::make_room() {
+  while (objects_.size() + names_ > options_.most && !used_.empty()) drop(used_.front());
+}
+
+void AttributeCache::drop(Handle handle) {
+  const auto found = objects_.find(handle);
+  if (found == objects_.end()) return;
+  names_ -= found->second.names.size();
+  used_.erase(found->second.place);
+  objects_.erase(found);
+}
+
+void AttributeCache::drop_name(const wire::TouchedName& name) {
+  const auto found = objects_.find(name.directory);
+  if (found != objects_.end()) names_ -= found->second.names.erase(name.name);
+}
+
+void AttributeCache::drop_all() {
+  objects_.clear();
+  used_.clear();
+  names_ = 0;
+  until_ = MonoTime();
+  forgotten_ = ++news_;
+}
+
+void AttributeCache::begin_change() {
+  const std::lock_guard lock(mutex_);
+  ++changing_;
+  ++changes_;
+}
+
+void AttributeCache::end_change(const wire::Touched* touched) {
+  const std::lock_guard lock(mutex_);
+  SPATE_CHECK(changing_ > 0);
+  --changing_;
+  ++changes_;
+  if (touched == nullptr) return;
+  if (!touched->known) return drop_all();
+  for (const Handle object : touched->objects) {
+    const auto in_it = [object](const wire::TouchedName& name) { return name.directory == object; };
+    const auto found = objects_.find(object);
+    // Entries were changed: who may look names up has not changed with them.
+    if (found != objects_.end() && std::any_of(touched->names.begin(), touched->names.end(), in_it)) {
+      found->second.reply.reset();
+    } else {
+      drop(object);
+    }
+  }
+  for (const wire::TouchedName& name : touched->names) drop_name(name);
+}
+
+void AttributeCache::recalled(Handle object) {
+  const std::lock_guard lock(mutex_);
+  ++counters_.recalls;
+  drop(object);
+  ++news_;
+  if (looking_ == 0) return;
+  if (recalls_.size() >= kMostRecalls) {
+    recalls_.clear();
+    forgotten_ = news_;
+  }
+  recalls_.emplace_back(news_, object);
+}
+
+void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {
+  const std::lock_guard lock(mutex_);
+  if (table_ == 0) return;
+  if (table != table_) {  // the server has forgotten everything
+    drop_all();
+    table_ = 0;
+    return;
+  }
+  // What has run out meanwhile may have been changed: the server waits for nobody so long.
+  const MonoTime now = clock_.now();
+  if (until_ <= now) {
+    for (auto at = used_.begin(); at != used_.end();) {
+      const Handle handle = *at++;
+      if (objects_.at(handle).until <= now) drop(handle);
+    }
+  }
+  if (complete) until_ = std::max(until_, asked + usable());
+}
+
+void AttributeCache::server_is(std::uint64_t table) {
+  const std::lock_guard lock(mutex_);
+  if (table_ == table) return;
+  drop_all();
+  table_ = table;
+}
+
+void AttributeCache::clear() {
+  const std::lock_guard lock(mutex_);
+  drop_all();
+  table_ = 0;
+}
+
+bool AttributeCache::wants_news() const {
+  if (!options_.on) return false;
+  const std::lock_guard lock(mutex_);
+  return !objects_.empty();
+}
+
+Duration AttributeCache::longest_silence() const {
+  const std::lock_guard lock(mutex_);
+  return lease_ / 4;
+}
+
+AttributeCache::Counters AttributeCache::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace spate::client

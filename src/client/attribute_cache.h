@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// AttributeCache: attributes and names that this client keeps under leases (docs/consistency.md, "Attribute leases").
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "wire/lease_messages.h"
+
+namespace spate::client {
+
+/// Keeps what a meta server has granted until it is recalled, has run out, or a change of this client's own touches it.
+/// Answers only for the credential of the session, whose right to look each name up was checked when it was granted.
+/// Thread-safe, so that a hit costs no turn of the executor. Pure: no messages. Life: constructed off; on once Options
+/// say so.
+class AttributeCache {
+ public:
+  struct Options {
+    bool on = false;
+    /// Objects and names together that are kept; beyond it what was used longest ago goes. >= 16.
+    std::size_t most = 50000;
+  };
+  AttributeCache(Options options, const Clock& clock);
+  AttributeCache(const AttributeCache&) = delete;
+  AttributeCache& operator=(const AttributeCache&) = delete;
+
+  bool on() const { return options_.on; }
+
+  /// What lookup would answer (kNotFound for a name that is known not to be there), or nothing when the server must be
+  /// asked.
+  std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
+  /// The same of the attributes only, when they are complete: not of a file that is being written.
+  std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
+
+  /// A lookup that may bring leases: begun before its request is sent, so that what is recalled or changed meanwhile is
+  /// not kept.
+  struct Lookup {
+    MonoTime asked;
+    std::uint64_t news = 0;
+    std::uint64_t changes = 0;
+  };
+  Lookup begin_lookup();
+  /// Ends it; null when it failed.
+  void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
+
+  /// A change of this client's own: between the two nothing is answered and nothing is kept.
+  void begin_change();
+  /// Null: nothing was changed. Else that is dropped; everything when it is not known.
+  void end_change(const wire::Touched* touched);
+
+  /// The server has recalled the lease on an object.
+  void recalled(Handle object);
+  /// It was asked for news at this time and has answered; `complete`: with all that there was.
+  void heard(MonoTime asked, std::uint64_t table, bool complete);
+  /// Of which process of the meta server leases are from now on: what another one granted is dropped, also what is on
+  /// its way.
+  void server_is(std::uint64_t table);
+  /// The session has ended, or nobody knows what was changed.
+  void clear();
+  /// Something is kept: it is to be renewed, and whoever wants to change it waits for us.
+  bool wants_news() const;
+  /// How often to ask for news, so that leases do not run out. 0: nothing is known of leases yet.
+  Duration longest_silence() const;
+
+  struct Counters {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    std::uint64_t recalls = 0;
+  };
+  Counters counters() const;
+
+ private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  struct Name {
+    Handle object;  // 0: there is none
+    FileType type = FileType::kRegular;
+  };
+  struct Object {
+    std::optional<wire::ObjectReply> reply;
+    std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // of a directory
+    MonoTime until;                                                          // by its own grant; renewals are for all
+    std::list<Handle>::iterator place{};                                     // in used_
+  };
+
+  struct Found {
+    const Object* object = nullptr;
+    bool nothing = false;  // it is known that there is no such name
+  };
+  // All with the lock held.
+  std::optional<Found> walk(const wire::NamePath& where);
+  Object* valid(Handle handle, MonoTime now);
+  Object& make(Handle handle);
+  void drop(Handle handle);
+  void drop_name(const wire::TouchedName& name);
+  void drop_all();
+  void make_room();
+  void keep(const wire::LookupLeaseReply& reply, MonoTime until);
+  bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
+  Duration usable() const;
+
+  const Options options_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;  // guards all below
+  std::unordered_map<Handle, Object> objects_;
+  std::list<Handle> used_;  // the longest unused first
+  std::size_t names_ = 0;
+  std::uint64_t table_ = 0;
+  Duration lease_{0};
+  MonoTime until_;                                        // of everything, by the last renewal
+  unsigned changing_ = 0;                                 // own changes under way
+  std::uint64_t changes_ = 0;                             // own changes that have begun or ended
+  unsigned looking_ = 0;                                  // lookups under way
+  std::deque<std::pair<std::uint64_t, Handle>> recalls_;  // while there are any: what was recalled, and when
+  std::uint64_t news_ = 0;
+  std::uint64_t forgotten_ = 0;  // recalls up to this one are not known any more
+  Counters counters_;
+};
+
+/// Brackets a change. Destroyed without an outcome it takes everything for changed.
+class OwnChange {
+ public:
+  explicit OwnChange(AttributeCache& cache) : cache_(cache) { cache_.begin_change(); }
+  OwnChange(const OwnChange&) = delete;
+  OwnChange& operator=(const OwnChange&) = delete;
+  ~OwnChange() {
+    if (!ended_) end(wire::Touched());
+  }
+  void end(const wire::Touched& touched) {
+    ended_ = true;
+    cache_.end_change(&touched);
+  }
+  void end_without_effect() {
+    ended_ = true;
+    cache_.end_change(nullptr);
+  }
+
+ private:
+  AttributeCache& cache_;
+  bool ended_ = false;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/attribute_cache.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::client {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Handle kDirectory{10};
+constexpr Handle kFile{11};
+constexpr std::uint64_t kTable = 77;
+
+class AttributeCacheTest : public ::testing::Test {
+ protected:
+  static wire::NamePath at(std::string path, std::uint8_t flags = 0) { return {kRootHandle, std::move(path), flags}; }
+
+  /// What a server says of "d/f".
+  static wire::LookupLeaseReply file_reply(std::uint64_t size = 5) {
+    wire::LookupLeaseReply reply;
+    reply.object.emplace();
+    reply.object->attributes.handle = kFile;
+    reply.object->attributes.size = size;
+    reply.steps = {{kRootHandle, "d", kDirectory, FileType::kDirectory}, {kDirectory, "f", kFile, FileType::kRegular}};
+    reply.granted = true;
+    reply.table = kTable;
+    reply.lease_ms = 10000;
+    return reply;
+  }
+  void learn(const wire::LookupLeaseReply& reply) { cache.end_lookup(cache.begin_lookup(), &reply); }
+  bool kept(const wire::NamePath& where) { return cache.find_attributes(where).has_value(); }
+
+  ManualClock clock;
+  AttributeCache cache{{true, 1000}, clock};
+};
+
+TEST_F(AttributeCacheTest, AnswersWhatWasGrantedByPathAndByHandle) {
+  EXPECT_FALSE(kept(at("d/f")));
+  learn(file_reply());
+  const auto found = cache.find_attributes(at("d//f"));
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->size, 5U);
+  EXPECT_TRUE(kept({kDirectory, "f", 0}));
+  EXPECT_TRUE(kept({kFile, "", 0}));
+  EXPECT_FALSE(kept(at("d")));  // nobody asked for its attributes
+  EXPECT_FALSE(kept(at("d/g")));
+  for (const char* path : {"d/./f", "d/../d/f", "d/f/", "/"}) EXPECT_FALSE(kept(at(path))) << path;
+  wire::LookupLeaseReply refused = file_reply();
+  refused.granted = false;
+  refused.steps[1].name = "g";
+  learn(refused);
+  EXPECT_FALSE(kept(at("d/g")));
+}
+
+TEST_F(AttributeCacheTest, KnowsThatANameIsNotThere) {
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object.reset();
+  reply.steps[1] = {kDirectory, "g", Handle(), FileType::kRegular};
+  learn(reply);
+  const auto found = cache.find_attributes(at("d/g"));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->code(), Errc::kNotFound);
+}
+
+TEST_F(AttributeCacheTest, LeavesLinksToTheServer) {
+  wire::LookupLeaseReply reply = file_reply();
+  reply.steps[1].type = FileType::kSymlink;
+  learn(reply);
+  EXPECT_TRUE(kept(at("d/f")));
+  EXPECT_FALSE(kept(at("d/f", wire::NamePath::kFollowLast)));
+  EXPECT_FALSE(kept(at("d/f/x")));
+}
+
+TEST_F(AttributeCacheTest, ARecallDropsTheObjectAndTheNamesInIt) {
+  learn(file_reply());
+  cache.recalled(kFile);
+  EXPECT_FALSE(kept(at("d/f")));
+  learn(file_reply());
+  cache.recalled(kDirectory);
+  EXPECT_FALSE(kept(at("d/f")));
+  EXPECT_TRUE(kept({kFile, "", 0}));
+  EXPECT_EQ(cache.counters().recalls, 2U);
+}
+
+TEST_F(AttributeCacheTest, WhatIsRecalledWhileItIsLookedUpIsNotKept) {
+  const wire::LookupLeaseReply reply = file_reply();
+  for (const Handle recalled : {kRootHandle, kDirectory, kFile}) {
+    const auto lookup = cache.begin_lookup();
+    cache.recalled(recalled);
+    cache.end_lookup(lookup, &reply);
+    EXPECT_FALSE(kept(at("d/f")));
+  }
+  const auto lookup = cache.begin_lookup();
+  cache.recalled(Handle(99));
+  cache.end_lookup(lookup, &reply);
+  EXPECT_TRUE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, ALeaseEndsBeforeTheServerTakesItForEnded) {
+  learn(file_reply());
+  clock.advance(milliseconds(8999));
+  EXPECT_TRUE(kept(at("d/f")));
+  clock.advance(milliseconds(1));
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, CountsFromWhenItAskedNotFromWhenItWasAnswered) {
+  const wire::LookupLeaseReply reply = file_reply();
+  const auto lookup = cache.begin_lookup();
+  clock.advance(seconds(5));
+  cache.end_lookup(lookup, &reply);
+  clock.advance(seconds(4));
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, NewsRenewWhatHasNotRunOut) {
+  learn(file_reply());
+  clock.advance(seconds(8));
+  cache.heard(clock.now(), kTable, true);
+  clock.advance(seconds(8));
+  EXPECT_TRUE(kept(at("d/f")));
+  cache.heard(clock.now(), kTable, false);  // there is more to be heard
+  clock.advance(seconds(2));
+  EXPECT_FALSE(kept(at("d/f")));
+  cache.heard(clock.now(), kTable, true);  // too late: it may have been changed meanwhile
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, WhatHadRunOutDoesNotComeBackWithAnotherGrant) {
+  learn(file_reply());
+  clock.advance(seconds(20));
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1] = {kDirectory, "g", Handle(12), FileType::kRegular};
+  learn(other);
+  EXPECT_TRUE(kept(at("d/g")));
+  cache.heard(clock.now(), kTable, true);
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, AnotherTableEndsAll) {
+  learn(file_reply());
+  cache.heard(clock.now(), kTable + 1, true);
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, NothingIsAnsweredOrKeptWhileAnOwnChangeIsUnderWay) {
+  learn(file_reply());
+  const wire::LookupLeaseReply newer = file_reply(6);
+  const auto before = cache.begin_lookup();
+  {
+    OwnChange change(cache);
+    EXPECT_FALSE(kept(at("d/f")));
+    learn(newer);
+    change.end_without_effect();
+  }
+  cache.end_lookup(before, &newer);
+  const auto found = cache.find_attributes(at("d/f"));
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->size, 5U);  // as before the change, which was none
+}
+
+TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
+  learn(file_reply());
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1] = {kDirectory, "g", Handle(12), FileType::kRegular};
+  learn(other);
+  {
+    OwnChange change(cache);
+    wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}}};
+    change.end(touched);
+  }
+  EXPECT_FALSE(kept(at("d/f")));
+  EXPECT_FALSE(kept({kFile, "", 0}));
+  EXPECT_TRUE(kept(at("d/g")));
+  {
+    OwnChange change(cache);
+    wire::Touched touched{true, {kDirectory}, {}};  // its mode, perhaps
+    change.end(touched);
+  }
+  EXPECT_FALSE(kept(at("d/g")));
+}
+
+TEST_F(AttributeCacheTest, AChangeOfWhichNothingIsKnownDropsAll) {
+  learn(file_reply());
+  {
+    const OwnChange change(cache);
+  }
+  EXPECT_FALSE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, TheSizeOfAFileThatIsBeingWrittenIsNotItsToTell) {
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object->attributes.size_known = false;
+  learn(reply);
+  EXPECT_FALSE(kept(at("d/f")));
+  EXPECT_TRUE(cache.find(at("d/f")).has_value());  // where it is, and its mode
+}
+
+TEST_F(AttributeCacheTest, IsBounded) {
+  AttributeCache small({true, 16}, clock);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    wire::LookupLeaseReply reply = file_reply();
+    reply.object->attributes.handle = Handle(1000 + i);
+    reply.steps[1] = {kDirectory, std::to_string(i), Handle(1000 + i), FileType::kRegular};
+    small.end_lookup(small.begin_lookup(), &reply);
+  }
+  std::size_t there = 0;
+  for (std::uint64_t i = 0; i < 100; ++i) there += small.find({Handle(1000 + i), "", 0}).has_value() ? 1U : 0U;
+  EXPECT_LE(there, 16U);
+  EXPECT_GT(there, 0U);
+}
+
+TEST_F(AttributeCacheTest, WhenOffItKnowsNothing) {
+  AttributeCache off({false, 16}, clock);
+  const wire::LookupLeaseReply reply = file_reply();
+  off.end_lookup(off.begin_lookup(), &reply);
+  EXPECT_FALSE(off.find(at("d/f")).has_value());
+  EXPECT_FALSE(off.wants_news());
+}
+
+}  // namespace
+}  // namespace spate::client

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// LeaseTable: which sessions keep attributes and names of which objects (docs/consistency.md, "Attribute leases").
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "model/ids.h"
+
+namespace spate::meta {
+
+/// Who has a lease: an epoch of a session; and the greeting after which it was given, so that a change that was sent
+/// before is not taken for one that its client still waits for.
+struct LeaseHolder {
+  ClientId client;
+  std::uint32_t epoch = 0;
+  std::uint64_t incarnation = 0;
+  friend bool operator==(const LeaseHolder&, const LeaseHolder&) = default;
+};
+
+/// Bounds of memory. A lease takes about 200 bytes.
+struct LeaseLimits {
+  std::size_t leases = std::size_t{1} << 18U;
+  std::size_t of_session = std::size_t{1} << 16U;
+};
+
+/// A lease is on one object: its attributes, and of a directory its entries as well. In memory, pure: no time of its
+/// own, no messages. Not thread-safe.
+///
+/// No lease is given for what was read before a change of the object was committed: whoever reads takes a stamp before
+/// (begin_read), whoever changes says so before it asks for the holders (begin_change) and after the commit
+/// (end_change).
+class LeaseTable {
+ public:
+  using Stamp = std::uint64_t;
+  explicit LeaseTable(LeaseLimits limits = {}) : limits_(limits) {}
+
+  Stamp begin_read() {
+    ++readers_;
+    return clock_;
+  }
+  void end_read();
+  /// On all of the objects, or on none: false while one of them is being changed, was changed after the stamp, is
+  /// recalled from this session, or does not fit. Then take_surplus() may have something.
+  bool grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp);
+
+  void begin_change(Handle object) { ++changing_[object]; }
+  void end_change(Handle object);
+
+  struct Lease {
+    LeaseHolder holder;
+    bool recalled = false;
+    std::uint64_t recall_event = 0;     // that told its holder so
+    MonoTime until;                     // of a recalled one: whatever the holder says, it is over then
+    std::list<Handle>::iterator place;  // in its session's order
+  };
+  /// The leases on an object, by client; null when there are none. Valid until the next call that is not const.
+  std::map<ClientId, Lease>* of(Handle object);
+  void drop(Handle object, ClientId client);
+  void drop_object(Handle object);
+  /// All of the client's leases of epochs below this one.
+  void drop_session(ClientId client, std::uint64_t below_epoch);
+  /// Leases that a session should give back, so that it can have others: its oldest. They are recalled by the caller.
+  std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
+
+  std::size_t size() const { return leases_; }
+  std::size_t of_session(ClientId client) const;
+
+ private:
+  bool grantable(Handle object, const LeaseHolder& holder, Stamp stamp) const;
+  void put(Handle object, const LeaseHolder& holder);
+  bool has_room(ClientId client, std::size_t more);
+
+  const LeaseLimits limits_;
+  std::unordered_map<Handle, std::map<ClientId, Lease>> objects_;
+  std::unordered_map<ClientId, std::list<Handle>> sessions_;  // the oldest first
+  std::size_t leases_ = 0;
+  std::unordered_map<Handle, unsigned> changing_;
+  // Changes committed while somebody reads, and when: forgotten when nobody does.
+  std::unordered_map<Handle, Stamp> changed_;
+  Stamp clock_ = 0;
+  Stamp known_since_ = 0;  // what was changed before this is not known any more
+  std::size_t readers_ = 0;
+  std::vector<std::pair<Handle, ClientId>> surplus_;
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attribute leases: looking up what may be kept, and what a change has touched (docs/wire.md, "Attribute leases").
+#pragma once
+
+#include "wire/meta_messages.h"
+
+namespace spate::wire {
+
+/// One name that a walk has passed: what it leads to, or that nothing is there.
+struct LeaseStep {
+  Handle directory;
+  std::string name;
+  Handle object;  // 0: there is no such name
+  FileType type = FileType::kRegular;
+  template <typename A>
+  void fields(A& a) {
+    a(directory, name, object, type);
+  }
+};
+
+/// As lookup, for a client that keeps what it is told until the server recalls it.
+struct LookupLeaseRequest {
+  static constexpr Op kOp = Op::kLookupLease;
+  static constexpr std::string_view kName = "lookup lease request";
+  NamePath where;
+  template <typename A>
+  void fields(A& a) {
+    a(where);
+  }
+};
+struct LookupLeaseReply {
+  static constexpr std::string_view kName = "lookup lease reply";
+  std::optional<ObjectReply> object;  // nothing: there is no such name, and the last step says where
+  std::vector<LeaseStep> steps;       // in the order of the walk
+  /// The session has leases on the object and on every directory of `steps`, for lease_ms from when it asked.
+  bool granted = false;
+  std::uint64_t table = 0;  // as that of locks: another one than before ends all leases
+  std::uint32_t lease_ms = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(object, steps, granted, table, lease_ms);
+  }
+};
+
+/// A name that was added, removed or given to something else.
+struct TouchedName {
+  Handle directory;
+  std::string name;
+  template <typename A>
+  void fields(A& a) {
+    a(directory, name);
+  }
+};
+/// What a change has touched: stands before the reply to each change on a connection with the feature `leases`.
+struct Touched {
+  static constexpr std::string_view kName = "touched";
+  bool known = false;           // else it may be anything
+  std::vector<Handle> objects;  // whose attributes have changed; directories of `names` among them
+  std::vector<TouchedName> names;
+  template <typename A>
+  void fields(A& a) {
+    a(known, objects, names);
+  }
+};
+
+}  // namespace spate::wire

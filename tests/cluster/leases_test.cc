@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two clients that keep attributes, each change of one seen by the other; a holder that is cut off; a server that
+// restarts.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using client::path_from_root;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint8_t kWrite = wire::kOpenWrite;
+
+class LeasesTest : public ::testing::Test {
+ protected:
+  LeasesTest() : world_(WorldOptions()), a_(&start()), b_(&start()) {}
+
+  ClientProcess& start() {
+    client::Options options = small_client_options({}, {}, {});
+    options.keep_attributes = true;
+    return world_.start_client(std::move(options));
+  }
+  template <typename T>
+  T run(ClientProcess& process, job::Task<T> task) {
+    std::optional<T> out;
+    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
+      result = co_await std::move(inner);
+    };
+    job::spawn(process.gate(), into(std::move(task), out));
+    const MonoTime limit = world_.now() + std::chrono::minutes(5);
+    while (!out && world_.turn(limit)) {
+    }
+    SPATE_CHECK(out.has_value());  // else it hangs
+    return *std::move(out);
+  }
+  Result<Attributes> stat(ClientProcess& process, const std::string& path) {
+    auto found = run(process, process.client().stat(path_from_root(path)));
+    if (!found) return std::move(found).error();
+    return found->attributes;
+  }
+  std::unique_ptr<client::File> create(ClientProcess& process, const std::string& path) {
+    auto made = run(process, process.client().create(path_from_root(path), kWrite, {}));
+    EXPECT_TRUE(made);
+    return made ? *std::move(made) : nullptr;
+  }
+  void make_file(ClientProcess& process, const std::string& path) {
+    auto file = create(process, path);
+    ASSERT_NE(file, nullptr);
+    EXPECT_TRUE(run(process, file->close()));
+  }
+  Result<Attributes> chmod(ClientProcess& process, const std::string& path, std::uint32_t mode) {
+    wire::SetattrRequest request;
+    request.where = path_from_root(path);
+    request.mode = mode;
+    return run(process, process.client().setattr(request));
+  }
+  /// Answered without asking anybody.
+  bool kept(ClientProcess& process, const std::string& path) {
+    return process.client().kept_attributes(path_from_root(path)).has_value();
+  }
+  client::AttributeCache::Counters counters(ClientProcess& process) {
+    return process.client().cluster().attributes().counters();
+  }
+
+  World world_;
+  ClientProcess* a_;
+  ClientProcess* b_;
+};
+
+TEST_F(LeasesTest, WhatWasLookedUpIsAnsweredWithoutTheServer) {
+  make_file(*b_, "f");
+  EXPECT_FALSE(kept(*a_, "f"));
+  ASSERT_TRUE(stat(*a_, "f"));
+  EXPECT_TRUE(kept(*a_, "f"));
+  EXPECT_EQ(stat(*a_, "nothing").code(), Errc::kNotFound);
+  EXPECT_TRUE(kept(*a_, "nothing"));
+  world_.run_for(seconds(100));  // many times the length of a lease
+  EXPECT_TRUE(kept(*a_, "f"));
+  const auto before = counters(*a_);
+  ASSERT_TRUE(stat(*a_, "f"));
+  EXPECT_EQ(counters(*a_).hits, before.hits + 1);
+}
+
+TEST_F(LeasesTest, EachKindOfChangeIsSeenByTheOtherOnceItIsAnswered) {
+  client::Client& b = b_->client();
+  ASSERT_TRUE(run(*b_, b.mkdir(path_from_root("d"), {})));
+  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  auto file = create(*b_, "d/f");
+  ASSERT_TRUE(stat(*a_, "d/f"));
+  EXPECT_EQ(stat(*a_, "d")->size, 1U);
+  const Bytes data(5000);
+  ASSERT_TRUE(run(*b_, file->write(0, ByteView(data))));
+  EXPECT_EQ(stat(*a_, "d/f")->size, 5000U);  // from the datafiles
+  ASSERT_TRUE(run(*b_, file->write(5000, ByteView(data))));
+  EXPECT_EQ(stat(*a_, "d/f")->size, 10000U);
+  ASSERT_TRUE(run(*b_, file->close()));
+  EXPECT_EQ(stat(*a_, "d/f")->size, 10000U);
+  ASSERT_TRUE(stat(*a_, "d/f"));
+  EXPECT_TRUE(kept(*a_, "d/f"));
+  ASSERT_TRUE(chmod(*b_, "d/f", 0611));
+  EXPECT_FALSE(kept(*a_, "d/f"));
+  EXPECT_EQ(stat(*a_, "d/f")->mode, 0611U);
+  ASSERT_TRUE(run(*b_, b.truncate(path_from_root("d/f"), 7)));
+  EXPECT_EQ(stat(*a_, "d/f")->size, 7U);
+  ASSERT_TRUE(run(*b_, b.link(path_from_root("d/f"), path_from_root("g"))));
+  EXPECT_EQ(stat(*a_, "d/f")->link_count, 2U);
+  EXPECT_EQ(stat(*a_, "g")->link_count, 2U);
+  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("d/f"))));
+  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  EXPECT_EQ(stat(*a_, "g")->link_count, 1U);
+  ASSERT_TRUE(run(*b_, b.rename(path_from_root("g"), path_from_root("d/h"))));
+  EXPECT_EQ(stat(*a_, "g").code(), Errc::kNotFound);
+  ASSERT_TRUE(stat(*a_, "d/h"));
+  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d"), path_from_root("e"))));
+  EXPECT_EQ(stat(*a_, "d/h").code(), Errc::kNotFound);
+  ASSERT_TRUE(stat(*a_, "e/h"));
+  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/h"))));
+  ASSERT_TRUE(run(*b_, b.rmdir(path_from_root("e"))));
+  EXPECT_EQ(stat(*a_, "e").code(), Errc::kNotFound);
+  EXPECT_GT(counters(*a_).recalls, 5U);
+}
+
+TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
+  ASSERT_TRUE(run(*a_, a_->client().mkdir(path_from_root("d"), {})));
+  make_file(*a_, "d/f");
+  make_file(*a_, "d/other");
+  ASSERT_TRUE(stat(*a_, "d/f"));
+  ASSERT_TRUE(stat(*a_, "d/other"));
+  const MonoTime before = world_.now();
+  ASSERT_TRUE(chmod(*a_, "d/f", 0601));
+  EXPECT_EQ(stat(*a_, "d/f")->mode, 0601U);
+  ASSERT_TRUE(run(*a_, a_->client().unlink(path_from_root("d/f"))));
+  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  EXPECT_LT(world_.now() - before, milliseconds(100));
+  EXPECT_TRUE(kept(*a_, "d/other"));  // other names in the directory are as they were
+  EXPECT_EQ(counters(*a_).recalls, 0U);
+}
+
+TEST_F(LeasesTest, WhoDropsTheLastThatItKeepsSaysSo) {
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(run(*b_, b_->client().mkdir(path_from_root("d"), {})));
+    ASSERT_TRUE(stat(*a_, "d"));
+    world_.run_for(milliseconds(10));
+    const MonoTime before = world_.now();
+    ASSERT_TRUE(run(*b_, b_->client().rmdir(path_from_root("d"))));  // a kept this and the root, and nothing else
+    EXPECT_LT(world_.now() - before, milliseconds(100));
+  }
+}
+
+TEST_F(LeasesTest, AHolderThatIsGoneIsWaitedForAndTheChangeGoesOn) {
+  make_file(*b_, "f");
+  ASSERT_TRUE(stat(*a_, "f"));
+  world_.kill_client(*a_, Death::kMachine);
+  const MonoTime before = world_.now();
+  Result<Attributes> done = chmod(*b_, "f", 0600);
+  for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
+  ASSERT_TRUE(done);
+  EXPECT_LE(world_.now() - before, world_.settings().session_lease);
+  const MonoTime after = world_.now();
+  ASSERT_TRUE(chmod(*b_, "f", 0644));
+  EXPECT_LT(world_.now() - after, milliseconds(100));
+}
+
+TEST_F(LeasesTest, WhoIsCutOffAnswersNothingThatMayHaveBeenChanged) {
+  make_file(*b_, "f");
+  ASSERT_TRUE(stat(*a_, "f"));
+  EXPECT_TRUE(kept(*a_, "f"));
+  world_.fabric().kill_node(a_->node(), Death::kMachine);  // it lives on, and hears nobody
+  Result<Attributes> done = chmod(*b_, "f", 0600);
+  for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
+  ASSERT_TRUE(done);
+  EXPECT_FALSE(kept(*a_, "f"));
+  world_.kill_client(*a_, Death::kMachine);
+}
+
+TEST_F(LeasesTest, AfterARestartOfTheServerNothingOldIsAnswered) {
+  make_file(*b_, "f");
+  ASSERT_TRUE(stat(*a_, "f"));
+  world_.kill_server(kMetaServer, Death::kProcess);
+  world_.run_for(milliseconds(200));
+  world_.start_server(kMetaServer);
+  Result<Attributes> done = chmod(*b_, "f", 0600);
+  for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(stat(*a_, "f")->mode, 0600U);
+  ASSERT_TRUE(chmod(*b_, "f", 0611));
+  EXPECT_EQ(stat(*a_, "f")->mode, 0611U);
+}
+
+/// A model of modes and names; whichever client looks, it sees the last change of either.
+TEST_F(LeasesTest, WhatTwoClientsSeeIsWhatAModelSays) {
+  SeededRandom random(4);
+  std::map<std::string, std::uint32_t> model;
+  const auto name = [&] { return "f" + std::to_string(random.below(6)); };
+  for (int step = 0; step < 1500; ++step) {
+    ClientProcess& who = random.chance(1, 2) ? *a_ : *b_;
+    const std::string path = name();
+    const std::uint64_t what = random.below(10);
+    const std::uint32_t mode = static_cast<std::uint32_t>(random.below(0777)) | 0600U;
+    if (what == 0) {
+      wire::CreateRequest request;
+      request.where = path_from_root(path);
+      request.open_flags = wire::kOpenExclusive;
+      request.type = FileType::kFifo;
+      request.attributes.mode = mode;
+      const auto made = run(who, who.client().make_node(request));
+      ASSERT_EQ(made.has_value(), !model.contains(path));
+      if (made) model[path] = mode;
+    } else if (what == 1) {
+      ASSERT_EQ(run(who, who.client().unlink(path_from_root(path))).has_value(), model.erase(path) == 1);
+    } else if (what == 2) {
+      const auto changed = chmod(who, path, mode);
+      ASSERT_EQ(changed.has_value(), model.contains(path));
+      if (changed) model[path] = mode;
+    } else if (what == 3) {
+      const std::string to = name();
+      const bool there = model.contains(path);
+      ASSERT_EQ(run(who, who.client().rename(path_from_root(path), path_from_root(to))).has_value(), there);
+      if (there && to != path) {
+        model[to] = model[path];
+        model.erase(path);
+      }
+    } else {
+      const auto seen = stat(who, path);
+      ASSERT_EQ(seen.has_value(), model.contains(path)) << path << " at step " << step;
+      if (seen) ASSERT_EQ(seen->mode, model[path]) << path << " at step " << step;
+    }
+  }
+  EXPECT_GT(counters(*a_).hits, 50U);
+  EXPECT_GT(counters(*b_).recalls, 50U);
+}
+
+}  // namespace
+}  // namespace spate::cluster

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Mounts that keep names and attributes under leases: answered without the servers, and never what was changed meanwhile.
+. "$(dirname "$0")/lib.sh"
+export SPATE_META_SESSION_LEASE='8 s'  # of a lease a quarter
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at a leases
+mount_at b leases
+mount_at c noleases
+
+keeper() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1 "; }
+# Its keeper and what serves it.
+processes() { keeper "$1"; pgrep -P "$(keeper "$1")"; }
+# count NAME: what the meta server has counted.
+count() {
+  "$spate" stats 1 --prometheus | awk -v name="$1" 'index($1, name) == 1 { sum += $2 } END { print sum + 0 }'
+}
+
+# What each does, the others see at once.
+for from in a b c; do
+  for to in a b c; do
+    test ! -e "$dir/$to/d"
+    mkdir "$dir/$from/d" && test -d "$dir/$to/d" && test ! -e "$dir/$to/d/f"
+    echo "$from" > "$dir/$from/d/f"
+    equal "$(stat -c %s "$dir/$to/d/f")" 2
+    echo more >> "$dir/$to/d/f"
+    equal "$(stat -c %s "$dir/$from/d/f")" 7
+    chmod 600 "$dir/$to/d/f" && equal "$(stat -c %a "$dir/$from/d/f")" 600
+    mv "$dir/$from/d" "$dir/$to/e" && test ! -e "$dir/$to/d/f" && test -e "$dir/$from/e/f"
+    rm -r "$dir/$to/e" && test ! -e "$dir/$from/e"
+  done
+done
+
+# What is kept is answered without the server, a file that is open for writing not.
+mkdir "$dir/b/tree" && (cd "$dir/b/tree" && seq 50 | xargs touch)
+ls -l "$dir/a/tree" > /dev/null
+granted=$(count spate_server_meta_leases_granted_total)
+[ "$granted" -gt 50 ]
+for _ in $(seq 10); do ls -l "$dir/a/tree" > /dev/null; done
+equal "$(count spate_server_meta_leases_granted_total)" "$granted"
+exec 5> "$dir/b/live"
+for i in $(seq 5); do
+  echo line >&5
+  equal "$(stat -c %s "$dir/a/live")" "$((i * 5))"
+done
+exec 5>&-
+
+# A restart of the meta server: what is changed before a mount has heard of it is seen all the same.
+stat "$dir/a/tree/7" "$dir/b/tree/7" > /dev/null
+kill -9 "$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")"
+"$spate" up -q --dir "$dir/fs"
+for mode in 600 640 644; do
+  chmod $mode "$dir/b/tree/7"
+  equal "$(stat -c %a "$dir/a/tree/7")" $mode
+done
+echo line >> "$dir/b/live" && equal "$(stat -c %s "$dir/a/live")" 30
+
+# A mount that stands still is waited for until its leases have run out, and answers nothing old when it goes on.
+stat "$dir/a/tree/8" > /dev/null
+stopped=$(processes a)
+kill -STOP $stopped
+chmod 611 "$dir/c/tree/8"
+mv "$dir/c/tree/9" "$dir/c/tree/nine"
+kill -CONT $stopped
+equal "$(stat -c %a "$dir/a/tree/8")" 611
+test ! -e "$dir/a/tree/9" && test -e "$dir/a/tree/nine"
+
+# Another process that serves the mount keeps nothing of what the one before kept, and nobody waits for that.
+stat "$dir/a/tree/11" > /dev/null
+kill -9 "$(pgrep -P "$(keeper a)")"
+chmod 622 "$dir/b/tree/11" && equal "$(stat -c %a "$dir/a/tree/11")" 622
+
+# One that is killed does not hold others up for ever.
+stat "$dir/a/tree/10" > /dev/null
+kill -9 $(processes a)
+chmod 604 "$dir/b/tree/10" && equal "$(stat -c %a "$dir/c/tree/10")" 604

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/golden/samples.h"
+
+namespace spate::golden {
+
+template <>
+std::vector<wire::LookupLeaseRequest> samples() {
+  wire::LookupLeaseRequest m;
+  m.where = {Handle(0x0002000000000005), "dir/name", wire::NamePath::kFollowLast};
+  return {m};
+}
+
+template <>
+std::vector<wire::LookupLeaseReply> samples() {
+  wire::LookupLeaseReply found;
+  found.object = wire::ObjectReply{sample_attributes(), sample_layout(), "target"};
+  found.steps = {{Handle(0x0002000000000005), "dir", Handle(0x0002000000000006), FileType::kDirectory},
+                 {Handle(0x0002000000000006), "name", Handle(0x0002000000000007), FileType::kRegular}};
+  found.granted = true;
+  found.table = 0x5566778899AABBCC;
+  found.lease_ms = 10000;
+  wire::LookupLeaseReply nothing;
+  nothing.steps = {{Handle(0x0002000000000005), "dir", Handle(), FileType::kRegular}};
+  return {found, nothing};
+}
+
+template <>
+std::vector<wire::Touched> samples() {
+  return {{true,
+           {Handle(0x0002000000000006), Handle(0x0002000000000007)},
+           {{Handle(0x0002000000000006), "old"}, {Handle(0x0002000000000008), "new"}}}};
+}
+
+}  // namespace spate::golden
