@@ -136,7 +136,7 @@ def one_server_down(fs):
     told = json.loads(fails("df", "--json"))
     check({t["server"] for t in told["targets"]} == {2, 4} and [m["server"] for m in told["missing"]] == [dead], "df --json: %s" % told)
     says(fails("stats"), "server 2 (io)", "server 4 (io)")
-    check([("error" in row, row["server"]) for row in json.loads(fails("ping", "--json", "--timeout", "500"))] == [(s == dead, s) for s in (1, 2, 3, 4)], "ping --json")
+    check([("error" in row, row["server"]) for row in json.loads(fails("ping", "--json", "--timeout", "5000"))] == [(s == dead, s) for s in (1, 2, 3, 4)], "ping --json")
     done = fs.run("status", "--json")
     check(done.returncode == 1 and [row["up"] for row in json.loads(done.stdout)] == [True, True, False, True], "status --json: %s" % done.stdout)
     fs.up()
