@@ -124,7 +124,8 @@ def main():
         fs.spate("down", "-q", "--dir", fs.dir)
         unix = set_up(fs)
         fs.io = 2
-        fs.up()
+        fs.spate("up", "-q", "--dir", fs.dir)
+        fs.seen.update(fs.pids().values())
         check(" block " in fs.spate("status").decode(), "the role is not shown")
         wait_until(lambda: serves(unix), "it serves")
         exports(fs, unix, image)
