@@ -36,6 +36,12 @@ def serves(address):
         return False
 
 
+def start(fs):
+    """As it is by now: with a server that `spate up` did not make."""
+    fs.spate("up", "-q", "--dir", fs.dir)
+    fs.seen.update(fs.pids().values())
+
+
 def set_up(fs):
     """A server 3 with nothing but the role block beside meta and io."""
     path = os.path.join(fs.dir, "spate.toml")
@@ -97,13 +103,13 @@ def ends(fs, unix):
     os.kill(exporter, signal.SIGKILL)
     wait_until(lambda: gone(spated), "the server ends with its block process")
     check("the process of the role block has ended" in fs.log(3), "no word of it in the log")
-    fs.up()
+    start(fs)
     wait_until(lambda: serves(unix), "it serves again")
     spated = fs.pids()[3]
     exporter, = children(spated)
     os.kill(spated, signal.SIGKILL)
     wait_until(lambda: gone(exporter), "the block process ends with the killed server")
-    fs.up()
+    start(fs)
     wait_until(lambda: serves(unix), "it serves again")
     spated = fs.pids()[3]
     exporter, = children(spated)
@@ -124,8 +130,7 @@ def main():
         fs.spate("down", "-q", "--dir", fs.dir)
         unix = set_up(fs)
         fs.io = 2
-        fs.spate("up", "-q", "--dir", fs.dir)
-        fs.seen.update(fs.pids().values())
+        start(fs)
         check(" block " in fs.spate("status").decode(), "the role is not shown")
         wait_until(lambda: serves(unix), "it serves")
         exports(fs, unix, image)
