@@ -6,7 +6,7 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"none",       "skipped-fsync", "forgotten-answer", "stale-resend",
+constexpr std::array<std::string_view, 7> kPlantNames = {"none",       "skipped-fsync", "forgotten-answer", "stale-resend",
                                                     "lost-fence", "rename-loop",   "forgotten-recall"};
 
 /// Says that everything is durable, and syncs nothing.
@@ -126,11 +126,11 @@ class ResendingService final : public rpc::Service {
 
 }  // namespace
 
-std::string_view name(Plant plant) { return kNames.at(static_cast<std::size_t>(plant)); }
+std::string_view name(Plant plant) { return kPlantNames.at(static_cast<std::size_t>(plant)); }
 
 std::optional<Plant> plant_by_name(std::string_view text) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames.at(i) == text) return static_cast<Plant>(i);
+  for (std::size_t i = 0; i < kPlantNames.size(); ++i) {
+    if (kPlantNames.at(i) == text) return static_cast<Plant>(i);
   }
   return std::nullopt;
 }

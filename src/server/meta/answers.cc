@@ -6,7 +6,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kErasedAtOnce = 64;
+constexpr std::size_t kAnswersAtOnce = 64;
 
 }  // namespace
 
@@ -80,7 +80,7 @@ void AnswerTable::confirm(const rpc::Call& call) {
 job::Task<Result<bool>> AnswerTable::erase_some(ClientId client) {
   job::Transaction transaction = store_.begin();
   trove::KeyRange range = answers_of(client);
-  range.limit = kErasedAtOnce;
+  range.limit = kAnswersAtOnce;
   range.mode = trove::ReadMode::kSnapshot;
   const auto read = co_await transaction.range(range);
   if (read.status != Errc::kOk) co_return read.status;

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "server/meta/core.h"
+#include "server/meta/walk.h"
 
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kDeepest = 1U << 20U;  // as rename's: nobody makes directories so deep
 constexpr std::uint32_t kLargeRecords = 64;  // a page of records that may be of 64 KiB each
 constexpr std::size_t kMaxKnownGood = 65536;
 /// Entries looked at to tell one path: it is for people, and not worth more.

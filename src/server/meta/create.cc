@@ -10,14 +10,14 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::uint8_t kOpenFlags =
+constexpr std::uint8_t kCreateFlags =
     wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute |
     wire::kOpenTemporary;
 
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
 Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
-  if ((request.open_flags & ~kOpenFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
+  if ((request.open_flags & ~kCreateFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
   const bool temporary = (request.open_flags & wire::kOpenTemporary) != 0;
   if (temporary && (request.open_flags & wire::kOpenWrite) == 0) {
     return Error(Errc::kInvalidArgument, "a file without a name is opened for writing");

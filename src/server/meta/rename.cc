@@ -12,7 +12,6 @@ using trove::ReadMode;
 /// So often may changes in the ancestors win over a rename before it locks them all.
 constexpr unsigned kConflictsBeforeLockingAncestors = 3;
 /// Nobody makes directories so deep: a longer chain of parents goes round.
-constexpr std::size_t kDeepest = 1U << 20U;
 
 /// Both sides as the operation has read them.
 struct Move {

@@ -7,6 +7,9 @@
 
 namespace spate::meta {
 
+/// Directories above one another: nobody makes more, so a longer chain goes round in circles.
+inline constexpr std::size_t kDeepest = 1U << 20U;
+
 /// Where a path ends: its last component, not yet looked up.
 struct Place {
   enum class Last : std::uint8_t {
