@@ -69,14 +69,14 @@ class Mounts:
         self.program.wait()
 
     def pid_of(self, path):
-        """The mount's process: the one that was told this folder."""
+        """The process that serves the mount; its keeper was told the same folder."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
                     words = f.read().split(b"\0")
             except OSError:
                 continue
-            if words[0].endswith(b"spate-mount") and path.encode() in words:
+            if words[0].endswith(b"spate-mount") and words[1].startswith(b"--serve") and path.encode() in words:
                 priority(pid)
                 return int(pid)
         raise SystemExit(f"no process has mounted {path}")
