@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -121,18 +122,27 @@ TEST_F(Processes, APeerThatIsKilledIsNoticedAndLeavesNothing) {
   EXPECT_EQ(shared_mappings(), mappings);
 }
 
+// The end of the socket is seen together with the bell, before anything that was written.
 TEST_F(Processes, WhatAPeerWroteBeforeItsDeathArrives) {
   start();
+  std::array<int, 2> go{};
+  ASSERT_EQ(::pipe2(go.data(), O_CLOEXEC), 0);
+  const UniqueFd to_wait(go[0]);
+  const UniqueFd to_go(go[1]);
   Child child([&] {
-    return client(url_, [](Instance& self, Address server) {
+    return client(url_, [&](Instance& self, Address server) {
       self.request(server, 1);
       if (!drive(self, [&] { return self->peer_info(server).connected; })) return 1;
+      char byte = 0;
+      if (::read(to_wait.get(), &byte, 1) != 1) return 1;
       for (std::uint64_t i = 2; i < 102; ++i) self.request(server, i, Bytes(i));
       ::kill(::getpid(), SIGKILL);
       return 1;
     });
   });
   ASSERT_TRUE(drive([&] { return !server_->arrived.empty(); }));
+  while (!(*server_)->prepare_to_wait(server_->context())) server_->step();
+  ASSERT_EQ(::write(to_go.get(), "g", 1), 1);
   EXPECT_EQ(child.wait(), -SIGKILL);
   EXPECT_TRUE(drive([&] { return server_->arrived.size() == 101; }));
 }
