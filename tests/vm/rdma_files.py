@@ -12,7 +12,7 @@ with Cluster(io=2) as fs:
     ports = iter(range(free_ports(6), 65536))
     fs.set_urls(lambda tcp: ["ofi+verbs://%s:%d" % (os.environ["SPATE_RDMA"], next(ports))])
     fs.up()
-    check("ofi+verbs://" in fs.spate("ping").decode(), "ping does not show the network")
+    check("ofi+verbs://" in fs.spate("ping", "--timeout", "30000").decode(), "ping does not show the network")
 
     there, back = fs.root + "/there", fs.root + "/back"
     make_tree(there, files=40, large=2)
