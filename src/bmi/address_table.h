@@ -15,6 +15,7 @@ namespace spate::bmi {
 struct Route {
   Module* module = nullptr;
   PeerId peer;
+  bool sends_at_once = false;  // see Abilities
 };
 
 /// A peer of the caller's: a server with its URLs in order of preference, or a process that connected (one route).

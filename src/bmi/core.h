@@ -91,6 +91,8 @@ class Core final : public Network {
 
   Result<Posted> post(OpKind kind, const Message& message, ContextId context, void* user);
   Result<std::uint64_t> check(OpKind kind, const Message& message) const;
+  /// True: the message has left, and there is no operation but its id.
+  bool send_at_once(OpKind kind, Address peer, ContextId context, Prepared& prepared);
   /// Makes the operation and fills in `prepared` where it goes.
   Result<void> prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user);
   static void save(SavedPost& saved, const Post& post);

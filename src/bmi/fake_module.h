@@ -24,7 +24,7 @@ class FakeModule final : public Module {
   explicit FakeModule(std::string scheme) : scheme_(std::move(scheme)) {}
 
   std::string_view scheme() const override { return scheme_; }
-  Abilities abilities() const override { return {}; }
+  Abilities abilities() const override { return {.sends_at_once = sends_at_once}; }
   Result<void> start(Sink& s, const NetworkOptions& /*options*/) override {
     if (fail_start) return Error(Errc::kNotSupported, "no such hardware");
     sink = &s;
@@ -51,6 +51,12 @@ class FakeModule final : public Module {
   Result<PostResult> post_send(const Post& post) override { return take(post, false, false); }
   Result<PostResult> post_recv(const Post& post) override { return take(post, true, false); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return take(post, false, true); }
+  bool send_at_once(const Post& post, bool unexpected) override {
+    ++asked_to_send_at_once;
+    if (!room) return false;
+    (void)take(post, false, unexpected);
+    return true;
+  }
   void cancel(PeerId /*peer*/, OpId op) override { cancelled.push_back(op); }
   void consumed(PeerId peer, std::uint64_t charge) override { given_back.emplace_back(peer, charge); }
   bool progress() override {
@@ -82,7 +88,10 @@ class FakeModule final : public Module {
 
   Sink* sink = nullptr;
   bool fail_start = false;
-  bool at_once = false;     // posts complete immediately
+  bool at_once = false;        // posts complete immediately
+  bool sends_at_once = false;  // set before lookups
+  bool room = true;            // for messages that leave at once
+  int asked_to_send_at_once = 0;
   Errc refuse = Errc::kOk;  // posts fail
   int descriptor = -1;
   bool sleeps = false;  // has a wait of its own

@@ -27,6 +27,14 @@ std::size_t MatchTable::slot_of(std::uint64_t tag) const {
 
 Node* MatchTable::front(std::uint64_t tag) const { return tags_ == 0 ? nullptr : slots_[slot_of(tag)].nodes.front(); }
 
+Node* MatchTable::take_front(std::uint64_t tag) {
+  if (tags_ == 0) return nullptr;
+  const std::size_t slot = slot_of(tag);
+  Node* const node = slots_[slot].nodes.pop_front();
+  if (node != nullptr && slots_[slot].nodes.empty()) free_slot(slot);
+  return node;
+}
+
 NodeList& MatchTable::list_for(std::uint64_t tag) {
   if ((tags_ + 1) * 3 > slots_.size() * 2) resize(slots_.empty() ? kSmall : slots_.size() * 2);
   Slot& slot = slots_[slot_of(tag)];

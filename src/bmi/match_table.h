@@ -19,6 +19,8 @@ class MatchTable {
   bool empty() const { return tags_ == 0; }
   /// The first node of `tag`, or null.
   Node* front(std::uint64_t tag) const;
+  /// The same, taken out.
+  Node* take_front(std::uint64_t tag);
   void push_back(Node& node) { list_for(node.tag).push_back(node); }
   void push_front(Node& node) { list_for(node.tag).push_front(node); }
   /// `node` is in the table.

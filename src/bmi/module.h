@@ -104,6 +104,8 @@ struct Abilities {
   bool passes_descriptors = false;
   /// Memory that was given to mem_register moves without a copy on this side.
   bool uses_registered_memory = false;
+  /// send_at_once() may find something to do.
+  bool sends_at_once = false;
   /// A file segment is sent without passing through this process's memory (sendfile and the like).
   bool sends_files_in_kernel = false;
   /// Runs in the simulation's time: has no wait descriptor, by design.
@@ -147,6 +149,11 @@ class Module {
   virtual Result<PostResult> post_recv(const Post& post) = 0;
   /// Size <= NetworkOptions::max_unexpected_bytes (checked by the core).
   virtual Result<PostResult> post_send_unexpected(const Post& post) = 0;
+
+  /// A message of at most NetworkOptions::eager_limit_bytes that can leave in this call, as post_send (or,
+  /// `unexpected`, post_send_unexpected) would let it, needs no operation: `post.op` is only an id. False: nothing was
+  /// done, and it is posted. Asked only of modules whose Abilities say so. Never blocks, calls nothing upwards.
+  virtual bool send_at_once(const Post& /*post*/, bool /*unexpected*/) { return false; }
 
   /// See Network::cancel. Completes `op` through the Sink, in the call or later. Unknown op: no effect.
   virtual void cancel(PeerId peer, OpId op) = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core's posts, addresses and what modules report. Testing is in core_test_calls.cc.
+// The core's addresses and what modules report. Posts are in core_posts.cc, tests in core_test_calls.cc.
 #include "bmi/network.h"
 
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -78,7 +77,7 @@ Result<Address> Core::add_address(std::span<const std::string> urls, std::string
     if (module == nullptr) continue;
     const Result<PeerId> peer = module->lookup(url, address);
     if (peer) {
-      routes.push_back(Route{module, *peer});
+      routes.push_back(Route{module, *peer, module->abilities().sends_at_once});
     } else if (peer.code() == Errc::kNoSuchModule) {
       missing = peer.error();  // one that is loaded when it is needed, and is not there
     } else {
@@ -167,105 +166,6 @@ Result<UniqueFd> Core::take_descriptor(Address peer, Tag tag) {
   const std::optional<Route> route = current_route(peer);
   if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
   return route->module->take_descriptor(route->peer, tag);
-}
-
-Result<Posted> Core::post_send(const Message& message, ContextId context, void* user) {
-  return post(OpKind::kSend, message, context, user);
-}
-
-Result<Posted> Core::post_recv(const Message& message, ContextId context, void* user) {
-  return post(OpKind::kReceive, message, context, user);
-}
-
-Result<Posted> Core::post_send_unexpected(const Message& message, ContextId context, void* user) {
-  return post(OpKind::kSendUnexpected, message, context, user);
-}
-
-Result<std::uint64_t> Core::check(OpKind kind, const Message& message) const {
-  std::uint64_t size = 0;
-  for (const Segment& segment : message.segments) {
-    const bool file = segment.memory == nullptr && segment.fd >= 0;
-    if (segment.size > 0 && segment.memory == nullptr && (!file || kind == OpKind::kReceive)) {
-      return Error(Errc::kInvalidArgument, "a segment is neither memory nor, in a send, a file");
-    }
-    constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (segment.size > kMax - size || (file && segment.offset > kMax - segment.size)) {
-      return Error(Errc::kInvalidArgument, "segments add up to more than 2^63 bytes");
-    }
-    size += segment.size;
-  }
-  if (kind == OpKind::kSendUnexpected && size > options_.max_unexpected_bytes) return Errc::kMessageTooBig;
-  return size;
-}
-
-Result<PostResult> Core::hand_over(OpKind kind, const Prepared& prepared) {
-  switch (kind) {
-    case OpKind::kSend: return prepared.module->post_send(prepared.post);
-    case OpKind::kReceive: return prepared.module->post_recv(prepared.post);
-    case OpKind::kSendUnexpected: return prepared.module->post_send_unexpected(prepared.post);
-  }
-  return Errc::kInvalidArgument;
-}
-
-Result<Posted> Core::post(OpKind kind, const Message& message, ContextId context, void* user) {
-  Prepared prepared;
-  SPATE_TRY(prepared.post.size, check(kind, message));
-  prepared.post.tag = message.tag;
-  prepared.post.message_class = kind == OpKind::kSendUnexpected ? MessageClass::kControl : message.message_class;
-  prepared.post.receiver_ready = message.receiver_ready;
-  prepared.post.segments = message.segments;
-  SPATE_TRY(std::ignore, prepare(kind, message.peer, context, prepared, user));
-  const OpId id = prepared.post.op;
-  const Result<PostResult> result = hand_over(kind, prepared);
-  if (result && !result->done) return Posted{id, false, {}};
-  if (result) return finish_at_once(id, result->actual_size);
-  release(id);
-  return result.error();
-}
-
-Result<void> Core::prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user) {
-  const std::lock_guard lock(mutex_);
-  AddressEntry* entry = addresses_.find(peer);
-  if (entry == nullptr) return Error(Errc::kConnectionLost, "the peer is gone");
-  SPATE_CHECK(contexts_.find(context) != nullptr);
-  Op* op = ops_.allocate();
-  if (op == nullptr) return Error(Errc::kNoMemory, "too many network operations in flight");
-  if (!entry->context) entry->context = context;
-  op->context = context;
-  op->user = user;
-  op->peer = peer;
-  op->kind = kind;
-  op->url = entry->current;
-  const Route& route = entry->routes[op->url];
-  prepared.module = route.module;
-  prepared.post.op = op->id;
-  prepared.post.peer = route.peer;
-  if (entry->routes.size() > 1) save(op->saved, prepared.post);
-  return {};
-}
-
-void Core::save(SavedPost& saved, const Post& post) {
-  saved.tag = post.tag;
-  saved.message_class = post.message_class;
-  saved.receiver_ready = post.receiver_ready;
-  saved.segments.assign(post.segments.begin(), post.segments.end());
-  saved.size = post.size;
-}
-
-Posted Core::finish_at_once(OpId id, std::uint64_t actual_size) {
-  const std::lock_guard lock(mutex_);
-  Op* op = ops_.find(id);
-  SPATE_CHECK(op != nullptr && !op->done);
-  const Posted posted{id, true, Completion{id, op->user, Errc::kOk, actual_size}};
-  ops_.release(*op);
-  return posted;
-}
-
-void Core::release(OpId id) {
-  const std::lock_guard lock(mutex_);
-  Op* op = ops_.find(id);
-  SPATE_CHECK(op != nullptr && !op->done);
-  ops_.release(*op);
 }
 
 void Core::cancel(OpId id) {
@@ -363,7 +263,7 @@ void Core::post_on_next_url(OpId id) {
 Address Core::ModuleSink::inbound(PeerId peer, ContextId context) {
   const std::lock_guard lock(core_.mutex_);
   const Address address = core_.addresses_.reserve();
-  core_.addresses_.add(address, {Route{&module_, peer}}, context);
+  core_.addresses_.add(address, {Route{&module_, peer, module_.abilities().sends_at_once}}, context);
   return address;
 }
 

@@ -129,9 +129,35 @@ TEST_F(CoreTest, ImmediateCompletionQueuesNothing) {
 
 TEST_F(CoreTest, OperationIdsAreNeverReused) {
   a_->at_once = true;
-  const Address peer = lookup({"a://1"});
+  b_->sends_at_once = true;
   std::set<std::uint64_t> seen;
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(seen.insert(post(peer).op.value).second);
+  for (const Address peer : {lookup({"a://1"}), lookup({"b://1"})}) {
+    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(seen.insert(post(peer).op.value).second);
+  }
+}
+
+TEST_F(CoreTest, SmallMessagesTakeNoOperationWhereTheModuleCanDoWithout) {
+  a_->sends_at_once = true;
+  const Address peer = lookup({"a://1"});
+  const Posted sent = post(peer, this);
+  EXPECT_TRUE(sent.done);
+  EXPECT_EQ(sent.completion.op, sent.op);
+  EXPECT_EQ(sent.completion.user, this);
+  EXPECT_EQ(sent.completion.actual_size, memory_.size());
+  EXPECT_FALSE(network_->test(context_, sent.op)) << "told by the post already";
+  network_->cancel(sent.op);
+  EXPECT_TRUE(a_->cancelled.empty());
+  a_->room = false;
+  EXPECT_FALSE(post(peer).done);
+  a_->complete(a_->last());
+  EXPECT_EQ(completions(context_).size(), 1U);
+  // Receives and what is too large for it are not asked about.
+  EXPECT_EQ(a_->asked_to_send_at_once, 2);
+  ASSERT_TRUE(network_->post_recv(message(peer), context_, nullptr));
+  Bytes large(network_->options().eager_limit_bytes + 1);
+  const Segment segment = Segment::of(MutableByteView(large));
+  ASSERT_TRUE(network_->post_send({.peer = peer, .tag = Tag(1), .segments = {&segment, 1}}, context_, nullptr));
+  EXPECT_EQ(a_->asked_to_send_at_once, 2);
 }
 
 TEST_F(CoreTest, ARefusedPostLeavesNothingBehind) {

@@ -19,11 +19,28 @@ class NodeList {
   bool empty() const { return head_ == nullptr; }
   Node* front() const { return head_; }
   Node* back() const { return tail_; }
-  void push_back(Node& node);
-  void push_front(Node& node);
-  void remove(Node& node);
+  void push_back(Node& node) {
+    node.previous = tail_;
+    node.next = nullptr;
+    (tail_ != nullptr ? tail_->next : head_) = &node;
+    tail_ = &node;
+  }
+  void push_front(Node& node) {
+    node.previous = nullptr;
+    node.next = head_;
+    (head_ != nullptr ? head_->previous : tail_) = &node;
+    head_ = &node;
+  }
+  void remove(Node& node) {
+    (node.previous != nullptr ? node.previous->next : head_) = node.next;
+    (node.next != nullptr ? node.next->previous : tail_) = node.previous;
+  }
   /// Null when empty.
-  Node* pop_front();
+  Node* pop_front() {
+    Node* node = head_;
+    if (node != nullptr) remove(*node);
+    return node;
+  }
 
  private:
   Node* head_ = nullptr;

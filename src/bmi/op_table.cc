@@ -22,7 +22,7 @@ Op* OpTable::allocate() {
   if (!free_.empty()) {
     slot = free_.back();
     free_.pop_back();
-  } else if (used_ < (std::uint32_t{1} << kOpSlotBits)) {
+  } else if (used_ < kNoSlot) {
     ++used_;
   } else {
     return nullptr;

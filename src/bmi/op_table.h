@@ -59,17 +59,22 @@ class CompletionQueue {
 /// Not thread-safe: the core's lock guards it.
 class OpTable {
  public:
-  /// A free Op with a fresh id; null when 2^kOpSlotBits are in flight.
+  /// A free Op with a fresh id; null when 2^kOpSlotBits - 1 are in flight.
   Op* allocate();
+  /// The id of an operation that is over already and needs no slot: find() knows none of it.
+  OpId id_alone() { return OpId(++alone_ << kOpSlotBits | kNoSlot); }
   /// The live operation of that id, or null.
   Op* find(OpId id);
   /// `op` is not queued.
   void release(Op& op);
 
  private:
+  static constexpr std::uint32_t kNoSlot = (std::uint32_t{1} << kOpSlotBits) - 1;
+
   SlotTable<Op> slots_;
   std::vector<std::uint32_t> free_;  // last freed, first used: its memory is warm
-  std::uint32_t used_ = 0;           // slots ever used
+  std::uint32_t used_ = 0;           // slots ever used; never kNoSlot
+  std::uint64_t alone_ = 0;          // ids without a slot so far
 };
 
 }  // namespace spate::bmi

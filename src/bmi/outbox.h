@@ -2,6 +2,7 @@
 // Outbox: what a module has to report to the core, gathered under the module's lock and delivered without it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,20 +12,24 @@
 
 namespace spate::bmi {
 
-/// `Peer` has id, address and context. One thread at a time delivers; what others add meanwhile, it delivers as well. The
-/// calls are made with the module's lock held.
+/// `Peer` has id, address and context. One thread at a time delivers; what others add meanwhile, it delivers as well.
+/// The calls are made with the module's lock held.
 template <typename Peer>
 class Outbox {
  public:
-  void completed(const Outcome& outcome) { gathered_.outcomes.push_back(outcome); }
+  Outbox() = default;
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  void completed(const Outcome& outcome) { gathered_->outcomes.push_back(outcome); }
   /// A new inbound peer; it lives until its removal was delivered.
-  void inbound(Peer& peer) { gathered_.deliveries.push_back(Delivery{&peer, true, Tag(), Buffer(), 0}); }
+  void inbound(Peer& peer) { gathered_->deliveries.push_back(Delivery{&peer, true, Tag(), Buffer(), 0}); }
   void unexpected(Peer& peer, Tag tag, Buffer payload, std::uint64_t charge) {
-    gathered_.deliveries.push_back(Delivery{&peer, false, tag, std::move(payload), charge});
+    gathered_->deliveries.push_back(Delivery{&peer, false, tag, std::move(payload), charge});
   }
-  void forgotten(std::unique_ptr<Peer> peer) { gathered_.forgotten.push_back(std::move(peer)); }
+  void forgotten(std::unique_ptr<Peer> peer) { gathered_->forgotten.push_back(std::move(peer)); }
   /// There is something that no thread has begun to deliver.
-  bool waiting() const { return !gathered_.empty(); }
+  bool waiting() const { return !gathered_->empty(); }
 
   /// Gives the lock back and delivers what there is, unless another thread is at it. True when there was anything.
   template <typename Mutex>
@@ -33,7 +38,7 @@ class Outbox {
     while (take()) {
       any = true;
       lock.unlock();
-      taken_.deliver_to(sink);
+      taken_->deliver_to(sink);
       lock.lock();
       delivering_ = false;
     }
@@ -74,15 +79,16 @@ class Outbox {
   };
 
   bool take() {
-    if (delivering_ || gathered_.empty()) return false;
+    if (delivering_ || gathered_->empty()) return false;
     delivering_ = true;
     std::swap(gathered_, taken_);
     return true;
   }
 
-  Reports gathered_;
+  std::array<Reports, 2> reports_;
+  Reports* gathered_ = &reports_[0];
+  Reports* taken_ = &reports_[1];  // of the thread that set delivering_; it needs no lock for it
   bool delivering_ = false;
-  Reports taken_;  // of the thread that set delivering_; it needs no lock for it
 };
 
 }  // namespace spate::bmi

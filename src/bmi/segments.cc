@@ -5,8 +5,7 @@
 
 namespace spate::bmi {
 
-void SegmentStore::assign(SegmentList list) {
-  count_ = list.size();
+void SegmentStore::assign_several(SegmentList list) {
   if (count_ <= kInline) {
     std::ranges::copy(list, few_.begin());
   } else {

@@ -32,12 +32,21 @@ struct Pieces {
 /// A copy of an operation's segment array; keeps its memory from operation to operation.
 class SegmentStore {
  public:
-  void assign(SegmentList list);
+  void assign(SegmentList list) {
+    count_ = list.size();
+    if (count_ == 1) {
+      few_[0] = list[0];  // as a rule
+    } else {
+      assign_several(list);
+    }
+  }
   SegmentList view() const { return count_ <= kInline ? SegmentList(few_.data(), count_) : SegmentList(many_); }
   /// Gives back the memory of a long list.
   void release();
 
  private:
+  void assign_several(SegmentList list);
+
   static constexpr std::size_t kInline = 2;
   std::size_t count_ = 0;
   std::array<Segment, kInline> few_;

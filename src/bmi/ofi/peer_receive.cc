@@ -97,8 +97,7 @@ bool Peer::on_begin(const PacketHeader& header) {
   const bool charged = header.type != PacketType::kReady;
   if (charged && !c.theirs.charge(cost_of(header.length), host_.local_limits().window)) return false;
   if (!unexpected) {
-    if (Node* node = c.posted.front(header.tag)) {
-      c.posted.remove(*node);
+    if (Node* node = c.posted.take_front(header.tag)) {
       receive_into(incoming, op_of(*node));
       return true;
     }
@@ -127,8 +126,8 @@ bool Peer::on_data(const PacketHeader& header) {
     ++host_.counters().dropped_messages;  // its receive was cancelled
     return true;
   }
-  const bool fits = op->state == OpState::kAwaitData && op->message_class == header.message_class &&
-                    op->arriving == header.length;
+  const bool fits =
+      op->state == OpState::kAwaitData && op->message_class == header.message_class && op->arriving == header.length;
   if (fits) receive_into(state_of(header.message_class).incoming, *op);
   return fits;
 }
@@ -160,8 +159,7 @@ void Peer::on_whole(MessageClass message_class) {
   if (arrived == nullptr && header.type == PacketType::kEager) give_back(message_class, cost_of(header.length));
   if (op != nullptr) return finish(*op, Errc::kOk, op->arriving);
   if (arrived == nullptr) return;
-  if (Node* node = c.posted.front(arrived->tag)) {  // posted while the payload was on its way
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(arrived->tag)) {  // posted while the payload was on its way
     take_arrived(op_of(*node), std::move(arrived));
   } else {
     c.arrived.push_back(*arrived.release());
@@ -205,13 +203,12 @@ bool Peer::post_recv(OfiOp& op) {
 
 void Peer::match_or_post(OfiOp& op) {
   ClassState& c = state_of(op.message_class);
-  Node* node = c.arrived.front(op.tag);
+  Node* node = c.arrived.take_front(op.tag);
   if (node == nullptr) {
     op.state = OpState::kPosted;
     c.posted.push_back(op);
     return;
   }
-  c.arrived.remove(*node);
   std::unique_ptr<Arrived> arrived(static_cast<Arrived*>(node));
   if (arrived->announced) --c.announcements;
   take_arrived(op, std::move(arrived));
@@ -243,8 +240,7 @@ bool Peer::on_announce(const Packet& packet) {
     if (!extents) return false;
     announced.source = std::move(*extents);
   }
-  if (Node* node = c.posted.front(header.tag)) {
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(header.tag)) {
     clear(op_of(*node), announced);
     return true;
   }

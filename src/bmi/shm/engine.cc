@@ -130,6 +130,12 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
   return result;
 }
 
+bool Engine::send_at_once(const Post& post, bool unexpected) {
+  const std::lock_guard lock(mutex_);
+  Peer* peer = find_peer(post.peer);
+  return peer != nullptr && peer->send_at_once(post, unexpected);
+}
+
 void Engine::release(ShmOp& op) {
   op.peer->unlink_op(op);
   op.id = OpId();
@@ -208,6 +214,19 @@ void Engine::mem_free(MutableByteView memory) {
 ShmCounters Engine::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
+}
+
+std::vector<ModuleCount> Engine::counts() const {
+  const ShmCounters now = counters();
+  return {{"protocol_errors", now.protocol_errors},
+          {"dropped_messages", now.dropped_messages},
+          {"connections_lost", now.connections_lost},
+          {"refused", now.refused},
+          {"located_bytes", now.located_bytes},
+          {"lane_bytes", now.lane_bytes},
+          {"sent_at_once", now.sent_at_once},
+          {"aborted", now.aborted},
+          {"dropped_descriptors", now.dropped_descriptors}};
 }
 
 void Engine::settle() {

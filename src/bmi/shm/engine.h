@@ -40,7 +40,7 @@ class Engine final : public ShmModule, private PeerHost {
   ~Engine() override = default;
 
   std::string_view scheme() const override { return "shm"; }
-  Abilities abilities() const override { return Abilities{.passes_descriptors = true}; }
+  Abilities abilities() const override { return Abilities{.passes_descriptors = true, .sends_at_once = true}; }
   Result<void> start(Sink& sink, const NetworkOptions& options) override;
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
@@ -49,6 +49,7 @@ class Engine final : public ShmModule, private PeerHost {
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;
+  bool send_at_once(const Post& post, bool unexpected) override;
   void cancel(PeerId peer, OpId op) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
   bool progress() override;
@@ -61,6 +62,7 @@ class Engine final : public ShmModule, private PeerHost {
   MutableByteView mem_alloc(std::size_t size) override;
   void mem_free(MutableByteView memory) override;
   ShmCounters counters() const override;
+  std::vector<ModuleCount> counts() const override;
 
  private:
   struct Listener : Pollable {
@@ -171,9 +173,9 @@ class Engine final : public ShmModule, private PeerHost {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::set<Link*> half_open_;  // accepted, no hello yet
   std::vector<Link*> polled_;
-  std::size_t next_bulk_ = 0;      // of polled_: whose bulk comes first
+  std::size_t next_bulk_ = 0;  // of polled_: whose bulk comes first
   std::uint32_t turns_without_bulk_ = 0;
-  std::uint64_t since_events_ = 0;  // turns, and work done in them, since epoll was asked
+  std::uint64_t since_events_ = 0;  // turns, weighed by the work done in them, since epoll was asked
   bool sleeping_ = false;           // somebody may be asleep on the descriptor
   bool used_ = false;               // there was a listener or a link; else epoll need not be asked
   bool active_ = false;             // something was found since prepare_to_wait() looked last

@@ -17,9 +17,15 @@ namespace {
 
 // Links that are looked into each turn however idle they are: it costs less than a bell.
 constexpr std::size_t kAlwaysPolled = 8;
-constexpr std::uint32_t kIdleTurns = 64;   // of the others, before they rest
+constexpr std::uint32_t kIdleTurns = 64;        // of the others, before they rest
 constexpr std::uint32_t kTurnsWithoutBulk = 4;  // in a row
-constexpr std::uint64_t kEventsEvery = 64;  // turns between two looks at epoll while links are polled
+// Between two looks at epoll while links are polled; each costs as much as twenty idle turns.
+constexpr std::uint64_t kEventsEvery = 1024;
+constexpr std::uint64_t kTurn = kEventsEvery / 64;
+constexpr std::uint64_t kBulkTurn = kEventsEvery / 8;
+// All links are polled: nobody rings a bell, and what else may have happened (somebody new, the end of a process) can
+// wait for some microseconds.
+constexpr std::uint64_t kIdleTurn = 1;
 
 }  // namespace
 
@@ -58,12 +64,16 @@ bool Engine::turn_all() {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Link& link = *polled_[i];
     ++link.idle_turns;
-    if (!link.peer->has_turn(MessageClass::kControl) || !link.peer->turn(MessageClass::kControl)) continue;
+    if (!link.peer->has_turn(MessageClass::kControl)) continue;
+    // Whoever waits for an answer gets it at once: to look for a second one means to wait for a line that the other
+    // side has.
+    const int frames = link.idle_turns > 1 ? 1 : Peer::kFramesInATurn;
+    if (!link.peer->turn(MessageClass::kControl, frames)) continue;
     link.peer->announce_progress();
     link.idle_turns = 0;
     did = true;
   }
-  ++since_events_;
+  since_events_ += did || polled_.size() < links_.size() ? kTurn : kIdleTurn;
   // Whoever waits for a control message gets it before bulk data are moved, unless there is no end of them.
   if (did && ++turns_without_bulk_ < kTurnsWithoutBulk) {
     settle();
@@ -71,7 +81,7 @@ bool Engine::turn_all() {
   }
   turns_without_bulk_ = 0;
   if (turn_bulk()) {
-    since_events_ += kEventsEvery / 8;
+    since_events_ += kBulkTurn;
     did = true;
   }
   settle();
@@ -163,7 +173,8 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
   if (link != nullptr && link->closed) return;
   switch (pollable.kind) {
     case Pollable::Kind::kBell:
-      // Whatever else it may be told: an eventfd that its other owner may have changed is never read (docs/wire-shm.md).
+      // Whatever else it may be told: an eventfd that its other owner may have changed is never read
+      // (docs/wire-shm.md).
       if ((events & EPOLLIN) != 0 && link->peer != nullptr && link->peer->state == Standing::kUp) activate(*link);
       return;
     case Pollable::Kind::kSocket: return on_socket(*link);

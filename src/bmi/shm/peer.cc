@@ -69,15 +69,14 @@ void Peer::reset(Errc status) {
   while (first_op_ != nullptr) host_.completed(*first_op_, status, 0);
 }
 
-bool Peer::turn(MessageClass c) {
+bool Peer::turn(MessageClass c, int frames) {
   // What one class of one peer may do in a turn. Bulk keeps control waiting for as long as it takes to copy so much.
   constexpr std::uint64_t kShare = 128 * 1024;
-  constexpr int kFrames = 64;
   LaneReader& lane = link->in(c);
   std::uint64_t bytes = 0;
   bool did = false;
   Frame frame;
-  for (int i = 0; i < kFrames && bytes < kShare; ++i) {
+  for (int i = 0; i < frames && bytes < kShare; ++i) {
     const LaneReader::Look look = lane.look(frame);
     if (look == LaneReader::Look::kNothing) break;
     did = true;

@@ -53,8 +53,8 @@ struct Incoming {
   std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
 };
 
-/// Credit and matching of one message class. "Ours" are the messages that this side sends. Counts of charged bytes begin
-/// anew with each link and only grow.
+/// Credit and matching of one message class. "Ours" are the messages that this side sends. Counts of charged bytes
+/// begin anew with each link and only grow.
 struct ClassState {
   explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
   std::uint64_t charged = 0;        // ours
@@ -90,6 +90,8 @@ class Peer final : public SendObserver {
   // Posts: `op` is filled in and belongs to this peer. True when it is complete at once.
   bool post_send(ShmOp& op);
   bool post_recv(ShmOp& op);
+  /// See Module::send_at_once.
+  bool send_at_once(const Post& post, bool unexpected);
   void cancel(ShmOp& op);
   /// Unexpected messages of `charge` were taken by the caller.
   void consumed(std::uint64_t charge);
@@ -99,11 +101,14 @@ class Peer final : public SendObserver {
   /// The link is gone: every operation completes with `status`, everything buffered is dropped.
   void reset(Errc status);
 
-  /// A turn for one class: takes frames and writes what waits, some kilobytes at most. True when anything was done;
-  /// a protocol error is reported to the host.
-  bool turn(MessageClass c);
+  static constexpr int kFramesInATurn = 64;
+  /// A turn for one class: takes at most so many frames and writes what waits, some kilobytes at most. True when
+  /// anything was done; a protocol error is reported to the host.
+  bool turn(MessageClass c, int frames = kFramesInATurn);
   /// Whether turn() would find anything: what is asked each time, and as a rule the answer is no.
-  bool has_turn(MessageClass c) { return link->in(c).ready() || !state_of(c).queue.empty() || !unexpected_waiting_.empty(); }
+  bool has_turn(MessageClass c) {
+    return link->in(c).ready() || !state_of(c).queue.empty() || !unexpected_waiting_.empty();
+  }
   bool has_pulls() const { return !pulls_.empty(); }
   /// A turn for the copies out of the peer's memory. True when there were any.
   bool turn_pulls();
@@ -131,9 +136,9 @@ class Peer final : public SendObserver {
   bool outbound = false;
   Standing state = Standing::kIdle;
   std::string url;
-  Endpoint remote;          // outbound
-  bool attempted = false;   // to connect, ever
-  std::string failure;      // why the last attempt failed; empty when it did not
+  Endpoint remote;         // outbound
+  bool attempted = false;  // to connect, ever
+  std::string failure;     // why the last attempt failed; empty when it did not
   LinkId link_id{};
   ContextId context;  // inbound: of the listener
   std::uint32_t connections = 0;
@@ -149,6 +154,7 @@ class Peer final : public SendObserver {
   bool offer(ShmOp& op);
   void announce(ShmOp& op);
   bool charge(ShmOp& op);
+  bool charge(MessageClass message_class, std::uint64_t cost, bool unexpected);
   std::uint64_t credit(ClassState& state, MessageClass c);
   void transmit(ShmOp& op, FrameType type);
   void answer(FrameType type, MessageClass c, std::uint64_t id);
@@ -194,10 +200,10 @@ class Peer final : public SendObserver {
   NodeList withdrawing_;
   NodeList pulls_;
   std::uint64_t frames_announced_ = 0;  // of those written, the other side was woken for
-  bool returned_any_ = false;      // credit, since the other side was last woken for it
-  std::uint64_t undelivered_ = 0;  // charge of unexpected messages that the caller has not taken
-  std::vector<Extent> extents_;    // scratch
-  std::vector<Segment> segments_;  // scratch
+  bool returned_any_ = false;           // credit, since the other side was last woken for it
+  std::uint64_t undelivered_ = 0;       // charge of unexpected messages that the caller has not taken
+  std::vector<Extent> extents_;         // scratch
+  std::vector<Segment> segments_;       // scratch
   ShmOp* first_op_ = nullptr;
   ShmOp* last_op_ = nullptr;
 };

@@ -82,8 +82,7 @@ bool Peer::on_begin(MessageClass message_class, const FrameHeader& header) {
   const bool charged = header.type != FrameType::kReady;
   if (charged && !charge_peer(c, cost_of(header.length))) return false;
   if (!unexpected) {
-    if (Node* node = c.posted.front(header.tag)) {
-      c.posted.remove(*node);
+    if (Node* node = c.posted.take_front(header.tag)) {
       receive_into(incoming, op_of(*node));
       return true;
     }
@@ -153,8 +152,7 @@ void Peer::on_whole(MessageClass message_class) {
   if (arrived == nullptr && header.type == FrameType::kEager) give_back(message_class, cost_of(header.length));
   if (op != nullptr) return finish(*op, Errc::kOk, op->arriving);
   if (arrived == nullptr) return;
-  if (Node* node = c.posted.front(arrived->tag)) {  // posted while the payload was on its way
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(arrived->tag)) {  // posted while the payload was on its way
     take_arrived(op_of(*node), std::move(arrived));
   } else {
     c.arrived.push_back(*arrived.release());
@@ -198,13 +196,12 @@ bool Peer::post_recv(ShmOp& op) {
 
 void Peer::match_or_post(ShmOp& op) {
   ClassState& c = state_of(op.message_class);
-  Node* node = c.arrived.front(op.tag);
+  Node* node = c.arrived.take_front(op.tag);
   if (node == nullptr) {
     op.state = OpState::kPosted;
     c.posted.push_back(op);
     return;
   }
-  c.arrived.remove(*node);
   std::unique_ptr<Arrived> arrived(static_cast<Arrived*>(node));
   if (arrived->announced) --c.announcements;
   take_arrived(op, std::move(arrived));
@@ -258,8 +255,7 @@ bool Peer::on_announce(MessageClass message_class, const Frame& frame) {
   const bool located = (header.flags & kFlagLocated) != 0;
   if (!located && frame.chunk != 0) return false;
   if (located && !locate(frame, announced)) return false;
-  if (Node* node = c.posted.front(header.tag)) {
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(header.tag)) {
     clear(op_of(*node), announced);
     return true;
   }

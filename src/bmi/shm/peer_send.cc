@@ -27,6 +27,28 @@ bool Peer::post_send(ShmOp& op) {
   return op.done_in_post;
 }
 
+bool Peer::send_at_once(const Post& post, bool unexpected) {
+  if (state != Standing::kUp) return false;
+  ClassState& c = state_of(post.message_class);
+  LaneWriter& lane = link->out(post.message_class);
+  const bool first = c.queue.empty() && (unexpected ? unexpected_waiting_ : c.sends_waiting).empty();
+  if (!first || post.size > lane.max_chunk() || !lane.has_room(post.size)) return false;
+  if (unexpected && post.size > remote_.max_unexpected) return false;
+  if (!std::ranges::all_of(post.segments, [](const Segment& s) { return s.memory != nullptr || s.size == 0; }))
+    return false;
+  const bool ready = post.receiver_ready && !unexpected;
+  if (!ready && !charge(post.message_class, cost_of(post.size), unexpected)) return false;
+  FrameHeader header;
+  header.type = unexpected ? FrameType::kUnexpected : ready ? FrameType::kReady : FrameType::kEager;
+  header.message_class = post.message_class;
+  header.tag = post.tag.value;
+  header.length = post.size;
+  write_message(lane, header, post.segments);
+  ++host_.counters().sent_at_once;
+  announce_progress();
+  return true;
+}
+
 void Peer::begin_send(ShmOp& op) {
   if (op.unexpected) {
     if (op.size > remote_.max_unexpected) return finish(op, Errc::kMessageTooBig, 0);
@@ -119,19 +141,24 @@ std::uint64_t Peer::credit(ClassState& c, MessageClass message_class) {
 }
 
 bool Peer::charge(ShmOp& op) {
-  ClassState& c = state_of(op.message_class);
   const std::uint64_t cost = cost_of(op.size);
+  if (!charge(op.message_class, cost, op.unexpected)) return false;
+  op.charged = cost;
+  return true;
+}
+
+bool Peer::charge(MessageClass message_class, std::uint64_t cost, bool unexpected) {
+  ClassState& c = state_of(message_class);
   // Expected messages that nobody takes leave part of the credit to unexpected ones.
-  const std::uint64_t need = cost + (op.unexpected ? 0 : reserve_of(remote_, op.message_class));
+  const std::uint64_t need = cost + (unexpected ? 0 : reserve_of(remote_, message_class));
   const std::uint64_t remembered = remote_.window + c.returned - std::min(c.charged, remote_.window + c.returned);
-  if (remembered < need && credit(c, op.message_class) < need) {
-    if (!op.unexpected) return false;  // announced instead
+  if (remembered < need && credit(c, message_class) < need) {
+    if (!unexpected) return false;  // announced instead
     // Before this side goes to sleep over it: the peer wakes it, or has just given back what was missing.
     link->wait_for(kWakeCredit);
-    if (credit(c, op.message_class) < need) return false;
+    if (credit(c, message_class) < need) return false;
   }
   c.charged += cost;
-  op.charged = cost;
   return true;
 }
 

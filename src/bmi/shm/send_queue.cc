@@ -52,6 +52,23 @@ MutableByteView bytes_of(InlineWords& words, std::uint64_t size) {
 
 }  // namespace
 
+void write_message(LaneWriter& lane, const FrameHeader& header, SegmentList segments) {
+  InlineWords small{};
+  const bool is_small = header.length <= kInlineBytes;
+  Stretch run = is_small ? Stretch{bytes_of(small, header.length), {}} : lane.room(header.length);
+  for (const Segment& segment : segments) {
+    ByteView left(segment.memory, segment.size);
+    while (!left.empty()) {
+      MutableByteView& to = run.first.empty() ? run.second : run.first;
+      const std::size_t size = std::min(left.size(), to.size());
+      std::memcpy(to.data(), left.data(), size);
+      to = to.subspan(size);
+      left = left.subspan(size);
+    }
+  }
+  lane.publish(header, header.length, small);
+}
+
 void SendQueue::push(const FrameHeader& header, ShmOp* op) {
   const std::uint64_t position = frames_.push(Frame{header, op, {}, false});
   if (op != nullptr) {

@@ -29,6 +29,9 @@ class SendObserver {
   virtual void failed(ShmOp& op, Errc status) = 0;
 };
 
+/// Writes a message whose segments, memory only, fit one frame for which there is room.
+void write_message(LaneWriter& lane, const FrameHeader& header, SegmentList segments);
+
 /// Not thread-safe (the module's lock).
 class SendQueue {
  public:

@@ -22,7 +22,8 @@ class ShmModuleTest : public ModuleTest {
     to_client_ = introduce(*client_, to_server_);
   }
   static void fill(MutableByteView memory, int seed) {
-    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 31 + i / 256 + static_cast<std::size_t>(seed));
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      memory[i] = static_cast<std::byte>(i * 31 + i / 256 + static_cast<std::size_t>(seed));
   }
 
   Instance* client_ = nullptr;
@@ -54,14 +55,49 @@ TEST_F(ShmModuleTest, LargeMessagesOutOfArenasAreCopiedOnce) {
   (*client_)->mem_free(memory);
 }
 
+TEST_F(ShmModuleTest, SmallMessagesLeaveInTheirPost) {
+  const std::uint64_t before = client_->counters().sent_at_once;
+  Bytes data(1000);
+  fill(data, 3);
+  Bytes room(data.size());
+  const OpId in = server_->receive(to_client_, 1, room);
+  (void)client_->send(to_server_, 1, data);
+  EXPECT_EQ(client_->counters().sent_at_once, before + 1);
+  EXPECT_EQ(finish(*server_, in), Errc::kOk);
+  EXPECT_EQ(room, data);
+  client_->request(to_server_, 2, data);
+  EXPECT_EQ(client_->counters().sent_at_once, before + 2);
+  EXPECT_TRUE(drive([&] { return !server_->arrived.empty(); }));
+  EXPECT_TRUE(std::ranges::equal(server_->arrived.front().payload.view(), data));
+}
+
+// A message that cannot leave in its post waits as an operation, and those behind it do not overtake it.
+TEST_F(ShmModuleTest, WhatLeavesInItsPostOvertakesNothing) {
+  constexpr std::uint64_t kCount = 600;  // more than the lane's slots
+  Bytes data(kCount);
+  fill(data, 4);
+  const std::uint64_t before = client_->counters().sent_at_once;
+  for (std::uint64_t i = 0; i < kCount; ++i) (void)client_->send(to_server_, 1, MutableByteView(data).subspan(i, 1));
+  EXPECT_LT(client_->counters().sent_at_once - before, kCount) << "the lane was never full";
+  Bytes room(kCount);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(finish(*server_, server_->receive(to_client_, 1, MutableByteView(room).subspan(i, 1))), Errc::kOk);
+  }
+  EXPECT_EQ(room, data);
+}
+
 TEST_F(ShmModuleTest, PiecesOfArenasIntoPiecesOfAnything) {
   const MutableByteView memory = (*client_)->mem_alloc(1'000'000);
   fill(memory, 2);
-  const std::array out{Segment::of(memory.subspan(10, 400'000)), Segment::of(memory.subspan(500'000, 1)), Segment::of(memory.subspan(700'000, 99'999))};
+  const std::array out{Segment::of(memory.subspan(10, 400'000)), Segment::of(memory.subspan(500'000, 1)),
+                       Segment::of(memory.subspan(700'000, 99'999))};
   Bytes room(600'000);
-  const std::array in{Segment::of(MutableByteView(room).first(3)), Segment::of(MutableByteView(room).subspan(1000, 500'000))};
-  const OpId receive = server_->noted((*server_)->post_recv(server_->message(to_client_, 4, in, MessageClass::kBulk), server_->context(), nullptr));
-  const OpId send = client_->noted((*client_)->post_send(client_->message(to_server_, 4, out, MessageClass::kBulk), client_->context(), nullptr));
+  const std::array in{Segment::of(MutableByteView(room).first(3)),
+                      Segment::of(MutableByteView(room).subspan(1000, 500'000))};
+  const OpId receive = server_->noted(
+      (*server_)->post_recv(server_->message(to_client_, 4, in, MessageClass::kBulk), server_->context(), nullptr));
+  const OpId send = client_->noted(
+      (*client_)->post_send(client_->message(to_server_, 4, out, MessageClass::kBulk), client_->context(), nullptr));
   EXPECT_EQ(finish(*server_, receive), Errc::kOk);
   EXPECT_EQ(finish(*client_, send), Errc::kOk);
   Bytes want(memory.begin() + 10, memory.begin() + 400'010);
@@ -80,7 +116,8 @@ TEST_F(ShmModuleTest, MixedMemoryGoesThroughTheLane) {
   const std::array out{Segment::of(memory), Segment::of(ByteView(other))};
   Bytes room(200'000);
   const OpId receive = server_->receive(to_client_, 4, room);
-  client_->noted((*client_)->post_send(client_->message(to_server_, 4, out, MessageClass::kControl), client_->context(), nullptr));
+  client_->noted(
+      (*client_)->post_send(client_->message(to_server_, 4, out, MessageClass::kControl), client_->context(), nullptr));
   EXPECT_EQ(finish(*server_, receive), Errc::kOk);
   EXPECT_TRUE(std::equal(memory.begin(), memory.end(), room.begin()));
   EXPECT_EQ(server_->counters().located_bytes, 0U);

@@ -89,8 +89,7 @@ bool Peer::on_message(Connection& connection, const FrameHeader& header) {
   }
   if (charged && !charge_peer(c, cost_of(header.length))) return false;
   if (header.type != FrameType::kUnexpected) {
-    if (Node* node = c.posted.front(header.tag)) {
-      c.posted.remove(*node);
+    if (Node* node = c.posted.take_front(header.tag)) {
       if (charged) give_back(header.message_class, cost_of(header.length));
       receive_into(connection, header, op_of(*node));
       return true;
@@ -138,8 +137,7 @@ void Peer::on_payload(Connection& connection) {
     return;
   }
   ClassState& c = state_of(incoming.header.message_class);
-  if (Node* node = c.posted.front(arrived->tag)) {  // posted while the payload was on its way
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(arrived->tag)) {  // posted while the payload was on its way
     take_arrived(op_of(*node), std::move(arrived));
   } else {
     c.arrived.push_back(*arrived.release());
@@ -159,13 +157,12 @@ bool Peer::post_recv(TcpOp& op) {
 
 void Peer::match_or_post(TcpOp& op) {
   ClassState& c = state_of(op.message_class);
-  Node* node = c.arrived.front(op.tag);
+  Node* node = c.arrived.take_front(op.tag);
   if (node == nullptr) {
     op.state = OpState::kPosted;
     c.posted.push_back(op);
     return;
   }
-  c.arrived.remove(*node);
   std::unique_ptr<Arrived> arrived(static_cast<Arrived*>(node));
   if (arrived->announced) --c.announcements;
   take_arrived(op, std::move(arrived));
@@ -182,8 +179,7 @@ void Peer::take_arrived(TcpOp& op, std::unique_ptr<Arrived> arrived) {
 
 bool Peer::on_announce(const FrameHeader& header) {
   ClassState& c = state_of(header.message_class);
-  if (Node* node = c.posted.front(header.tag)) {
-    c.posted.remove(*node);
+  if (Node* node = c.posted.take_front(header.tag)) {
     clear(op_of(*node), header.id, header.length);
     return true;
   }
