@@ -32,7 +32,7 @@ class TagWatch final : public rpc::Bulk {
 };
 
 bool lies_in_memory(int fd) {
-  struct statfs fs {};
+  struct statfs fs{};
   return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
@@ -41,7 +41,7 @@ bool lies_in_memory(int fd) {
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   const auto found = slots_.find(slot);
   if (found == slots_.end()) return nullptr;
-  for (HeldPtr Slot::*const kind : {&Slot::writer, &Slot::reader}) {
+  for (HeldPtr Slot::* const kind : {&Slot::writer, &Slot::reader}) {
     const HeldPtr held = found->second.*kind;
     if (held == nullptr || (for_writing ? !held->writable : !held->readable)) continue;
     if (held->granted()) return held;
@@ -87,7 +87,9 @@ bool Bypass::worth_it(const Share& share) {
 
 job::Task<bool> Bypass::ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
   if (holds(share, for_writing)) co_return true;
-  if (asking_) co_return false;
+  if (asking_ && target.path != wire::DataPath::kBypass) co_return false;
+  auto turn = co_await turn_.acquire(1);
+  if (!turn || holds(share, for_writing)) co_return turn.has_value();  // who asked before may have been given them
   asking_ = true;
   const auto asked = co_await ask(target, share, for_writing, limits);
   asking_ = false;
@@ -148,7 +150,7 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
     return Error(Errc::kBusy, "this process has too many files open for a lease");
   }
   held->writable = request.for_writing;
-  struct stat st {};
+  struct stat st{};
   const int access = ::fcntl(held->file.get(), F_GETFL);
   const LeaseWords& words = held->words();
   const bool sound = access >= 0 && ::fstat(held->file.get(), &st) == 0 && S_ISREG(st.st_mode) &&
@@ -163,7 +165,7 @@ Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, s
 }
 
 std::optional<std::uint64_t> Bypass::look(const Held& held) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(held.file.get(), &st) != 0 || st.st_dev != held.device || st.st_ino != held.inode) return std::nullopt;
   return static_cast<std::uint64_t>(st.st_size);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bypass: the datafiles of an open file that this client reads and writes by itself, under leases of io servers on its own
-// machine (docs/data-paths.md, "Bypass").
+// Bypass: the datafiles of an open file that this client reads and writes by itself, under leases of io servers on its
+// own machine (docs/data-paths.md, "Bypass").
 #pragma once
 
 #include <sys/types.h>
@@ -14,22 +14,25 @@
 #include "base/unique_fd.h"
 #include "client/local_move.h"
 #include "client/share.h"
+#include "job/semaphore.h"
 #include "model/lease_words.h"
 #include "wire/bypass_messages.h"
 
 namespace spate::client {
 
-/// Of one open file. Leases are asked for when they seem worth it, given back by give_back(), and no more used once a server
-/// has recalled them: then the server does the work, as ever. One executor.
+/// Of one open file. Leases are asked for when they seem worth it, given back by give_back(), and no more used once a
+/// server has recalled them: then the server does the work, as ever. One executor.
 class Bypass {
  public:
-  explicit Bypass(Cluster& cluster) : cluster_(cluster) {}
+  explicit Bypass(Cluster& cluster) : cluster_(cluster), turn_(cluster.executor(), 1) {}
   Bypass(const Bypass&) = delete;
   Bypass& operator=(const Bypass&) = delete;
 
-  /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no lease.
+  /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no
+  /// lease.
   bool considers(const TransferTarget& target, const Share& share, bool for_writing);
-  /// Whether leases for all of the share's slots are held; asks for those that are not.
+  /// Whether leases for all of the share's slots are held; asks for those that are not. One asks at a time: who need
+  /// not go past the server does not wait for that, who was told to (kBypass) does.
   job::Task<bool> ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
   /// Why not, for people.
   const std::string& refusal() const { return refusal_; }
@@ -39,8 +42,8 @@ class Bypass {
     std::uint64_t bytes = 0;
     std::uint64_t datafile_bytes = 0;  // its size, afterwards
   };
-  /// Nothing: the lease has been recalled, ask the server. kLostWrite: the server has fenced this client in the middle of
-  /// the write, which may have gone nowhere.
+  /// Nothing: the lease has been recalled, ask the server. kLostWrite: the server has fenced this client in the middle
+  /// of the write, which may have gone nowhere.
   job::Task<Result<std::optional<Moved>>> move(const SlotWork& work);
 
   /// Before the file is closed: what was moved is told, and nothing is held any more.
@@ -75,8 +78,8 @@ class Bypass {
   bool holds(const Share& share, bool for_writing);
   bool worth_it(const Share& share);
   job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
-  Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag, const wire::BypassLeaseRequest& request,
-                       std::size_t index);
+  Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
+                       const wire::BypassLeaseRequest& request, std::size_t index);
   /// The datafile's size, if the descriptor is the one that was passed.
   static std::optional<std::uint64_t> look(const Held& held);
   void let_go(std::uint32_t slot, const HeldPtr& held);
@@ -89,6 +92,7 @@ class Bypass {
   std::uint64_t transfers_seen_ = 0;
   std::uint64_t bytes_moved_ = 0;
   bool asking_ = false;
+  job::Semaphore turn_;
 };
 
 }  // namespace spate::client

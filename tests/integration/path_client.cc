@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a line.
+// path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a
+// line.
 //   create PATH | open PATH            the one file that it works on
 //   path auto|buffered|cached|direct|bypass|p2p
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
+//   together OFFSET SIZE SEED          a check in eight pieces at the same time
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
 //   lease            takes a lease on slot 0 to write, by hand, as the client library does
 //   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
@@ -18,6 +20,7 @@
 #include "assembly/client_process.h"
 #include "assembly/locate.h"
 #include "base/shared_page.h"
+#include "job/gate.h"
 #include "model/lease_words.h"
 #include "wire/bypass_messages.h"
 
@@ -107,6 +110,7 @@ class Worker {
     in >> offset >> size >> seed;
     if (command == "write") return write(offset, pattern(seed, offset, size));
     if (command == "check") return check(offset, pattern(seed, offset, size));
+    if (command == "together") return together(offset, pattern(seed, offset, size));
     if (command == "stop") return stop(offset, pattern(seed, offset, size));
     if (command == "punch") return done(process_.run([&](client::Client&) { return file_->punch(offset, size); }));
     if (command == "sync") return done(process_.run([&](client::Client&) { return file_->sync(); }));
@@ -129,7 +133,8 @@ class Worker {
     client::NewObject object;
     object.attributes.mode = 0644;
     SPATE_TRY(file_, process_.run([&](client::Client& client) {
-      return make ? client.create(client::path_from_root(path_), flags, object) : client.open(client::path_from_root(path_), flags);
+      return make ? client.create(client::path_from_root(path_), flags, object)
+                  : client.open(client::path_from_root(path_), flags);
     }));
     return std::string("ok");
   }
@@ -153,6 +158,26 @@ class Worker {
       if (data[i] != expected[i]) return "differs at " + std::to_string(offset + i);
     }
     return std::string("ok");
+  }
+  static job::Task<void> read_piece(client::File& file, std::uint64_t offset, MutableByteView memory,
+                                    Result<void>& outcome) {
+    const auto got = co_await file.read(offset, memory);
+    if (!got) outcome = got.error();
+  }
+  static job::Task<Result<void>> read_pieces(client::File& file, std::uint64_t offset, MutableByteView memory) {
+    Result<void> outcome;
+    job::Gate gate(file.executor());
+    const std::size_t piece = (memory.size() + 7) / 8;
+    for (std::size_t at = 0; at < memory.size(); at += piece) {
+      job::spawn(gate, read_piece(file, offset + at, memory.subspan(at, std::min(piece, memory.size() - at)), outcome));
+    }
+    co_await gate.close();
+    co_return outcome;
+  }
+  Result<std::string> together(std::uint64_t offset, const Bytes& expected) {
+    Bytes data(expected.size());
+    SPATE_TRY(std::ignore, process_.run([&](client::Client&) { return read_pieces(*file_, offset, data); }));
+    return std::string(data == expected ? "ok" : "differs");
   }
   Result<std::string> close() {
     auto closed = process_.run([&](client::Client&) { return file_->close(); });
