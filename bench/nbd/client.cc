@@ -9,10 +9,12 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,6 +32,7 @@ struct Options {
   std::size_t depth = 16;
   std::size_t connections = 1;
   double seconds = 1;
+  double rate = 0;  // bytes a second; 0: as fast as it goes
   bool write = false;
 };
 
@@ -94,6 +97,7 @@ class Connection {
   int fd() const { return fd_.get(); }
   std::size_t outstanding() const { return outstanding_; }
   std::vector<std::uint32_t>& latencies() { return latencies_; }
+  double steps_us() const { return steps_us_; }
 
   void ask(std::size_t slot, MonoTime now) {
     begun_[slot] = now;
@@ -117,7 +121,9 @@ class Connection {
       left_ -= eaten;
       in = in.subspan(eaten);
       if (left_ == 0 && in_reply_) {
-        latencies_.push_back(static_cast<std::uint32_t>((now - begun_[slot_]).count() / 1000));
+        const auto took = static_cast<std::uint32_t>((now - begun_[slot_]).count() / 1000);
+        if (!latencies_.empty()) steps_us_ += std::abs(static_cast<double>(took) - latencies_.back());
+        latencies_.push_back(took);
         --outstanding_;
         in_reply_ = false;
         if (!last) ask(slot_, now);
@@ -149,18 +155,51 @@ class Connection {
   bool in_reply_ = false;
   std::size_t outstanding_ = 0;
   std::vector<std::uint32_t> latencies_;
+  double steps_us_ = 0;  // the sum of what each latency differs from the one before
 };
 
 double cpu_seconds() {
   rusage use{};
   ::getrusage(RUSAGE_SELF, &use);
-  return static_cast<double>(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + static_cast<double>(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+  return static_cast<double>(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+         static_cast<double>(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+using Connections = std::vector<std::unique_ptr<Connection>>;
+
+/// Until as many bytes were due as have come.
+void keep_to_rate(const Options& options, const Connections& all, const Clock& clock, MonoTime start) {
+  if (options.rate <= 0) return;
+  std::size_t requests = 0;
+  for (const auto& one : all) requests += one->latencies().size();
+  const double due = static_cast<double>(requests * options.size) / options.rate;
+  const double early = due - std::chrono::duration<double>(clock.now() - start).count();
+  if (early > 0) std::this_thread::sleep_for(std::chrono::duration<double>(early));
+}
+
+void print(const Options& options, const Connections& all, double seconds) {
+  std::vector<std::uint32_t> took;
+  double steps = 0;
+  for (const auto& one : all) {
+    took.insert(took.end(), one->latencies().begin(), one->latencies().end());
+    steps += one->steps_us();
+  }
+  std::sort(took.begin(), took.end());
+  double sum = 0;
+  for (const std::uint32_t us : took) sum += us;
+  const auto count = static_cast<double>(took.size());
+  std::printf(
+      "{\"requests\": %zu, \"seconds\": %.4f, \"bytes\": %.0f, \"mean_us\": %.1f, \"p50_us\": %u, \"p99_us\": %u, "
+      "\"max_us\": %u, "
+      "\"jitter_us\": %.1f, \"client_cpu\": %.4f}\n",
+      took.size(), seconds, count * static_cast<double>(options.size), sum / count, took[took.size() / 2],
+      took[took.size() * 99 / 100], took.back(), steps / count, cpu_seconds());
 }
 
 void run(const Options& options) {
   const SystemClock clock;
   SystemRandom random;
-  std::vector<std::unique_ptr<Connection>> all;
+  Connections all;
   for (std::size_t i = 0; i < options.connections; ++i) all.push_back(std::make_unique<Connection>(options, random));
   const MonoTime start = clock.now();
   const MonoTime end = start + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.seconds));
@@ -173,6 +212,7 @@ void run(const Options& options) {
   std::size_t left = options.connections * options.depth;
   while (left > 0) {
     if (all.size() > 1) ::poll(waits.data(), waits.size(), -1);
+    keep_to_rate(options, all, clock, start);
     const bool last = clock.now() >= end;
     left = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -182,22 +222,15 @@ void run(const Options& options) {
       left += all[i]->outstanding();
     }
   }
-  const double seconds = std::chrono::duration<double>(clock.now() - start).count();
-  std::vector<std::uint32_t> took;
-  for (auto& one : all) took.insert(took.end(), one->latencies().begin(), one->latencies().end());
-  std::sort(took.begin(), took.end());
-  double sum = 0;
-  for (const std::uint32_t us : took) sum += us;
-  const auto count = static_cast<double>(took.size());
-  std::printf("{\"requests\": %zu, \"seconds\": %.4f, \"bytes\": %.0f, \"mean_us\": %.1f, \"p50_us\": %u, \"p99_us\": %u, \"max_us\": %u, \"client_cpu\": %.4f}\n",
-              took.size(), seconds, count * static_cast<double>(options.size), sum / count, took[took.size() / 2], took[took.size() * 99 / 100], took.back(), cpu_seconds());
+  print(options, all, std::chrono::duration<double>(clock.now() - start).count());
 }
 
 }  // namespace
 
-/// nbd_client WHERE SIZE DEPTH CONNECTIONS SECONDS read|write; WHERE: a port of this machine, or unix:PATH.
+/// nbd_client WHERE SIZE DEPTH CONNECTIONS SECONDS read|write [RATE]; WHERE: a port of this machine, or unix:PATH;
+/// RATE: bytes a second.
 int main(int argc, char** argv) {
-  if (argc != 7) return 2;
+  if (argc != 7 && argc != 8) return 2;
   Options options;
   options.address = argv[1];
   options.size = std::stoul(argv[2]);
@@ -205,6 +238,7 @@ int main(int argc, char** argv) {
   options.connections = std::stoul(argv[4]);
   options.seconds = std::stod(argv[5]);
   options.write = std::string(argv[6]) == "write";
+  options.rate = argc == 8 ? std::stod(argv[7]) : 0;
   run(options);
   return 0;
 }

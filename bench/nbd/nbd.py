@@ -6,6 +6,7 @@ Random aligned requests on a file in memory; server on one core, client on anoth
 Peers that are not installed are left out, nbd-server also where a cell has several connections. Prints a table; --json FILE writes every figure.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -84,23 +85,26 @@ def children(pid):
 
 
 class Bench:
-    def __init__(self, options, folder):
+    """Measures servers of one file: `file`, or one of its own. also: processes whose time counts as the server's, too."""
+
+    def __init__(self, options, folder, file=None):
         self.options, self.folder, self.bin = options, folder, options.bin
         self.export = ["--sendfile-from", str(options.sendfile_from)] if options.sendfile_from else []
-        self.file = os.path.join(folder, "disk")
+        self.file = file or os.path.join(folder, "disk")
         self.port = options.port
         self.spare_port = options.port + 999
-        with open(self.file, "wb") as f:
-            block = os.urandom(MIB)
-            for _ in range(options.size // MIB):
-                f.write(block)
+        self.also = []
+        if file is None:
+            with open(self.file, "wb") as f:
+                block = os.urandom(MIB)
+                for _ in range(options.size // MIB):
+                    f.write(block)
 
-    def measure(self, server, cell):
-        """One run; None when the server cannot do it."""
-        if server.single and cell["connections"] > 1:
-            return None
+    @contextlib.contextmanager
+    def serving(self, server, transport="tcp"):
+        """A server at work: (process, where). RuntimeError when it does not come up."""
         self.port += 1
-        where = "unix:" + os.path.join(self.folder, "s") if cell["transport"] == "unix" else str(self.port)
+        where = "unix:" + os.path.join(self.folder, "s") if transport == "unix" else str(self.port)
         if where.startswith("unix:") and os.path.exists(where[5:]):
             os.unlink(where[5:])
         with open(os.path.join(self.folder, "log"), "ab") as log:
@@ -110,31 +114,49 @@ class Bench:
                 time.sleep(0.3)  # to look whether it listens would be its only client
             else:
                 self.wait_for(where, process)
-            client = subprocess.Popen(["taskset", "-c", str(self.options.client_core), self.bin + "/nbd_client", where, str(cell["size"]), str(cell["depth"]),
-                                       str(cell["connections"]), str(self.options.seconds), cell["kind"]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            time.sleep(0.03)
-            # What serves this client may end with it: its time is taken a moment before the end.
-            begun, start = {pid: cpu_seconds(pid) for pid in children(process.pid)}, time.monotonic()
-            time.sleep(self.options.seconds * 0.9)
-            used, span = 0, time.monotonic() - start
-            for pid in children(process.pid):
-                used += cpu_seconds(pid) - begun.get(pid, 0)
-            out, _ = client.communicate(timeout=self.options.seconds + 30)
-            if client.returncode != 0:
-                return None
-            said = json.loads(out)
-            rate = said["bytes"] / said["seconds"]
-            return {"gb_s": rate / 1e9, "requests_s": said["requests"] / said["seconds"], "mean_us": said["mean_us"], "p50_us": said["p50_us"],
-                    "p99_us": said["p99_us"], "max_us": said["max_us"], "cpu_s_per_gib": used / (rate * span / GIB)}
-        except (RuntimeError, subprocess.TimeoutExpired):
-            return None
+            yield process, where
         finally:
             for pid in reversed(children(process.pid)) if process.poll() is None else []:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             process.wait()
+
+    def client(self, where, cell, seconds, rate=0):
+        """A client at work; rate: bytes a second at the most."""
+        words = [where, cell["size"], cell["depth"], cell["connections"], seconds, cell["kind"], rate]
+        return subprocess.Popen(["taskset", "-c", str(self.options.client_core), self.bin + "/nbd_client", *(str(word) for word in words)],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def measure(self, server, cell):
+        """One run; None when the server cannot do it."""
+        if server.single and cell["connections"] > 1:
+            return None
+        try:
+            with self.serving(server, cell["transport"]) as (process, where):
+                client = self.client(where, cell, self.options.seconds)
+                try:
+                    return self.watch(process, client)
+                finally:
+                    client.kill()
+                    client.wait()
+        except (RuntimeError, subprocess.TimeoutExpired):
+            return None
+
+    def watch(self, process, client):
+        time.sleep(0.03)
+        # What serves this client may end with it: its time is taken a moment before the end.
+        begun, start = {pid: cpu_seconds(pid) for pid in [*children(process.pid), *self.also]}, time.monotonic()
+        time.sleep(self.options.seconds * 0.9)
+        used, span = 0, time.monotonic() - start
+        for pid in [*children(process.pid), *self.also]:
+            used += cpu_seconds(pid) - begun.get(pid, 0)
+        out, _ = client.communicate(timeout=self.options.seconds + 30)
+        if client.returncode != 0:
+            return None
+        said = json.loads(out)
+        rate = said["bytes"] / said["seconds"]
+        return {"gb_s": rate / 1e9, "requests_s": said["requests"] / said["seconds"], "mean_us": said["mean_us"], "p50_us": said["p50_us"],
+                "p99_us": said["p99_us"], "max_us": said["max_us"], "jitter_us": said["jitter_us"], "cpu_s_per_gib": used / (rate * span / GIB)}
 
     def wait_for(self, where, process):
         import socket

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the experiments on the data paths share: an io server of their own whose storage lies where they want it, passes over a
+file by one path, and bare probes of the same work."""
+import contextlib
+import json
+import mmap
+import os
+import re
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import priority  # noqa: E402 (after the path)
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+def busy_seconds(pid):
+    """On the processor so far, all threads, io_uring's among them."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        with contextlib.suppress(OSError):
+            with open("/proc/%d/task/%s/schedstat" % (pid, task)) as f:
+                total += int(f.read().split()[0])
+    return total / 1e9
+
+
+def places(options):
+    """Where storage goes: {"disk": folders, "memory": folders}, as far as --only says."""
+    disks = os.environ.get("SPATE_BENCH_DISK", options.bin).split(":")
+    both = {"disk": disks, "memory": ["/dev/shm"]}
+    return {name: at for name, at in both.items() if options.only in (None, name)}
+
+
+def forget(folders):
+    """Nothing below these folders is left in the page cache."""
+    os.sync()
+    for folder in folders:
+        for at, _, names in os.walk(folder):
+            for name in names:
+                fd = os.open(os.path.join(at, name), os.O_RDONLY)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(fd)
+
+
+class Server:
+    """One meta and one io server. parents: where storage folder i goes is parents[i % n]; there are `folders` of them, over which
+    a file is striped by `strip` bytes. env: more of the configuration, for servers and clients."""
+
+    def __init__(self, options, parents, folders=1, strip=None, env=None):
+        self.options, self.strip = options, strip
+        self.roots = [tempfile.mkdtemp(prefix="spate-paths-", dir=parent) for parent in parents]
+        self.root = self.roots[0]
+        self.dir = os.path.join(self.root, "fs")
+        self.storage = [os.path.join(self.roots[i % len(parents)], "target-%d" % i) for i in range(folders)]
+        self.env = dict(os.environ, XDG_STATE_HOME=os.path.join(self.root, "state"), SPATE_FLOW_BYPASS="write",
+                        SPATE_CLIENT_BYPASS="write", **(env or {}))
+        self.env.pop("SPATE_FS", None)
+        self.pids = []
+
+    def spate(self, *args):
+        subprocess.run([os.path.join(self.options.bin, "spate"), "--quiet", *args], env=self.env, check=True)
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self):
+        up = ["up", "--dir", self.dir, "--io", "1", "--port", str(self.options.port)]
+        self.spate(*up)
+        self.spate("down", "--dir", self.dir)
+        with open(self.dir + "/spate.toml") as f:
+            text = f.read()
+        text, changed = re.subn(r'storage = \["[^"]*/server-2/target-0"\]', "storage = " + json.dumps(self.storage), text)
+        if changed != 1:
+            raise SystemExit("spate.toml has another shape than this bench knows")
+        if self.strip:
+            text = text.replace('# strip_bytes = "1 MiB"', "strip_bytes = %d" % self.strip)
+        numbers = iter(range(9))
+        shm = re.sub(r'urls = \["(tcp://[^"]*)"\]', lambda m: 'urls = ["shm://%s/s%d", "%s"]' % (self.root, next(numbers), m.group(1)), text)
+        for name, one in (("spate.toml", shm), ("tcp.toml", text)):
+            with open(os.path.join(self.dir, name), "w") as f:
+                f.write(one)
+        self.format()
+        self.spate(*up)
+        for server in (1, 2):
+            with open(self.dir + "/run/server-%d.pid" % server) as f:
+                self.pids.append(int(f.read().split()[0]))
+            priority(self.pids[-1])
+        self.pid = self.pids[1]
+
+    def format(self):
+        """The storage folders are new: the io server makes them, once, when it is told so."""
+        server = subprocess.Popen([os.path.join(self.options.bin, "spated"), "--config", self.dir + "/tcp.toml", "--server", "2", "--format"],
+                                  env=self.env, stderr=subprocess.PIPE, text=True)
+        told = ""
+        for line in server.stderr:
+            told += line
+            if " serving " in line:
+                server.terminate()
+        if server.wait() != 0:
+            raise SystemExit("spated --format: " + told)
+
+    def __exit__(self, *unused):
+        if os.path.exists(self.dir + "/spate.toml"):
+            subprocess.run([os.path.join(self.options.bin, "spate"), "--quiet", "down", "--dir", self.dir], env=self.env, check=False)
+        for root in self.roots:
+            shutil.rmtree(root, ignore_errors=True)
+
+    def pin(self, core):
+        """All threads of both servers run there from now on."""
+        for pid in self.pids:
+            for task in os.listdir("/proc/%d/task" % pid):
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(task), {core})
+
+    def datafiles(self):
+        """By size, the largest last."""
+        found = [os.path.join(at, name) for folder in self.storage for at, _, names in os.walk(folder + "/d") for name in names]
+        return sorted(found, key=os.path.getsize)
+
+    def empty_cache(self):
+        forget(folder + "/d" for folder in self.storage)
+
+    def client(self, path, network=None, core=None, **words):
+        """A paths_client that is ready to begin, in `shm` or `tcp`."""
+        network = network or ("shm" if path == "bypass" else "tcp")
+        config = os.path.join(self.dir, "spate.toml" if network == "shm" else "tcp.toml")
+        pinned = [] if core is None else ["taskset", "-c", str(core)]
+        client = subprocess.Popen([*pinned, os.path.join(self.options.bin, "paths_client"), config, "/f", "path=" + path,
+                                   *("%s=%s" % item for item in words.items())], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if client.stdout.readline().strip() != "go":
+            client.wait()
+            raise SystemExit("paths_client %s %s failed" % (path, words))
+        return client
+
+    def finish(self, client, path):
+        """What it tells when it is through, with the server's processor seconds, which begin here."""
+        before = busy_seconds(self.pid)
+        say(client)
+        told = json.loads(client.stdout.readline() or "{}")
+        told["server_cpu"] = busy_seconds(self.pid) - before
+        say(client)
+        if client.wait() != 0:
+            raise SystemExit("paths_client failed")
+        if path == "bypass" and told["bypassed"] < told["bytes"]:
+            raise SystemExit("not all of it went past the server")
+        return told
+
+    def run(self, path, **words):
+        """One pass: GB/s, latencies, processor seconds a GiB of client and server, and each's share of one processor, %."""
+        client = self.client(path, **words)
+        try:
+            told = self.finish(client, path)
+        finally:
+            if client.poll() is None:
+                client.kill()
+                client.wait()
+        return figures(told, told["cpu"], told["server_cpu"])
+
+
+def say(client):
+    with contextlib.suppress(BrokenPipeError):
+        client.stdin.write("\n")
+        client.stdin.flush()
+
+
+def figures(told, client, server):
+    gib = told["bytes"] / GIB
+    row = {"gb_s": told["bytes"] / told["seconds"] / 1e9, "client": client / gib, "server": server / gib,
+           "client_percent": 100 * client / told["seconds"], "server_percent": 100 * server / told["seconds"]}
+    row.update((key, told[key]) for key in ("mean_us", "p50_us", "p99_us", "max_us", "jitter_us") if key in told)
+    return row
+
+
+def median(rows):
+    rows = [row for row in rows if row]
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]} if rows else None
+
+
+def probe_local(files, work, request, size, direct=False):
+    """pread or pwrite of the same files, a thread for each; size bytes altogether."""
+    share = size // len(files) // request * request
+    used = []
+
+    def one(file):
+        fd = os.open(file, os.O_RDWR | (os.O_DIRECT if direct else 0))
+        buffer = mmap.mmap(-1, request)  # aligned to a page
+        begin = resource.getrusage(resource.RUSAGE_THREAD)
+        for offset in range(0, share, request):
+            os.preadv(fd, [buffer], offset) if work == "read" else os.pwritev(fd, [buffer], offset)
+        end = resource.getrusage(resource.RUSAGE_THREAD)
+        os.close(fd)
+        used.append(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
+
+    threads = [threading.Thread(target=one, args=(file,)) for file in files]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(used) < len(files):
+        return None  # no O_DIRECT here
+    return figures({"bytes": share * len(files), "seconds": time.perf_counter() - begin}, sum(used), 0)
+
+
+def probe_sendfile(files, request, size):
+    """The files in turns by sendfile over one TCP connection, into one buffer of a forked process at the other end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    child = os.fork()
+    if child == 0:
+        drain(socket.create_connection(listener.getsockname()), request)
+        os._exit(0)
+    connection, _ = listener.accept()
+    listener.close()
+    fds = [os.open(file, os.O_RDONLY) for file in files]
+    before, begin = time.thread_time(), time.perf_counter()
+    for number in range(size // request):
+        left, offset = request, number // len(fds) * request
+        while left:
+            n = os.sendfile(connection.fileno(), fds[number % len(fds)], offset, left)
+            if n == 0:
+                raise SystemExit("a datafile is too short")
+            left, offset = left - n, offset + n
+    server = time.thread_time() - before
+    connection.shutdown(socket.SHUT_WR)
+    receiver = float(connection.recv(64))
+    seconds = time.perf_counter() - begin
+    connection.close()
+    os.waitpid(child, 0)
+    for fd in fds:
+        os.close(fd)
+    return figures({"bytes": size // request * request, "seconds": seconds}, receiver, server)
+
+
+def drain(peer, request):
+    buffer, begin = bytearray(request), time.process_time()
+    while peer.recv_into(buffer) > 0:
+        pass
+    peer.send(b"%.6f" % (time.process_time() - begin))
