@@ -160,7 +160,7 @@ class Bench:
 
     def wait_for(self, where, process):
         import socket
-        for _ in range(200):
+        for _ in range(1000):
             if process.poll() is not None:
                 break
             try:
