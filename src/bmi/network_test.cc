@@ -211,6 +211,20 @@ TEST_F(CoreTest, AnUnreachableUrlHandsItsOperationsToTheNextOne) {
   EXPECT_EQ(done[0].status, Errc::kUnreachable);
 }
 
+TEST_F(CoreTest, TheFirstUrlIsTakenAgainWhenAskedFor) {
+  const Address peer = lookup({"a://1", "b://2"});
+  const OpId moved = post(peer).op;
+  a_->complete(moved, Errc::kUnreachable);
+  ASSERT_EQ(b_->posts.size(), 1U);
+  b_->complete(moved);
+  b_->complete(post(peer).op);
+  EXPECT_EQ(b_->posts.size(), 2U) << "the one that worked";
+  network_->prefer_first_url(peer);
+  a_->complete(post(peer).op);
+  EXPECT_EQ(a_->posts.size(), 2U);
+  EXPECT_EQ(b_->posts.size(), 2U);
+}
+
 TEST_F(CoreTest, ALostConnectionIsNeverPostedAnew) {
   const Address peer = lookup({"a://1", "b://2"});
   const OpId op = post(peer).op;

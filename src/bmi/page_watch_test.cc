@@ -46,7 +46,8 @@ TEST_F(PageWatchTest, UnmappedPagesAreTold) {
 }
 
 TEST_F(PageWatchTest, PagesThatAreReplacedAreTold) {
-  ASSERT_NE(::mmap(memory + 5 * kPageBytes, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), MAP_FAILED);
+  ASSERT_NE(::mmap(memory + 5 * kPageBytes, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+            MAP_FAILED);
   EXPECT_TRUE(ended(5));
 }
 
@@ -61,6 +62,23 @@ TEST_F(PageWatchTest, MovedPagesAreTold) {
   ASSERT_NE(moved, MAP_FAILED);
   EXPECT_TRUE(ended(8));
   ::munmap(moved, 4 * kPageBytes);
+}
+
+TEST_F(PageWatchTest, PagesThatMoveAndLeaveTheirPlaceMappedAreTold) {
+  memory[9 * kPageBytes] = std::byte{1};
+  void* moved = ::mremap(memory + 9 * kPageBytes, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr);
+  if (moved == MAP_FAILED) GTEST_SKIP() << "this kernel has no MREMAP_DONTUNMAP";
+  EXPECT_TRUE(ended(9));
+  ::munmap(moved, kPageBytes);
+}
+
+// The thread that reads the kernel's word may not have passed it on when the call that ended the pages returns.
+TEST_F(PageWatchTest, WhatEndedIsToldTheMomentTheCallReturns) {
+  for (int i = 0; i < 20'000; ++i) {
+    memory[0] = std::byte{1};
+    ASSERT_EQ(::madvise(memory, kPageBytes, MADV_DONTNEED), 0);
+    ASSERT_TRUE(ended(0)) << "after " << i;
+  }
 }
 
 TEST_F(PageWatchTest, TouchingWatchedPagesIsNoEvent) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory from transfer to transfer, over libfabric's tcp provider, or over the RDMA device whose address is in
-// SPATE_TEST_VERBS (tests/vm): what is found in the cache is never stale.
+// Registered memory from transfer to transfer, over libfabric's tcp provider, or over the RDMA device whose address is
+// in SPATE_TEST_VERBS (tests/vm): what is found in the cache is never stale.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -65,9 +65,19 @@ struct RegistrationTest : testing::Test {
     end.context = end.network->open_context();
   }
   void step() {
+    client_done += test(client);
+    server_done += test(server);
+  }
+  /// Completions of posts without a counter of their own.
+  static std::size_t test(End& end) {
     std::array<Completion, 8> done;
-    client_done += client.network->test_context(client.context, done);
-    server_done += server.network->test_context(server.context, done);
+    const std::size_t n = end.network->test_context(end.context, done);
+    std::size_t plain = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (done[i].user == nullptr) ++plain;
+      if (done[i].user != nullptr) --*static_cast<int*>(done[i].user);
+    }
+    return plain;
   }
   static MutableByteView map(void* at) {
     const int fixed = at == nullptr ? 0 : MAP_FIXED;
@@ -85,9 +95,14 @@ struct RegistrationTest : testing::Test {
     const auto in = server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr);
     const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr);
     ASSERT_TRUE(in && out && !out->done);
-    while (client_done == 0 || server_done == 0) step();
+    while (client_done == 0 || server_done == 0) {
+      go_on();
+      step();
+    }
     ASSERT_EQ(room, Bytes(memory.size(), static_cast<std::byte>(value)));
   }
+  /// What else is under way during a transfer.
+  virtual void go_on() {}
   PinCounters pins() const { return client.module->pin_counters(); }
 
   SystemClock clock;
@@ -152,11 +167,14 @@ TEST_F(RegistrationTest, OtherPagesAtTheSameAddressAreRegisteredAnew) {
   ::munmap(memory.data(), kSize);
 }
 
-// A sender that leaves takes its memory's registration with it, so that the rest of a read has a wrong key: on a device that
-// ends the connection for good.
+// A sender that leaves takes its memory's registration with it, so that the rest of a read has a wrong key: on a device
+// that ends the connection for good.
 TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
-  if (std::getenv("SPATE_TEST_VERBS") == nullptr) GTEST_SKIP() << "tcp looks at no keys: needs an RDMA device (test-long vm)";
-  const auto reopened = [&] { return client.module->counters().endpoints_reopened + server.module->counters().endpoints_reopened; };
+  if (std::getenv("SPATE_TEST_VERBS") == nullptr)
+    GTEST_SKIP() << "tcp looks at no keys: needs an RDMA device (test-long vm)";
+  const auto reopened = [&] {
+    return client.module->counters().endpoints_reopened + server.module->counters().endpoints_reopened;
+  };
   Bytes memory(16 * kSize);
   for (int i = 0; i < 30 && reopened() == 0; ++i) {
     Bytes room(memory.size());
@@ -215,6 +233,74 @@ TEST_F(RegistrationTest, AForkBetweenTransfersChangesNothing) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
   }
   ::munmap(memory.data(), kSize);
+}
+
+/// Large messages both ways all the time.
+struct RegistrationUnderLoadTest : RegistrationTest {
+  struct Stream {
+    Bytes from = Bytes(kSize / 2);
+    Bytes to = Bytes(kSize / 2);
+    int open = 0;
+    int sent = 0;
+  };
+  void go_on() override {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      Stream& stream = streams[i];
+      if (stream.open > 0) continue;
+      ++stream.sent;
+      const bool forth = i % 2 == 0;
+      post(forth ? client : server, forth ? to_server : to_client, Tag(100 + i), stream.from, stream.open, false);
+      post(forth ? server : client, forth ? to_client : to_server, Tag(100 + i), stream.to, stream.open, true);
+    }
+  }
+  static void post(End& end, Address peer, Tag tag, MutableByteView memory, int& open, bool receive) {
+    const std::array<Segment, 1> segments{Segment::of(memory)};
+    const Message message{peer, tag, MessageClass::kBulk, segments};
+    const auto posted = receive ? end.network->post_recv(message, end.context, &open)
+                                : end.network->post_send(message, end.context, &open);
+    ASSERT_TRUE(posted);
+    if (!posted->done) ++open;
+  }
+  void end_streams() {
+    for (Stream& stream : streams) {
+      while (stream.open > 0) step();
+    }
+  }
+  std::array<Stream, 4> streams;
+};
+
+// One buffer, whose pages are other ones at the same address in every way that there is, and a child that writes to its
+// copy.
+TEST_F(RegistrationUnderLoadTest, OtherContentsAtTheSameAddressArriveAndForksChangeNothing) {
+  const MutableByteView memory = map(nullptr);
+  const MutableByteView elsewhere = map(nullptr);
+  transfer(memory, 1);
+  const std::uint64_t misses = pins().misses;
+  constexpr int kRounds = 6;
+  for (int i = 0; i < kRounds; ++i) {
+    ASSERT_EQ(::munmap(memory.data(), kSize), 0);
+    ASSERT_EQ(map(memory.data()).data(), memory.data());
+    transfer(memory, 10 + i);
+    ASSERT_EQ(::mremap(memory.data(), kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere.data()), elsewhere.data());
+    ASSERT_EQ(map(memory.data()).data(), memory.data());
+    transfer(memory, 30 + i);
+    ASSERT_EQ(::madvise(memory.data(), kSize, MADV_DONTNEED), 0);
+    transfer(memory, 50 + i);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::memset(memory.data(), 0x77, memory.size());
+      ::_exit(0);
+    }
+    transfer(memory, 70 + i);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+  }
+  end_streams();
+  EXPECT_GE(pins().misses - misses, 3U * kRounds);
+  for (const Stream& stream : streams) EXPECT_GT(stream.sent, 1);
+  ::munmap(memory.data(), kSize);
+  ::munmap(elsewhere.data(), kSize);
 }
 
 TEST_F(RegistrationTest, AllocatedMemoryIsRegisteredOnce) {
