@@ -128,7 +128,7 @@ ServerProcess::ServerProcess(config::FileSystemConfig config, const ServerSettin
     : config_(std::move(config)),
       self_(*config_.find_server(settings.server)),
       format_(settings.format || self_.trove == config::TroveKind::kMemory),
-      executor_(clock_) {}
+      executor_(clock_, {nullptr, config_.network.server_busy_poll}) {}
 
 Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings& settings) {
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));

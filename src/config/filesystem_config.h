@@ -135,6 +135,7 @@ struct NetworkConfig {
   std::uint64_t buffered_per_peer = 1ULL << 20U;       // bytes, 64 KiB..1 GiB: what one peer may make the other buffer
   Duration connect_timeout = std::chrono::seconds(3);  // 10 ms..5 min
   Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: a connection that nobody needs is given up
+  Duration server_busy_poll = Duration(0);             // before a server sleeps, 0..10 ms
   std::string shm_users = "same";  // who may use a server's shm:// address: "same", "any", or user ids with commas
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };

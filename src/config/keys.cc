@@ -216,6 +216,11 @@ std::vector<Key> plain_rows() {
           {"network", "idle_close", Type::kDuration,
            "Who made a connection gives it up when nobody has needed it for so long, and makes it anew when it is needed.",
            "", kSecond, 86'400 * kSecond}),
+      row<&Config::network, &NetworkConfig::server_busy_poll>(
+          {"network", "server_busy_poll", Type::kDuration,
+           "client.busy_poll, for servers: worth it where nothing else wants their processors. 0: sleep at once, which leaves these to "
+           "whoever computes on the same machine.",
+           "", 0, 10 * kMs}),
       row<&Config::network, &NetworkConfig::shm_users>(
           {"network", "shm_users", Type::kText,
            "Who may reach a server by shared memory, besides root: same (the server's own user), any, or user ids "
