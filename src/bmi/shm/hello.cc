@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kHelloMagic = "SPATEshm";
 constexpr std::string_view kWelcomeMagic = "spateSHM";
 constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
+constexpr std::size_t kSteadySize = 16;  // how much of both is the same in every version
 
 void put_limits(Encoder& out, const Limits& limits) {
   out.u64(limits.window);
@@ -77,7 +78,7 @@ std::array<std::byte, kNoteSize> encode(const Note& note) {
 }
 
 std::optional<Hello> decode_hello(ByteView bytes) {
-  if (bytes.size() != kHelloSize) return std::nullopt;
+  if (bytes.size() < kSteadySize) return std::nullopt;
   Decoder in(bytes);
   if (as_text(in.raw(kHelloMagic.size())) != kHelloMagic) return std::nullopt;
   Hello hello;
@@ -85,6 +86,7 @@ std::optional<Hello> decode_hello(ByteView bytes) {
   hello.version_max = in.u16();
   if (hello.version_min > hello.version_max) return std::nullopt;
   if (hello.version_min > kVersionMax || hello.version_max < kVersionMin) return hello;  // the rest may mean anything
+  if (bytes.size() != kHelloSize) return std::nullopt;
   (void)in.u32();
   std::ranges::copy(in.raw(hello.link.size()), hello.link.begin());
   hello.limits = get_limits(in);
@@ -92,7 +94,7 @@ std::optional<Hello> decode_hello(ByteView bytes) {
 }
 
 std::optional<Welcome> decode_welcome(ByteView bytes) {
-  if (bytes.size() != kWelcomeSize) return std::nullopt;
+  if (bytes.size() < kSteadySize) return std::nullopt;
   Decoder in(bytes);
   if (as_text(in.raw(kWelcomeMagic.size())) != kWelcomeMagic) return std::nullopt;
   Welcome welcome;
@@ -102,6 +104,7 @@ std::optional<Welcome> decode_welcome(ByteView bytes) {
   if (policy > static_cast<std::uint8_t>(AccessPolicy::Kind::kList)) return std::nullopt;
   welcome.policy = static_cast<AccessPolicy::Kind>(policy);
   if (welcome.status != Errc::kOk) return welcome;
+  if (bytes.size() != kWelcomeSize) return std::nullopt;
   (void)in.u8();
   (void)in.u16();
   welcome.limits = get_limits(in);

@@ -61,6 +61,19 @@ TEST(ShmHello, OtherVersionsDecode) {
   welcome.version = 77;
   ASSERT_TRUE(decode_welcome(encode(welcome)));
   EXPECT_EQ(decode_welcome(encode(welcome))->version, 77);
+  for (const std::size_t size : {16U, 40U, 128U}) {  // theirs need not be as long as ours
+    Bytes bytes = encode(hello);
+    bytes.resize(size);
+    ASSERT_TRUE(decode_hello(bytes)) << size;
+    EXPECT_EQ(decode_hello(bytes)->version_max, 77);
+    bytes = encode(welcome);
+    bytes.resize(size);
+    ASSERT_TRUE(decode_welcome(bytes)) << size;
+    EXPECT_EQ(decode_welcome(bytes)->status, Errc::kVersionMismatch);
+  }
+  Bytes longer = encode(some_hello());
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode_hello(longer)) << "of our version";
 }
 
 TEST(ShmHello, AGeometryThatCannotBe) {

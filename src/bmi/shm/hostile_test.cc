@@ -79,7 +79,8 @@ std::vector<BadFrame> bad_frames() {
       {"announced with a payload", frame(FrameType::kAnnounce, 1, 10), some, control},
       {"announced with 2^63 bytes", frame(FrameType::kAnnounce, 1, std::uint64_t{1} << 63U), {}, control},
       {"a payload where none belongs", frame(FrameType::kWithdraw, 1), some, control},
-      {"located in an arena that was never shown", located(frame(FrameType::kAnnounce, 1, 100)), extent_bytes({0, 0, 100}), control},
+      {"located in an arena that was never shown", located(frame(FrameType::kAnnounce, 1, 100)),
+       extent_bytes({0, 0, 100}), control},
       {"located with half an extent", located(frame(FrameType::kAnnounce, 1, 100)), some, control},
       {"located nowhere", located(frame(FrameType::kAnnounce, 1, 100)), {}, control},
   };
@@ -148,6 +149,32 @@ TEST_F(Hostile, DataOfAnotherLengthThanAnnounced) {
   expect_dropped(peer);
 }
 
+// Whoever has closed its end may use its memory again: what was copied out of it since is nobody's message.
+TEST_F(Hostile, ASenderThatClosedWhileItsMemoryWasRead) {
+  constexpr std::uint64_t kSize = 900'000;  // several turns
+  const UniqueFd arena = make_memory("arena", 1 << 20).value();
+  for (const bool closes : {false, true}) {
+    RawPeer peer(url_);
+    greet(peer);
+    const Address address = introduce(peer);
+    Bytes room(kSize);
+    const OpId in = server_->receive(address, 7, room, MessageClass::kBulk);
+    peer.say(Note{Note::Kind::kArena, 0, 1 << 20}, arena.get());
+    Bytes extent;
+    Encoder out(extent);
+    for (const std::uint64_t word : {std::uint64_t{0}, std::uint64_t{0}, kSize}) out.u64(word);
+    FrameHeader header = frame(FrameType::kAnnounce, 7, kSize, 1);
+    header.message_class = MessageClass::kBulk;
+    header.flags = kFlagLocated;
+    peer.write(header, extent);
+    step();
+    step();
+    EXPECT_FALSE(server_->done(in));
+    if (closes) peer.link().mine().closed.store(1);
+    EXPECT_EQ(finish(*server_, in), closes ? Errc::kConnectionLost : Errc::kOk);
+  }
+}
+
 TEST_F(Hostile, CountersThatMakeNoSense) {
   RawPeer peer(url_);
   greet(peer);
@@ -157,7 +184,8 @@ TEST_F(Hostile, CountersThatMakeNoSense) {
   std::vector<OpId> sends;
   // The lane is filled before the counter is looked at.
   for (int i = 0; i < 300; ++i) {
-    const auto posted = (*server_)->post_send(server_->message(address, 1, {}, MessageClass::kControl), server_->context(), nullptr);
+    const auto posted =
+        (*server_)->post_send(server_->message(address, 1, {}, MessageClass::kControl), server_->context(), nullptr);
     if (!posted) break;
     sends.push_back(server_->noted(posted));
     step();
@@ -173,7 +201,9 @@ TEST_F(Hostile, CreditOutOfNowhere) {
   peer.link().mine().returned[0] = ~std::uint64_t{0};
   const Bytes data(10'000);
   for (int i = 0; i < 300; ++i) {
-    const auto posted = (*server_)->post_send_unexpected(server_->message(address, 1, std::array{Segment::of(ByteView(data))}, MessageClass::kControl), server_->context(), nullptr);
+    const auto posted = (*server_)->post_send_unexpected(
+        server_->message(address, 1, std::array{Segment::of(ByteView(data))}, MessageClass::kControl),
+        server_->context(), nullptr);
     if (!posted) break;
     (void)server_->noted(posted);
     (void)peer.next(MessageClass::kControl);

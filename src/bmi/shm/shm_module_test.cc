@@ -86,6 +86,21 @@ TEST_F(ShmModuleTest, WhatLeavesInItsPostOvertakesNothing) {
   EXPECT_EQ(room, data);
 }
 
+TEST_F(ShmModuleTest, AControlMessageIsToldBeforeTheBulkDataBesideItAreMoved) {
+  const Bytes data(100'000);
+  Bytes room(data.size());
+  Bytes small(10);
+  const OpId large = server_->receive(to_client_, 1, room, MessageClass::kBulk);
+  const OpId control = server_->receive(to_client_, 2, small);
+  (void)client_->send(to_server_, 1, data, MessageClass::kBulk, true);
+  (void)client_->send(to_server_, 2, small);
+  const std::uint64_t before = server_->counters().lane_bytes;
+  server_->step();
+  EXPECT_TRUE(server_->done(control));
+  EXPECT_EQ(server_->counters().lane_bytes - before, small.size());
+  EXPECT_EQ(finish(*server_, large), Errc::kOk);
+}
+
 TEST_F(ShmModuleTest, PiecesOfArenasIntoPiecesOfAnything) {
   const MutableByteView memory = (*client_)->mem_alloc(1'000'000);
   fill(memory, 2);
