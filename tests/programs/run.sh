@@ -14,7 +14,7 @@ shift
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
 unset SPATE_PREFIX
-port=$((31000 + $$ % 1400))  # below those that the system gives to outgoing connections
+port=$((31000 + $$ * 4 % 1400))  # room for three servers; below those that the system gives to outgoing connections
 spate=$SPATE_BIN/spate
 failed=0
 ran=0
@@ -40,14 +40,22 @@ case $face in
   local) mkdir "$dir/tree"; tree=$dir/tree; run=() ;;
 esac
 
-# What a script says in its head: "# needs: COMMAND...", "# seconds: N" (after which it is ended; 60 otherwise).
+# What a script says in its head: "# needs: COMMAND...", "# seconds: N" (after which it is ended; 60 otherwise), "# bypasses:
+# COMMAND, why": it makes system calls of its own, which `spate check-binary` says, and what the script does with it needs none.
 header() { sed -n "s/^# $2: //p" "$here/$1.sh" | head -n 1; }
+
+covered() {
+  ! "$spate" check-binary "$1" > "$dir/said" 2>&1 || return 0
+  [[ "$(header "$name" bypasses)" != "$1, "* ]] || ! grep -v 'makes system calls itself' "$dir/said" || return 0
+  echo "$name: not covered: $(cat "$dir/said")"
+  return 1
+}
 
 for name in "$@"; do
   missing=()
   for program in $(header "$name" needs); do
     command -v "$program" > /dev/null || { missing+=("$program"); continue; }
-    [ "$face" != preload ] || "$spate" check-binary "$program" > "$dir/said" 2>&1 || { echo "$name: not covered: $(cat "$dir/said")"; failed=1; }
+    [ "$face" != preload ] || covered "$program" || failed=1
   done
   [ ${#missing[@]} = 0 ] || { echo "skipped: $name needs ${missing[*]}"; continue; }
   mkdir -p "$dir/local/$name"

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# fio writes blocks that carry their checksum and place, in order and at random, by several processes and threads, and reads them back.
+# needs: fio
+# bypasses: fio, whose io_uring and libaio engines are not used below the preload library
+# seconds: 900
+check() {
+  fio --minimal --directory=. --verify=crc32c --verify_fatal=1 --verify_dump=0 --randrepeat=0 --size=8M "$@" > "$local/out" 2>&1 ||
+    { echo "fio $*"; tail -n 20 "$local/out"; return 1; }
+}
+check --name=in_order --rw=write --bs=128k --numjobs=4 --ioengine=psync
+check --name=random --rw=randwrite --bs=4k --numjobs=4 --ioengine=psync --fsync=64
+check --name=threads --rw=randwrite --bs=16k --numjobs=4 --thread --ioengine=psync
+check --name=vectors --rw=randwrite --bsrange=512-64k --bs_unaligned=1 --numjobs=2 --ioengine=pvsync2
+check --name=seeks --rw=randwrite --bsrange=1k-40k --numjobs=2 --ioengine=sync
+check --name=mixed --rw=randrw --rwmixread=30 --bs=8k --numjobs=4 --ioengine=psync --verify_backlog=64
+check --name=direct --rw=randwrite --bs=4k --numjobs=2 --ioengine=psync --direct=1
+check --name=fallocated --rw=randwrite --bs=4k --fallocate=posix --ioengine=psync
+check --name=posixaio --rw=randwrite --bs=32k --iodepth=4 --ioengine=posixaio
+# One file, each process its own half.
+check --name=halves --filename=shared --rw=randwrite --bs=4k --numjobs=2 --size=4M --offset_increment=4M --ioengine=psync
+if [ "$FACE" != preload ]; then  # shared writable maps, and what only the kernel starts
+  check --name=mapped --rw=randwrite --bs=4k --numjobs=2 --ioengine=mmap
+  check --name=mapped_order --rw=write --bs=64k --ioengine=mmap --fsync=16
+  check --name=libaio --rw=randwrite --bs=16k --iodepth=8 --ioengine=libaio
+  check --name=io_uring --rw=randwrite --bs=16k --iodepth=8 --ioengine=io_uring
+fi
