@@ -65,6 +65,7 @@ class LateModule final : public Module {
   Result<PostResult> post_send(const Post& post) override { return inner()->post_send(post); }
   Result<PostResult> post_recv(const Post& post) override { return inner()->post_recv(post); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return inner()->post_send_unexpected(post); }
+  bool send_at_once(const Post& post, bool unexpected) override { return inner()->send_at_once(post, unexpected); }
   void cancel(PeerId peer, OpId op) override { inner()->cancel(peer, op); }
   void consumed(PeerId peer, std::uint64_t charge) override { inner()->consumed(peer, charge); }
   bool progress() override { return inner() != nullptr && inner()->progress(); }

@@ -21,6 +21,7 @@ struct LateModuleTest : testing::Test {
       late = module.get();
       descriptor.reset(::eventfd(0, EFD_CLOEXEC));
       late->descriptor = descriptor.get();
+      late->sends_at_once = true;
       return Result<std::unique_ptr<Module>>(std::move(module));
     };
     std::vector<std::unique_ptr<Module>> modules;
@@ -82,6 +83,10 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
   ASSERT_EQ(late->posts.size(), 1U);
   late->complete(late->last());
   EXPECT_TRUE(network->test(context, posted->op));
+  const Result<Posted> sent = network->post_send({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(sent->done);
+  EXPECT_EQ(late->asked_to_send_at_once, 1);
 }
 
 TEST(LoadModule, WhatIsNotThereIsNamed) {

@@ -9,6 +9,7 @@ namespace spate::bmi::ofi {
 /// X(name, what it says). All grow only.
 #define SPATE_OFI_COUNTERS(X)                                                        \
   X(packets_sent, "handed to the provider")                                          \
+  X(sent_at_once, "messages that left in their post, without an operation")           \
   X(packets_received, "well-formed or not")                                          \
   X(packet_bytes, "payload received in packets, copied once")                        \
   X(read_bytes, "payload read straight into posted receives")                        \

@@ -166,6 +166,12 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
   return result;
 }
 
+bool Engine::send_at_once(const Post& post, bool unexpected) {
+  const std::lock_guard lock(mutex_);
+  Peer* peer = find_peer(post.peer);
+  return peer != nullptr && peer->send_at_once(post, unexpected);
+}
+
 void Engine::release(OfiOp& op) {
   for (PinCache::Region* region : op.pins) op.pin_cache->release(*region);
   op.pins.clear();

@@ -40,7 +40,7 @@ class Engine final : public OfiModule, private PeerHost {
   ~Engine() override;
 
   std::string_view scheme() const override { return "ofi"; }
-  Abilities abilities() const override { return Abilities{.uses_registered_memory = true}; }
+  Abilities abilities() const override { return Abilities{.uses_registered_memory = true, .sends_at_once = true}; }
   Result<void> start(Sink& sink, const NetworkOptions& options) override;
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
@@ -50,6 +50,7 @@ class Engine final : public OfiModule, private PeerHost {
   Result<PostResult> post_send(const Post& post) override { return this->post(post, false, false); }
   Result<PostResult> post_recv(const Post& post) override { return this->post(post, true, false); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return this->post(post, false, true); }
+  bool send_at_once(const Post& post, bool unexpected) override;
   void cancel(PeerId peer, OpId op) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
   bool progress() override;

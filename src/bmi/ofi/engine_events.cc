@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bmi/ofi/engine.h"
 #include "log/fields.h"
@@ -116,7 +117,7 @@ void Engine::on_packet(Entry& entry, ByteView bytes) {
     return;
   }
   Peer& peer = *found->second;
-  peer.heard = clock_.now();
+  peer.spoke = true;
   peer.pings = 0;
   peer.answered = true;
   const PacketType type = packet->header.type;
@@ -219,6 +220,7 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
     complain(peer.url, "nothing can be sent to it any more");
     return lose_later(peer, Errc::kConnectionLost);
   }
+  if (std::exchange(peer.spoke, false)) peer.heard = now;
   // To a process that is gone nothing can be sent; one that only does not look is left alone.
   const auto patience = milliseconds(ofi_options_.ping_ms) * (peer.first_op() != nullptr ? 1 : 10);
   if (now - peer.heard < patience * (peer.pings + 1) || peer.pings >= 16) return;

@@ -88,6 +88,8 @@ class Peer final : public SendObserver, private PacketWriter {
   // Posts: `op` is filled in and belongs to this peer. True when it is complete at once.
   bool post_send(OfiOp& op);
   bool post_recv(OfiOp& op);
+  /// See Module::send_at_once.
+  bool send_at_once(const Post& post, bool unexpected);
   void cancel(OfiOp& op);
   /// Unexpected messages of `charge` were taken by the caller.
   void consumed(std::uint64_t charge);
@@ -148,7 +150,8 @@ class Peer final : public SendObserver, private PacketWriter {
   MonoTime hello_again = MonoTime::never();  // kConnecting: the last one may have gone the way of an older connection
   Limits granted;                            // inbound: what this side lets it do
   bool answered = false;                     // inbound: it has sent something after its hello
-  MonoTime heard;                            // of it, last
+  MonoTime heard;                            // of it, last, as the last look at the clock knows
+  bool spoke = false;                        // since then
   unsigned pings = 0;                    // since then
   MonoTime stuck_since = MonoTime::never();  // nothing could be sent
   UniqueFd process;                      // shm: its end is the peer's
@@ -171,6 +174,7 @@ class Peer final : public SendObserver, private PacketWriter {
   bool pin(OfiOp& op);
   void announce(OfiOp& op);
   bool charge(OfiOp& op);
+  bool charge(MessageClass message_class, std::uint64_t cost, bool unexpected);
   void transmit(OfiOp& op, PacketType type);
   void answer(PacketType type, MessageClass c, std::uint64_t id);
   void push(const PacketHeader& header, OfiOp* op);

@@ -30,6 +30,30 @@ bool Peer::post_send(OfiOp& op) {
   return op.done_in_post;
 }
 
+bool Peer::send_at_once(const Post& post, bool unexpected) {
+  if (state != Standing::kUp || doomed) return false;
+  ClassState& c = state_of(post.message_class);
+  const bool first = c.queue.empty() && (unexpected ? unexpected_waiting_ : c.sends_waiting).empty();
+  if (!first || (unexpected && post.size > remote_.max_unexpected)) return false;
+  if (!std::ranges::all_of(post.segments, [](const Segment& s) { return s.memory != nullptr || s.size == 0; })) return false;
+  writing_ = post.message_class;
+  const MutableByteView to = room();
+  if (to.empty() || post.size > to.size()) return false;
+  const bool ready = post.receiver_ready && !unexpected;
+  if (!ready && !charge(post.message_class, cost_of(post.size), unexpected)) return false;
+  std::byte* at = to.data();
+  for (const Segment& segment : post.segments) at = std::copy_n(segment.memory, segment.size, at);
+  PacketHeader header;
+  header.type = unexpected ? PacketType::kUnexpected : ready ? PacketType::kReady : PacketType::kEager;
+  header.message_class = post.message_class;
+  header.tag = post.tag.value;
+  header.length = post.size;
+  publish(header, post.size);
+  ++host_.counters().sent_at_once;
+  if (route->failed || has_work()) host_.keep_turning(*this);
+  return true;
+}
+
 void Peer::begin_send(OfiOp& op) {
   if (op.unexpected) {
     if (op.size > remote_.max_unexpected) return finish(op, Errc::kMessageTooBig, 0);
@@ -140,11 +164,14 @@ void Peer::announce(OfiOp& op) {
 
 bool Peer::charge(OfiOp& op) {
   const std::uint64_t cost = cost_of(op.size);
-  // Expected messages that nobody takes leave part of the credit to unexpected ones.
-  const std::uint64_t reserve = op.unexpected ? 0 : reserve_of(remote_, op.message_class);
-  if (!state_of(op.message_class).ours.take(cost, reserve)) return false;
+  if (!charge(op.message_class, cost, op.unexpected)) return false;
   op.charged = cost;
   return true;
+}
+
+bool Peer::charge(MessageClass message_class, std::uint64_t cost, bool unexpected) {
+  // Expected messages that nobody takes leave part of the credit to unexpected ones.
+  return state_of(message_class).ours.take(cost, unexpected ? 0 : reserve_of(remote_, message_class));
 }
 
 void Peer::transmit(OfiOp& op, PacketType type) {

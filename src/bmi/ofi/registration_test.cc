@@ -115,6 +115,21 @@ struct RegistrationTest : testing::Test {
   std::size_t server_done = 0;
 };
 
+TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
+  Bytes data(100, std::byte{5});
+  Bytes room(data.size());
+  const std::array<Segment, 2> from{Segment::of(MutableByteView(data).first(30)), Segment::of(MutableByteView(data).subspan(30))};
+  const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
+  client_done = server_done = 0;
+  ASSERT_TRUE(server.network->post_recv({to_client, Tag(2), MessageClass::kControl, to}, server.context, nullptr));
+  const std::uint64_t before = client.module->counters().sent_at_once;
+  const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
+  ASSERT_TRUE(out && out->done);
+  EXPECT_EQ(client.module->counters().sent_at_once, before + 1);
+  while (server_done == 0) step();
+  EXPECT_EQ(room, data);
+}
+
 TEST_F(RegistrationTest, TheSecondTransferIsAHitWhereTheKernelTellsOfPages) {
   const MutableByteView memory = map(nullptr);
   transfer(memory, 1);
