@@ -36,7 +36,7 @@ Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t s
 
 }  // namespace
 
-job::Task<Result<wire::LockSpec>> OpenFile::lock_spec(RecordLock lock) {
+job::Task<Result<wire::LockSpec>> OpenFile::record_lock_spec(RecordLock lock, bool sets) {
   SPATE_CO_TRY(std::ignore, check_file(true));
   std::int64_t base = 0;
   if (lock.range.l_whence == SEEK_CUR) {
@@ -56,48 +56,57 @@ job::Task<Result<wire::LockSpec>> OpenFile::lock_spec(RecordLock lock) {
   spec.pid = static_cast<std::uint32_t>(::getpid());
   spec.first = range.first;
   spec.last = range.last;
+  const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
+  if (sets && spec.mode != LockMode::kNone && !allows(file_->rights(), needed)) co_return Errc::kBadDescriptor;
   co_return spec;
 }
 
-job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
-  SPATE_CO_TRY(std::ignore, check_file(true));
+Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
+  SPATE_TRY(std::ignore, check_file(true));
   wire::LockSpec spec;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH: spec.mode = LockMode::kShared; break;
     case LOCK_EX: spec.mode = LockMode::kExclusive; break;
     case LOCK_UN: break;
-    default: co_return Errc::kInvalidArgument;
+    default: return Errc::kInvalidArgument;
   }
   spec.handle = handle_;
   spec.kind = LockKind::kFlock;
   spec.owner = number_;
   spec.pid = static_cast<std::uint32_t>(::getpid());
+  return spec;
+}
+
+job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
+  SPATE_CO_TRY(const wire::LockSpec spec, flock_spec(operation));
   locks_.insert({spec.kind, spec.owner});
   auto set = co_await client_.cluster().locks().set(spec, (operation & LOCK_NB) == 0 && spec.mode != LockMode::kNone, stop);
   co_return set;
 }
 
 job::Task<Result<void>> OpenFile::set_lock(RecordLock lock, bool wait, job::StopToken stop) {
-  SPATE_CO_TRY(const wire::LockSpec spec, co_await lock_spec(lock));
-  const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
-  if (spec.mode != LockMode::kNone && !allows(file_->rights(), needed)) co_return Errc::kBadDescriptor;
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, true));
   locks_.insert({spec.kind, spec.owner});
   auto set = co_await client_.cluster().locks().set(spec, wait && spec.mode != LockMode::kNone, stop);
   co_return set;
 }
 
 job::Task<Result<struct ::flock>> OpenFile::get_lock(RecordLock lock) {
-  SPATE_CO_TRY(const wire::LockSpec spec, co_await lock_spec(lock));
+  SPATE_CO_TRY(const wire::LockSpec spec, co_await record_lock_spec(lock, false));
   SPATE_CO_TRY(const auto found, co_await client_.cluster().locks().test(spec));
-  struct ::flock out = lock.range;
+  co_return as_flock(lock.range, found);
+}
+
+struct ::flock OpenFile::as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found) {
+  struct ::flock out = asked;
   out.l_type = F_UNLCK;
-  if (!found) co_return out;
+  if (!found) return out;
   out.l_type = found->mode == LockMode::kExclusive ? F_WRLCK : F_RDLCK;
   out.l_whence = SEEK_SET;
   out.l_start = static_cast<off_t>(found->first);
   out.l_len = found->last == LockRange::kToEnd ? 0 : static_cast<off_t>(found->last - found->first + 1);
   out.l_pid = found->kind == LockKind::kOpenFile ? -1 : static_cast<pid_t>(found->pid);
-  co_return out;
+  return out;
 }
 
 job::Task<Result<void>> OpenFile::drop_locks_of(std::uint64_t process) {

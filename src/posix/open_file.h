@@ -106,6 +106,12 @@ class OpenFile {
   job::Task<Result<void>> set_lock(RecordLock lock, bool wait, job::StopToken stop = {});
   /// F_GETLK, F_OFD_GETLK: the lock that is in the way, or l_type F_UNLCK.
   job::Task<Result<struct ::flock>> get_lock(RecordLock lock);
+  /// What flock() and set_lock() would ask for, and whether they may (all but `owner` of what is the open file's): for a face
+  /// whose locks are held by another process.
+  Result<wire::LockSpec> flock_spec(int operation) const;
+  job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
+  /// What F_GETLK answers to `asked`; nothing found: F_UNLCK.
+  static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
   /// A descriptor of this process was closed: its record locks on the file go, whichever descriptor they were made through.
   job::Task<Result<void>> drop_locks_of(std::uint64_t process);
 
@@ -116,7 +122,6 @@ class OpenFile {
   Result<void> check_file(bool writes) const;
   Result<void> check_copy(const OpenFile& source) const;
   job::Task<Result<std::uint64_t>> copy_now(OpenFile& source, client::CopySpan span);
-  job::Task<Result<wire::LockSpec>> lock_spec(RecordLock lock);
   job::Task<Result<void>> release_locks();
   job::Task<Result<std::uint64_t>> write_at(std::uint64_t offset, std::span<const ByteView> memory);
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory);

@@ -17,7 +17,9 @@
 
 #include "preload/calls.h"
 #include "preload/helper.h"
+#include "preload/holding.h"
 #include "preload/lifetime.h"
+#include "preload/locks.h"
 
 namespace spate::preload {
 namespace {
@@ -135,28 +137,20 @@ void notice_fork() {
   close_own_descriptors();
   forget_clients();
   forget_descriptors();
+  forget_holder_links();
+  forget_record_locks();
   forget_working_directory();
 }
 
 void end_everything() {
   if (at_work.load() > 1 || !any_client_started()) return;
-  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
-    if (const DescriptionRef d = description_of(number)) std::ignore = d->close();
-  }
+  lose_everything();
   end_clients();
 }
 
-bool may_end_before_exec() {
-  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
-    const long flags = raw(SYS_fcntl, number, F_GETFD);
-    if (failed(flags) || (flags & FD_CLOEXEC) != 0) continue;
-    const DescriptionRef d = description_of(number);
-    if (d == nullptr || d->is_place()) continue;
-    struct stat st {};
-    const Reply known = stat_description(*d, &st);
-    if (*known == 0 && st.st_nlink == 0) return false;
-  }
-  return true;
+void end_before_exec() {
+  if (at_work.load() > 1 || !any_client_started()) return;
+  if (hand_everything_over()) end_clients();  // else the session ends with its lease, and with it what it has open
 }
 
 Handler handler_of(long number) {

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "preload/calls.h"
+#include "preload/holding.h"
 #include "preload/locks.h"
 
 namespace spate::preload {
@@ -27,7 +30,7 @@ Reply duplicated(int from, long to) {
     raw(SYS_close, to);
     return minus(EMFILE);
   }
-  std::ignore = release(replace(static_cast<int>(to), meant));
+  std::ignore = lose(replace(static_cast<int>(to), meant));
   return to;
 }
 
@@ -40,6 +43,7 @@ Reply dup_to(Frame& f) {
   if (is_own(f.word[0])) return minus(EBADF);
   if (is_own(f.word[1])) return minus(EBUSY);
   if (fd(f, 0) == fd(f, 1)) return kToKernel;
+  if (!front().in_vfork_child() && raw(SYS_fcntl, fd(f, 0), F_GETFD) >= 0) before_losing(fd(f, 1));
   return duplicated(fd(f, 0), ask_kernel(f));
 }
 
@@ -66,14 +70,14 @@ Reply fcntl(Frame& f) {
     case F_SETLKW:
     case F_OFD_GETLK:
     case F_OFD_SETLK:
-    case F_OFD_SETLKW: return record_lock(*d, fd(f, 1), memory<struct ::flock>(f, 2));
+    case F_OFD_SETLKW: return record_lock(*d, fd(f, 0), fd(f, 1), memory<struct ::flock>(f, 2));
     default: return minus(EINVAL);
   }
 }
 
 Reply flock(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
-  return d == nullptr ? kToKernel : whole_lock(*d, fd(f, 1));
+  return d == nullptr ? kToKernel : whole_lock(*d, fd(f, 0), fd(f, 1));
 }
 
 Reply bytes_to_read(Description& d, int* out) {
@@ -108,9 +112,10 @@ Reply close_range(Frame& f) {
   const bool closes = (flags & CLOSE_RANGE_CLOEXEC) == 0 && !front().in_vfork_child();
   for (int n = closes ? next_descriptor(static_cast<int>(std::min<unsigned>(first, kMaxDescriptors))) : -1; n >= 0 && static_cast<unsigned>(n) <= last;
        n = next_descriptor(n + 1)) {
+    before_losing(n);
     DescriptionRef meant = replace(n, nullptr);
     raw(SYS_close, n);
-    std::ignore = release(std::move(meant));
+    std::ignore = lose(std::move(meant));
   }
   for (unsigned n = first; n <= last && n < static_cast<unsigned>(kMaxDescriptors); ++n) {
     if (!is_own(n)) continue;
@@ -118,6 +123,28 @@ Reply close_range(Frame& f) {
     first = n + 1;
   }
   return first > last ? 0 : raw(SYS_close_range, first, last, flags);
+}
+
+void note_sent(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len < CMSG_LEN(0)) continue;
+    for (std::size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int sent = -1;
+      std::memcpy(&sent, CMSG_DATA(part) + at, sizeof sent);
+      if (const DescriptionRef d = description_of(sent)) d->note_shared();
+    }
+  }
+}
+
+/// Descriptors that are on their way to another process are its as well from now on.
+Reply send_message(Frame& f) {
+  note_sent(*memory<msghdr>(f, 1));
+  return kToKernel;
+}
+Reply send_messages(Frame& f) {
+  auto* const all = memory<mmsghdr>(f, 1);
+  for (unsigned i = 0; i < static_cast<unsigned>(f.word[2]); ++i) note_sent(all[i].msg_hdr);
+  return kToKernel;
 }
 
 }  // namespace
@@ -130,6 +157,8 @@ Handler descriptor_handler(long number) {
     case SYS_fcntl: return fcntl;
     case SYS_flock: return flock;
     case SYS_ioctl: return ioctl;
+    case SYS_sendmsg: return send_message;
+    case SYS_sendmmsg: return send_messages;
     case SYS_close_range: return close_range;
     default: return nullptr;
   }

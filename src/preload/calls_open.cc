@@ -4,7 +4,7 @@
 #include <linux/openat2.h>
 
 #include "preload/calls.h"
-#include "preload/locks.h"
+#include "preload/holding.h"
 
 namespace spate::preload {
 namespace {
@@ -62,10 +62,10 @@ Reply close(Frame& f) {
   const int number = fd(f, 0);
   if (front().in_vfork_child()) return kToKernel;
   if (front().state->marks[number] == kOwn) return minus(EBADF);
+  before_losing(number);
   DescriptionRef meant = replace(number, nullptr);  // before another thread can be given the number
   const long closed = raw(SYS_close, number);
-  if (meant != nullptr) drop_record_locks(*meant);
-  const auto ended = release(std::move(meant));
+  const auto ended = lose(std::move(meant));
   return failed(closed) ? Reply(closed) : done(ended);
 }
 

@@ -123,10 +123,10 @@ Reply exec(Frame& f, PathArguments path, int first_word) {
     const Reply prepared = start_program(f, *place, first_word);
     if (prepared) return prepared;
   }
-  // The connections end with the program; what it has open, the next one opens anew.
+  // The connections end with the program; what it has open, the next one opens anew: until then the holder has it.
   const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
   const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;
-  if (starts && !front().in_vfork_child() && any_client_started() && may_end_before_exec()) end_everything();
+  if (starts && !front().in_vfork_child() && any_client_started()) end_before_exec();
   return kToKernel;
 }
 

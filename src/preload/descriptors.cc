@@ -50,9 +50,11 @@ DescriptionRef adopt(Table& all, int descriptor) {
 }  // namespace
 
 Description::Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file)
-    : mount_(mount), state_(std::move(state)), file_(std::move(file)) {
+    : mount_(mount), state_(std::move(state)), file_(std::move(file)), forks_before_(front_forks()), shared_(file_ == nullptr) {
   if (file_ != nullptr) file_->share_position((*state_)->position);
 }
+
+std::uint32_t Description::front_forks() { return __atomic_load_n(&front().state->forks, __ATOMIC_RELAXED); }
 
 Result<posix::OpenFile*> Description::file() {
   constexpr int kKept = O_APPEND | O_SYNC;
@@ -82,6 +84,7 @@ void Description::forget() {
   std::ignore = opening_.release();
   opening_ = std::make_unique<std::mutex>();
   std::ignore = file_.release();
+  shared_ = true;
   pending.reset();
 }
 
@@ -99,6 +102,23 @@ DescriptionRef description_of(int descriptor) {
   DescriptionRef& entry = all.of[static_cast<std::size_t>(descriptor)];
   if (entry == nullptr) entry = adopt(all, descriptor);
   return entry;
+}
+
+DescriptionRef known_description_of(int descriptor) {
+  if (!in_range(descriptor) || front().state->marks[descriptor] != kOurs) return nullptr;
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  return all.of[static_cast<std::size_t>(descriptor)];
+}
+
+bool is_last(int descriptor) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const DescriptionRef& meant = all.of[static_cast<std::size_t>(descriptor)];
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    if (number != descriptor && all.of[static_cast<std::size_t>(number)] == meant) return false;
+  }
+  return true;
 }
 
 Result<int> install(const DescriptionRef& description, int descriptor) {
@@ -119,17 +139,19 @@ DescriptionRef replace(int descriptor, DescriptionRef description) {
   return description;
 }
 
-Result<void> release(DescriptionRef description) {
-  if (description == nullptr) return {};
+Result<bool> release(DescriptionRef description) {
+  if (description == nullptr) return false;
   {
     Table& all = table();
     const std::lock_guard lock(all.mutex);
     for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
-      if (all.of[static_cast<std::size_t>(number)] == description) return {};
+      if (all.of[static_cast<std::size_t>(number)] == description) return false;
     }
   }
   // Another thread that is still at work on it closes it when it is done.
-  return description.use_count() == 1 ? description->close() : Result<void>();
+  if (description.use_count() > 1) return false;
+  SPATE_TRY(std::ignore, description->close());
+  return true;
 }
 
 void forget_descriptors() {

@@ -16,6 +16,7 @@ namespace spate::preload {
 /// An open file as this process has it: several descriptors may mean one. Thread-safe.
 class Description {
  public:
+  /// `file` null: this process has it from another one.
   Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file);
   ~Description() { std::ignore = close(); }
   Description(const Description&) = delete;
@@ -40,6 +41,12 @@ class Description {
     return mount_.run([&](posix::FileSystem&) { return make(opened); });
   }
 
+  /// This process has opened it, and the servers know of that.
+  bool is_open() const { return file_ != nullptr; }
+  /// Other processes may have descriptors of it.
+  bool may_be_shared() const { return shared_.load() || forks_before_ != front_forks(); }
+  void note_shared() { shared_ = true; }
+
   /// Ends this process's open; a later file() opens anew.
   Result<void> close();
   /// In a child of fork().
@@ -53,21 +60,28 @@ class Description {
   std::optional<Pending> pending;  // guarded by the Turn
 
  private:
+  static std::uint32_t front_forks();
   Mount& mount_;
   const std::unique_ptr<MappedState> state_;
   std::unique_ptr<std::mutex> opening_ = std::make_unique<std::mutex>();
   std::unique_ptr<posix::OpenFile> file_;
+  const std::uint32_t forks_before_;
+  std::atomic<bool> shared_;
 };
 using DescriptionRef = std::shared_ptr<Description>;
 
 /// The description behind a descriptor; null: none of Spate's. One that came from outside is adopted.
 DescriptionRef description_of(int descriptor);
+/// The same for one that this process has used or made; others are not adopted.
+DescriptionRef known_description_of(int descriptor);
+/// No other descriptor of this process than `descriptor` means what that one does.
+bool is_last(int descriptor);
 /// `descriptor`, just made, means `description`. A number that is too high is closed and refused (EMFILE).
 Result<int> install(const DescriptionRef& description, int descriptor);
 /// `descriptor` means `description` from now on (null: it is the kernel's). What it meant before.
 DescriptionRef replace(int descriptor, DescriptionRef description);
-/// Drops the use of a description by a descriptor that is gone; closes the file with the last one.
-Result<void> release(DescriptionRef description);
+/// Drops the use of a description by a descriptor that is gone; closes the file with the last one. True: it was.
+Result<bool> release(DescriptionRef description);
 
 /// The next number at or behind `from` that is a descriptor of Spate, or -1.
 int next_descriptor(int from);

@@ -32,6 +32,7 @@ enum Kind : std::uint8_t {
   kTextAt,     // x, descriptor, path
   kControlFd,  // epoll_ctl: x, x, descriptor
   kReceive,    // recvmsg: a message with room for descriptors
+  kSend,       // sendmsg: a message with descriptors, or several
   kPoll,       // pollfd[], count
   kWhenInside, // where the working directory is in Spate
   kWhenOurs,   // where any descriptor is special
@@ -71,6 +72,7 @@ struct Kinds {
     set(kTextAt, {SYS_symlinkat});
     set(kControlFd, {SYS_epoll_ctl});
     set(kReceive, {SYS_recvmsg});
+    set(kSend, {SYS_sendmsg, SYS_sendmmsg});
     set(kPoll, {SYS_poll, SYS_ppoll});
     set(kWhenInside, {SYS_getcwd});
     set(kWhenOurs, {SYS_close_range, SYS_select, SYS_pselect6, SYS_exit_group});
@@ -166,9 +168,10 @@ bool polls(const Frame& frame) {
   return false;
 }
 
-/// A child that shares memory with its parent is on its way: until the parent runs again, see in_vfork_child().
+/// A child that shares memory with its parent is on its way, where it does: until the parent runs again, see in_vfork_child().
 void note_fork(std::uint64_t flags) {
   constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;
+  if ((flags & CLONE_VM) == 0 || (flags & CLONE_VFORK) != 0) __atomic_fetch_add(&front_state.forks, 1, __ATOMIC_RELAXED);
   if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
 }
 
@@ -187,6 +190,7 @@ bool decide(const Frame& f) {
     case kTextAt: return named_at(w[1], w[2]);
     case kControlFd: return special(w[2]);
     case kReceive: return w[1] != 0 && reinterpret_cast<const msghdr*>(w[1])->msg_control != nullptr;  // NOLINT(performance-no-int-to-ptr)
+    case kSend: return front_state.special_descriptors > 0 && w[1] != 0;
     case kPoll: return front_state.special_descriptors > 0 && polls(f);
     case kWhenInside: return front_state.cwd_inside;
     case kExec: return front_state.special_descriptors > 0 || named(w[0]);

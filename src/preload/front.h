@@ -39,6 +39,7 @@ struct FrontState {
   MountPoint mounts[kMaxMounts];
   int mount_count;
   int umask;                // as the program has set it; -1: it has not
+  std::uint32_t forks;      // how often a process was made that has copies of this one's descriptors
   bool cwd_inside;          // the working directory is in a file system of Spate
   char cwd[4096];           // its path as the program sees it, when it is
   /// 0 in a child of fork() until the back has noticed: the page is wiped there.

@@ -32,7 +32,7 @@ Shared* current_call = nullptr;
     shared.frame.result = *reply;
     shared.taken = true;
   }
-  end_everything();
+  end_before_exec();
   shared.done = true;
   for (;;) raw(SYS_exit_group, 0);
 }

@@ -10,8 +10,8 @@ void notice_fork();
 /// The process ends: files are closed and sessions ended, unless another thread is at work on them.
 void end_everything();
 
-/// Before another program takes the process over: whether the session can be ended. Not when the program is given a file that
-/// has no name any more, which lives as long as a session has it open: that one then ends with its lease.
-bool may_end_before_exec();
+/// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left with the
+/// holder (holding.h).
+void end_before_exec();
 
 }  // namespace spate::preload

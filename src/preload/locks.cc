@@ -3,86 +3,154 @@
 
 #include <sys/file.h>
 
-#include <set>
+#include <map>
 
-#include "job/deadline.h"
+#include "preload/holding.h"
 
 namespace spate::preload {
 namespace {
 
-/// A wait for a lock is cut into pieces, between which signals are looked at: a program may be waited for that never ends.
-constexpr Duration kPiece = std::chrono::milliseconds(50);
-
-/// The files that this process may have record locks on.
+/// The files that this process may have record locks on, and at which incarnation of the holder.
 struct Locked {
+  using File = std::pair<Mount*, Handle>;
+  struct At {
+    std::string holder;
+    std::uint64_t incarnation = 0;  // 0: it has not been asked by this program
+  };
   std::mutex mutex;
-  std::set<std::pair<const Mount*, Handle>> files;
+  std::map<File, At> files;
+  bool looked = false;  // at what an earlier program of this process has left
 };
 
-Locked& locked() {
-  static auto& all = *new Locked;
+Locked*& locked() {
+  static Locked* all = new Locked;
   return all;
 }
 
-std::uint64_t own_number() { return static_cast<std::uint64_t>(raw(SYS_getpid)); }
+/// The errno of a lock that the holder has refused.
+Reply refuse_lock(const Error& error) { return error.code() == Errc::kCancelled ? Reply(minus(EINTR)) : refuse(error); }
 
-/// One attempt of a lock, which waits for at most a piece.
-template <typename Act>
-job::Task<Result<void>> attempt(posix::FileSystem& files, posix::OpenFile& file, const Act& act) {
-  job::Executor& executor = files.client().cluster().executor();
-  job::DeadlineScope piece(executor, executor.now() + kPiece, {});
-  auto got = co_await act(file, piece.token());
-  co_return got;
+/// F_SETLK and the like for the process. The file is noted before: it may be locked whatever comes back.
+Reply set_of_process(Description& d, int descriptor, HoldRequest request) {
+  look_at_inherited_locks();
+  auto holder = holder_of(d);
+  if (!holder) return refuse(holder.error());
+  Locked& all = *locked();
+  {
+    const std::lock_guard guard(all.mutex);
+    request.incarnation =
+        all.files.try_emplace({&d.mount(), d.handle()}, Locked::At{*holder, 0}).first->second.incarnation;
+  }
+  d.state()->kept.fetch_or(SharedState::kRecordLocked);
+  const auto own = d.mount().holder();
+  const bool known_there = own && own->name == *holder;
+  const auto reply = ask_about(d, known_there ? -1 : descriptor, request);
+  if (!reply) return refuse_lock(reply.error());
+  const std::lock_guard guard(all.mutex);
+  const auto file = all.files.find({&d.mount(), d.handle()});
+  if (file != all.files.end()) file->second.incarnation = reply->incarnation;
+  return 0;
 }
 
-/// Runs `act(file, stop)` until it ends by itself, or a signal is there that the program does not hold back.
-template <typename Act>
-Reply wait_for(Description& d, const Act& act) {
-  auto open = d.file();
-  if (!open) return refuse(open.error());
-  posix::OpenFile& file = **open;
-  for (;;) {
-    const auto got = d.mount().run([&](posix::FileSystem& files) { return attempt(files, file, act); });
-    if (got || got.code() != Errc::kTimeout) return done(got);
-    if (signal_waits()) return minus(EINTR);
-  }
+/// flock and OFD locks. A holder that is another one than before has none of this file's: whoever locks hears of that,
+/// whoever unlocks begins anew.
+Reply set_of_file(Description& d, int descriptor, HoldRequest request) {
+  request.incarnation = d.state()->locked_at.load();
+  d.state()->kept.fetch_or(SharedState::kLocked);
+  const auto reply = ask_about(d, descriptor, request);
+  if (!reply) return refuse_lock(reply.error());
+  d.state()->locked_at = reply->incarnation;
+  return 0;
 }
 
 }  // namespace
 
-Reply record_lock(Description& d, int command, struct ::flock* lock) {
+/// Any open file that had record locks when the process became this program may still have them.
+void look_at_inherited_locks() {
+  Locked& all = *locked();
+  {
+    const std::lock_guard guard(all.mutex);
+    if (std::exchange(all.looked, true)) return;
+  }
+  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
+    const DescriptionRef d = description_of(number);
+    if (d == nullptr || (d->state()->kept.load() & SharedState::kRecordLocked) == 0) continue;
+    auto holder = holder_of(*d);
+    if (!holder) continue;
+    const std::lock_guard guard(all.mutex);
+    all.files.try_emplace({&d->mount(), d->handle()}, Locked::At{*std::move(holder), 0});
+  }
+}
+
+Reply record_lock(Description& d, int descriptor, int command, struct ::flock* lock) {
   if (d.is_place()) return minus(EBADF);
   posix::RecordLock wish;
   wish.range = *lock;
-  wish.process = own_number();
   wish.open_file = command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
   if (wish.open_file && lock->l_pid != 0) return minus(EINVAL);
-  if (command == F_GETLK || command == F_OFD_GETLK) {
-    const auto found = d.run([&](posix::OpenFile& file) { return file.get_lock(wish); });
-    if (found) *lock = *found;
-    return done(found);
-  }
-  const bool waits = command == F_SETLKW || command == F_OFD_SETLKW;
-  {
-    Locked& all = locked();
-    const std::lock_guard guard(all.mutex);
-    all.files.emplace(&d.mount(), d.handle());
-  }
-  return wait_for(d, [&](posix::OpenFile& file, job::StopToken stop) { return file.set_lock(wish, waits, stop); });
+  const bool tests = command == F_GETLK || command == F_OFD_GETLK;
+  auto spec = d.run([&](posix::OpenFile& file) { return file.record_lock_spec(wish, !tests); });
+  if (!spec) return refuse(spec.error());
+  HoldRequest request;
+  request.word = tests ? HoldWord::kTest : HoldWord::kLock;
+  request.lock = *std::move(spec);
+  request.wait = command == F_SETLKW || command == F_OFD_SETLKW;
+  if (!tests) return wish.open_file ? set_of_file(d, descriptor, request) : set_of_process(d, descriptor, request);
+  const auto reply = ask_about(d, descriptor, request);
+  if (!reply) return refuse(reply.error());
+  *lock = posix::OpenFile::as_flock(*lock, reply->conflict);
+  return 0;
 }
 
-Reply whole_lock(Description& d, int operation) {
+Reply whole_lock(Description& d, int descriptor, int operation) {
   if (d.is_place()) return minus(EBADF);
-  return wait_for(d, [&](posix::OpenFile& file, job::StopToken stop) { return file.flock(operation, stop); });
+  auto open = d.file();
+  if (!open) return refuse(open.error());
+  auto spec = (*open)->flock_spec(operation);
+  if (!spec) return refuse(spec.error());
+  HoldRequest request;
+  request.word = HoldWord::kLock;
+  request.lock = *std::move(spec);
+  request.wait = (operation & LOCK_NB) == 0;
+  return set_of_file(d, descriptor, request);
 }
 
 void drop_record_locks(Description& d) {
-  Locked& all = locked();
+  Locked& all = *locked();
+  HoldRequest request;
+  request.word = HoldWord::kDrop;
+  request.lock.handle = d.handle();
+  Locked::At at;
   {
     const std::lock_guard guard(all.mutex);
-    if (!all.files.contains({&d.mount(), d.handle()})) return;
+    const auto file = all.files.find({&d.mount(), d.handle()});
+    if (file == all.files.end()) return;
+    at = std::move(file->second);
+    all.files.erase(file);
   }
-  std::ignore = d.run([](posix::OpenFile& file) { return file.drop_locks_of(own_number()); });
+  const Question question{d.mount(), at.holder, request};
+  std::ignore = ask_holder(question);
+}
+
+void drop_all_record_locks() {
+  Locked& all = *locked();
+  std::map<Locked::File, Locked::At> files;
+  {
+    const std::lock_guard guard(all.mutex);
+    files.swap(all.files);
+  }
+  for (const auto& [file, at] : files) {
+    HoldRequest request;
+    request.word = HoldWord::kDrop;
+    request.lock.handle = file.second;
+    const Question question{*file.first, at.holder, request};
+    std::ignore = ask_holder(question);
+  }
+}
+
+void forget_record_locks() {
+  locked() = new Locked;
+  locked()->looked = true;
 }
 
 }  // namespace spate::preload

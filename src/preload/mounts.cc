@@ -3,12 +3,15 @@
 
 #include <openssl/crypto.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <deque>
 
 #include "assembly/locate.h"
+#include "base/checksum.h"
 #include "log/log.h"
 #include "preload/back.h"
 #include "preload/paths.h"
@@ -60,6 +63,16 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   settings.credential = assembly::own_credential();
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   return std::make_unique<Running>(std::move(process), prefix_);
+}
+
+Result<HolderPlace> Mount::holder() const {
+  SPATE_TRY(const std::string config_file, assembly::locate_config(config_));
+  SPATE_TRY(const auto overrides, config::overrides_from_environment(assembly::whole_environment()));
+  std::string terms = config_file;
+  for (const config::Override& one : overrides) terms += "\n" + one.key + "=" + one.value;
+  std::array<char, 80> name{};
+  std::snprintf(name.data(), name.size(), "spate-holder/%u/%016llx", ::geteuid(), static_cast<unsigned long long>(hash64(as_bytes(terms))));
+  return HolderPlace{name.data(), config_file};
 }
 
 Result<Mount::Running*> Mount::client() {

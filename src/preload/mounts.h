@@ -14,6 +14,12 @@
 
 namespace spate::preload {
 
+/// Where this user's programs find the holder of a file system (preload/holder), and what it is started with.
+struct HolderPlace {
+  std::string name;
+  std::string config_file;
+};
+
 /// Thread-safe, but for forget() and end().
 class Mount {
  public:
@@ -31,6 +37,9 @@ class Mount {
     Running& r = **running;
     return r.process->driver().run([&] { return make(r.files); });
   }
+
+  /// The same for all programs of this user that have the same configuration and settings.
+  Result<HolderPlace> holder() const;
 
   bool started() const { return running_ != nullptr; }
   /// In a child of fork(): the parent's client is left as it is, a new one is started when it is needed.

@@ -92,7 +92,7 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "open a descriptor's state");
   SPATE_TRY(auto mapped, map(memfd.descriptor));
   const SharedState& state = *mapped->state_;
-  const bool whole = state.magic == SharedState::kMagic && ends(state.prefix, sizeof state.prefix) && ends(state.path, sizeof state.path) &&
+  const bool whole = state.magic == SharedState::kMagic && ends(state.holder, sizeof state.holder) && ends(state.prefix, sizeof state.prefix) && ends(state.path, sizeof state.path) &&
                      state.type >= static_cast<std::uint32_t>(FileType::kRegular) &&
                      state.type <= static_cast<std::uint32_t>(FileType::kBlockDevice);
   if (!whole) return Errc::kInvalidArgument;

@@ -16,13 +16,20 @@
 namespace spate::preload {
 
 struct SharedState {
-  static constexpr std::uint64_t kMagic = 0x3165746174536653;  // changes with the layout of this struct
+  static constexpr std::uint64_t kMagic = 0x3265746174536653;  // changes with the layout of this struct
   std::uint64_t magic;
   std::uint64_t handle;
   std::atomic<std::uint32_t> flags;  // of open(2): access mode and status flags
   std::uint32_t type;                // FileType
   posix::Position position;
-  pthread_mutex_t turn;  // robust: of whoever uses the position
+  pthread_mutex_t turn;  // robust: of whoever uses the position, or sets `holder`
+  // What spate-holder has of this open file: flags are set before it is asked, and never taken back.
+  static constexpr std::uint32_t kHeld = 1;          // it is open there
+  static constexpr std::uint32_t kLocked = 2;        // flock, OFD locks
+  static constexpr std::uint32_t kRecordLocked = 4;  // some process has had record locks through it
+  std::atomic<std::uint32_t> kept;
+  std::atomic<std::uint64_t> locked_at;  // incarnation of the holder that has its locks; 0: none
+  char holder[112];                      // its address; empty: nobody has asked
   char prefix[256];      // of the file system
   char path[4096];       // as the program sees it, when it was opened
 };

@@ -9,6 +9,7 @@ spate=$SPATE_BIN/spate
 mkdir "$dir/local"
 
 end() {
+  for holder in $(pgrep -f "spate-holder $dir/"); do kill "$holder" || true; done
   "$spate" down -q --dir "$dir/fs" > /dev/null 2>&1 || true
   rm -rf "$dir"
 }

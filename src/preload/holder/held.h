@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// HeldFiles: the open files of programs that the holder watches, and the programs themselves.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "client/client.h"
+
+namespace spate::preload {
+
+/// An open file of programs, known by its memfd.
+struct HeldFile {
+  Handle handle;
+  std::uint64_t owner = 0;  // as an owner of locks
+  int watch = -1;
+  bool gone = false;                   // nobody has it any more
+  bool locked = false;                 // it may have locks
+  std::unique_ptr<client::File> file;  // null: not held open
+};
+
+/// A process that is connected or has record locks.
+struct Program {
+  UniqueFd pidfd;
+  std::uint64_t owner = 0;  // as an owner of locks
+  std::set<Handle> locked;  // files that it may have record locks on
+  bool ended = false;
+};
+
+/// One thread.
+class HeldFiles {
+ public:
+  /// Its inotify instance; watches are few words of the kernel's memory each.
+  static Result<std::unique_ptr<HeldFiles>> make();
+  int inotify() const { return inotify_.get(); }
+
+  /// The number by which the memfd is known as long as anybody has it; 0: no descriptor.
+  static std::uint64_t identity_of(int memfd);
+  HeldFile* find(std::uint64_t identity);
+  /// Begins to watch where it is not known. kInvalidArgument: not this handle's, or no memfd; kNoLocks: too many
+  /// watches.
+  Result<HeldFile*> watch(int memfd, Handle handle);
+  /// Marks those that ended since.
+  void look_for_gone();
+  std::map<std::uint64_t, HeldFile>& all() { return files_; }
+
+ private:
+  explicit HeldFiles(UniqueFd inotify) : inotify_(std::move(inotify)) {}
+  const UniqueFd inotify_;
+  std::map<std::uint64_t, HeldFile> files_;
+  std::map<int, std::uint64_t> by_watch_;
+  std::uint64_t last_owner_ = 0;
+};
+
+}  // namespace spate::preload

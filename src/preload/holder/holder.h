@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holder: serves the programs of one user and one file system (README.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <list>
+
+#include "preload/holder/channel.h"
+#include "preload/holder/held.h"
+#include "preload/holder/work.h"
+
+namespace spate::preload {
+
+/// Life cycle: make() -> run() returns -> destroyed. One thread; what is done at the servers is the client's.
+class Holder {
+ public:
+  /// `listening`: a socket that programs connect to.
+  static Result<std::unique_ptr<Holder>> make(assembly::ClientProcess& process, UniqueFd listening);
+  ~Holder();
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  /// Ends when nothing has been asked and nothing held for a while.
+  void run();
+
+ private:
+  struct Connection {
+    std::shared_ptr<UniqueFd> socket;  // the client's thread answers
+    pid_t pid = 0;
+    bool trusted = false;        // of the same user, or root
+    std::unique_ptr<Work> work;  // at most one
+    std::uint64_t file = 0;      // identity of the memfd that the work is about; 0: none
+    std::uint64_t settles = 0;   // waits for the releases up to this one; 0: does not
+    bool lost = false;
+  };
+
+  Holder(assembly::ClientProcess& process, UniqueFd listening, std::unique_ptr<HeldFiles> files, UniqueFd wake);
+  bool idle() const;
+  void wait();
+  void accept_all();
+  void collect();
+  void hear(Connection& connection);
+  void take(Connection& connection, Packet packet);
+  Result<void> prepare(Connection& connection, HoldRequest& request, int memfd);
+  void answer(Connection& connection, Errc error);
+  void begin(Connection& connection, const HoldRequest& request);
+  Program* program_of(pid_t pid);
+  void look_for_ended();
+  bool in_use(std::uint64_t file) const;
+  bool at_work(pid_t pid) const;
+  void release_what_ended();
+  void release(std::vector<Work::Owner> owners, std::unique_ptr<client::File> file);
+  void settle();
+
+  assembly::ClientProcess& process_;
+  const UniqueFd listening_;
+  const std::unique_ptr<HeldFiles> files_;
+  const UniqueFd wake_;  // eventfd: something is finished
+  const std::uint64_t incarnation_;
+  std::list<Connection> connections_;
+  std::map<pid_t, Program> programs_;
+  std::map<std::uint64_t, std::unique_ptr<Work>> releases_;
+  std::uint64_t last_release_ = 0;
+  std::uint64_t last_program_ = 0;
+  MonoTime active_;
+};
+
+}  // namespace spate::preload

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// main() of spate-holder: started by the preload library only, with the socket that programs connect to as
+// descriptor 3.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "assembly/locate.h"
+#include "log/log.h"
+#include "preload/holder/holder.h"
+
+namespace {
+
+using namespace spate;
+
+constexpr int kListening = 3;
+
+Result<void> serve(const std::string& config_file) {
+  assembly::ClientSettings settings;
+  settings.config_file = config_file;
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
+  settings.overrides.push_back({"client.bypass", "off", "programs without a mount"});
+  settings.program = "spate-holder";
+  settings.credential = assembly::own_credential();
+  settings.progress_thread = true;
+  SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
+  SPATE_TRY(auto holder, preload::Holder::make(*process, UniqueFd(kListening)));
+  holder->run();
+  holder.reset();  // before the client that it uses
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("spate-holder: started by libspate-preload.so as it is needed, never by hand (docs/preload.md)\n",
+               stderr);
+    return 2;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  std::ignore = log::set_levels("off");
+  const auto served = serve(argv[1]);
+  return served ? 0 : 1;
+}

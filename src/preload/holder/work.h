@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work: one thing that the holder does at the servers.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "assembly/client_process.h"
+#include "preload/holder/messages.h"
+
+namespace spate::preload {
+
+/// Filled in by the holder's loop, then run on the client's executor until finished() is true; the loop owns it,
+/// destroys it after that, and touches nothing but cancel() before.
+class Work {
+ public:
+  /// What is to be released; a program asks for at most one of them.
+  struct Owner {
+    Handle handle;
+    client::LockHolder holder;
+  };
+
+  explicit Work(assembly::ClientProcess& process) : process_(process) {}
+  ~Work();
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // What to do.
+  HoldRequest request;
+  std::vector<Owner> owners;           // kDrop
+  std::unique_ptr<client::File> file;  // kHold: opened here; kDrop: to be closed
+  HoldReply reply;
+
+  /// `then` is called on the executor's thread when all is done but for finished().
+  void begin(std::function<void()> then);
+  /// A lock that is waited for is given up.
+  void cancel();
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+
+ private:
+  job::Task<Result<void>> run();
+  job::Task<Result<void>> act();
+  job::Task<Result<void>> hold();
+  job::Task<Result<void>> drop();
+
+  assembly::ClientProcess& process_;
+  std::function<void()> then_;
+  job::StopSource stop_;
+  std::atomic<bool> finished_{false};
+  std::unique_ptr<client::Driver::StartedTask<Result<void>>> started_;
+};
+
+}  // namespace spate::preload

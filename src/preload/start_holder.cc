@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/start_holder.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <vector>
+
+#include "preload/back.h"
+#include "preload/holder/channel.h"
+
+namespace spate::preload {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBacklog = 256;
+constexpr int kListening = 3;  // as spate-holder expects it
+constexpr int kAside = 10;     // above the numbers that are set up
+
+/// In the build folder and where it is installed: beside the libraries' folder.
+std::string find_program() {
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<void*>(&start_holder), &own) == 0) return {};
+  const fs::path folder = fs::path(own.dli_fname).parent_path();
+  for (const fs::path& place : {folder / "../bin", folder / "../../bin"}) {
+    const std::string file = (place / "spate-holder").lexically_normal().string();
+    if (raw(SYS_access, file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+/// A copy of the environment without this library.
+std::vector<char*> environment() {
+  std::vector<char*> all;
+  for (char** word = environ; word != nullptr && *word != nullptr; ++word) {
+    if (!std::string_view(*word).starts_with("LD_PRELOAD=")) all.push_back(*word);
+  }
+  all.push_back(nullptr);
+  return all;
+}
+
+struct Start {
+  const char* program;
+  char* const* words;
+  char* const* environment;
+  int listening;
+};
+
+/// In a process that is a copy of the program: nothing but system calls.
+[[noreturn]] void become_holder(const Start& start) {
+  raw(SYS_setsid);
+  if (raw(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
+    const long listening = raw(SYS_fcntl, start.listening, F_DUPFD, kAside);
+    const long null = raw(SYS_open, "/dev/null", O_RDWR);
+    const long aside = raw(SYS_fcntl, null, F_DUPFD, kAside);
+    for (int n = 0; n < kListening; ++n) raw(SYS_dup2, aside, n);
+    raw(SYS_dup2, listening, kListening);
+    raw(SYS_close_range, kListening + 1, ~0U, 0);
+    raw(SYS_chdir, "/");
+    const std::uint64_t none = 0;
+    raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, sizeof none);
+    raw(SYS_execve, start.program, start.words, start.environment);
+  }
+  for (;;) raw(SYS_exit_group, 0);
+}
+
+Result<UniqueFd> listen_at(const std::string& name) {
+  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made) return errno_error(errno, "local socket");
+  const HolderAddress address = holder_address(name);
+  if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0)
+    return errno_error(errno, "listen at " + name);
+  if (::listen(made.get(), kBacklog) != 0) return errno_error(errno, "listen at " + name);
+  return made;
+}
+
+}  // namespace
+
+Result<void> start_holder(const HolderPlace& place) {
+  std::string program = find_program();
+  if (program.empty()) return Error(Errc::kNoLocks, "spate-holder is not in ../bin of the preload library's folder");
+  auto listening = listen_at(place.name);
+  if (!listening && listening.code() == Errc::kBusy) return {};  // somebody has been faster
+  if (!listening) return std::move(listening).error();
+  std::string config = place.config_file;
+  std::array<char*, 3> words{program.data(), config.data(), nullptr};
+  const std::vector<char*> variables = environment();
+  const Start start{program.c_str(), words.data(), variables.data(), listening->get()};
+  const long child = raw(SYS_clone, 0, 0, 0, 0, 0);  // no signal when it ends, and no wait() of the program's finds it
+  if (child == 0) become_holder(start);
+  if (failed(child)) return errno_error(static_cast<int>(-child), "start spate-holder");
+  while (raw(SYS_wait4, child, nullptr, __WALL, nullptr) == -EINTR) {
+  }
+  return {};
+}
+
+}  // namespace spate::preload

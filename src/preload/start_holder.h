@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting spate-holder from within any program.
+#pragma once
+
+#include "preload/mounts.h"
+
+namespace spate::preload {
+
+/// Listens at the place's name and starts the program that goes on with that. Nothing when somebody listens there
+/// already. The program that this is in has no child of it, and no signal.
+Result<void> start_holder(const HolderPlace& place);
+
+}  // namespace spate::preload
