@@ -20,15 +20,33 @@ Engine::Engine(const Clock& clock, OfiOptions options) : clock_(clock), ofi_opti
   SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
 }
 
+namespace {
+
+struct Deaf final : WireClient {
+  void on_packet(ByteView) override {}
+  void on_sent(Route&, bool) override {}
+  void on_read(void*, bool) override {}
+};
+
+}  // namespace
+
+/// Whatever still comes is nobody's: before its endpoint is closed, where that must be.
+void Engine::quieten(Wire& wire) {
+  constexpr Duration kQuiet = std::chrono::milliseconds(50);
+  constexpr Duration kPatience = std::chrono::milliseconds(250);
+  if (!wire.closes_quietly_only()) return;
+  Deaf deaf;
+  const MonoTime last = clock_.now() + kPatience;
+  MonoTime quiet = clock_.now() + kQuiet;
+  while (clock_.now() < std::min(quiet, last)) {
+    if (wire.poll(deaf)) quiet = clock_.now() + kQuiet;
+  }
+}
+
 Engine::~Engine() {
   // What was reported as sent leaves, and those who are there hear that this side goes: for a moment only.
   constexpr Duration kPatience = std::chrono::milliseconds(200);
-  constexpr Duration kQuiet = std::chrono::milliseconds(50);
-  struct Deaf final : WireClient {
-    void on_packet(ByteView) override {}
-    void on_sent(Route&, bool) override {}
-    void on_read(void*, bool) override {}
-  } deaf;
+  Deaf deaf;
   for (const auto& [id, peer] : peers_) {
     if (peer->state != Standing::kUp || peer->route == nullptr) continue;
     peer->say_bye();
@@ -37,11 +55,7 @@ Engine::~Engine() {
   const MonoTime end = clock_.now() + kPatience;
   for (Entry& entry : wires_) {
     while ((entry.wire->packets_in_flight() > 0 || entry.wire->parting()) && clock_.now() < end) entry.wire->poll(deaf);
-    if (!entry.wire->closes_quietly_only()) continue;
-    MonoTime quiet = clock_.now() + kQuiet;
-    for (const MonoTime last = quiet + kPatience; clock_.now() < std::min(quiet, last);) {
-      if (entry.wire->poll(deaf)) quiet = clock_.now() + kQuiet;
-    }
+    quieten(*entry.wire);
   }
   wires_.clear();  // before the peers that own routes, and before the watch over pages
 }

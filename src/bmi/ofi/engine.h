@@ -116,6 +116,7 @@ class Engine final : public OfiModule, private PeerHost {
   void on_read(Entry& entry, OfiOp& op, bool good);
   void sweep();
   void sweep_peer(Peer& peer, MonoTime now, Wire*& hung);
+  void quieten(Wire& wire);
   void reopen(Wire& wire);
   void connect_again(Peer& peer, const Result<void>& opened);
   Duration time_to_next_look() const;

@@ -240,6 +240,7 @@ void Engine::reopen(Wire& wire) {
   }
   settle();
   if (entry->watched_fd >= 0) (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, entry->watched_fd, nullptr);
+  quieten(wire);
   const Result<void> opened = wire.reopen(entry->listens || wire.on_this_host());
   for (const auto& [id, peer] : peers_) {
     if (peer->wire == &wire) peer->reads_are_over();
