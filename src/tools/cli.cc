@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "tools/command.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -60,6 +61,13 @@ bool names_a_command(const std::vector<Command>& commands, const std::string& wo
   return std::any_of(commands.begin(), commands.end(), [&](const Command& command) { return command.name == word; });
 }
 
+/// The parser's message, as part of a line of ours: it ends some of its own with a full stop or a new line.
+std::string own_words(const CLI::ParseError& error) {
+  std::string text = error.what();
+  while (text.ends_with('.') || text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 /// The parser's own message for a mistyped command is about the command that is missing.
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc, char** argv) {
   if (argc < 2) {
@@ -68,10 +76,16 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
   }
   const std::string first = argv[1];
   if (!first.starts_with('-') && !names_a_command(commands, first)) {
-    std::fprintf(stderr, "spate: there is no command \"%s\"; `spate help` lists them\n", first.c_str());
+    std::fprintf(stderr, "spate: there is no command \"%s\"; `spate help` lists them\n", printable(first).c_str());
     return kExitUsage;
   }
-  return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+  const auto parsed = app.get_subcommands();
+  const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
+  const std::string help = command.empty() ? "spate help" : "spate help " + command;
+  std::fprintf(stderr, "spate: %s%s; `%s` tells more\n", command.empty() ? "" : (command + ": ").c_str(),
+               printable_lines(own_words(error)).c_str(), help.c_str());
+  return kExitUsage;
 }
 
 constexpr const char* kFooter =

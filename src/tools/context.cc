@@ -15,6 +15,7 @@
 #include "config/load.h"
 #include "tools/command.h"
 #include "tools/probe.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -24,6 +25,8 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+bool is_missing(const std::string& path) { return ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
+
 /// A folder stands for the spate.toml in it. `origin`: what named it, for the message when there is nothing of that name.
 Result<std::string> as_config_file(const std::string& path, std::string_view origin) {
   struct stat st {};
@@ -32,7 +35,9 @@ Result<std::string> as_config_file(const std::string& path, std::string_view ori
     return Error(why.code(), std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
   }
   if (!S_ISDIR(st.st_mode)) return path;
-  return path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
+  std::string file = path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
+  if (is_missing(file)) return no_file_system(file);
+  return file;
 }
 
 std::vector<std::string> whole_environment() {
@@ -77,6 +82,12 @@ Result<void> check_running(const std::string& config_file, const std::vector<con
 
 }  // namespace
 
+Error no_file_system(const std::string& config_file) {
+  const std::string folder = std::filesystem::path(config_file).parent_path().string();
+  return Error(Errc::kNotFound,
+               "there is no " + config_file + "; `spate up --dir " + folder + "` makes a file system there");
+}
+
 std::string current_file() {
   std::string state = environment("XDG_STATE_HOME");
   if (state.empty()) state = environment("HOME") + "/.local/state";
@@ -89,7 +100,10 @@ Result<std::string> Context::config_file() const {
   if (!from_environment.empty()) return as_config_file(from_environment, "SPATE_FS");
   std::ifstream in(current_file());
   std::string path;
-  if (std::getline(in, path) && !path.empty()) return path;
+  if (std::getline(in, path) && !path.empty()) {
+    if (is_missing(path)) return no_file_system(path);
+    return path;
+  }
   return Error(Errc::kNotFound,
                "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
 }
@@ -131,7 +145,7 @@ int Context::fail(const Error& error, std::string_view what) {
 }
 
 int Context::fail(std::string_view message) {
-  std::fprintf(stderr, "spate: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "spate: %s\n", printable_lines(message).c_str());  // names in it may be anybody's
   return kExitFailed;
 }
 

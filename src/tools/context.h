@@ -47,6 +47,9 @@ class Context {
 /// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state.
 std::string current_file();
 
+/// That this spate.toml is not there, and what makes one.
+Error no_file_system(const std::string& config_file);
+
 /// "spate:/a/b" names something in the file system; anything else is a local path.
 bool is_remote(std::string_view path);
 /// "/a/b" of "spate:/a/b"; "spate:" alone is the root. `path` must be remote.

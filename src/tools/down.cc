@@ -81,7 +81,9 @@ int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options);
   if (!folder) return context.fail(folder.error());
   const auto loaded = config::load_file(config_path(*folder), {});
-  if (!loaded && servers_with_pid_files(*folder).empty()) return context.fail(loaded.error());
+  if (!loaded && servers_with_pid_files(*folder).empty()) {
+    return context.fail(loaded.code() == Errc::kNotFound ? no_file_system(config_path(*folder)) : loaded.error());
+  }
   const auto lock = lock_folder(*folder, kLockPatience);
   if (!lock) return context.fail(lock.error());
   int code = kExitOk;

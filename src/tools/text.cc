@@ -66,4 +66,13 @@ std::string printable(std::string_view name) {
   return text;
 }
 
+std::string printable_lines(std::string_view message) {
+  std::string text;
+  for (std::size_t end = message.find('\n'); end != std::string_view::npos; end = message.find('\n')) {
+    text += printable(message.substr(0, end)) + "\n";
+    message.remove_prefix(end + 1);
+  }
+  return text + printable(message);
+}
+
 }  // namespace spate::tools

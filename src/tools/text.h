@@ -16,5 +16,7 @@ std::string human_time(std::uint64_t ns);
 /// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are shown as
 /// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.
 std::string printable(std::string_view name);
+/// A message that may hold such names, on its way to a terminal: each of its lines as printable() shows it.
+std::string printable_lines(std::string_view message);
 
 }  // namespace spate::tools

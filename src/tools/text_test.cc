@@ -36,6 +36,8 @@ TEST(Text, NamesAreShownWithoutHarm) {
   EXPECT_EQ(printable("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
+  EXPECT_EQ(printable_lines("spate:/\x1b[2J: no\nline 2\xff\n"), "spate:/\\x1b[2J: no\nline 2\\xff\n");
+  EXPECT_EQ(printable_lines(""), "");
 }
 
 }  // namespace

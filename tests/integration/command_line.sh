@@ -19,10 +19,21 @@ for bad in '' 'nonsense' 'ls --nonsense' 'stat' 'sum'; do
   test "$code" = 2 || fail "spate $bad ends with $code"
   test -s "$dir/err" || fail "spate $bad says nothing"
 done
+# One line, with the command's name and where to read on.
+{ "$spate" ls --nonsense 2>&1 || true; } | has -x 'spate: ls: .*--nonsense; `spate help ls` tells more' || fail 'an unknown option'
+{ "$spate" --json cp 2>&1 || true; } | has -x 'spate: cp: PATH is required; `spate help cp` tells more' || fail 'a missing argument'
 code=0
 "$spate" ls 2> "$dir/err" || code=$?
 test "$code" = 1 || fail 'without a file system'
 grep -q 'spate up' "$dir/err" || fail 'not told what to do'
+# One that is gone, whoever named it.
+mkdir -p "$dir/gone" "$XDG_STATE_HOME/spate"
+echo "$dir/gone/spate.toml" > "$XDG_STATE_HOME/spate/current"
+for gone in 'ls' 'down' "--fs $dir/gone ls" "down --dir $dir/gone"; do
+  # shellcheck disable=SC2086
+  { "$spate" $gone 2>&1 || true; } | has -F "there is no $dir/gone/spate.toml; \`spate up --dir $dir/gone\` makes" || fail "spate $gone: not told what to do"
+done
+rm "$XDG_STATE_HOME/spate/current"
 
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$(free_ports 2)"
 "$spate" mkdir 'spate:/dir one' spate:/dir2
@@ -34,6 +45,9 @@ import json, sys
 assert [e["path"] for e in json.load(sys.stdin)] == ["spate:/dir one", "spate:/dir2", "spate:/dir2/file", "spate:/dir2/\\xff\\xfe"]' || fail 'ls --json'
 "$spate" tree --json | python3 -c 'import json, sys; assert [e["name"] for e in json.load(sys.stdin)["entries"]] == ["dir one", "dir2"]' || fail 'tree --json'
 "$spate" rm $'spate:/dir2/\xff\xfe'
+
+# Nor to the terminal that is told of them.
+{ "$spate" cat $'spate:/no\x1b[31m' 2>&1 || true; } | has -F 'spate:/no\x1b[31m: no such file' || fail 'control characters in a message'
 
 source "$SPATE_SOURCE/src/tools/spate.bash"
 compopt() { :; }
