@@ -11,7 +11,6 @@ using trove::ReadMode;
 
 /// So often may changes in the ancestors win over a rename before it locks them all.
 constexpr unsigned kConflictsBeforeLockingAncestors = 3;
-/// Nobody makes directories so deep: a longer chain of parents goes round.
 
 /// Both sides as the operation has read them.
 struct Move {
