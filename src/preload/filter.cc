@@ -143,10 +143,50 @@ bool is_below_when_straight(const char* path) {
   return size > 1 && below_a_mount(straight);
 }
 
+bool same(const char* text, const char* other, long size) {
+  for (long i = 0; i < size; ++i) {
+    if (text[i] != other[i]) return false;
+  }
+  return true;
+}
+
+/// Whether `directory` (AT_FDCWD: the working one) is the first `size` bytes of a mount's prefix; 0: the root.
+bool is_directory(long directory, const MountPoint& mount, long size) {
+  char text[sizeof(MountPoint::prefix) + 1];
+  char link[32] = "/proc/self/fd/";
+  long length = 0;
+  if (static_cast<int>(directory) == AT_FDCWD) {
+    length = raw(SYS_getcwd, text, sizeof text) - 1;  // it counts the '\0'
+  } else {
+    if (directory < 0) return false;
+    char digits[16];
+    int count = 0;
+    for (unsigned rest = static_cast<unsigned>(directory); count == 0 || rest > 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+    for (int at = 14; count > 0; ++at) link[at] = digits[--count];
+    length = raw(SYS_readlink, link, text, sizeof text);
+  }
+  return size == 0 ? length == 1 && text[0] == '/' : length == size && same(text, mount.prefix, size);
+}
+
+/// A relative path from an ordinary directory above a mount: "spate/x" from "/". Programs that walk a path by themselves,
+/// component by component, come so.
+bool leads_in(long directory, const char* path) {
+  while (path[0] == '.' && path[1] == '/') path += 2;
+  for (int i = 0; i < front_state.mount_count; ++i) {
+    const MountPoint& mount = front_state.mounts[i];
+    for (std::size_t at = 0; at < mount.prefix_size; ++at) {
+      if (mount.prefix[at] != '/' || path[0] != mount.prefix[at + 1] || !starts_with(path, mount.prefix + at + 1)) continue;
+      const char next = path[mount.prefix_size - at - 1];
+      if ((next == '/' || next == '\0') && is_directory(directory, mount, static_cast<long>(at))) return true;
+    }
+  }
+  return false;
+}
+
 bool named(long path_word) {
   if (path_word >= 0 && path_word < 4096) return false;  // the kernel says EFAULT
   const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
-  if (path[0] != '/') return front_state.cwd_inside;
+  if (path[0] != '/') return front_state.cwd_inside || leads_in(AT_FDCWD, path);
   if (below_a_mount(path)) return true;
   if (front_state.special_descriptors > 0 && (starts_with(path, "/proc/") || starts_with(path, "/dev/"))) return true;
   return is_crooked(path) && is_below_when_straight(path);
@@ -154,10 +194,9 @@ bool named(long path_word) {
 
 bool named_at(long directory, long path_word) {
   if (path_word >= 0 && path_word < 4096) return special(directory);  // a null path stands for the descriptor itself
-  const char first = *reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
-  if (first == '/') return named(path_word);
-  if (static_cast<int>(directory) == AT_FDCWD) return front_state.cwd_inside;
-  return special(directory);
+  const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
+  if (path[0] == '/' || static_cast<int>(directory) == AT_FDCWD) return named(path_word);
+  return special(directory) || leads_in(directory, path);
 }
 
 bool polls(const Frame& frame) {

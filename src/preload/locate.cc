@@ -103,6 +103,20 @@ Result<bool> locate_descriptor(const std::string& path, Place& place) {
   return true;
 }
 
+/// A relative path from an ordinary directory: nowhere in Spate, or below a prefix that the directory is above of.
+Place from_outside(const Frame& frame, PathArguments arguments, std::string_view path) {
+  const int directory = arguments.directory < 0 ? AT_FDCWD : fd(frame, arguments.directory);
+  const std::string link = directory == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(directory);
+  std::array<char, 4096> text{};
+  const long size = raw(SYS_readlink, link.c_str(), text.data(), text.size());
+  if (failed(size) || path.empty()) return {};
+  while (path.starts_with("./")) path.remove_prefix(2);
+  std::string whole(text.data(), static_cast<std::size_t>(size));
+  if (!whole.ends_with('/')) whole += '/';
+  whole += path;
+  return mount_of(whole) == nullptr ? Place() : absolute(whole);
+}
+
 }  // namespace
 
 bool leads_out(const Error& error) { return error.code() == Errc::kCrossDevice && error.context().starts_with('/'); }
@@ -139,7 +153,11 @@ Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool em
   } else {
     DescriptionRef opened;
     SPATE_TRY(const Base base, base_of(frame, arguments, opened));
-    if (base.mount == nullptr) return Place();
+    if (base.mount == nullptr) {
+      place = from_outside(frame, arguments, path);
+      place.where.follow = follow;
+      return place;
+    }
     if (path.empty()) {
       if (!empty) return Errc::kNotFound;
       place.mount = base.mount;

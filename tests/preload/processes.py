@@ -228,6 +228,23 @@ def test_the_name_space():
     assert not os.path.exists(f"{D}/x") and os.statvfs(D).f_blocks > 0
 
 
+def test_paths_from_directories_above_lead_in():
+    write("above", b"12345")
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    spate = os.open("spate", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=root)  # as rsync walks
+    assert os.stat("p/above", dir_fd=spate).st_size == 5 and os.stat("./spate/p/above", dir_fd=root).st_size == 5
+    raises(errno.ENOENT, lambda: os.stat("spatex", dir_fd=root))
+    os.chdir("/")
+    assert os.path.getsize("spate/p/above") == 5 and os.listdir("spate") == os.listdir("/spate")
+    raises(errno.ENOENT, os.stat, "tmp/spate/p")
+    os.rename("spate/p/above", "/spate/p/below")
+    os.chdir("spate/p")
+    assert os.getcwd() == D and os.path.getsize("below") == 5
+    os.chdir("/tmp")
+    raises(errno.ENOENT, os.stat, "spate/p/below")
+    for fd in (root, spate): os.close(fd)
+
+
 def test_locks_hold_between_processes():
     path = write("lock", b"0123456789")
     one = open(path, "r+b")
