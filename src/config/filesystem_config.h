@@ -115,7 +115,7 @@ struct ClientConfig {
   Duration busy_poll = std::chrono::microseconds(100);  // before it sleeps, 0..10 ms
   Bypass bypass = Bypass::kRead;                 // what a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
-  AttributeCache attribute_cache = AttributeCache::kOff;
+  AttributeCache attribute_cache = AttributeCache::kOn;
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on attributes: stat, chmod, chown, utimes, truncate, extended attributes, statfs.
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -26,6 +27,19 @@ job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   if (const auto kept = kept_attributes(request, node(inode))) return reply_attributes(request, *kept);
   reply_attributes(request, run(request, [&](client::Client& c) { return stat_node(c, inode); }));
+}
+
+/// As far as the attributes alone tell: what anybody but root and the owner may is also a matter of groups and lists.
+std::optional<bool> may_by_mode(const Credential& who, const Attributes& object, unsigned want) {
+  constexpr std::uint32_t kAnyExecute = 0111;
+  if (who.uid == 0) return (want & X_OK) == 0 || object.type == FileType::kDirectory || (object.mode & kAnyExecute) != 0;
+  if (who.uid == object.uid) return (object.mode >> 6U & want) == want;
+  return std::nullopt;
+}
+
+/// access(2) and chdir(2).
+void access(fuse_req_t request, fuse_ino_t inode, int want) {
+  reply_done(request, check_access(request, inode, static_cast<unsigned>(want)));
 }
 
 WallTime to_wall(const timespec& time) { return WallTime{time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec}; }
@@ -127,8 +141,20 @@ void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
 
 }  // namespace
 
+Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want) {
+  want &= R_OK | W_OK | X_OK;
+  const auto kept = kept_attributes(request, node(inode));
+  if (kept && *kept) {
+    const auto may = may_by_mode(mount_of(request).credential, **kept, want);
+    if (may) return *may ? Result<void>() : Errc::kPermissionDenied;
+  }
+  const auto found = run(request, [&](client::Client& c) { return c.access(node(inode), static_cast<std::uint8_t>(want)); });
+  return found ? Result<void>() : found.error();
+}
+
 void add_attribute_operations(fuse_lowlevel_ops& operations) {
   operations.getattr = getattr;
+  operations.access = access;
   operations.setattr = setattr;
   operations.statfs = statfs;
   operations.getxattr = getxattr;

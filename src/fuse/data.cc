@@ -14,6 +14,8 @@ namespace {
 
 /// Of one copy_file_range: the reply's count has 32 bits.
 constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
+/// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
+constexpr int kForExecve = 0x20;
 
 std::uint8_t open_flags(const Mount& mount, int flags) {
   std::uint8_t out = 0;
@@ -24,6 +26,7 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   if (access == O_WRONLY && mount.options.cache == CacheMode::kWriteback) out |= wire::kOpenRead;
   if ((flags & O_TRUNC) != 0 && access != O_RDONLY) out |= wire::kOpenTruncate;
   if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
+  if ((flags & kForExecve) != 0) out |= wire::kOpenExecute;
   return out;
 }
 

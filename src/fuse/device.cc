@@ -53,7 +53,7 @@ void init(void* user, fuse_conn_info* connection) {
   want(FUSE_CAP_PARALLEL_DIROPS, true);
   want(FUSE_CAP_EXPORT_SUPPORT, true);
   // The kernel asks for the list of what it checks for somebody who is not the owner, and leaves the umask to us.
-  want(FUSE_CAP_POSIX_ACL, mount.options.acl);
+  want(FUSE_CAP_POSIX_ACL, mount.options.acl && checked_by_kernel(mount.options));
   want(FUSE_CAP_DONT_MASK, mount.options.acl);
   want(FUSE_CAP_WRITEBACK_CACHE, mount.options.cache == CacheMode::kWriteback);
   // Pages are dropped at open; asking for attributes before each read would cost a round trip a read.
@@ -129,7 +129,8 @@ Result<void> greet_again(const Mount& mount, fuse_session* session) {
 
 std::string mount_option_text(const Mount& mount) {
   const MountOptions& options = mount.options;
-  std::string text = "fsname=" + mount.process.config().fs.name + ",subtype=spate,default_permissions";
+  std::string text = "fsname=" + mount.process.config().fs.name + ",subtype=spate";
+  if (checked_by_kernel(options)) text += ",default_permissions";
   if (options.read_only) text += ",ro";
   if (options.allow_other) text += ",allow_other";
   text += options.no_dev ? ",nodev" : ",dev";

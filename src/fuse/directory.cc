@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on directories: opendir, readdir, releasedir, fsyncdir.
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -13,8 +15,12 @@ namespace {
 constexpr off_t kAfterDot = 1;
 constexpr off_t kAfterDotDot = 2;
 
-void opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = mount_of(request);
+  if (!checked_by_kernel(mount.options)) {
+    const auto may = check_access(request, inode, R_OK);
+    if (!may) return reply_error(request, may.error());
+  }
   info->fh = mount.directories.add();
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) mount.directories.remove(info->fh);
 }

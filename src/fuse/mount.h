@@ -31,6 +31,10 @@ struct Mount {
   fuse_session* session = nullptr;  // while it is mounted
 };
 
+/// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and asks for
+/// attributes at each part of a path. Else every request is checked by the server, as the mount's user.
+inline bool checked_by_kernel(const MountOptions& options) { return options.allow_other; }
+
 /// Legal until the handler's first run(), after which the request may be gone.
 inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
 
@@ -74,6 +78,10 @@ inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, con
   if (Pending::of_this_thread().abandoned()) return std::nullopt;  // the request may be gone
   return mount_of(request).process.client().kept_attributes(where);
 }
+
+/// Whether the mount's user may do all of `want` (4 read, 2 write, 1 execute) with the object, where the kernel does not judge that
+/// (checked_by_kernel()): by what is kept, or by the server.
+Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want);
 
 /// Owner and mode of something that the calling process creates: a mount of root's acts for every user.
 wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);

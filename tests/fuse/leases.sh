@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 export SPATE_META_SESSION_LEASE='8 s'  # of a lease a quarter
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
-mount_at a leases
+mount_at a
 mount_at b leases
 mount_at c noleases
 
