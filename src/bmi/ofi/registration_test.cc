@@ -130,6 +130,26 @@ TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
   EXPECT_EQ(room, data);
 }
 
+// Packets of bulk data leave some of those that may be on their way to control messages. Nobody tests meanwhile, so that none ends.
+TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
+  Bytes data(1000);
+  const std::array<Segment, 1> segments{Segment::of(MutableByteView(data))};
+  client_done = server_done = 0;
+  std::size_t open = 0;
+  for (int i = 0; i < 40; ++i) {
+    Message message{to_server, Tag(9), MessageClass::kBulk, segments};
+    message.receiver_ready = true;  // nobody receives it
+    const auto posted = client.network->post_send(message, client.context, nullptr);
+    ASSERT_TRUE(posted);
+    if (!posted->done) ++open;
+  }
+  EXPECT_GT(open, 0U) << "there was room for all of them";
+  const auto control = client.network->post_send({to_server, Tag(2), MessageClass::kControl, segments}, client.context, nullptr);
+  ASSERT_TRUE(control);
+  EXPECT_TRUE(control->done);
+  while (client_done < open) step();
+}
+
 TEST_F(RegistrationTest, TheSecondTransferIsAHitWhereTheKernelTellsOfPages) {
   const MutableByteView memory = map(nullptr);
   transfer(memory, 1);
