@@ -17,6 +17,8 @@ namespace {
 /// What inline data adds to a reply at most: header, datafile states, lengths.
 constexpr std::uint32_t kReplyOverhead = 4096;
 constexpr std::uint32_t kBytesPerSlotInReply = 48;
+/// Between two attempts of a read whose data did not come.
+constexpr Duration kReadAgainAfter = std::chrono::milliseconds(10);
 
 /// One transfer under way: what its shares have in common. Lives on the frame of read() or write().
 struct Transfer {
@@ -147,11 +149,11 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
   co_return able;
 }
 
-job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
-  if (may_bypass(transfer, share, false)) {
-    SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
-    if (done_here) co_return Result<void>();
-  }
+/// The connection broke, or could not be made.
+bool lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUnreachable; }
+
+/// Fails with lost() before the deadline when the connection broke between the reply and the last of its data.
+job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   const Options& settings = transfer.target.cluster.options();
   const std::uint64_t total = share.total_bytes();
   const bool in_reply = total <= settings.inline_read_bytes;
@@ -195,6 +197,21 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }
 
+/// Until all of it has come: what the rpc layer resends ends with the reply, and the data follows it.
+job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
+  if (may_bypass(transfer, share, false)) {
+    SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, false));
+    if (done_here) co_return Result<void>();
+  }
+  job::Executor& executor = transfer.target.cluster.executor();
+  for (;;) {
+    auto done = co_await read_once(transfer, share);
+    if (done || !lost(done.code()) || executor.now() + kReadAgainAfter >= transfer.limits.deadline) co_return done;
+    const auto slept = co_await executor.sleep(kReadAgainAfter, transfer.limits.stop);
+    if (!slept) co_return Error(transfer.limits.stop.reason());
+  }
+}
+
 job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   if (may_bypass(transfer, share, true)) {
     SPATE_CO_TRY(const bool done_here, co_await move_by_client(transfer, share, true));
@@ -228,7 +245,8 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   if (options.bulk != nullptr) {
     job::DeadlineScope scope(transfer.target.cluster.executor(), transfer.limits.deadline, transfer.limits.stop);
     auto finished = co_await bulk.finish(share.stream_bytes, scope.token());
-    if (!finished) co_return std::move(finished).error().within(share.channel->name());
+    // Answered, so all of it has arrived: a connection that breaks now takes nothing of it back.
+    if (!finished && !lost(finished.code())) co_return std::move(finished).error().within(share.channel->name());
   }
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }

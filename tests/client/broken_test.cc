@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that break in the middle of a read or write, at every single point.
+#include "bmi/fault/fault_module.h"
+#include "tests/client/client_fixture.h"
+
+namespace spate::client::testing {
+namespace {
+
+class Broken : public ClientData {
+ protected:
+  Broken() {
+    executor_.run(client_->stop());
+    client_.reset();
+    context_.reset();
+    std::vector<std::unique_ptr<bmi::Module>> modules;
+    modules.push_back(std::make_unique<bmi::fault::FaultModule>(bmi::tcp::make_tcp_module(clock_), plan_));
+    network_ = bmi::make_network(std::move(modules));
+    context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
+    client_ = std::make_unique<Client>(options_, *context_, random_);
+  }
+
+  /// The connection is lost at the nth completion from now on.
+  void break_at(std::uint64_t nth) {
+    bmi::fault::Fault fault;
+    fault.point = bmi::fault::Point::kCompletion;
+    fault.nth = plan_->passed(fault.point) + nth;
+    plan_->clear();
+    plan_->add(fault);
+  }
+
+  std::shared_ptr<bmi::fault::Plan> plan_ = std::make_shared<bmi::fault::Plan>();
+};
+
+TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
+  auto file = create("a");
+  ASSERT_NE(file, nullptr);
+  const Bytes data = bytes(100'000);
+  ASSERT_TRUE(executor_.run(file->write(0, data)));
+  bool fired = true;
+  std::uint64_t nth = 1;
+  for (; fired && nth < 200; ++nth) {
+    const std::uint64_t before = plan_->fired();
+    break_at(nth);
+    Bytes got(data.size());
+    const auto n = executor_.run(file->read(0, got));
+    ASSERT_TRUE(n) << "at completion " << nth << ": " << n.error().message();
+    EXPECT_EQ(*n, data.size());
+    EXPECT_EQ(got, data) << "at completion " << nth;
+    fired = plan_->fired() > before;
+  }
+  EXPECT_GT(nth, 8U) << "three servers, each with a request, a reply and data";
+  plan_->clear();
+  EXPECT_TRUE(executor_.run(file->close()));
+}
+
+TEST_F(Broken, AWriteThatWasAnsweredIsNotUndoneByALostConnection) {
+  auto file = create("a");
+  ASSERT_NE(file, nullptr);
+  bool fired = true;
+  for (std::uint64_t nth = 1; fired && nth < 200; ++nth) {
+    const std::uint64_t before = plan_->fired();
+    break_at(nth);
+    const Bytes data = bytes(100'000);
+    const auto written = executor_.run(file->write(0, data));
+    ASSERT_TRUE(written) << "at completion " << nth << ": " << written.error().message();
+    fired = plan_->fired() > before;
+    plan_->clear();
+    Bytes got(data.size());
+    ASSERT_TRUE(executor_.run(file->read(0, got)));
+    EXPECT_EQ(got, data) << "at completion " << nth;
+  }
+  EXPECT_TRUE(executor_.run(file->close()));
+}
+
+}  // namespace
+}  // namespace spate::client::testing
