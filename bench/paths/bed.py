@@ -41,11 +41,11 @@ def places(options):
 
 def forget(folders):
     """Nothing below these folders is left in the page cache."""
-    os.sync()
     for folder in folders:
         for at, _, names in os.walk(folder):
             for name in names:
-                fd = os.open(os.path.join(at, name), os.O_RDONLY)
+                fd = os.open(os.path.join(at, name), os.O_RDWR)
+                os.fsync(fd)
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.close(fd)
 
