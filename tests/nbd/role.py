@@ -120,6 +120,36 @@ def ends(fs, unix):
         check(c.closed(), "a connection was left open")
 
 
+def beside_io(fs, image):
+    """One server holds the data and exports it: each needs the other to start, and both end in order."""
+    path = os.path.join(fs.dir, "spate.toml")
+    with open(path) as f:
+        text = f.read()
+    unix = fs.root + "/socket"
+    changed = text.replace('roles = ["io"]', 'roles = ["io", "block"]').replace("\n[block]\n", '\n[block]\naddresses = []\nunix = "%s"\n' % unix)
+    with open(path, "w") as f:
+        f.write(changed + '\n[[exports]]\nname = "image"\nsource = "spate:/image"\n')
+    fs.up()
+    wait_until(lambda: serves(unix), "it serves")
+    with Connection(unix) as c:
+        c.go("image")
+        check(c.read(0, len(image)) == image, "other bytes")
+        c.write(70000, b"both" * 5000)
+        check(c.request(FLUSH).error == 0, "flush")
+    exporter, = children(fs.pids()[2])
+    fs.kill(2)
+    wait_until(lambda: gone(exporter), "the block process ends with the killed server")
+    fs.up()
+    wait_until(lambda: serves(unix), "it serves again")
+    with Connection(unix) as c:
+        c.go("image")
+        check(c.read(70000, 20000) == b"both" * 5000, "what was flushed is gone")
+    check(fs.spate("cat", "spate:/image") == image[:70000] + b"both" * 5000 + image[90000:], "the file system has other bytes")
+    exporter, = children(fs.pids()[2])
+    fs.spate("down", "-q", "--dir", fs.dir)
+    check(gone(exporter), "left behind")
+
+
 def main():
     image = os.urandom(MIB + 4096)
     with Cluster(io=1) as fs:
@@ -135,6 +165,11 @@ def main():
         wait_until(lambda: serves(unix), "it serves")
         exports(fs, unix, image)
         ends(fs, unix)
+    with Cluster(io=1) as fs:
+        fs.up()
+        fs.spate("put", "spate:/image", input=image)
+        fs.spate("down", "-q", "--dir", fs.dir)
+        beside_io(fs, image)
 
 
 if __name__ == "__main__":
