@@ -8,7 +8,7 @@ mount_at a
 mount_at b leases
 mount_at c noleases
 
-keeper() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1 "; }
+keeper() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
 # Its keeper and what serves it.
 processes() { keeper "$1"; pgrep -P "$(keeper "$1")"; }
 # count NAME: what the meta server has counted.
