@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# stress-ng's stressors of file systems, two processes each, with --verify. Which of them a face cannot run is written here.
+# needs: stress-ng
+# excused: makes system calls itself|fanotify_mark|open_by_handle_at
+# seconds: 3000
+stressors="access chattr chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate fcntl fiemap file-ioctl filename flock
+  fstat getdent hdd io iomix lease link locka lockf lockofd mknod open rename seek sync-file symlink touch utime xattr"
+read -r -a stressors <<< "${STRESSORS:-$(echo $stressors)}"
+wrong=()
+for stressor in "${stressors[@]}"; do
+  status=0
+  timeout -k 30 600 stress-ng --temp-path . --"$stressor" 2 --timeout "${STRESS_SECONDS:-3}" --verify --hdd-bytes 4M --iomix-bytes 4M --fallocate-bytes 4M \
+    --seek-size 4M --sync-file-bytes 4M --dentries 200 --dirdeep-inodes 200 > "$local/out" 2>&1 || status=$?
+  # link and symlink end no sooner than after 8192 names each. 3: cannot be run here; 4: not on this system
+  if [ $status != 0 ] || grep -q 'fail:' "$local/out"; then
+    echo "== $stressor: status $status"
+    grep -vE 'dispatching|run time|setting to|skipped' "$local/out" | head -n 8 || true
+    [ $status = 3 ] || [ $status = 4 ] || wrong+=("$stressor")
+  fi
+  rm -rf ./tmp-stress-ng*
+done
+equal "${wrong[*]}" ""
