@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes first at a busy device, and who may say so.
+// What goes first at a busy device, and who may say so; how much a server begins at all.
 #include <gtest/gtest.h>
 
 #include "tests/io/client.h"
@@ -9,6 +9,7 @@ namespace {
 
 class PriorityTest : public ::testing::Test {
  protected:
+  explicit PriorityTest(WorldOptions options = one_at_a_time()) : world_(std::move(options)) {}
   static WorldOptions one_at_a_time() {
     WorldOptions options;
     options.io.scheduler.running = 1;
@@ -30,7 +31,7 @@ class PriorityTest : public ::testing::Test {
     world_.pass(std::chrono::milliseconds(1));
   }
 
-  World world_{one_at_a_time()};
+  World world_;
   Client client_{world_};
   Client server_{world_, {.kind = wire::PeerKind::kServer}};
   std::vector<std::string> order_;
@@ -53,6 +54,36 @@ TEST_F(PriorityTest, ControlOfServersGoesFirstAndBackgroundLast) {
   world_.pass(std::chrono::seconds(2));
   EXPECT_EQ(order_, (std::vector<std::string>{"on the device", "control", "client 1",
                                               "client 2, which claims to be urgent", "background"}));
+}
+
+class RoomTest : public PriorityTest {
+ protected:
+  RoomTest() : PriorityTest(four_at_a_time()) {}
+  static WorldOptions four_at_a_time() {
+    WorldOptions options;
+    options.max_requests = 4;
+    return options;
+  }
+};
+
+// What is asked beyond that waits in the network's bounded queues, and holds no memory of a request's.
+TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
+  constexpr std::size_t kAsked = 12;
+  ask(client_, wire::Priority::kNormal, "greeting");
+  order_.clear();
+  for (std::size_t i = 0; i < kAsked; ++i) {
+    trove::BytestreamFault slow;
+    slow.what = trove::BytestreamFault::What::kDelay;
+    slow.delay = std::chrono::seconds(1);
+    slow.nth = i + 1;
+    world_.storage(0).add(slow);
+  }
+  const std::uint64_t before = world_.storage(0).posted(trove::BytestreamOp::kStat);
+  for (std::size_t i = 0; i < kAsked; ++i) ask(client_, wire::Priority::kNormal, "asked");
+  EXPECT_EQ(world_.storage(0).posted(trove::BytestreamOp::kStat), before + 4);
+  EXPECT_TRUE(order_.empty());
+  world_.pass(std::chrono::seconds(10));
+  EXPECT_EQ(order_, std::vector<std::string>(kAsked, "asked"));
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ void World::start_server() {
   options.client_key = client_key();
   options.server_key = server_key();
   options.roles = {"io"};
+  options.max_requests = options_.max_requests;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
   server_->add(*io_);
   server_->start();

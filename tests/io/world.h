@@ -26,6 +26,7 @@ struct WorldOptions {
   std::size_t targets = 2;
   std::uint64_t capacity_bytes = 1ULL << 30U;  // of each target
   std::uint32_t direct_alignment = 0;          // of each target; 0: no direct access
+  std::size_t max_requests = 1024;             // under way at once
   IoOptions io;                                // fs and key are filled in
   bmi::sim::FabricOptions fabric;
   bmi::NetworkOptions network;
