@@ -31,6 +31,16 @@ class ClientPromises : public ClientData {
     meta_host_.server->add(*meta_);
     meta_host_.server->start();
   }
+  /// An io server's machine goes down and comes back.
+  void restart_io(std::size_t index) {
+    IoHost& host = *io_[index];
+    executor_.run(host.server->stop());
+    rpc::ServerOptions options = host.server->options();
+    options.incarnation = Incarnation(options.incarnation.value + 1000);
+    host.server = std::make_unique<rpc::Server>(options, *host.context, random_, host.metrics);
+    host.server->add(*host.service);
+    host.server->start();
+  }
   void drop_meta_connections(const rpc::Call& call) { meta_host_.network->disconnect(call.address); }
 };
 
@@ -107,29 +117,32 @@ TEST_F(ClientPromises, FsyncOfAFileThatTheMetaServerLostIsAnError) {
 TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
   auto file = create("f");
   ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
-  IoHost& host = *io_[1];
-  executor_.run(host.server->stop());
-  rpc::ServerOptions options = host.server->options();
-  options.incarnation = Incarnation(options.incarnation.value + 1000);
-  host.server = std::make_unique<rpc::Server>(options, *host.context, random_, host.metrics);
-  host.server->add(*host.service);
-  host.server->start();
+  restart_io(1);
   EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
   EXPECT_TRUE(executor_.run(file->sync()));
   EXPECT_TRUE(executor_.run(file->close()));
+}
+
+// Close asks no server: it is another file's write that has heard of the restart.
+TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
+  auto lost = create("lost");
+  auto synced = create("synced");
+  auto other = create("other");
+  ASSERT_TRUE(executor_.run(lost->write(0, bytes(3 * kStrip))));
+  ASSERT_TRUE(executor_.run(synced->write(0, bytes(3 * kStrip))));
+  ASSERT_TRUE(executor_.run(synced->sync()));
+  restart_io(1);
+  ASSERT_TRUE(executor_.run(other->write(0, bytes(3 * kStrip))));
+  EXPECT_EQ(executor_.run(lost->close()).code(), Errc::kLostWrite);
+  EXPECT_TRUE(executor_.run(synced->close()));
+  EXPECT_TRUE(executor_.run(other->close()));
 }
 
 // The second must not succeed because the first has taken over what there is to sync, or to be told.
 TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
   auto file = create("f");
   ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
-  IoHost& host = *io_[1];
-  executor_.run(host.server->stop());
-  rpc::ServerOptions options = host.server->options();
-  options.incarnation = Incarnation(options.incarnation.value + 1000);
-  host.server = std::make_unique<rpc::Server>(options, *host.context, random_, host.metrics);
-  host.server->add(*host.service);
-  host.server->start();
+  restart_io(1);
   Errc second = Errc::kUnknown;
   const auto sync_too = [](File& it, Errc& code) -> job::Task<void> {
     auto synced = co_await it.sync();
