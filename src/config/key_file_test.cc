@@ -65,6 +65,9 @@ TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
 
 TEST_F(KeyFileTest, WhatIsNoFileIsRefusedAtOnce) {
   EXPECT_EQ(read_key_file(path).code(), Errc::kNotFound);
+  const auto unnamed = read_key_file("");
+  ASSERT_EQ(unnamed.code(), Errc::kInvalidArgument);
+  EXPECT_NE(unnamed.error().message().find("fs.server_key_file"), std::string::npos) << unnamed.error().message();
   EXPECT_EQ(read_key_file(folder).code(), Errc::kInvalidArgument);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(read_key_file(path).code(), Errc::kInvalidArgument);
