@@ -74,7 +74,8 @@ TEST(Elf, SystemCallsInTheTextAreCounted) {
     const std::uint64_t header = headers + i * 56;
     if (number(header, 4) != 1 || (number(header + 4, 4) & 1) == 0) continue;  // PT_LOAD, PF_X
     const std::uint64_t text = number(header + 8, 8);
-    const unsigned code[] = {0x90, 0xb8, 0x01, 0, 0, 0, 0x0f, 0x05};
+    // write(2), and brk(2), which is about no file.
+    const unsigned code[] = {0x90, 0xb8, 0x01, 0, 0, 0, 0x0f, 0x05, 0x90, 0xb8, 0x0c, 0, 0, 0, 0x0f, 0x05};
     for (std::size_t j = 0; j < std::size(code); ++j) file[text + 64 + j] = static_cast<std::byte>(code[j]);
   }
   EXPECT_EQ(read_binary(file)->own_calls, before->own_calls + 1);
