@@ -21,6 +21,15 @@ def write(name, data=b"data"):
     return f"{D}/{name}"
 
 
+def raises(number, function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        assert error.errno == number, (error, number)
+        return
+    raise AssertionError("did not fail")
+
+
 def sh(script, **more):
     return subprocess.check_output(["bash", "-euc", script], cwd="/", text=True, **more)
 
@@ -293,6 +302,27 @@ def test_daemons_that_close_everything():
         program.stdin.write("go\n")
         program.stdin.flush()
         assert program.communicate()[0] == "0123456789" and program.returncode == 0
+
+
+def test_locks_of_a_holder_that_was_killed_are_not_taken_for_held():
+    path = write("orphaned")
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        folder = os.environ["SPATE_FS"].removesuffix("spate.toml")
+        holder = subprocess.check_output(["pgrep", "-f", f"spate-holder {folder}"], text=True).split()
+        assert len(holder) == 1
+        os.kill(int(holder[0]), signal.SIGKILL)
+        raises(errno.EIO, fcntl.flock, file, fcntl.LOCK_SH)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        until = time.monotonic() + 40
+        while True:  # the killed one's lock ends with its lease; this file is as good as new
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+        assert not is_free(path)
 
 
 def test_the_programs_children_are_its_own():
