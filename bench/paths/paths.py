@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -59,6 +60,7 @@ def arguments():
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers are ended all the same
     priority()
     about = {"host": platform.node(), "kernel": platform.release(), "cpus": os.cpu_count(), "runs": options.runs, "size": options.size,
              "load": os.getloadavg()}
