@@ -71,7 +71,8 @@ struct IoHost : Host {
 
 class ClientData : public ::testing::Test {
  protected:
-  ClientData() : executor_(clock_), random_(5), meta_host_(executor_, clock_, random_, 1) {
+  /// `rounds`: how many slots of a file lie on each io server.
+  explicit ClientData(std::size_t rounds = 1) : executor_(clock_), random_(5), meta_host_(executor_, clock_, random_, 1) {
     std::vector<TargetId> targets;
     options_.map.fs = kFs;
     options_.map.servers.push_back({ServerId(1), {meta_host_.url}, {true, false}, {}});
@@ -80,6 +81,7 @@ class ClientData : public ::testing::Test {
       targets.push_back(target_id(ServerId(id), 0));
       options_.map.servers.push_back({ServerId(id), {io_.back()->url}, {false, true}, {targets.back()}});
     }
+    for (std::size_t i = 0, once = targets.size(); i < (rounds - 1) * once; ++i) targets.push_back(targets[i]);
     meta_ = std::make_unique<StandInMeta>(kFs, key(2), targets, kStrip, clock_);
     meta_host_.server->add(*meta_);
     meta_host_.server->start();

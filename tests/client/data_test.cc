@@ -92,6 +92,31 @@ TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
   EXPECT_TRUE(executor_.run(file->close()).has_value());
 }
 
+class ClientDataOfTwoSlotsEach : public ClientData {
+ protected:
+  ClientDataOfTwoSlotsEach() : ClientData(2) {}
+};
+
+TEST_F(ClientDataOfTwoSlotsEach, TheSlotsOfAServerShareOneRequest) {
+  auto file = create("shared");
+  ASSERT_NE(file, nullptr);
+  const Bytes data = bytes(64 * 1024);
+  ASSERT_TRUE(executor_.run(file->write(0, data)).has_value());
+  Bytes got(data.size());
+  const auto n = executor_.run(file->read(0, got));
+  ASSERT_TRUE(n.has_value()) << n.error().message();
+  EXPECT_EQ(got, data);
+  for (const char* op : {"write", "read"}) {
+    for (auto& host : io_) {
+      const auto snapshot = host->metrics.snapshot();
+      const auto* sample = snapshot.find("spate_rpc_request_ns", {{"op", op}});
+      ASSERT_NE(sample, nullptr) << op;
+      EXPECT_EQ(sample->histogram.count(), 1U) << op;
+    }
+  }
+  EXPECT_TRUE(executor_.run(file->close()).has_value());
+}
+
 TEST_F(ClientData, AnExpiredCapabilityIsRenewedUnseen) {
   meta_->expired_next = true;
   auto file = create("late");
