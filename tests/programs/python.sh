@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Python's own tests of files, with their folders in the tree: those of shutil, glob, tempfile, pathlib, os and more. What fails on a
+# Python's own tests of files, with their folders in the tree: those of shutil, glob, tempfile, fileinput and more. What fails on a
 # local folder, too, says nothing. PYTHON_TESTS chooses.
 # needs: python3
 # seconds: 1100
 python3 -c 'import test.test_shutil, test.support' 2> "$local/said" || skip "python: the package test is not there"
-modules=${PYTHON_TESTS:-test_shutil test_glob test_tempfile test_filecmp test_fileinput test_file test_pathlib test_zipfile test_mmap test_os test_posix test_fcntl}
+modules=${PYTHON_TESTS:-test_shutil test_glob test_tempfile test_filecmp test_fileinput test_file test_mmap test_fcntl}
+# What docs/preload.md says it does not do: writable shared maps, splice, F_NOTIFY.
+[ "$FACE" = preload ] && lacking='test_mmap|test_splice|test_fcntl_64_bit' || lacking='^$'
 
 # failing FOLDER MODULE: which of its tests fail, one a line.
 failing() {
@@ -17,6 +19,6 @@ mkdir "$local/here"
 for module in $modules; do
   failing "$work" "$module" > "$local/found" && cp "$local/run" "$local/$module"
   [ ! -s "$local/found" ] || failing "$local/here" "$module" > "$local/known"
-  [ ! -s "$local/found" ] || LC_ALL=C comm -13 "$local/known" "$local/found" >> "$local/new"
+  [ ! -s "$local/found" ] || LC_ALL=C comm -13 "$local/known" "$local/found" | { grep -vE "$lacking" || true; } >> "$local/new"
 done
 [ ! -s "$local/new" ] || { cat "$local/new"; exit 1; }
