@@ -295,6 +295,21 @@ def test_signals_do_not_harm():
     assert hits and set(hits) == {100000}
 
 
+def test_a_signal_ends_a_wait_by_select():
+    """A handler that writes to a pipe: how cmake learns that a child has ended. A file of Spate is open, and not waited for."""
+    with open(write("select", b"x"), "rb"):
+        out, into = os.pipe()
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        os.set_blocking(into, False)
+        before = signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+        child = subprocess.Popen(["sh", "-c", "sleep 0.3"])
+        assert select.select([out], [], [], 60)[0] == [out], "the handler never ran"
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        child.wait()
+        os.close(out), os.close(into)
+
+
 def main():
     os.makedirs(D)
     for name, test in sorted(globals().items()):
