@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# A project in C++ configured by CMake and built by ninja in the tree, from a copy of its source there: GoogleTest of Debian.
+# needs: cmake ninja g++-12
+# seconds: 900
+[ -f /usr/src/googletest/CMakeLists.txt ] || skip "cmake: the source of libgtest-dev is not in /usr/src"
+cp -r /usr/src/googletest source
+CCACHE_DISABLE=1 cmake -S source -B out -G Ninja -DCMAKE_CXX_COMPILER=g++-12 -DCMAKE_CXX_FLAGS=-O0 -DBUILD_GMOCK=OFF > "$local/said" 2>&1 || { tail "$local/said"; exit 1; }
+ninja -j2 -C out > "$local/said" 2>&1 || { tail "$local/said"; exit 1; }
+equal "$(ninja -C out | tail -n 1)" "ninja: no work to do."
+printf '#include <gtest/gtest.h>\nTEST(A, B) { EXPECT_EQ(1, 1); }\n' > one.cc
+g++-12 -o one one.cc -Isource/googletest/include out/lib/libgtest.a out/lib/libgtest_main.a && ./one > "$local/said" && grep -q 'PASSED.*1 test' "$local/said"
+touch source/googletest/src/gtest.cc && equal "$(ninja -n -C out | grep -c Building)" 1
+cmake --install out --prefix "$work/installed" > "$local/said" && cmp out/lib/libgtest.a installed/lib/libgtest.a
