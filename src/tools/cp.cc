@@ -9,6 +9,7 @@
 
 #include "tools/copy.h"
 #include "tools/name_space.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -135,7 +136,7 @@ void Troubles::tell(const Error& error) {
   any_ = true;
   if (last && ended_) return;
   ended_ = ended_ || last;
-  fmt::print(stderr, "{}spate: {}{}\n", clear_line_ ? "\r\033[K" : "", error.message(), last ? " (nothing more is copied)" : "");
+  fmt::print(stderr, "{}spate: {}{}\n", clear_line_ ? "\r\033[K" : "", printable_lines(error.message()), last ? " (nothing more is copied)" : "");
 }
 
 Command make_cp() {

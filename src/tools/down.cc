@@ -10,12 +10,12 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
 #include "config/load.h"
 #include "tools/deployment.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
+#include "tools/text.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
@@ -141,7 +141,7 @@ int run_status(Context& context, const DownOptions&) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
       row["software"] = pinged->reply.software;
-      text += fmt::format("{} up   pid {:<8} since {}\n", where, pinged->reply.pid, format_duration(std::chrono::milliseconds(pinged->reply.uptime_ms)));
+      text += fmt::format("{} up   pid {:<8} for {}\n", where, pinged->reply.pid, human_span(pinged->reply.uptime_ms));
     } else {
       row["error"] = pinged.error().message();
       text += fmt::format("{} DOWN {}\n", where, pinged.error().message());

@@ -50,6 +50,17 @@ std::string human_time(std::uint64_t ns) {
   return rounded(value / 1e9, "s");
 }
 
+std::string human_span(std::uint64_t ms) {
+  const std::uint64_t seconds = ms / 1000;
+  const std::uint64_t minutes = seconds / 60;
+  const std::uint64_t hours = minutes / 60;
+  if (seconds == 0) return "under a second";
+  if (minutes == 0) return fmt::format("{} s", seconds);
+  if (hours == 0) return fmt::format("{} min {} s", minutes, seconds % 60);
+  if (hours < 24) return fmt::format("{} h {} min", hours, minutes % 60);
+  return fmt::format("{} d {} h", hours / 24, hours % 24);
+}
+
 std::string printable(std::string_view name) {
   std::string text;
   while (!name.empty()) {

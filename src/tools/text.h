@@ -12,6 +12,8 @@ namespace spate::tools {
 std::string human_size(std::uint64_t bytes);
 /// "850 ns", "41.3 us", "2.07 ms", "1.50 s", "90.0 s": nanoseconds.
 std::string human_time(std::uint64_t ns);
+/// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": how long something has gone on, rounded down.
+std::string human_span(std::uint64_t ms);
 
 /// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are shown as
 /// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.

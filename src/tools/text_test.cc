@@ -26,6 +26,15 @@ TEST(Text, TimesHaveThreeDigits) {
   EXPECT_EQ(human_time(90'000'000'000), "90.0 s");
 }
 
+TEST(Text, SpansAreInTheirTwoLargestUnits) {
+  EXPECT_EQ(human_span(999), "under a second");
+  EXPECT_EQ(human_span(42'900), "42 s");
+  EXPECT_EQ(human_span(450'047), "7 min 30 s");
+  EXPECT_EQ(human_span(3'600'000), "1 h 0 min");
+  EXPECT_EQ(human_span(86'399'999), "23 h 59 min");
+  EXPECT_EQ(human_span(100 * 3'600'000), "4 d 4 h");
+}
+
 TEST(Text, NamesAreShownWithoutHarm) {
   EXPECT_EQ(printable("Grüße €😀"), "Grüße €😀");
   EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
