@@ -8,6 +8,9 @@ option(SPATE_REPLAY "Build the fuzzers as tests that only replay their corpus (a
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
 add_compile_options(-Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -Werror=unused-result)
+# Names of files in programs do not depend on where they were built: nothing of the builder's machine is in them, and another
+# clone finds what ccache has.
+add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wthread-safety)
 else()
