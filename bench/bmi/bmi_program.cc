@@ -61,14 +61,18 @@ class End {
     while (network_->test_unexpected(context_, message) == 0) step();
     return std::move(message[0]);
   }
-  std::size_t answer_if_there(std::span<bmi::UnexpectedMessage> out) { return network_->test_unexpected(context_, out); }
+  std::size_t answer_if_there(std::span<bmi::UnexpectedMessage> out) {
+    return network_->test_unexpected(context_, out);
+  }
 
   /// `open` counts what is under way; null: open().
-  void receive(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList to, std::uint64_t* open = nullptr) {
+  void receive(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList to,
+               std::uint64_t* open = nullptr) {
     std::uint64_t& counter = open == nullptr ? open_ : *open;
     post(network_->post_recv({peer, tag, c, to}, context_, &counter), counter);
   }
-  void send(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList from, std::uint64_t* open = nullptr) {
+  void send(bmi::Address peer, bmi::Tag tag, bmi::MessageClass c, bmi::SegmentList from,
+            std::uint64_t* open = nullptr) {
     std::uint64_t& counter = open == nullptr ? open_ : *open;
     const bool ready = plan_.ready != 0 && c == bmi::MessageClass::kBulk;
     post(network_->post_send({peer, tag, c, from, ready}, context_, &counter), counter);
@@ -91,7 +95,8 @@ class End {
       if (done_[i].status != Errc::kOk) give_up(done_[i].status);
       --*static_cast<std::uint64_t*>(done_[i].user);
     }
-    if (n == 0 && plan_.poll == 0 && network_->prepare_to_wait(context_)) (void)network_->wait(context_, std::chrono::seconds(1));
+    if (n == 0 && plan_.poll == 0 && network_->prepare_to_wait(context_))
+      (void)network_->wait(context_, std::chrono::seconds(1));
   }
   MutableByteView buffer(std::size_t size) {
     if (plan_.allocated != 0) return touched(network_->mem_alloc(size));
@@ -104,7 +109,8 @@ class End {
   void give_up(Errc status) const {
     fmt::print(stderr, "bmi_program: {}\n", describe(status));
     if (called_) {
-      for (const bmi::FailedUrl& failed : network_->peer_info(called_).failed) fmt::print(stderr, "{}: {}\n", failed.url, failed.reason);
+      for (const bmi::FailedUrl& failed : network_->peer_info(called_).failed)
+        fmt::print(stderr, "{}: {}\n", failed.url, failed.reason);
     }
     ::_exit(1);
   }
@@ -172,7 +178,8 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
-/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, or another, microseconds.
+/// Small round trips, alone or while bulk data of rank 1 fills the line: their 99th percentile, or another,
+/// microseconds.
 double priority(const plan& plan, Group& group, int rank) {
   End end(plan);
   const bmi::Address peer = meet(end, group, rank);
@@ -223,7 +230,8 @@ void serve(const plan& plan, End& end, MutableByteView ack, MutableByteView data
   }
 }
 
-void read_all(End& end, std::span<const bmi::Address> servers, MutableByteView request, MutableByteView acks, MutableByteView data) {
+void read_all(End& end, std::span<const bmi::Address> servers, MutableByteView request, MutableByteView acks,
+              MutableByteView data) {
   constexpr std::size_t kPiece = READ_MESSAGE_BYTES / READ_PIECES;
   for (std::size_t s = 0; s < servers.size(); ++s) {
     const Segment ack = Segment::of(acks.subspan(s * READ_ACK_BYTES, READ_ACK_BYTES));
@@ -231,7 +239,8 @@ void read_all(End& end, std::span<const bmi::Address> servers, MutableByteView r
     for (std::size_t i = 0; i < kMessages; ++i) {
       std::array<Segment, READ_PIECES> pieces;
       const std::size_t at = (s * kMessages + i) * 2 * READ_MESSAGE_BYTES;
-      for (std::size_t p = 0; p < pieces.size(); ++p) pieces[p] = Segment::of(data.subspan(at + p * 2 * kPiece, kPiece));
+      for (std::size_t p = 0; p < pieces.size(); ++p)
+        pieces[p] = Segment::of(data.subspan(at + p * 2 * kPiece, kPiece));
       end.receive(servers[s], kData, bmi::MessageClass::kBulk, pieces);
     }
     const Segment asked = Segment::of(request);
@@ -251,7 +260,9 @@ double parallel_read(const plan& plan, Group& group, int rank) {
   for (int c = 0; c < plan.clients && server; ++c) (void)end.answer();
   const MutableByteView request = end.buffer(READ_REQUEST_BYTES);
   const MutableByteView acks = end.buffer(READ_ACK_BYTES * static_cast<std::size_t>(plan.servers));
-  const MutableByteView data = end.buffer(server ? std::size_t{READ_PAIR_BYTES} : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
+  const MutableByteView data =
+      end.buffer(server ? std::size_t{READ_PAIR_BYTES}
+                        : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
   double seconds = 0;
   for (int round = 0; round <= plan.rounds; ++round) {
     group.barrier();
@@ -265,7 +276,8 @@ double parallel_read(const plan& plan, Group& group, int rank) {
     group.tell(rank, fmt::format("{}", took));
     group.barrier();
     double slowest = 0;
-    for (int r = plan.servers; r < plan.servers + plan.clients; ++r) slowest = std::max(slowest, std::stod(group.hear(r)));
+    for (int r = plan.servers; r < plan.servers + plan.clients; ++r)
+      slowest = std::max(slowest, std::stod(group.hear(r)));
     if (round > 0) seconds += slowest / plan.rounds;  // the first warms up
     group.barrier();
   }
@@ -277,10 +289,12 @@ double parallel_read(const plan& plan, Group& group, int rank) {
 
 int main(int argc, char** argv) {
   using namespace spate::bench;
-  struct plan plan {};
+  struct plan plan{};
   if (plan_parse(&plan, argc, argv) == 0) {
-    fmt::print(stderr, "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|shm|ofi+tcp|ofi+shm] [size=N] [count=N]\n"
-                       "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N] [percent=N]\n");
+    fmt::print(stderr,
+               "usage: bmi_program [pattern=round_trip|stream|read|priority] [network=tcp|shm|ofi+tcp|ofi+shm] "
+               "[size=N] [count=N]\n"
+               "         [servers=N] [clients=N] [poll=0|1] [allocated=0|1] [rounds=N] [load=N] [percent=N]\n");
     return 2;
   }
   const int size = plan.pattern == PATTERN_READ ? plan.servers + plan.clients : 2;
@@ -289,6 +303,7 @@ int main(int argc, char** argv) {
     if (plan.pattern == PATTERN_PRIORITY) return priority(plan, group, rank);
     return plan.pattern == PATTERN_STREAM ? stream(plan, group, rank) : round_trip(plan, group, rank);
   });
-  fmt::print("{:.6g}\n", plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_PRIORITY ? results[1] : results[0]);
+  fmt::print("{:.6g}\n",
+             plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_PRIORITY ? results[1] : results[0]);
   return 0;
 }

@@ -11,8 +11,8 @@ namespace spate::bench {
 /// What a process of a group has of the others. A process that fails ends the whole group.
 class Group {
  public:
-  /// Runs `body(group, rank)` in `size` processes, rank r on processor r modulo their number, and gives what each returned.
-  /// Call before the process has threads.
+  /// Runs `body(group, rank)` in `size` processes, rank r on processor r modulo their number, and gives what each
+  /// returned. Call before the process has threads.
   static std::vector<double> run(int size, const std::function<double(Group&, int rank)>& body);
 
   /// Everybody waits for everybody.

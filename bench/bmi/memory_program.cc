@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bare limits of shared memory between two processes: a round trip of the message's bytes with flags to poll or eventfds
-// to sleep on, and a stream through a ring: copied in, copied out, nothing else. Prints one number.
+// The bare limits of shared memory between two processes: a round trip of the message's bytes with flags to poll or
+// eventfds to sleep on, and a stream through a ring: copied in, copied out, nothing else. Prints one number.
 #include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -33,14 +33,14 @@ struct alignas(64) Flag {
 
 /// What both processes see; made before they are.
 struct Memory {
-  std::array<Flag, 2> flags;                        // of each rank: messages sent, or bytes written and taken
+  std::array<Flag, 2> flags;  // of each rank: messages sent, or bytes written and taken
   alignas(64) std::array<std::array<std::byte, kChunk>, 2> messages;  // of each rank
   alignas(64) std::array<std::byte, kRing> ring;
 };
 
 class Probe {
  public:
-  Probe() : memory_(*new (map()) Memory) {
+  Probe() : memory_(*new(map()) Memory) {
     for (UniqueFd& bell : bells_) {
       bell.reset(::eventfd(0, 0));
       SPATE_CHECK(bell);
@@ -51,7 +51,7 @@ class Probe {
     SPATE_CHECK(plan.size <= kChunk);
     const auto me = static_cast<std::size_t>(rank);
     std::vector<std::byte> data(plan.size);
-    struct batches batches {};
+    struct batches batches{};
     group.barrier();
     std::uint64_t turn = 0;
     for (long i = -plan.count / 10; i <= plan.count; ++i) {
@@ -121,10 +121,13 @@ class Probe {
 
 int main(int argc, char** argv) {
   using namespace spate::bench;
-  struct plan plan {};
-  const bool good = plan_parse(&plan, argc, argv) != 0 && (plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_STREAM);
+  struct plan plan{};
+  const bool good =
+      plan_parse(&plan, argc, argv) != 0 && (plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_STREAM);
   if (!good) {
-    fmt::print(stderr, "usage: memory_program [pattern=round_trip|stream] [size=N, a power of two for streams] [count=N] [poll=0|1]\n");
+    fmt::print(stderr,
+               "usage: memory_program [pattern=round_trip|stream] [size=N, a power of two for streams] [count=N] "
+               "[poll=0|1]\n");
     return 2;
   }
   Probe probe;

@@ -42,9 +42,10 @@ static int plan_parse(struct plan* plan, int argc, char** argv) {
     const size_t length = (size_t)(value++ - argv[i]);
 #define IS(name) (length == sizeof name - 1 && memcmp(argv[i], name, length) == 0)
     if (IS("pattern")) {
-      plan->pattern = strcmp(value, "read") == 0 ? PATTERN_READ : strcmp(value, "stream") == 0 ? PATTERN_STREAM
-                      : strcmp(value, "priority") == 0                                      ? PATTERN_PRIORITY
-                                                                                            : PATTERN_ROUND_TRIP;
+      plan->pattern = strcmp(value, "read") == 0       ? PATTERN_READ
+                      : strcmp(value, "stream") == 0   ? PATTERN_STREAM
+                      : strcmp(value, "priority") == 0 ? PATTERN_PRIORITY
+                                                       : PATTERN_ROUND_TRIP;
     } else if (IS("network")) {
       plan->network = value;
     } else if (IS("size")) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patterns over plain non-blocking TCP sockets in an epoll set: the least that does the same work. Prints one number.
+// The patterns over plain non-blocking TCP sockets in an epoll set: the least that does the same work. Prints one
+// number.
 #include <arpa/inet.h>
-#include <fmt/core.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -180,7 +181,8 @@ double stream(const plan& plan, Group& group, int rank) {
   return static_cast<double>(plan.count) * static_cast<double>(plan.size) / seconds;
 }
 
-/// Small round trips on one connection while another one is kept full, 64 KiB at a time in between: a percentile, microseconds.
+/// Small round trips on one connection while another one is kept full, 64 KiB at a time in between: a percentile,
+/// microseconds.
 double priority(const plan& plan, Group& group, int rank) {
   End end(plan.poll != 0);
   Line& control = meet(end, group, rank);
@@ -267,7 +269,8 @@ double parallel_read(const plan& plan, Group& group, int rank) {
   for (int s = 0; s < plan.servers && !server; ++s) (void)end.call(group.hear(s));
   for (int c = 0; c < plan.clients && server; ++c) (void)end.answer();
   std::vector<char> small(READ_ACK_BYTES);
-  std::vector<char> data(server ? std::size_t{READ_PAIR_BYTES} : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
+  std::vector<char> data(server ? std::size_t{READ_PAIR_BYTES}
+                                : std::size_t{2} * READ_PAIR_BYTES * static_cast<std::size_t>(plan.servers));
   double seconds = 0;
   for (int round = 0; round <= plan.rounds; ++round) {
     group.barrier();
@@ -280,7 +283,8 @@ double parallel_read(const plan& plan, Group& group, int rank) {
     group.tell(rank, fmt::format("{}", server ? 0 : now() - begin));
     group.barrier();
     double slowest = 0;
-    for (int r = plan.servers; r < plan.servers + plan.clients; ++r) slowest = std::max(slowest, std::stod(group.hear(r)));
+    for (int r = plan.servers; r < plan.servers + plan.clients; ++r)
+      slowest = std::max(slowest, std::stod(group.hear(r)));
     if (round > 0) seconds += slowest / plan.rounds;
     group.barrier();
   }
@@ -292,7 +296,7 @@ double parallel_read(const plan& plan, Group& group, int rank) {
 
 int main(int argc, char** argv) {
   using namespace spate::bench;
-  struct plan plan {};
+  struct plan plan{};
   if (plan_parse(&plan, argc, argv) == 0) return 2;
   const int size = plan.pattern == PATTERN_READ ? plan.servers + plan.clients : 2;
   const auto results = Group::run(size, [&](Group& group, int rank) {
@@ -300,6 +304,7 @@ int main(int argc, char** argv) {
     if (plan.pattern == PATTERN_PRIORITY) return priority(plan, group, rank);
     return plan.pattern == PATTERN_STREAM ? stream(plan, group, rank) : round_trip(plan, group, rank);
   });
-  fmt::print("{:.6g}\n", plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_PRIORITY ? results[1] : results[0]);
+  fmt::print("{:.6g}\n",
+             plan.pattern == PATTERN_ROUND_TRIP || plan.pattern == PATTERN_PRIORITY ? results[1] : results[0]);
   return 0;
 }

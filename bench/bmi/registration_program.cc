@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote reads over a libfabric provider by what is done about registration (ORFA, Figure 3), and what registering and copying
-// cost by themselves. Prints one number: bytes a second, or microseconds.
+// Remote reads over a libfabric provider by what is done about registration (ORFA, Figure 3), and what registering and
+// copying cost by themselves. Prints one number: bytes a second, or microseconds.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -205,8 +205,9 @@ int main(int argc, char** argv) {
   using namespace spate::bench;
   Job job;
   if (!parse(job, argc, argv)) {
-    fmt::print(stderr, "usage: registration_program [what=cache|register|copy|registering|copying] [url=ofi+PROVIDER://...]\n"
-                       "         [size=N] [count=N]\n");
+    fmt::print(stderr,
+               "usage: registration_program [what=cache|register|copy|registering|copying] [url=ofi+PROVIDER://...]\n"
+               "         [size=N] [count=N]\n");
     return 2;
   }
   if (job.what == "copying") {

@@ -80,26 +80,34 @@ class Bench {
     Goal stream_goal;
     stream_goal.ratio_at_least = 0.85;
     stream_goal.cpu_ratio_at_most = 1.25;
-    SPATE_TRY(std::ignore, figure({"read 1 MiB x 4", "GB/s", "s/GiB", stream_goal, {}, {}}, gib,
-                                  [this] { return raw_stream(false); }, [this] { return spate_stream(false); }));
-    SPATE_TRY(std::ignore, figure({"write 1 MiB x 4, over", "GB/s", "s/GiB", stream_goal, {}, {}}, gib,
-                                  [this] { return raw_stream(true); }, [this] { return spate_stream(true); }));
+    SPATE_TRY(std::ignore, figure(
+                               {"read 1 MiB x 4", "GB/s", "s/GiB", stream_goal, {}, {}}, gib,
+                               [this] { return raw_stream(false); }, [this] { return spate_stream(false); }));
+    SPATE_TRY(std::ignore, figure(
+                               {"write 1 MiB x 4, over", "GB/s", "s/GiB", stream_goal, {}, {}}, gib,
+                               [this] { return raw_stream(true); }, [this] { return spate_stream(true); }));
     constexpr std::uint64_t kRoundTrips = 20'000;
     Goal latency_goal;
     latency_goal.above_probe_at_most = 8;
-    // Two that take turns: on one processor or on two makes a factor of two, so the placement must not be the kernel's choice.
+    // Two that take turns: on one processor or on two makes a factor of two, so the placement must not be the kernel's
+    // choice.
     const bool chosen = settings_.client_cpu >= 0 || settings_.server_cpu >= 0;
     SPATE_TRY(std::ignore, chosen ? Result<void>() : pin_all(0, 1));
-    SPATE_TRY(std::ignore, figure({"random 4 KiB x 1, p50", "us", "us/op", latency_goal, {}, {}}, kRoundTrips / 1e6,
-                                  [this] { return raw_latency(kRoundTrips, 0.5); }, [this] { return spate_latency(kRoundTrips, 0.5); }));
-    SPATE_TRY(std::ignore, figure({"random 4 KiB x 1, p99", "us", "us/op", {}, {}, {}}, kRoundTrips / 1e6,
-                                  [this] { return raw_latency(kRoundTrips, 0.99); }, [this] { return spate_latency(kRoundTrips, 0.99); }));
+    SPATE_TRY(std::ignore, figure(
+                               {"random 4 KiB x 1, p50", "us", "us/op", latency_goal, {}, {}}, kRoundTrips / 1e6,
+                               [this] { return raw_latency(kRoundTrips, 0.5); },
+                               [this] { return spate_latency(kRoundTrips, 0.5); }));
+    SPATE_TRY(std::ignore, figure(
+                               {"random 4 KiB x 1, p99", "us", "us/op", {}, {}, {}}, kRoundTrips / 1e6,
+                               [this] { return raw_latency(kRoundTrips, 0.99); },
+                               [this] { return spate_latency(kRoundTrips, 0.99); }));
     SPATE_TRY(std::ignore, pin_all(settings_.client_cpu, settings_.server_cpu));
     constexpr std::uint64_t kReads = 200'000;
     Goal rate_goal;
     rate_goal.at_least = 100'000;
-    SPATE_TRY(std::ignore, figure({"random 4 KiB x 32", "per s", "us/op", rate_goal, {}, {}}, kReads / 1e6,
-                                  [this] { return raw_rate(kReads); }, [this] { return spate_rate(kReads); }));
+    SPATE_TRY(std::ignore, figure(
+                               {"random 4 KiB x 32", "per s", "us/op", rate_goal, {}, {}}, kReads / 1e6,
+                               [this] { return raw_rate(kReads); }, [this] { return spate_rate(kReads); }));
     return {};
   }
 
@@ -118,7 +126,8 @@ class Bench {
     return sum;
   }
 
-  Result<void> figure(Figure f, double units, const std::function<Result<double>()>& raw, const std::function<Result<double>()>& spate) {
+  Result<void> figure(Figure f, double units, const std::function<Result<double>()>& raw,
+                      const std::function<Result<double>()>& spate) {
     if (f.name.find(settings_.only) == std::string::npos) return {};
     fmt::print(stderr, "{} ...\n", f.name);
     for (int i = 0; i < settings_.runs; ++i) {
@@ -131,7 +140,8 @@ class Bench {
     return {};
   }
 
-  static Result<Sample> sample(double units, const std::function<Result<double>()>& run, const std::function<double()>& others) {
+  static Result<Sample> sample(double units, const std::function<Result<double>()>& run,
+                               const std::function<double()>& others) {
     SPATE_TRY(const double own_before, measure::cpu_seconds(0));
     const double others_before = others();
     SPATE_TRY(const double value, run());
@@ -250,9 +260,10 @@ Result<std::vector<Figure>> run(const Settings& settings) {
 }
 
 int usage() {
-  fmt::print(stderr, "usage: data_bench --config spate.toml --servers PID,PID,... [--size 2GiB] [--runs 5]\n"
-                     "         [--pin CLIENT-CPU,SERVER-CPU] [--only PART-OF-NAME] [--probe-dir DIR] [--json FILE]\n"
-                     "--servers: the io servers' processes. -1 pins to no processor. See bench/README.md.\n");
+  fmt::print(stderr,
+             "usage: data_bench --config spate.toml --servers PID,PID,... [--size 2GiB] [--runs 5]\n"
+             "         [--pin CLIENT-CPU,SERVER-CPU] [--only PART-OF-NAME] [--probe-dir DIR] [--json FILE]\n"
+             "--servers: the io servers' processes. -1 pins to no processor. See bench/README.md.\n");
   return 2;
 }
 
@@ -264,10 +275,14 @@ std::vector<int> numbers(const std::string& text) {
 }
 
 bool parse(int argc, char** argv, Settings& settings) {
-  const option options[] = {{"config", required_argument, nullptr, 'c'}, {"servers", required_argument, nullptr, 's'},
-                            {"size", required_argument, nullptr, 'b'},   {"runs", required_argument, nullptr, 'r'},
-                            {"pin", required_argument, nullptr, 'p'},    {"only", required_argument, nullptr, 'o'},
-                            {"json", required_argument, nullptr, 'j'},   {"probe-dir", required_argument, nullptr, 'd'},
+  const option options[] = {{"config", required_argument, nullptr, 'c'},
+                            {"servers", required_argument, nullptr, 's'},
+                            {"size", required_argument, nullptr, 'b'},
+                            {"runs", required_argument, nullptr, 'r'},
+                            {"pin", required_argument, nullptr, 'p'},
+                            {"only", required_argument, nullptr, 'o'},
+                            {"json", required_argument, nullptr, 'j'},
+                            {"probe-dir", required_argument, nullptr, 'd'},
                             {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "", options, nullptr)) != -1;) {
     if (c == 'c') settings.config_file = optarg;

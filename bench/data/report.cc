@@ -11,7 +11,8 @@
 namespace spate::bench {
 namespace {
 
-measure::Summary quotients(const std::vector<Sample>& above, const std::vector<Sample>& below, double (*part)(const Sample&)) {
+measure::Summary quotients(const std::vector<Sample>& above, const std::vector<Sample>& below,
+                           double (*part)(const Sample&)) {
   std::vector<double> values;
   for (std::size_t i = 0; i < above.size() && i < below.size(); ++i) {
     if (part(below[i]) > 0) values.push_back(part(above[i]) / part(below[i]));
@@ -41,7 +42,7 @@ nlohmann::json side_as_json(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-measure::Summary Figure::summary(const std::vector<Sample>& samples, double Sample::*member) {
+measure::Summary Figure::summary(const std::vector<Sample>& samples, double Sample::* member) {
   std::vector<double> values;
   for (const Sample& s : samples) values.push_back(s.*member);
   return measure::Summary::of(values);
@@ -64,8 +65,9 @@ bool Figure::met() const {
 }
 
 std::string table(const std::vector<Figure>& figures) {
-  std::string out = fmt::format("{:<26} {:>9} {:>19} {:>19} {:>6} | {:>6} {:>13} {:>13} {:>5} | goal\n", "", "unit", "raw (low-high)",
-                                "spate (low-high)", "ratio", "cpu", "raw cl/srv", "spate cl/srv", "x");
+  std::string out =
+      fmt::format("{:<26} {:>9} {:>19} {:>19} {:>6} | {:>6} {:>13} {:>13} {:>5} | goal\n", "", "unit", "raw (low-high)",
+                  "spate (low-high)", "ratio", "cpu", "raw cl/srv", "spate cl/srv", "x");
   for (const Figure& f : figures) {
     const auto with_range = [](const measure::Summary& s) {
       const int digits = s.median < 10 ? 2 : s.median < 1000 ? 1 : 0;
@@ -76,8 +78,8 @@ std::string table(const std::vector<Figure>& figures) {
                          Figure::summary(side, &Sample::server_cpu).median);
     };
     out += fmt::format("{:<26} {:>9} {:>19} {:>19} {:>6.2f} | {:>6} {:>13} {:>13} {:>5.2f} | {}\n", f.name, f.unit,
-                       with_range(f.raw_value()), with_range(f.value()), f.ratio().median, f.cpu_unit, cpu(f.raw), cpu(f.spate),
-                       f.cpu_ratio().median, goal_text(f));
+                       with_range(f.raw_value()), with_range(f.value()), f.ratio().median, f.cpu_unit, cpu(f.raw),
+                       cpu(f.spate), f.cpu_ratio().median, goal_text(f));
   }
   return out;
 }

@@ -12,15 +12,15 @@ namespace spate::bench {
 
 /// One run of something, of the raw probe or of Spate.
 struct Sample {
-  double value = 0;           // in the figure's unit
-  double client_cpu = 0;      // seconds per GiB, or microseconds per request
-  double server_cpu = 0;      // likewise
+  double value = 0;       // in the figure's unit
+  double client_cpu = 0;  // seconds per GiB, or microseconds per request
+  double server_cpu = 0;  // likewise
   double cpu() const { return client_cpu + server_cpu; }
 };
 
 /// What a figure must reach.
 struct Goal {
-  std::optional<double> ratio_at_least;    // of the probe's value
+  std::optional<double> ratio_at_least;  // of the probe's value
   std::optional<double> cpu_ratio_at_most;
   std::optional<double> above_probe_at_most;  // in the figure's unit
   std::optional<double> at_least;
@@ -33,7 +33,7 @@ struct Figure {
   std::string unit;
   std::string cpu_unit;
   Goal goal;
-  std::vector<Sample> raw;    // as many as `spate`; each pair was run side by side
+  std::vector<Sample> raw;  // as many as `spate`; each pair was run side by side
   std::vector<Sample> spate;
 
   measure::Summary raw_value() const { return summary(raw, &Sample::value); }
@@ -43,7 +43,7 @@ struct Figure {
   measure::Summary cpu_ratio() const;
   bool met() const;
 
-  static measure::Summary summary(const std::vector<Sample>& samples, double Sample::*member);
+  static measure::Summary summary(const std::vector<Sample>& samples, double Sample::* member);
 };
 
 std::string table(const std::vector<Figure>& figures);

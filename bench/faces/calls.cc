@@ -15,7 +15,9 @@ constexpr mode_t kMode = 0644;
 
 class SystemCalls final : public Calls {
  public:
-  File open(const std::string& path, int flags) override { return told(::open(path.c_str(), flags | O_CLOEXEC, kMode)); }
+  File open(const std::string& path, int flags) override {
+    return told(::open(path.c_str(), flags | O_CLOEXEC, kMode));
+  }
   int close(File file) override { return told(::close(static_cast<int>(file))); }
   ssize_t pread(File file, void* memory, std::size_t size, off_t offset) override {
     return told(::pread(static_cast<int>(file), memory, size, offset));
@@ -24,7 +26,7 @@ class SystemCalls final : public Calls {
     return told(::pwrite(static_cast<int>(file), memory, size, offset));
   }
   int stat(const std::string& path) override {
-    struct stat st {};
+    struct stat st{};
     return told(::stat(path.c_str(), &st));
   }
   int unlink(const std::string& path) override { return told(::unlink(path.c_str())); }
@@ -56,7 +58,7 @@ class NativeCalls final : public Calls {
     return spate_pwrite(of(file), memory, size, offset);
   }
   int stat(const std::string& path) override {
-    struct stat st {};
+    struct stat st{};
     return spate_stat(fs_, path.c_str(), &st);
   }
   int unlink(const std::string& path) override { return spate_unlink(fs_, path.c_str()); }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // faces_program: times calls on files below one folder, by one face. faces.py runs it on each face and compares.
 //   faces_program [--native SPATE.TOML] [--pids PID,...] FOLDER CASE...
-// A case is WHAT:SIZE:COUNT: write, read (one after the other), random (reads) of SIZE bytes, COUNT times; or stat, create, unlink
-// of COUNT names; or seek, COUNT times on a file outside of FOLDER. Each gives one line of JSON: seconds, and processor
-// seconds of this process and of those of --pids.
+// A case is WHAT:SIZE:COUNT: write, read (one after the other), random (reads) of SIZE bytes, COUNT times; or stat,
+// create, unlink of COUNT names; or seek, COUNT times on a file outside of FOLDER. Each gives one line of JSON:
+// seconds, and processor seconds of this process and of those of --pids.
 #include <fmt/core.h>
 #include <getopt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +15,6 @@
 #include <functional>
 #include <optional>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 #include "base/bytes.h"
@@ -75,7 +75,8 @@ class Program {
         i = (random >> 33U) % one.count;
       }
       const auto at = static_cast<off_t>(i * one.size);
-      const ssize_t n = one.what == "write" ? calls_.pwrite(file, memory.data(), one.size, at) : calls_.pread(file, memory.data(), one.size, at);
+      const ssize_t n = one.what == "write" ? calls_.pwrite(file, memory.data(), one.size, at)
+                                            : calls_.pread(file, memory.data(), one.size, at);
       return n == static_cast<ssize_t>(one.size) ? 0 : (n < 0 ? n : -EIO);
     });
     const int closed = calls_.close(file);
@@ -114,8 +115,8 @@ class Program {
       if (const ssize_t result = call(i); result < 0) return failed(one.what.c_str(), result);
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    fmt::print("{{\"case\": \"{}\", \"seconds\": {:.9f}, \"cpu\": {:.6f}, \"others\": {:.6f}}}\n", one.what, seconds.count(),
-               measure::cpu_seconds(0).value_or(0) - own, cpu_of_others() - others);
+    fmt::print("{{\"case\": \"{}\", \"seconds\": {:.9f}, \"cpu\": {:.6f}, \"others\": {:.6f}}}\n", one.what,
+               seconds.count(), measure::cpu_seconds(0).value_or(0) - own, cpu_of_others() - others);
     return true;
   }
 
@@ -169,6 +170,7 @@ int main(int argc, char** argv) {
   const auto calls = settings->native.empty() ? system_calls() : native_calls(settings->native);
   if (!calls) return 1;
   Program program(*settings, *calls);
-  const bool well = std::all_of(settings->cases.begin(), settings->cases.end(), [&](const Case& one) { return program.run(one); });
+  const bool well =
+      std::all_of(settings->cases.begin(), settings->cases.end(), [&](const Case& one) { return program.run(one); });
   return well ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FUSE file system that knows names and sizes and no data: what the kernel and libfuse cost by themselves, with the sizes, timeouts
-// and threads of Spate's mount with cache=none.
+// A FUSE file system that knows names and sizes and no data: what the kernel and libfuse cost by themselves, with the
+// sizes, timeouts and threads of Spate's mount with cache=none.
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
@@ -16,7 +16,8 @@ namespace {
 
 constexpr unsigned kMostBytes = 1U << 20U;
 
-/// All names in one set, whatever directory they are in. Inodes are never reused; odd ones are directories. Thread-safe.
+/// All names in one set, whatever directory they are in. Inodes are never reused; odd ones are directories.
+/// Thread-safe.
 class Files {
  public:
   /// 0: no such name. `make`: then it is made.
@@ -56,7 +57,7 @@ static_assert(FUSE_ROOT_ID == 1);
 bool is_directory(fuse_ino_t inode) { return inode % 2 == 1; }
 
 struct stat attributes(fuse_ino_t inode) {
-  struct stat st {};
+  struct stat st{};
   st.st_ino = inode;
   st.st_mode = is_directory(inode) ? S_IFDIR | 0755U : S_IFREG | 0644U;
   st.st_nlink = 1;
@@ -119,7 +120,9 @@ void write(fuse_req_t request, fuse_ino_t inode, const char*, std::size_t size, 
   fuse_reply_write(request, size);
 }
 
-void unlink(fuse_req_t request, fuse_ino_t, const char* name) { fuse_reply_err(request, files.remove(name) ? 0 : ENOENT); }
+void unlink(fuse_req_t request, fuse_ino_t, const char* name) {
+  fuse_reply_err(request, files.remove(name) ? 0 : ENOENT);
+}
 
 void forget(fuse_req_t request, fuse_ino_t, std::uint64_t) { fuse_reply_none(request); }
 
@@ -152,7 +155,8 @@ int main(int argc, char** argv) {
   fuse_args args = FUSE_ARGS_INIT(1, words);
   const fuse_lowlevel_ops ops = operations();
   fuse_session* const session = fuse_session_new(&args, &ops, sizeof ops, nullptr);
-  if (session == nullptr || fuse_set_signal_handlers(session) != 0 || fuse_session_mount(session, argv[1]) != 0) return 1;
+  if (session == nullptr || fuse_set_signal_handlers(session) != 0 || fuse_session_mount(session, argv[1]) != 0)
+    return 1;
   fuse_loop_config* const config = fuse_loop_cfg_create();
   fuse_loop_cfg_set_max_threads(config, 4);
   const int result = fuse_session_loop_mt(session, config);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bmi over shared memory against bare rings and bare wakes, in the same run and by turns: round trips asleep and polling,
-// and streams of large messages out of mem_alloc memory and out of any other. Prints a table. See docs/wire-shm.md.
+// bmi over shared memory against bare rings and bare wakes, in the same run and by turns: round trips asleep and
+// polling, and streams of large messages out of mem_alloc memory and out of any other. Prints a table. See
+// docs/wire-shm.md.
 #include <fmt/core.h>
 #include <poll.h>
 #include <pthread.h>
@@ -176,7 +177,8 @@ struct Pair {
     SPATE_CHECK(client.network->post_send_unexpected(hello, client.context, nullptr).has_value());
     std::array<UnexpectedMessage, 1> first;
     std::array<Completion, 4> done;
-    while (server.network->test_unexpected(server.context, first) == 0) (void)client.network->test_context(client.context, done);
+    while (server.network->test_unexpected(server.context, first) == 0)
+      (void)client.network->test_context(client.context, done);
     to_client = first[0].peer;
     while (!client.network->peer_info(to_server).connected) (void)client.network->test_context(client.context, done);
     (void)client.network->test_context(client.context, done);
@@ -271,9 +273,10 @@ void run() {
   fmt::print("  asleep:  bmi    24 B      {:8.2f}\n", median([] { return bmi_round_trip(24, false); }));
   fmt::print("streams, GB/s: bare ring, any memory polling, asleep, mem_alloc polling, asleep\n");
   for (const std::uint64_t size : {std::uint64_t{64} << 10U, std::uint64_t{256} << 10U, std::uint64_t{1} << 20U}) {
-    fmt::print("  {:5} KiB {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:8.2f}\n", size >> 10U, median([&] { return bare_ring(size); }),
-               median([&] { return bmi_stream(size, false, true); }), median([&] { return bmi_stream(size, false, false); }),
-               median([&] { return bmi_stream(size, true, true); }), median([&] { return bmi_stream(size, true, false); }));
+    fmt::print(
+        "  {:5} KiB {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:8.2f}\n", size >> 10U, median([&] { return bare_ring(size); }),
+        median([&] { return bmi_stream(size, false, true); }), median([&] { return bmi_stream(size, false, false); }),
+        median([&] { return bmi_stream(size, true, true); }), median([&] { return bmi_stream(size, true, false); }));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name space of a running file system against the least that it could cost, a bare round trip and a bare RocksDB put in
-// the same run: bench/run starts the servers and this.
+// The name space of a running file system against the least that it could cost, a bare round trip and a bare RocksDB
+// put in the same run: bench/run starts the servers and this.
 #include <fmt/core.h>
 #include <getopt.h>
 
@@ -40,7 +40,10 @@ struct Settings {
 class Bench {
  public:
   Bench(Settings settings, measure::RawPeers peers, RawStore store, std::unique_ptr<assembly::ClientProcess> process)
-      : settings_(std::move(settings)), peers_(std::move(peers)), store_(std::move(store)), process_(std::move(process)) {}
+      : settings_(std::move(settings)),
+        peers_(std::move(peers)),
+        store_(std::move(store)),
+        process_(std::move(process)) {}
 
   Result<std::vector<Figure>> run() {
     SPATE_TRY(std::ignore, pin_all(settings_.client_cpu, settings_.server_cpu));
@@ -54,8 +57,8 @@ class Bench {
  private:
   using Work = std::function<Result<double>()>;  // yields operations a second
 
-  /// Two that take turns are twice as fast on one processor as on two of a virtual machine: where the kernel happens to put
-  /// them would decide the figures.
+  /// Two that take turns are twice as fast on one processor as on two of a virtual machine: where the kernel happens to
+  /// put them would decide the figures.
   Result<void> pin_all(int client_cpu, int server_cpu) {
     SPATE_TRY(std::ignore, peers_.pin(server_cpu));
     SPATE_TRY(std::ignore, measure::pin(0, client_cpu));
@@ -76,7 +79,10 @@ class Bench {
       const std::string folder = fmt::format("/names-{}", i);
       SPATE_TRY(std::ignore, process_->run([&](client::Client& c) { return make_folder(c, folder); }));
       const auto each = [&](auto make) {
-        return [this, folder, make] { return timed([&](std::uint64_t n) { return process_->run([&](client::Client& c) { return make(c, folder, n); }); }); };
+        return [this, folder, make] {
+          return timed(
+              [&](std::uint64_t n) { return process_->run([&](client::Client& c) { return make(c, folder, n); }); });
+        };
       };
       SPATE_TRY(std::ignore, pair(create, units, [this] { return raw(true); }, each(create_file)));
       if (!wanted(create) && (wanted(stat) || wanted(unlink))) {
@@ -150,7 +156,8 @@ class Bench {
     if (!wanted(f)) return {};
     fmt::print(stderr, "{} ...\n", f.name);
     SPATE_TRY(const Sample below, sample(units, raw, [this] { return peers_.cpu_seconds(); }));
-    SPATE_TRY(const Sample ours, sample(units, spate, [this] { return measure::cpu_seconds(settings_.server).value_or(0); }));
+    SPATE_TRY(const Sample ours,
+              sample(units, spate, [this] { return measure::cpu_seconds(settings_.server).value_or(0); }));
     f.raw.push_back(below);
     f.spate.push_back(ours);
     return {};
@@ -213,18 +220,20 @@ Result<std::vector<Figure>> run(const Settings& settings) {
 }
 
 int usage() {
-  fmt::print(stderr, "usage: names_bench --config spate.toml --server PID [--operations 20000] [--entries 1000000] [--runs 5]\n"
-                     "         [--folder DIR] [--pin CLIENT-CPU,SERVER-CPU] [--only PART-OF-NAME] [--json FILE]\n"
-                     "--server: the meta server's process. --folder: where the bare RocksDB lies. -1 pins to no processor.\n");
+  fmt::print(stderr,
+             "usage: names_bench --config spate.toml --server PID [--operations 20000] [--entries 1000000] [--runs 5]\n"
+             "         [--folder DIR] [--pin CLIENT-CPU,SERVER-CPU] [--only PART-OF-NAME] [--json FILE]\n"
+             "--server: the meta server's process. --folder: where the bare RocksDB lies. -1 pins to no processor.\n");
   return 2;
 }
 
 bool parse(int argc, char** argv, Settings& settings) {
-  const option options[] = {{"config", required_argument, nullptr, 'c'},     {"server", required_argument, nullptr, 's'},
-                            {"operations", required_argument, nullptr, 'o'}, {"runs", required_argument, nullptr, 'r'},
-                            {"entries", required_argument, nullptr, 'e'},    {"json", required_argument, nullptr, 'j'},
-                            {"folder", required_argument, nullptr, 'f'},     {"only", required_argument, nullptr, 'n'},
-                            {"pin", required_argument, nullptr, 'p'},        {nullptr, 0, nullptr, 0}};
+  const option options[] = {
+      {"config", required_argument, nullptr, 'c'},     {"server", required_argument, nullptr, 's'},
+      {"operations", required_argument, nullptr, 'o'}, {"runs", required_argument, nullptr, 'r'},
+      {"entries", required_argument, nullptr, 'e'},    {"json", required_argument, nullptr, 'j'},
+      {"folder", required_argument, nullptr, 'f'},     {"only", required_argument, nullptr, 'n'},
+      {"pin", required_argument, nullptr, 'p'},        {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "", options, nullptr)) != -1;) {
     if (c == 'c') settings.config_file = optarg;
     if (c == 's') settings.server = std::atoi(optarg);
@@ -254,10 +263,12 @@ int main(int argc, char** argv) {
   }
   fmt::print("{}", table(*figures));
   if (!settings.json_file.empty()) {
-    std::ofstream(settings.json_file) << json(*figures, {{"operations", std::to_string(settings.operations)},
-                                                         {"pinned to", fmt::format("client {}, server {} (-1: none)", settings.client_cpu, settings.server_cpu)},
-                                                         {"entries", std::to_string(settings.entries)},
-                                                         {"bare store", settings.folder}})
+    std::ofstream(settings.json_file) << json(*figures,
+                                              {{"operations", std::to_string(settings.operations)},
+                                               {"pinned to", fmt::format("client {}, server {} (-1: none)",
+                                                                         settings.client_cpu, settings.server_cpu)},
+                                               {"entries", std::to_string(settings.entries)},
+                                               {"bare store", settings.folder}})
                                       << "\n";
   }
   return 0;

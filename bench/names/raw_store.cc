@@ -19,7 +19,8 @@ Error broken(const rocksdb::Status& status) { return Error(Errc::kIoError, "the 
 
 }  // namespace
 
-RawStore::RawStore(std::string folder, std::unique_ptr<rocksdb::DB> store) : folder_(std::move(folder)), store_(std::move(store)) {}
+RawStore::RawStore(std::string folder, std::unique_ptr<rocksdb::DB> store)
+    : folder_(std::move(folder)), store_(std::move(store)) {}
 RawStore::RawStore(RawStore&& other) noexcept
     : folder_(std::exchange(other.folder_, {})), store_(std::move(other.store_)), next_(other.next_) {}
 

@@ -80,7 +80,8 @@ job::Task<Result<void>> create_many(client::Client& client, Creation creation) {
   for (std::size_t task = 0; task < creation.tasks; ++task) {
     Handle folder = top->handle;
     if (!creation.one_folder) {
-      auto made = co_await client.mkdir(client::path_from_root(creation.folder + "/" + std::to_string(task)), attributes);
+      auto made =
+          co_await client.mkdir(client::path_from_root(creation.folder + "/" + std::to_string(task)), attributes);
       if (!made) creating.first = std::move(made).error();
       if (!made) break;
       folder = made->handle;

@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <poll.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -40,8 +40,10 @@ UniqueFd listen_at(const std::string& where) {
   path.sun_family = AF_UNIX;
   port.sin_family = AF_INET;
   port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (local) where.copy(path.sun_path, sizeof path.sun_path - 1, 5);
-  else port.sin_port = htons(static_cast<std::uint16_t>(std::stoi(where)));
+  if (local)
+    where.copy(path.sun_path, sizeof path.sun_path - 1, 5);
+  else
+    port.sin_port = htons(static_cast<std::uint16_t>(std::stoi(where)));
   const auto* address = local ? reinterpret_cast<const sockaddr*>(&path) : reinterpret_cast<const sockaddr*>(&port);
   if (::bind(fd.get(), address, local ? sizeof path : sizeof port) != 0 || ::listen(fd.get(), 64) != 0) die("listen");
   return fd;
@@ -110,7 +112,9 @@ class Probe {
       filled_ = 0;
     }
     nbd::put_simple_reply(output_.data() + filled_, request.cookie, nbd::Failure::kNone);
-    if (::pread(file_, output_.data() + filled_ + nbd::kSimpleReplyBytes, request.length, static_cast<off_t>(request.offset)) < 0) return false;
+    if (::pread(file_, output_.data() + filled_ + nbd::kSimpleReplyBytes, request.length,
+                static_cast<off_t>(request.offset)) < 0)
+      return false;
     filled_ += whole;
     return true;
   }
@@ -144,10 +148,12 @@ int main(int argc, char** argv) {
     for (const Client& client : clients) waits.push_back({client.fd.get(), POLLIN, 0});
     ::poll(waits.data(), waits.size(), -1);
     for (std::size_t i = waits.size(); i-- > 1;) {
-      if (waits[i].revents != 0 && !clients[i - 1].probe->turn(waits[i].fd)) clients.erase(clients.begin() + static_cast<std::ptrdiff_t>(i - 1));
+      if (waits[i].revents != 0 && !clients[i - 1].probe->turn(waits[i].fd))
+        clients.erase(clients.begin() + static_cast<std::ptrdiff_t>(i - 1));
     }
     if (waits[0].revents == 0) continue;
-    Client client{UniqueFd(::accept(listening.get(), nullptr, nullptr)), std::make_unique<Probe>(file.get(), std::string(argv[1]) == "sendfile")};
+    Client client{UniqueFd(::accept(listening.get(), nullptr, nullptr)),
+                  std::make_unique<Probe>(file.get(), std::string(argv[1]) == "sendfile")};
     const int one = 1;
     ::setsockopt(client.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     client.probe->greet(client.fd.get(), static_cast<std::uint64_t>(st.st_size));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experiment in the simulation: real roles and clients in virtual time, on links of a given bandwidth. Prints a line of JSON
-// for each number of servers and clients and each seed.
+// The experiment in the simulation: real roles and clients in virtual time, on links of a given bandwidth. Prints a
+// line of JSON for each number of servers and clients and each seed.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -50,7 +50,8 @@ job::Task<void> close_one(Experiment& experiment, std::size_t number) {
 }
 
 /// Bytes a second of all clients together. From the common start to the last one's end.
-double phase(cluster::World& world, std::vector<cluster::ClientProcess*>& clients, Experiment& experiment, const Plan& plan, bool write) {
+double phase(cluster::World& world, std::vector<cluster::ClientProcess*>& clients, Experiment& experiment,
+             const Plan& plan, bool write) {
   experiment.moved = 0;
   const MonoTime begin = world.now();
   for (std::size_t i = 0; i < clients.size(); ++i) {
@@ -95,8 +96,8 @@ int run(const Plan& plan) {
     fmt::print(stderr, "pvfs_simulate: {}\n", experiment.first.error().message());
     return 1;
   }
-  fmt::print("{{\"servers\": {}, \"clients\": {}, \"seed\": {}, \"write\": {:.0f}, \"read\": {:.0f}}}\n", plan.servers, plan.clients, plan.seed,
-             write, read);
+  fmt::print("{{\"servers\": {}, \"clients\": {}, \"seed\": {}, \"write\": {:.0f}, \"read\": {:.0f}}}\n", plan.servers,
+             plan.clients, plan.seed, write, read);
   std::fflush(stdout);
   return 0;
 }
@@ -104,7 +105,8 @@ int run(const Plan& plan) {
 std::vector<std::uint32_t> numbers(const char* text) {
   std::vector<std::uint32_t> list;
   std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) list.push_back(static_cast<std::uint32_t>(std::strtoul(part.c_str(), nullptr, 10)));
+  for (std::string part; std::getline(in, part, ',');)
+    list.push_back(static_cast<std::uint32_t>(std::strtoul(part.c_str(), nullptr, 10)));
   return list;
 }
 
@@ -114,8 +116,9 @@ std::vector<std::uint32_t> numbers(const char* text) {
 int main(int argc, char** argv) {
   using namespace spate::bench;
   if (argc != 6) {
-    fmt::print(stderr, "usage: pvfs_simulate SERVERS,... CLIENTS,... BYTES-PER-SERVER BYTES-PER-SECOND RUNS\n"
-                       "Each client has BYTES-PER-SERVER times the number of servers.\n");
+    fmt::print(stderr,
+               "usage: pvfs_simulate SERVERS,... CLIENTS,... BYTES-PER-SERVER BYTES-PER-SECOND RUNS\n"
+               "Each client has BYTES-PER-SERVER times the number of servers.\n");
     return 2;
   }
   std::ignore = spate::log::set_level("", spate::log::Level::error);
@@ -124,7 +127,8 @@ int main(int argc, char** argv) {
   for (const std::uint32_t servers : numbers(argv[1])) {
     for (const std::uint32_t clients : numbers(argv[2])) {
       for (std::uint64_t seed = 1; seed <= runs && code == 0 && servers > 0 && clients > 0; ++seed) {
-        code = run({servers, clients, servers * std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10), seed});
+        code = run({servers, clients, servers * std::strtoull(argv[3], nullptr, 10),
+                    std::strtoull(argv[4], nullptr, 10), seed});
       }
     }
   }

@@ -16,7 +16,8 @@ struct Moving {
 job::Task<void> move_lane(Moving& moving, MutableByteView buffer) {
   while (moving.next < moving.part.bytes && moving.first) {
     const std::uint64_t at = std::exchange(moving.next, moving.next + buffer.size());
-    const auto piece = buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), moving.part.bytes - at)));
+    const auto piece =
+        buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), moving.part.bytes - at)));
     if (moving.part.write) {
       auto written = co_await moving.file.write(moving.part.offset + at, piece);
       if (!written && moving.first) moving.first = std::move(written);
@@ -40,7 +41,8 @@ job::Task<Result<void>> move_part(client::File& file, Part part) {
   Buffer memory(part.in_flight * request, Buffer::kPageAlignment);
   std::memset(memory.data(), 0x5a, memory.size());
   job::Gate gate(file.executor());
-  for (std::size_t i = 0; i < part.in_flight; ++i) job::spawn(gate, move_lane(moving, memory.view().subspan(i * request, request)));
+  for (std::size_t i = 0; i < part.in_flight; ++i)
+    job::spawn(gate, move_lane(moving, memory.view().subspan(i * request, request)));
   co_await gate.close();
   co_return std::move(moving.first);
 }

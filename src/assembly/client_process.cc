@@ -35,7 +35,8 @@ Credential own_credential() {
   credential.gid = ::getegid();
   std::array<gid_t, 65536> all;
   const int n = ::getgroups(static_cast<int>(all.size()), all.data());
-  for (int i = 0; i < n && credential.groups.size() < kMaxGroups; ++i) credential.groups.push_back(all[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < n && credential.groups.size() < kMaxGroups; ++i)
+    credential.groups.push_back(all[static_cast<std::size_t>(i)]);
   return credential;
 }
 
@@ -53,7 +54,8 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
   options.ledger = settings.ledger;
   options.atime = atime_policy(process->config_.client.atime);
-  const bool keeps = settings.may_keep_attributes && process->config_.client.attribute_cache == config::AttributeCache::kOn;
+  const bool keeps =
+      settings.may_keep_attributes && process->config_.client.attribute_cache == config::AttributeCache::kOn;
   options.keep_attributes = keeps;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));

@@ -17,17 +17,18 @@ namespace spate::assembly {
 struct ClientSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
-  std::string program;      // for `spate status`
-  Credential credential;    // of this process: own_credential()
+  std::string program;               // for `spate status`
+  Credential credential;             // of this process: own_credential()
   std::optional<Duration> deadline;  // of one operation, instead of client.deadline
-  bool server_key = false;  // fsck: also reads the server key
+  bool server_key = false;           // fsck: also reads the server key
   /// A thread that keeps the session alive while no call is under way; false for short-lived commands.
   bool keeper = true;
   /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
   bool progress_thread = false;
   /// What outlives the process; may be null. Not owned.
   client::Ledger* ledger = nullptr;
-  /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers recalls.
+  /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers
+  /// recalls.
   bool may_keep_attributes = false;
 };
 

@@ -16,7 +16,7 @@ std::string environment(const char* name) {
 }
 
 std::string as_config_file(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? path + "/spate.toml" : path;
 }
 

@@ -9,8 +9,8 @@
 
 namespace spate::assembly {
 
-/// The spate.toml to use: `given` (a file, or the folder that holds a spate.toml), else SPATE_FS (the same), else the file
-/// system that `spate up` started last. kNotFound, with what to do, when there is none.
+/// The spate.toml to use: `given` (a file, or the folder that holds a spate.toml), else SPATE_FS (the same), else the
+/// file system that `spate up` started last. kNotFound, with what to do, when there is none.
 Result<std::string> locate_config(const std::string& given);
 
 /// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state.

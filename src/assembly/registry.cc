@@ -12,10 +12,14 @@ namespace {
 /// In the order in which a process prefers to allocate network memory.
 bmi::Registry linked_modules(const bmi::shm::ShmOptions& shm) {
   bmi::Registry registry;
-  registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) { return bmi::shm::make_shm_module(environment.clock, shm); });
-  registry.add("tcp", [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
+  registry.add("shm", [shm](const bmi::ModuleEnvironment& environment) {
+    return bmi::shm::make_shm_module(environment.clock, shm);
+  });
+  registry.add("tcp",
+               [](const bmi::ModuleEnvironment& environment) { return bmi::tcp::make_tcp_module(environment.clock); });
   // Loaded when a URL asks for it: neither libfabric nor the module need be there otherwise.
-  registry.add("ofi", [](const bmi::ModuleEnvironment& environment) { return bmi::make_late_module("ofi", environment); });
+  registry.add("ofi",
+               [](const bmi::ModuleEnvironment& environment) { return bmi::make_late_module("ofi", environment); });
   return registry;
 }
 

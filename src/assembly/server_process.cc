@@ -32,13 +32,14 @@ std::uint64_t boot_id() {
   return text.empty() ? 0 : hash64(as_bytes(text)) | 1U;
 }
 
-/// Names the device that a target lies on: the same for all servers of this host, another one on every other host, so that
-/// `df` counts each device once. The boot id tells hosts apart (cloned machines share /etc/machine-id); where the kernel
-/// does not tell it, and for what is only kept in memory, a target is a device of its own.
+/// Names the device that a target lies on: the same for all servers of this host, another one on every other host, so
+/// that `df` counts each device once. The boot id tells hosts apart (cloned machines share /etc/machine-id); where the
+/// kernel does not tell it, and for what is only kept in memory, a target is a device of its own.
 std::uint64_t device_of(const config::ServerConfig& server, std::size_t place) {
   const std::uint64_t host = boot_id();
-  struct stat st {};
-  const bool shared = host != 0 && server.trove != config::TroveKind::kMemory && ::stat(server.storage[place].c_str(), &st) == 0;
+  struct stat st{};
+  const bool shared =
+      host != 0 && server.trove != config::TroveKind::kMemory && ::stat(server.storage[place].c_str(), &st) == 0;
   Bytes name;
   Encoder out(name);
   out.flag(shared);
@@ -53,8 +54,9 @@ Result<void> set_up_log(const config::LogConfig& config) {
   return config.file.empty() ? Result<void>() : log::open_file(config.file);
 }
 
-/// Changes when what was written and not synced may be gone: with the machine, as its boot id says. A process that ends, even
-/// by SIGKILL, loses nothing, since what it acknowledged is the kernel's by then; only a store in its own memory goes with it.
+/// Changes when what was written and not synced may be gone: with the machine, as its boot id says. A process that
+/// ends, even by SIGKILL, loses nothing, since what it acknowledged is the kernel's by then; only a store in its own
+/// memory goes with it.
 Incarnation incarnation_of(const config::ServerConfig& server, Random& random) {
   const std::uint64_t boot = boot_id();
   if (boot == 0 || server.trove == config::TroveKind::kMemory) return Incarnation(random.next() | 1U);
@@ -76,7 +78,8 @@ std::size_t descriptors_for_datafiles() {
 void sync_device(const std::string& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::syncfs(fd.get()) != 0) {
-    SPATE_LOG("assembly", error, "not synced at the stop: {} folder={}", errno_error(errno, "sync"), log::Quoted{folder});
+    SPATE_LOG("assembly", error, "not synced at the stop: {} folder={}", errno_error(errno, "sync"),
+              log::Quoted{folder});
   }
 }
 
@@ -97,7 +100,8 @@ flow::PolicyOptions policy_of(const config::FlowConfig& config) {
   policy.write_path = data_path(config.write_path);
   policy.direct_from_bytes = config.direct_from;
   if (config.direct_from == 0) {
-    policy.direct_from_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+    policy.direct_from_bytes =
+        static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
   }
   return policy;
 }
@@ -134,7 +138,8 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::open(const ServerSettings&
   SPATE_TRY(auto loaded, config::load_file(settings.config_file, settings.overrides));
   SPATE_TRY(std::ignore, set_up_log(loaded.config.log));
   if (loaded.config.find_server(settings.server) == nullptr) {
-    return Error(Errc::kNotFound, "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
+    return Error(Errc::kNotFound,
+                 "there is no server " + std::to_string(settings.server.value) + " in " + settings.config_file);
   }
   std::unique_ptr<ServerProcess> process(new ServerProcess(std::move(loaded.config), settings));
   SPATE_TRY(std::ignore, process->read_keys());
@@ -189,7 +194,8 @@ Result<void> ServerProcess::open_stores() {
     SPATE_TRY(target->store, open_target(settings));
     target->context = std::make_unique<job::StorageContext>(*target->store, executor_);
     target->device = device_of(self_, i);
-    SPATE_LOG("assembly", info, "target open target={} store={} folder={}", target->id, target->store->describe(), log::Quoted{self_.storage[i]});
+    SPATE_LOG("assembly", info, "target open target={} store={} folder={}", target->id, target->store->describe(),
+              log::Quoted{self_.storage[i]});
     targets_.push_back(std::move(target));
   }
   return {};

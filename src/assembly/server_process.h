@@ -32,8 +32,8 @@ struct ServerSettings {
 /// only request_exit() may come from another one or from a signal handler.
 class ServerProcess {
  public:
-  /// The error says what is in the way: a port in use, a store that is gone, of another server or file system or of a newer
-  /// format, a folder without permission.
+  /// The error says what is in the way: a port in use, a store that is gone, of another server or file system or of a
+  /// newer format, a folder without permission.
   static Result<std::unique_ptr<ServerProcess>> open(const ServerSettings& settings);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
@@ -44,8 +44,8 @@ class ServerProcess {
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
   const config::ServerConfig& self() const { return self_; }
-  /// Little is asked of it for now: memory that is held only to be fast is given back soon. Any thread, while run() runs or
-  /// before.
+  /// Little is asked of it for now: memory that is held only to be fast is given back soon. Any thread, while run()
+  /// runs or before.
   void rest();
 
  private:

@@ -13,8 +13,8 @@
 namespace spate {
 namespace {
 
-constexpr std::uint32_t kInARow = 64;     // makes an owner
-constexpr std::uint32_t kTakenAway = 4;   // makes an ordinary mutex
+constexpr std::uint32_t kInARow = 64;    // makes an owner
+constexpr std::uint32_t kTakenAway = 4;  // makes an ordinary mutex
 
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 

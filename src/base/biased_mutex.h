@@ -8,10 +8,10 @@
 
 namespace spate {
 
-/// As std::mutex, but a thread that has taken it some dozens of times in a row without another one becomes its owner and
-/// then needs no locked instruction (20 cycles each, two a critical section). Another thread that comes takes the ownership
-/// away, which costs it a system call and a wait for the owner's critical section; when that has happened a few times, it is
-/// an ordinary mutex for good. Where the kernel has no membarrier(2), it is one from the start.
+/// As std::mutex, but a thread that has taken it some dozens of times in a row without another one becomes its owner
+/// and then needs no locked instruction (20 cycles each, two a critical section). Another thread that comes takes the
+/// ownership away, which costs it a system call and a wait for the owner's critical section; when that has happened a
+/// few times, it is an ordinary mutex for good. Where the kernel has no membarrier(2), it is one from the start.
 class BiasedMutex {
  public:
   BiasedMutex() = default;
@@ -58,8 +58,8 @@ class BiasedMutex {
   std::atomic<bool> held_{false};        // by the owner, without mutex_
   bool by_owner_ = false;                // guarded by the lock itself: how it was taken
   std::mutex mutex_;
-  std::uint64_t last_ = 0;          // guarded by mutex_: who took it last
-  std::uint32_t in_a_row_ = 0;      // likewise
+  std::uint64_t last_ = 0;      // guarded by mutex_: who took it last
+  std::uint32_t in_a_row_ = 0;  // likewise
   std::uint32_t times_taken_away_ = 0;
 };
 

@@ -20,9 +20,7 @@ using Bytes = std::vector<std::byte>;
 inline ByteView as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
-inline std::string_view as_text(ByteView bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline Bytes to_bytes(ByteView view) { return {view.begin(), view.end()}; }
 
 /// An owned run of bytes at an aligned address; contents are undefined after construction. Move-only value.
@@ -35,8 +33,7 @@ class Buffer {
   /// as operator new does: sizes from outside are checked before they come here.
   explicit Buffer(std::size_t size, std::size_t alignment = 64);
   static Buffer copy_of(ByteView bytes);
-  Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;

@@ -30,7 +30,8 @@ Mac hmac(const Key& key, ByteView message) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   const auto* in = reinterpret_cast<const unsigned char*>(message.data());
-  SPATE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), in, message.size(), digest, &size) != nullptr);
+  SPATE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), in, message.size(), digest, &size) !=
+              nullptr);
   Mac mac{};
   std::copy_n(reinterpret_cast<const std::byte*>(digest), mac.size(), mac.begin());
   return mac;

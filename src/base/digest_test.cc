@@ -35,7 +35,8 @@ TEST(Digest, PiecesMakeTheSameAsTheWhole) {
 }
 
 TEST(Digest, NamesAreRead) {
-  for (const DigestKind kind : {DigestKind::kSha256, DigestKind::kXxh3}) EXPECT_EQ(parse_digest_kind(name(kind)).value(), kind);
+  for (const DigestKind kind : {DigestKind::kSha256, DigestKind::kXxh3})
+    EXPECT_EQ(parse_digest_kind(name(kind)).value(), kind);
   EXPECT_EQ(parse_digest_kind("md5").code(), Errc::kInvalidArgument);
 }
 

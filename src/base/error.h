@@ -21,7 +21,7 @@ enum class Errc : std::uint16_t {
   kNoMemory = 6,
   kInvalidArgument = 7,
   kNotSupported = 8,
-  kOutOfRange = 9,  // a value or result does not fit (ERANGE)
+  kOutOfRange = 9,        // a value or result does not fit (ERANGE)
   kArgumentTooLong = 10,  // E2BIG
   kDeadlock = 11,         // EDEADLK: to wait for this lock would be to wait for oneself
   kNoLocks = 12,          // ENOLCK: too many locks, or those who wait for one
@@ -78,7 +78,7 @@ enum class Errc : std::uint16_t {
   kStaleMap = 106,
   kForgottenRequest = 107,  // the answer of a resent request is no longer known; it was not run again
   kLocksForgotten = 108,    // the meta server restarted: the session's locks are to be reclaimed before anything else
-  kLostLock = 109,          // a lock is gone with its session, or was not reclaimed in time; others may have had it since
+  kLostLock = 109,  // a lock is gone with its session, or was not reclaimed in time; others may have had it since
 };
 
 /// Short stable name ("not_found"), for logs and JSON. Static storage.
@@ -113,7 +113,8 @@ class [[nodiscard]] Error {
   std::string context_;
 };
 
-/// The error of a failed system call: code from errno, context "what (strerror)", or "what" where the code says the same.
+/// The error of a failed system call: code from errno, context "what (strerror)", or "what" where the code says the
+/// same.
 Error errno_error(int error_number, std::string_view what);
 
 }  // namespace spate

@@ -21,9 +21,9 @@ class [[nodiscard]] Result {
  public:
   using Value = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}     // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT(google-explicit-constructor)
-  Result(Errc code) : state_(std::in_place_index<1>, code) {}               // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(Errc code) : state_(std::in_place_index<1>, code) {}                // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -91,14 +91,15 @@ class [[nodiscard]] Result<void> {
 
 #define SPATE_CONCAT_INNER(a, b) a##b
 #define SPATE_CONCAT(a, b) SPATE_CONCAT_INNER(a, b)
-#define SPATE_TRY_WITH(ret, tmp, lhs, ...)       \
-  auto tmp = (__VA_ARGS__);                      \
+#define SPATE_TRY_WITH(ret, tmp, lhs, ...)          \
+  auto tmp = (__VA_ARGS__);                         \
   if (!tmp.has_value()) ret std::move(tmp).error(); \
   lhs = *std::move(tmp)
 
-/// `SPATE_TRY(auto x, f());` binds the value or returns the error. Two statements: never the body of an if without braces.
-/// For a Result<void>: `SPATE_TRY(std::ignore, f());`.
+/// `SPATE_TRY(auto x, f());` binds the value or returns the error. Two statements: never the body of an if without
+/// braces. For a Result<void>: `SPATE_TRY(std::ignore, f());`.
 #define SPATE_TRY(lhs, ...) SPATE_TRY_WITH(return, SPATE_CONCAT(spate_try_, __COUNTER__), lhs, __VA_ARGS__)
 
-/// The same in a coroutine: `SPATE_CO_TRY(auto x, co_await f(y));`. What is awaited is a call on names only (house rule).
+/// The same in a coroutine: `SPATE_CO_TRY(auto x, co_await f(y));`. What is awaited is a call on names only (house
+/// rule).
 #define SPATE_CO_TRY(lhs, ...) SPATE_TRY_WITH(co_return, SPATE_CONCAT(spate_try_, __COUNTER__), lhs, __VA_ARGS__)

@@ -10,7 +10,7 @@
 namespace spate {
 
 Result<SharedPage> SharedPage::map(int fd, bool writable) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0) return errno_error(errno, "map a shared page");
   if (st.st_size < static_cast<off_t>(kBytes)) return Error(Errc::kCorrupt, "the file is too short for a shared page");
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);

@@ -38,8 +38,8 @@ Context::Context(ContextId id, std::span<Module* const> modules, bool first) : i
   wait_ = poll_.get();
 }
 
-// One thread is how servers run: it sleeps inside a network, whose descriptor the others' and its own signal are added to.
-// An epoll set over all of them would cost a system call a wake more, and 0.2 us for each level (bmi_tcp_bench).
+// One thread is how servers run: it sleeps inside a network, whose descriptor the others' and its own signal are added
+// to. An epoll set over all of them would cost a system call a wake more, and 0.2 us for each level (bmi_tcp_bench).
 bool Context::sleep_inside(std::span<Module* const> sleeping) {
   const auto own_wait = std::ranges::find_if(sleeping, [](const Module* module) { return module->has_wait(); });
   if (own_wait == sleeping.end() && sleeping.size() > 1) return false;

@@ -68,8 +68,8 @@ class Context {
   /// True once after each test_context: that test made progress for the test_unexpected that follows it. The tester's.
   bool take_progressed() { return std::exchange(progressed_, false); }
   void set_progressed() { progressed_ = true; }
-  /// wait() found something queued, as a rule what it had sent itself: the test that follows takes that without asking the
-  /// network again. Once; if that happens twice in a row, the second test asks. The tester's.
+  /// wait() found something queued, as a rule what it had sent itself: the test that follows takes that without asking
+  /// the network again. Once; if that happens twice in a row, the second test asks. The tester's.
   void set_skip() { skip_ = true; }
   bool take_skip() { return skipped_ = std::exchange(skip_, false) && !skipped_; }
 

@@ -76,7 +76,9 @@ class LateModule final : public Module {
   }
   void stop_waiting_for(int fd) override { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
   bool prepare_to_wait() override { return inner() == nullptr || inner()->prepare_to_wait(); }
-  Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override { return inner()->pass_descriptor(peer, tag, fd); }
+  Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override {
+    return inner()->pass_descriptor(peer, tag, fd);
+  }
   Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override { return inner()->take_descriptor(peer, tag); }
   void hold_sends() override {
     if (inner() != nullptr) inner()->hold_sends();
@@ -133,7 +135,9 @@ Result<std::unique_ptr<Module>> make_from(void* object, std::string_view path, c
   auto* const interface = reinterpret_cast<const char* (*)()>(::dlsym(object, kModuleInterfaceSymbol));
   auto* const make = reinterpret_cast<Module* (*)(const ModuleEnvironment*)>(::dlsym(object, kModuleMakeSymbol));
   if (interface == nullptr || make == nullptr || std::string_view(interface()) != kModuleInterface) {
-    return Error(Errc::kVersionMismatch, std::string(path) + " belongs to another version of Spate: install the one that came with this program");
+    return Error(
+        Errc::kVersionMismatch,
+        std::string(path) + " belongs to another version of Spate: install the one that came with this program");
   }
   return std::unique_ptr<Module>(make(&environment));
 }
@@ -144,7 +148,8 @@ std::vector<std::string> module_paths(std::string_view scheme) {
   const std::string file = "libspate-bmi-" + std::string(scheme) + ".so";
   std::vector<std::string> paths;
   if (const std::string folder = own_folder(); !folder.empty()) {
-    for (const char* below : {"/", "/spate/", "/../lib/spate/", "/../lib/", "/../bin/"}) paths.push_back(folder + below + file);
+    for (const char* below : {"/", "/spate/", "/../lib/spate/", "/../lib/", "/../bin/"})
+      paths.push_back(folder + below + file);
   }
   paths.push_back(file);
   return paths;
@@ -165,7 +170,8 @@ Result<std::unique_ptr<Module>> load_module(std::string_view scheme, const Modul
                                         ".so beside the program and the package libfabric1");
 }
 
-std::unique_ptr<Module> make_late_module(std::string scheme, const ModuleEnvironment& environment, ModuleLoader loader) {
+std::unique_ptr<Module> make_late_module(std::string scheme, const ModuleEnvironment& environment,
+                                         ModuleLoader loader) {
   return std::make_unique<LateModule>(std::move(scheme), environment, std::move(loader));
 }
 

@@ -17,7 +17,8 @@ namespace spate::bmi {
 class MemoryService {
  public:
   /// Page-aligned memory, from the first module that allocates its own, else in huge pages where they
-  /// are worth it (pages.h), else from the heap; registered with the others. Ends the process when memory is exhausted, as operator new does.
+  /// are worth it (pages.h), else from the heap; registered with the others. Ends the process when memory is exhausted,
+  /// as operator new does.
   MutableByteView allocate(std::span<Module* const> modules, std::size_t size);
   /// Of memory that allocate() returned; anything else is a bug.
   void free(std::span<Module* const> modules, MutableByteView memory);

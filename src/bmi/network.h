@@ -18,13 +18,14 @@
 
 namespace spate::bmi {
 
-/// A peer, opaque to the caller; resolved by lookup() or learnt from an unexpected message. Never reused by an instance.
+/// A peer, opaque to the caller; resolved by lookup() or learnt from an unexpected message. Never reused by an
+/// instance.
 using Address = StrongId<struct AddressTag>;
 /// Matches the messages of one file-system operation (BMI sec. 2.1). Any value.
 using Tag = StrongId<struct TagTag>;
 /// A posted operation; never reused by an instance.
 using OpId = StrongId<struct OpTag>;
-/// A completion space (BMI sec. 2.1). 
+/// A completion space (BMI sec. 2.1).
 using ContextId = StrongId<struct ContextTag, std::uint32_t>;
 
 /// One piece of a message's payload: memory, or a range of an open file (send only; Spate's addition to the paper, so
@@ -88,9 +89,9 @@ struct FailedUrl {
 
 /// What is known of a peer.
 struct PeerInfo {
-  std::string url;          // the one in use, or the last one tried; empty before the first use
+  std::string url;  // the one in use, or the last one tried; empty before the first use
   bool connected = false;
-  std::uint32_t connection = 0;   // counts connections made to or by this peer: changes when it was lost and came back
+  std::uint32_t connection = 0;  // counts connections made to or by this peer: changes when it was lost and came back
   bool same_host = false;
   std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
   bool passes_descriptors = false;   // pass_descriptor() may work: connected, by a module that can
@@ -110,8 +111,8 @@ struct NetworkOptions {
   std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
   /// Per connection attempt.
   std::uint32_t connect_timeout_ms = 3000;
-  /// The side that made a connection gives it up when nothing was sent, received or posted for one to one and a half times
-  /// this; the next post makes it anew. 0: never.
+  /// The side that made a connection gives it up when nothing was sent, received or posted for one to one and a half
+  /// times this; the next post makes it anew. 0: never.
   std::uint32_t idle_close_ms = 0;
 };
 
@@ -136,7 +137,8 @@ class Network {
   /// Returns the URL to give to others. On failure nothing is bound.
   virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
 
-  /// A new completion space: what is posted in it completes in it alone, whoever tests others (BMI sec. 2.1). Any thread.
+  /// A new completion space: what is posted in it completes in it alone, whoever tests others (BMI sec. 2.1). Any
+  /// thread.
   virtual ContextId open_context() = 0;
   /// Everything posted in it must have completed.
   virtual void close_context(ContextId context) = 0;
@@ -151,17 +153,17 @@ class Network {
   /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
   virtual void disconnect(Address peer) = 0;
 
-  /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to or
-  /// from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.
+  /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to
+  /// or from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.
   virtual void prefer_first_url(Address peer) = 0;
 
   /// Hands the peer a copy of an open descriptor; the caller keeps its own. It is there for take_descriptor() when a
-  /// message that was posted afterwards arrives. Nothing can be taken back. Never blocks. kNotSupported: this peer cannot
-  /// be passed any (peer_info() says so beforehand); kBusy: too many are on their way; else the kernel's reason.
+  /// message that was posted afterwards arrives. Nothing can be taken back. Never blocks. kNotSupported: this peer
+  /// cannot be passed any (peer_info() says so beforehand); kBusy: too many are on their way; else the kernel's reason.
   virtual Result<void> pass_descriptor(Address peer, Tag tag, int fd) = 0;
-  /// The oldest descriptor that the peer passed under `tag`, now the caller's (close-on-exec). kNotFound: there is none.
-  /// What is not taken is closed with the connection; what comes beyond the module's bound (64 from a server, none from
-  /// a client) is closed at once.
+  /// The oldest descriptor that the peer passed under `tag`, now the caller's (close-on-exec). kNotFound: there is
+  /// none. What is not taken is closed with the connection; what comes beyond the module's bound (64 from a server,
+  /// none from a client) is closed at once.
   virtual Result<UniqueFd> take_descriptor(Address peer, Tag tag) = 0;
 
   /// Posts. On success the segments' memory belongs to the operation until its completion is seen, cancelled or not;
@@ -173,19 +175,22 @@ class Network {
   virtual Result<Posted> post_send_unexpected(const Message& message, ContextId context, void* user) = 0;
 
   /// Asks for an early end. The operation completes, with kCancelled or as it would have, only when neither the device
-  /// nor the peer can touch its buffer any more; if need be its connection is dropped. Unknown or complete op: no effect.
+  /// nor the peer can touch its buffer any more; if need be its connection is dropped. Unknown or complete op: no
+  /// effect.
   virtual void cancel(OpId op) = 0;
 
   /// The next completions of `context` (any operation), at most out.size(); makes progress first. O(completions).
   virtual std::size_t test_context(ContextId context, std::span<Completion> out) = 0;
-  /// One operation, or several: their completions if they are there, leaving others queued. Each completion is given once, by
-  /// whichever call finds it first. Makes progress first.
+  /// One operation, or several: their completions if they are there, leaving others queued. Each completion is given
+  /// once, by whichever call finds it first. Makes progress first.
   virtual std::optional<Completion> test(ContextId context, OpId op) = 0;
   virtual std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) = 0;
-  /// The next unexpected messages bound to `context`, each peer's in the order in which it sent them; at most out.size().
+  /// The next unexpected messages bound to `context`, each peer's in the order in which it sent them; at most
+  /// out.size().
   virtual std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) = 0;
 
-  /// Readable when testing `context` may find something; valid while the context is open; -1 for modules in virtual time.
+  /// Readable when testing `context` may find something; valid while the context is open; -1 for modules in virtual
+  /// time.
   virtual int wait_descriptor(ContextId context) const = 0;
   /// Call before sleeping on the descriptor: false when there is something to test already.
   virtual bool prepare_to_wait(ContextId context) = 0;
@@ -197,14 +202,14 @@ class Network {
   virtual bool wake_by(ContextId context, int fd) = 0;
   virtual void stop_wake_by(ContextId context, int fd) = 0;
 
-  /// From now on, for the whole instance, posts may keep back what they would send, so that several messages leave by one
-  /// system call. It leaves with the next test, wait() or flush_sends(): for callers who soon do one of these.
+  /// From now on, for the whole instance, posts may keep back what they would send, so that several messages leave by
+  /// one system call. It leaves with the next test, wait() or flush_sends(): for callers who soon do one of these.
   virtual void hold_sends() = 0;
   virtual void flush_sends() = 0;
 
-  /// Memory that suits every loaded module (BMI sec. 2.2): page-aligned, in huge pages where there are some, registered where a
-  /// module registers, shared where one can then do without a copy. The caller's until mem_free; when there
-  /// is none the process ends, as by operator new. Any other memory may be sent and received as well. Thread-safe.
+  /// Memory that suits every loaded module (BMI sec. 2.2): page-aligned, in huge pages where there are some, registered
+  /// where a module registers, shared where one can then do without a copy. The caller's until mem_free; when there is
+  /// none the process ends, as by operator new. Any other memory may be sent and received as well. Thread-safe.
   virtual MutableByteView mem_alloc(std::size_t size) = 0;
   /// Of the whole of what mem_alloc returned, when no operation uses it any more. Thread-safe.
   virtual void mem_free(MutableByteView memory) = 0;

@@ -28,8 +28,8 @@ Result<UniqueFd> open_userfault() {
   if (!fault) return errno_error(errno, "userfaultfd");
   uffdio_api api{};
   api.api = UFFD_API;
-  api.features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP |
-                 UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+  api.features =
+      UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
   if (::ioctl(fault.get(), UFFDIO_API, &api) != 0) return errno_error(errno, "userfaultfd events");
   return fault;
 }

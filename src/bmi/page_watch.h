@@ -18,8 +18,8 @@ namespace spate::bmi {
 
 /// Whoever unmaps watched pages waits in the kernel until the watching thread has read of it. That thread takes no lock
 /// that anybody holds while unmapping and allocates nothing, so nobody waits for himself. What it has read is in the
-/// queue before the call that unmaps returns, or is_reading() is true until it is: take_ended() waits for that moment, so
-/// whoever asks after an unmapping has returned hears of it.
+/// queue before the call that unmaps returns, or is_reading() is true until it is: take_ended() waits for that moment,
+/// so whoever asks after an unmapping has returned hears of it.
 class PageWatch final : public PageWatcher {
  public:
   /// kNotSupported, with the reason, where the kernel does not let this process (docs/memory-registration.md).
@@ -31,8 +31,8 @@ class PageWatch final : public PageWatcher {
   bool watch(const PageRange& range) override;
   void unwatch(const PageRange& range) override;
 
-  /// Calls `ended` for each run of pages that went away since the last call; ranges that were never watched may be among
-  /// them. One thread at a time.
+  /// Calls `ended` for each run of pages that went away since the last call; ranges that were never watched may be
+  /// among them. One thread at a time.
   void take_ended(const std::function<void(const PageRange&)>& ended);
 
  private:

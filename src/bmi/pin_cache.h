@@ -50,7 +50,7 @@ struct PinCounters {
   std::uint64_t merges = 0;         // regions that became part of a larger one
   std::uint64_t invalidations = 0;  // regions whose pages went away
   std::uint64_t refused = 0;        // ranges that could not be registered
-  std::uint64_t pinned_bytes = 0;    // registered so far; minus unpinned_bytes: now
+  std::uint64_t pinned_bytes = 0;   // registered so far; minus unpinned_bytes: now
   std::uint64_t unpinned_bytes = 0;
 };
 
@@ -60,7 +60,7 @@ class PinCache {
  public:
   struct Options {
     std::size_t page_bytes = 4096;
-    std::uint64_t max_bytes = std::uint64_t{1} << 30U;         // pinned at any time
+    std::uint64_t max_bytes = std::uint64_t{1} << 30U;     // pinned at any time
     std::uint64_t merge_bytes = std::uint64_t{64} << 20U;  // neighbours become one region up to this size
   };
 
@@ -74,7 +74,7 @@ class PinCache {
     PageRange range_;
     void* handle_ = nullptr;
     std::uint32_t users_ = 0;
-    std::uint32_t kept_ = 0;    // explicit registrations
+    std::uint32_t kept_ = 0;  // explicit registrations
     bool watched_ = false;
     bool retired_ = false;  // not found any more
   };
@@ -86,12 +86,12 @@ class PinCache {
   /// Deregisters everything: the device uses none of it any more.
   ~PinCache();
 
-  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: the bound is reached by regions in use;
-  /// else the device's own reason.
+  /// A region that holds `memory` (not empty), in use until release(). kNoMemory: the bound is reached by regions in
+  /// use; else the device's own reason.
   Result<Region*> acquire(MutableByteView memory);
   void release(Region& region);
-  /// A region in use, unless it is kept, is deregistered with its last release: for when somebody outside who has its key
-  /// is no longer to be trusted with it.
+  /// A region in use, unless it is kept, is deregistered with its last release: for when somebody outside who has its
+  /// key is no longer to be trusted with it.
   void forget(Region& region);
 
   /// Whether acquire() would be a hit.
@@ -130,7 +130,7 @@ class PinCache {
   const Options options_;
   Regions regions_;
   std::vector<std::unique_ptr<Region>> retired_;  // all in use
-  NodeList idle_;                                  // neither in use nor kept, the one used least lately first
+  NodeList idle_;                                 // neither in use nor kept, the one used least lately first
   PinCounters counters_;
 };
 

@@ -21,7 +21,8 @@ posix::Where at(const spate_file& directory, const char* path, bool follow) {
 
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count) {
-  if (count < 0 || count > IOV_MAX) return Error(Errc::kInvalidArgument, "a count of memory pieces from 0 to 1024 is taken");
+  if (count < 0 || count > IOV_MAX)
+    return Error(Errc::kInvalidArgument, "a count of memory pieces from 0 to 1024 is taken");
   if (memory == nullptr && count > 0) return Error(Errc::kInvalidArgument, "memory pieces: null");
   std::vector<View> views;
   views.reserve(static_cast<std::size_t>(count));
@@ -29,7 +30,8 @@ Result<std::vector<View>> memory_of(const iovec* memory, int count) {
   for (int i = 0; i < count; ++i) {
     const iovec& piece = memory[i];
     if (piece.iov_base == nullptr && piece.iov_len > 0) return Error(Errc::kInvalidArgument, "a memory piece: null");
-    if (piece.iov_len > static_cast<std::size_t>(SSIZE_MAX) - total) return Error(Errc::kInvalidArgument, "more than SSIZE_MAX bytes");
+    if (piece.iov_len > static_cast<std::size_t>(SSIZE_MAX) - total)
+      return Error(Errc::kInvalidArgument, "more than SSIZE_MAX bytes");
     total += piece.iov_len;
     views.emplace_back(static_cast<typename View::pointer>(piece.iov_base), piece.iov_len);
   }

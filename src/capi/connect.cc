@@ -16,14 +16,16 @@ namespace {
 Result<spate_options> known_options(const spate_options* given) {
   spate_options options{};
   if (given == nullptr) return options;
-  if (given->size < sizeof given->size) return Error(Errc::kInvalidArgument, "spate_options.size must be sizeof(struct spate_options)");
+  if (given->size < sizeof given->size)
+    return Error(Errc::kInvalidArgument, "spate_options.size must be sizeof(struct spate_options)");
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
   const std::size_t known = std::min(given->size, sizeof options);
   if (std::any_of(bytes + known, bytes + given->size, [](unsigned char byte) { return byte != 0; })) {
     return Error(Errc::kArgumentTooLong, "spate_options has members that this version of the library does not know");
   }
   std::memcpy(&options, given, known);
-  if ((options.flags & ~static_cast<unsigned>(SPATE_PROGRESS_THREAD)) != 0) return Error(Errc::kInvalidArgument, "unknown spate_options.flags");
+  if ((options.flags & ~static_cast<unsigned>(SPATE_PROGRESS_THREAD)) != 0)
+    return Error(Errc::kInvalidArgument, "unknown spate_options.flags");
   return options;
 }
 
@@ -51,7 +53,8 @@ Result<std::unique_ptr<spate_fs>> connect(const char* where, const spate_options
   settings.progress_thread = (options.flags & SPATE_PROGRESS_THREAD) != 0;
   auto fs = std::make_unique<spate_fs>();
   SPATE_TRY(fs->process, assembly::ClientProcess::open(settings));
-  fs->posix = std::make_unique<posix::FileSystem>(fs->process->client(), posix::FileSystemOptions{options.umask & 0777U, {}});
+  fs->posix =
+      std::make_unique<posix::FileSystem>(fs->process->client(), posix::FileSystemOptions{options.umask & 0777U, {}});
   return fs;
 }
 

@@ -128,23 +128,31 @@ ssize_t spate_write(spate_file* file, const void* buffer, size_t size) {
   return run<WriteCall>(file, Place(), &memory, 1);
 }
 
-ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count) { return run<ReadCall>(file, Place(), memory, count); }
+ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count) {
+  return run<ReadCall>(file, Place(), memory, count);
+}
 
-ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count) { return run<WriteCall>(file, Place(), memory, count); }
+ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count) {
+  return run<WriteCall>(file, Place(), memory, count);
+}
 
-ssize_t spate_read_list(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory, int memory_count) {
+ssize_t spate_read_list(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                        const struct iovec* memory, int memory_count) {
   return run<ReadCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count);
 }
 
-ssize_t spate_write_list(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory, int memory_count) {
+ssize_t spate_write_list(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                         const struct iovec* memory, int memory_count) {
   return run<WriteCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count);
 }
 
-ssize_t spate_read_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count) {
+ssize_t spate_read_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                           int memory_count) {
   return run<ReadCall>(file, place_of(description_of(what)), memory, memory_count);
 }
 
-ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count) {
+ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                            int memory_count) {
   return run<WriteCall>(file, place_of(description_of(what)), memory, memory_count);
 }
 
@@ -166,21 +174,23 @@ int spate_pwritev_start(spate_file* file, const struct iovec* memory, int count,
   return start<WriteCall>(file, place_of(offset), memory, count, op);
 }
 
-int spate_read_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory,
-                          int memory_count, spate_op** op) {
+int spate_read_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                          const struct iovec* memory, int memory_count, spate_op** op) {
   return start<ReadCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count, op);
 }
 
-int spate_write_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count, const struct iovec* memory,
-                           int memory_count, spate_op** op) {
+int spate_write_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                           const struct iovec* memory, int memory_count, spate_op** op) {
   return start<WriteCall>(file, place_of(description_of(ranges, range_count)), memory, memory_count, op);
 }
 
-int spate_read_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count, spate_op** op) {
+int spate_read_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                             int memory_count, spate_op** op) {
   return start<ReadCall>(file, place_of(description_of(what)), memory, memory_count, op);
 }
 
-int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory, int memory_count, spate_op** op) {
+int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                              int memory_count, spate_op** op) {
   return start<WriteCall>(file, place_of(description_of(what)), memory, memory_count, op);
 }
 

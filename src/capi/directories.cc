@@ -52,7 +52,8 @@ ssize_t spate_readdir_many(spate_file* directory, struct spate_dirent* entries, 
   return now(directory->fs, [=] { return read_entries(*directory->file, entries, st, count); });
 }
 
-int spate_readdir_many_start(spate_file* directory, struct spate_dirent* entries, struct stat* st, size_t count, spate_op** op) {
+int spate_readdir_many_start(spate_file* directory, struct spate_dirent* entries, struct stat* st, size_t count,
+                             spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (directory == nullptr || entries == nullptr || op == nullptr) return refuse_null("directory, entries or op");
   return later(directory->fs, [=] { return read_entries(*directory->file, entries, st, count); }, op);

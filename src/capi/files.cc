@@ -80,7 +80,8 @@ Work lock_file(OpenFile& file, int cmd, struct flock* lock) {
 
 Work stat_file(OpenFile& file, struct stat* out) {
   SPATE_CO_TRY(const Attributes attributes, co_await file.stat());
-  *out = file.file() == nullptr ? posix::to_stat(attributes) : posix::to_stat(attributes, file.file()->layout().strip_bytes);
+  *out = file.file() == nullptr ? posix::to_stat(attributes)
+                                : posix::to_stat(attributes, file.file()->layout().strip_bytes);
   co_return 0;
 }
 
@@ -122,7 +123,8 @@ using namespace spate::capi;
 
 extern "C" {
 
-int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode, const struct spate_layout* layout, spate_file** file) {
+int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode, const struct spate_layout* layout,
+                      spate_file** file) {
   if (file != nullptr) *file = nullptr;
   if (fs == nullptr || path == nullptr || file == nullptr) return refuse_null("fs, path or file");
   auto request = open_request(at(path), flags, mode);
@@ -139,14 +141,16 @@ int spate_openat(spate_file* directory, const char* path, int flags, mode_t mode
   if (directory == nullptr || path == nullptr || file == nullptr) return refuse_null("directory, path or file");
   spate_fs* const fs = directory->fs;
   if (directory->file->type() != spate::FileType::kDirectory && *path != '/') return refuse(spate::Errc::kNotDirectory);
-  return static_cast<int>(now(fs, [&] { return open_file(fs, open_request(at(*directory, path), flags, mode), file); }));
+  return static_cast<int>(
+      now(fs, [&] { return open_file(fs, open_request(at(*directory, path), flags, mode), file); }));
 }
 
 int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file != nullptr) *file = nullptr;
   if (fs == nullptr || path == nullptr || file == nullptr || op == nullptr) return refuse_null("fs, path, file or op");
-  return later(fs, [fs, request = open_request(at(path), flags, mode), file] { return open_file(fs, request, file); }, op);
+  return later(
+      fs, [fs, request = open_request(at(path), flags, mode), file] { return open_file(fs, request, file); }, op);
 }
 
 int spate_close(spate_file* file) {
@@ -165,7 +169,8 @@ off_t spate_lseek(spate_file* file, off_t offset, int whence) {
   return now(file->fs, [=] { return seek_to(*file->file, offset, whence); });
 }
 
-ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset, size_t size, unsigned flags) {
+ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset, size_t size,
+                              unsigned flags) {
   if (from == nullptr || to == nullptr) return refuse_null("from or to");
   if (flags != 0) return refuse_argument("copy_file_range has no flags");
   if (from->fs != to->fs) return refuse(spate::Errc::kCrossDevice);

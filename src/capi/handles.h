@@ -50,7 +50,8 @@ posix::Where at(const char* path, bool follow = true);
 /// A path below an open directory.
 posix::Where at(const spate_file& directory, const char* path, bool follow = true);
 
-/// The memory of a call, as views. kInvalidArgument: a count out of 0 .. IOV_MAX, more than SSIZE_MAX bytes, a null pointer.
+/// The memory of a call, as views. kInvalidArgument: a count out of 0 .. IOV_MAX, more than SSIZE_MAX bytes, a null
+/// pointer.
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count);
 

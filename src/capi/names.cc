@@ -136,7 +136,8 @@ int spate_lstat(spate_fs* fs, const char* path, struct stat* st) {
 int spate_fstatat(spate_file* directory, const char* path, struct stat* st, int flags) {
   if (directory == nullptr || path == nullptr || st == nullptr) return refuse_null("directory, path or st");
   if (!known_flags(flags)) return refuse_argument(kBadFlags);
-  return static_cast<int>(now(directory->fs, [=] { return stat_into(*directory->fs->posix, at(*directory, path, follows(flags)), st); }));
+  return static_cast<int>(
+      now(directory->fs, [=] { return stat_into(*directory->fs->posix, at(*directory, path, follows(flags)), st); }));
 }
 
 int spate_access(spate_fs* fs, const char* path, int mode) {
@@ -200,7 +201,8 @@ int spate_rename(spate_fs* fs, const char* from, const char* to, unsigned flags)
 int spate_rename_start(spate_fs* fs, const char* from, const char* to, unsigned flags, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || from == nullptr || to == nullptr || op == nullptr) return refuse_null("fs, from, to or op");
-  return later(fs, [fs, old = at(from), where = at(to), flags] { return rename_name(*fs->posix, old, where, flags); }, op);
+  return later(
+      fs, [fs, old = at(from), where = at(to), flags] { return rename_name(*fs->posix, old, where, flags); }, op);
 }
 
 int spate_truncate(spate_fs* fs, const char* path, off_t size) {
@@ -239,16 +241,19 @@ int spate_mknod(spate_fs* fs, const char* path, mode_t mode, dev_t device) {
 }
 
 ssize_t spate_getxattr(spate_fs* fs, const char* path, const char* name, void* value, size_t size, int flags) {
-  if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0)) return refuse_null("fs, path, name or value");
+  if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0))
+    return refuse_null("fs, path, name or value");
   if (!known_flags(flags)) return refuse_argument(kBadFlags);
   return now(fs, [=] { return get_attribute(*fs->posix, at(path, follows(flags)), name, value, size); });
 }
 
 int spate_setxattr(spate_fs* fs, const char* path, const char* name, const void* value, size_t size, int flags) {
-  if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0)) return refuse_null("fs, path, name or value");
+  if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0))
+    return refuse_null("fs, path, name or value");
   if (size > spate::kMaxXattrValueBytes) return refuse(spate::Errc::kArgumentTooLong);
   const spate::ByteView bytes(static_cast<const std::byte*>(value), size);
-  return static_cast<int>(now(fs, [=] { return set_attribute(*fs->posix, at(path), name, spate::to_bytes(bytes), flags); }));
+  return static_cast<int>(
+      now(fs, [=] { return set_attribute(*fs->posix, at(path), name, spate::to_bytes(bytes), flags); }));
 }
 
 ssize_t spate_listxattr(spate_fs* fs, const char* path, char* list, size_t size, int flags) {

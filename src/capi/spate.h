@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The C API of Spate (docs/c-api.md): a parallel file system without a mount.
  *
- * Errors. A function that can fail returns a negative errno (-ENOENT); errno itself is left alone. spate_last_error() then
- * has a sentence for a person, which names the server or the file that was in the way.
+ * Errors. A function that can fail returns a negative errno (-ENOENT); errno itself is left alone. spate_last_error()
+ * then has a sentence for a person, which names the server or the file that was in the way.
  *
- * Paths begin at the file system's root, with or without a leading '/'; absolute symbolic links begin there, too. Names are
- * bytes but '/' and NUL, at most 255; a path is at most 4095 bytes.
+ * Paths begin at the file system's root, with or without a leading '/'; absolute symbolic links begin there, too. Names
+ * are bytes but '/' and NUL, at most 255; a path is at most 4095 bytes.
  *
- * Threads. Every function may be called by any thread, on any handle, at any time; calls on one handle run side by side. A
- * handle is not closed while a call on it is under way. The library has no threads of its own but one that keeps the session
- * alive (see SPATE_PROGRESS_THREAD), and takes no signals. A handle is of no use in a child after fork() unless it calls
- * exec(); the child may connect anew.
+ * Threads. Every function may be called by any thread, on any handle, at any time; calls on one handle run side by
+ * side. A handle is not closed while a call on it is under way. The library has no threads of its own but one that
+ * keeps the session alive (see SPATE_PROGRESS_THREAD), and takes no signals. A handle is of no use in a child after
+ * fork() unless it calls exec(); the child may connect anew.
  *
- * Memory given to a call belongs to it until it returns; memory given to a ..._start call until its operation has ended.
+ * Memory given to a call belongs to it until it returns; memory given to a ..._start call until its operation has
+ * ended.
  */
 #ifndef SPATE_H
 #define SPATE_H
@@ -44,211 +45,224 @@ typedef struct spate_file spate_file;
 typedef struct spate_op spate_op;
 
 /* "0.1.0", of the library that is running. */
-SPATE_API const char *spate_version(void);
+SPATE_API const char* spate_version(void);
 
-/* What went wrong with the call of this thread that failed last, in one sentence. Valid until the thread's next call. */
-SPATE_API const char *spate_last_error(void);
+/* What went wrong with the call of this thread that failed last, in one sentence. Valid until the thread's next call.
+ */
+SPATE_API const char* spate_last_error(void);
 
 /* ---- Connecting ---- */
 
 enum spate_flags {
-  /* A thread of the library drives started operations all the time. Without it they go on only while some thread is inside
-   * a call; with it a blocking call costs two changes of threads more. */
+  /* A thread of the library drives started operations all the time. Without it they go on only while some thread is
+   * inside a call; with it a blocking call costs two changes of threads more. */
   SPATE_PROGRESS_THREAD = 1
 };
 
 struct spate_options {
-  size_t size;                  /* sizeof(struct spate_options): lets later versions add members at the end */
-  unsigned flags;               /* enum spate_flags */
-  mode_t umask;                 /* taken from the modes of what is made; the process's own umask is not looked at */
-  const char *const *settings;  /* "section.key=value" each, ended by NULL: they override spate.toml; may be NULL */
+  size_t size;                 /* sizeof(struct spate_options): lets later versions add members at the end */
+  unsigned flags;              /* enum spate_flags */
+  mode_t umask;                /* taken from the modes of what is made; the process's own umask is not looked at */
+  const char* const* settings; /* "section.key=value" each, ended by NULL: they override spate.toml; may be NULL */
 };
 
-/* Uses a file system. `where`: its spate.toml, or the folder that holds one; NULL: the environment's SPATE_FS, else the file
- * system that `spate up` started last. `options` may be NULL: all zero. Reads the configuration and the key (-EACCES when
- * others may read it); the servers are asked by the first call that needs them. On failure *fs is NULL. */
-SPATE_API int spate_connect(spate_fs **fs, const char *where, const struct spate_options *options);
+/* Uses a file system. `where`: its spate.toml, or the folder that holds one; NULL: the environment's SPATE_FS, else the
+ * file system that `spate up` started last. `options` may be NULL: all zero. Reads the configuration and the key
+ * (-EACCES when others may read it); the servers are asked by the first call that needs them. On failure *fs is NULL.
+ */
+SPATE_API int spate_connect(spate_fs** fs, const char* where, const struct spate_options* options);
 
-/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open or operations not waited for. */
-SPATE_API int spate_disconnect(spate_fs *fs);
+/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open or operations not waited
+ * for. */
+SPATE_API int spate_disconnect(spate_fs* fs);
 
 /* ---- Files ---- */
 
 /* How a file is spread over targets (storage devices of servers); 0 in a member: as the directory says, then the file
  * system. */
 struct spate_layout {
-  uint64_t strip_bytes;   /* one target's contiguous piece; 4 KiB .. 4 GiB */
-  uint32_t target_count;  /* targets that the file is spread over */
-  uint32_t first_target;  /* the first one's number (`spate df --json`) */
+  uint64_t strip_bytes;  /* one target's contiguous piece; 4 KiB .. 4 GiB */
+  uint32_t target_count; /* targets that the file is spread over */
+  uint32_t first_target; /* the first one's number (`spate df --json`) */
 };
 
-/* open(2): an access mode with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_DSYNC, O_TMPFILE;
- * O_DIRECT, O_NONBLOCK and O_CLOEXEC change nothing. A directory is opened to be listed or as a base for
+/* open(2): an access mode with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_DSYNC,
+ * O_TMPFILE; O_DIRECT, O_NONBLOCK and O_CLOEXEC change nothing. A directory is opened to be listed or as a base for
  * spate_openat(). `mode` counts with O_CREAT. On failure *file is NULL. */
-SPATE_API int spate_open(spate_fs *fs, const char *path, int flags, mode_t mode, spate_file **file);
+SPATE_API int spate_open(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file);
 /* The same below an open directory. */
-SPATE_API int spate_openat(spate_file *directory, const char *path, int flags, mode_t mode, spate_file **file);
+SPATE_API int spate_openat(spate_file* directory, const char* path, int flags, mode_t mode, spate_file** file);
 /* The same with a layout for a file that is made. */
-SPATE_API int spate_open_layout(spate_fs *fs, const char *path, int flags, mode_t mode, const struct spate_layout *layout,
-                                spate_file **file);
-/* Ends the open and frees the handle, whatever comes out. -EIO when something written and not synced may be gone because a
- * server restarted. */
-SPATE_API int spate_close(spate_file *file);
+SPATE_API int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode,
+                                const struct spate_layout* layout, spate_file** file);
+/* Ends the open and frees the handle, whatever comes out. -EIO when something written and not synced may be gone
+ * because a server restarted. */
+SPATE_API int spate_close(spate_file* file);
 
-/* At an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros. Writes take all or fail,
- * after which part of the data may have been written; disjoint writes of any clients never disturb each other. */
-SPATE_API ssize_t spate_pread(spate_file *file, void *buffer, size_t size, off_t offset);
-SPATE_API ssize_t spate_pwrite(spate_file *file, const void *buffer, size_t size, off_t offset);
-SPATE_API ssize_t spate_preadv(spate_file *file, const struct iovec *memory, int count, off_t offset);
-SPATE_API ssize_t spate_pwritev(spate_file *file, const struct iovec *memory, int count, off_t offset);
+/* At an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros. Writes take
+ * all or fail, after which part of the data may have been written; disjoint writes of any clients never disturb each
+ * other. */
+SPATE_API ssize_t spate_pread(spate_file* file, void* buffer, size_t size, off_t offset);
+SPATE_API ssize_t spate_pwrite(spate_file* file, const void* buffer, size_t size, off_t offset);
+SPATE_API ssize_t spate_preadv(spate_file* file, const struct iovec* memory, int count, off_t offset);
+SPATE_API ssize_t spate_pwritev(spate_file* file, const struct iovec* memory, int count, off_t offset);
 
-/* At the file's position, which moves. With O_APPEND at the end of the file: the appends of all clients follow one another. */
-SPATE_API ssize_t spate_read(spate_file *file, void *buffer, size_t size);
-SPATE_API ssize_t spate_write(spate_file *file, const void *buffer, size_t size);
-SPATE_API ssize_t spate_readv(spate_file *file, const struct iovec *memory, int count);
-SPATE_API ssize_t spate_writev(spate_file *file, const struct iovec *memory, int count);
-/* lseek(2), with SEEK_DATA and SEEK_HOLE: nothing that was written is ever called a hole; blocks written in part are data. */
-SPATE_API off_t spate_lseek(spate_file *file, off_t offset, int whence);
-/* copy_file_range(2) of Linux; both files of the same file system. A NULL offset: that file's position. By the io servers, without a
- * byte through this program, where both files' pieces lie side by side (same layout). The bytes copied; 0 at the end. */
-SPATE_API ssize_t spate_copy_file_range(spate_file *from, off_t *from_offset, spate_file *to, off_t *to_offset, size_t size,
-                                        unsigned flags);
+/* At the file's position, which moves. With O_APPEND at the end of the file: the appends of all clients follow one
+ * another. */
+SPATE_API ssize_t spate_read(spate_file* file, void* buffer, size_t size);
+SPATE_API ssize_t spate_write(spate_file* file, const void* buffer, size_t size);
+SPATE_API ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count);
+SPATE_API ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count);
+/* lseek(2), with SEEK_DATA and SEEK_HOLE: nothing that was written is ever called a hole; blocks written in part are
+ * data. */
+SPATE_API off_t spate_lseek(spate_file* file, off_t offset, int whence);
+/* copy_file_range(2) of Linux; both files of the same file system. A NULL offset: that file's position. By the io
+ * servers, without a byte through this program, where both files' pieces lie side by side (same layout). The bytes
+ * copied; 0 at the end. */
+SPATE_API ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset,
+                                        size_t size, unsigned flags);
 
-/* List I/O: pieces of a file, given in any order, read or written as one stream with pieces of memory: one request to each server
- * (PVFS's partitioned file interface). Pieces of one write do not overlap. At most 16384 pieces. A read ends at the first byte
- * of the stream that lies beyond the end of the file. */
+/* List I/O: pieces of a file, given in any order, read or written as one stream with pieces of memory: one request to
+ * each server (PVFS's partitioned file interface). Pieces of one write do not overlap. At most 16384 pieces. A read
+ * ends at the first byte of the stream that lies beyond the end of the file. */
 struct spate_range {
   uint64_t offset;
   uint64_t size;
 };
-SPATE_API ssize_t spate_read_list(spate_file *file, const struct spate_range *ranges, size_t range_count,
-                                  const struct iovec *memory, int memory_count);
-SPATE_API ssize_t spate_write_list(spate_file *file, const struct spate_range *ranges, size_t range_count,
-                                   const struct iovec *memory, int memory_count);
+SPATE_API ssize_t spate_read_list(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                                  const struct iovec* memory, int memory_count);
+SPATE_API ssize_t spate_write_list(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                                   const struct iovec* memory, int memory_count);
 
-/* Strided I/O: blocks at regular distances, in up to 8 nested levels, outermost first: each level repeats what is inside it
- * `count` times, `stride` bytes apart. {0, 4, {2, {{3, 100}, {2, 10}}}} of block 4: 0, 10, 100, 110, 200, 210. */
+/* Strided I/O: blocks at regular distances, in up to 8 nested levels, outermost first: each level repeats what is
+ * inside it `count` times, `stride` bytes apart. {0, 4, {2, {{3, 100}, {2, 10}}}} of block 4: 0, 10, 100, 110, 200,
+ * 210. */
 enum { SPATE_MAX_LEVELS = 8 };
 struct spate_level {
   uint64_t count;
   uint64_t stride;
 };
 struct spate_strided {
-  uint64_t offset;      /* of the first block */
-  uint64_t block_size;  /* bytes */
-  size_t level_count;   /* 0 .. SPATE_MAX_LEVELS */
+  uint64_t offset;     /* of the first block */
+  uint64_t block_size; /* bytes */
+  size_t level_count;  /* 0 .. SPATE_MAX_LEVELS */
   struct spate_level levels[SPATE_MAX_LEVELS];
 };
-SPATE_API ssize_t spate_read_strided(spate_file *file, const struct spate_strided *what, const struct iovec *memory,
+SPATE_API ssize_t spate_read_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                                      int memory_count);
-SPATE_API ssize_t spate_write_strided(spate_file *file, const struct spate_strided *what, const struct iovec *memory,
+SPATE_API ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                                       int memory_count);
 
-/* What was written before through this handle, and the file's entry and inode, survive a crash of any machine. -EIO once when an
- * earlier write may be lost because its server restarted. */
-SPATE_API int spate_fsync(spate_file *file);
-SPATE_API int spate_ftruncate(spate_file *file, off_t size);
-/* Locks of this handle that hold across all clients. flock(2): LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB. spate_lock: fcntl(2) with
- * F_OFD_SETLK, F_OFD_SETLKW, F_OFD_GETLK. -EAGAIN: another has it. They go with the handle, and with the program's death. -EIO: a
- * lock was lost because this client was cut off for so long that others got it; close the file. */
-SPATE_API int spate_flock(spate_file *file, int operation);
-SPATE_API int spate_lock(spate_file *file, int cmd, struct flock *lock);
+/* What was written before through this handle, and the file's entry and inode, survive a crash of any machine. -EIO
+ * once when an earlier write may be lost because its server restarted. */
+SPATE_API int spate_fsync(spate_file* file);
+SPATE_API int spate_ftruncate(spate_file* file, off_t size);
+/* Locks of this handle that hold across all clients. flock(2): LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB. spate_lock:
+ * fcntl(2) with F_OFD_SETLK, F_OFD_SETLKW, F_OFD_GETLK. -EAGAIN: another has it. They go with the handle, and with the
+ * program's death. -EIO: a lock was lost because this client was cut off for so long that others got it; close the
+ * file. */
+SPATE_API int spate_flock(spate_file* file, int operation);
+SPATE_API int spate_lock(spate_file* file, int cmd, struct flock* lock);
 /* fallocate(2): mode 0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE. */
-SPATE_API int spate_fallocate(spate_file *file, int mode, off_t offset, off_t size);
+SPATE_API int spate_fallocate(spate_file* file, int mode, off_t offset, off_t size);
 /* st_dev is 0 and st_ino the object's handle, which is never used again in this file system. */
-SPATE_API int spate_fstat(spate_file *file, struct stat *st);
-SPATE_API int spate_fchmod(spate_file *file, mode_t mode);
-SPATE_API int spate_fchown(spate_file *file, uid_t uid, gid_t gid);
-SPATE_API int spate_futimens(spate_file *file, const struct timespec times[2]);
+SPATE_API int spate_fstat(spate_file* file, struct stat* st);
+SPATE_API int spate_fchmod(spate_file* file, mode_t mode);
+SPATE_API int spate_fchown(spate_file* file, uid_t uid, gid_t gid);
+SPATE_API int spate_futimens(spate_file* file, const struct timespec times[2]);
 /* How the file was laid out when it was made. */
-SPATE_API int spate_get_layout(spate_file *file, struct spate_layout *layout);
+SPATE_API int spate_get_layout(spate_file* file, struct spate_layout* layout);
 
 /* ---- Names ---- Each is named for its system call; a `flags` of AT_SYMLINK_NOFOLLOW takes a link for itself. */
 
-SPATE_API int spate_stat(spate_fs *fs, const char *path, struct stat *st);
-SPATE_API int spate_lstat(spate_fs *fs, const char *path, struct stat *st);
-SPATE_API int spate_fstatat(spate_file *directory, const char *path, struct stat *st, int flags);
-SPATE_API int spate_access(spate_fs *fs, const char *path, int mode);
-SPATE_API int spate_mkdir(spate_fs *fs, const char *path, mode_t mode);
-SPATE_API int spate_rmdir(spate_fs *fs, const char *path);
-SPATE_API int spate_unlink(spate_fs *fs, const char *path);
-SPATE_API int spate_symlink(spate_fs *fs, const char *target, const char *path);
+SPATE_API int spate_stat(spate_fs* fs, const char* path, struct stat* st);
+SPATE_API int spate_lstat(spate_fs* fs, const char* path, struct stat* st);
+SPATE_API int spate_fstatat(spate_file* directory, const char* path, struct stat* st, int flags);
+SPATE_API int spate_access(spate_fs* fs, const char* path, int mode);
+SPATE_API int spate_mkdir(spate_fs* fs, const char* path, mode_t mode);
+SPATE_API int spate_rmdir(spate_fs* fs, const char* path);
+SPATE_API int spate_unlink(spate_fs* fs, const char* path);
+SPATE_API int spate_symlink(spate_fs* fs, const char* target, const char* path);
 /* The target's length; at most `size` bytes of it, without a NUL. */
-SPATE_API ssize_t spate_readlink(spate_fs *fs, const char *path, char *buffer, size_t size);
-SPATE_API int spate_link(spate_fs *fs, const char *existing, const char *path);
+SPATE_API ssize_t spate_readlink(spate_fs* fs, const char* path, char* buffer, size_t size);
+SPATE_API int spate_link(spate_fs* fs, const char* existing, const char* path);
 /* flags: 0, RENAME_NOREPLACE (1), RENAME_EXCHANGE (2). */
-SPATE_API int spate_rename(spate_fs *fs, const char *from, const char *to, unsigned flags);
-SPATE_API int spate_truncate(spate_fs *fs, const char *path, off_t size);
-SPATE_API int spate_chmod(spate_fs *fs, const char *path, mode_t mode);
-SPATE_API int spate_chown(spate_fs *fs, const char *path, uid_t uid, gid_t gid, int flags);
-SPATE_API int spate_utimens(spate_fs *fs, const char *path, const struct timespec times[2], int flags);
-SPATE_API int spate_mknod(spate_fs *fs, const char *path, mode_t mode, dev_t device);
+SPATE_API int spate_rename(spate_fs* fs, const char* from, const char* to, unsigned flags);
+SPATE_API int spate_truncate(spate_fs* fs, const char* path, off_t size);
+SPATE_API int spate_chmod(spate_fs* fs, const char* path, mode_t mode);
+SPATE_API int spate_chown(spate_fs* fs, const char* path, uid_t uid, gid_t gid, int flags);
+SPATE_API int spate_utimens(spate_fs* fs, const char* path, const struct timespec times[2], int flags);
+SPATE_API int spate_mknod(spate_fs* fs, const char* path, mode_t mode, dev_t device);
 /* Sums over all servers; a device that several of them share counts once. */
-SPATE_API int spate_statvfs(spate_fs *fs, struct statvfs *st);
+SPATE_API int spate_statvfs(spate_fs* fs, struct statvfs* st);
 /* Name-space changes that were acknowledged before survive a crash of the meta server's machine. */
-SPATE_API int spate_sync(spate_fs *fs);
+SPATE_API int spate_sync(spate_fs* fs);
 
-/* Extended attributes: user.*, for uid 0 trusted.*, and access control lists (system.posix_acl_access, system.posix_acl_default);
- * user.spate.* sets and shows layouts. With size 0 the needed size is
- * returned; -ERANGE when it is too small. List: names, each ended by NUL. */
-SPATE_API ssize_t spate_getxattr(spate_fs *fs, const char *path, const char *name, void *value, size_t size, int flags);
+/* Extended attributes: user.*, for uid 0 trusted.*, and access control lists (system.posix_acl_access,
+ * system.posix_acl_default); user.spate.* sets and shows layouts. With size 0 the needed size is returned; -ERANGE when
+ * it is too small. List: names, each ended by NUL. */
+SPATE_API ssize_t spate_getxattr(spate_fs* fs, const char* path, const char* name, void* value, size_t size, int flags);
 /* flags: XATTR_CREATE, XATTR_REPLACE. */
-SPATE_API int spate_setxattr(spate_fs *fs, const char *path, const char *name, const void *value, size_t size, int flags);
-SPATE_API ssize_t spate_listxattr(spate_fs *fs, const char *path, char *list, size_t size, int flags);
-SPATE_API int spate_removexattr(spate_fs *fs, const char *path, const char *name);
+SPATE_API int spate_setxattr(spate_fs* fs, const char* path, const char* name, const void* value, size_t size,
+                             int flags);
+SPATE_API ssize_t spate_listxattr(spate_fs* fs, const char* path, char* list, size_t size, int flags);
+SPATE_API int spate_removexattr(spate_fs* fs, const char* path, const char* name);
 
 /* ---- Directories ---- */
 
 struct spate_dirent {
-  uint64_t handle;     /* as st_ino; 0 when not known */
-  uint64_t next;       /* for spate_lseek(): where listing goes on behind this entry */
-  unsigned char type;  /* DT_REG, DT_DIR, ... of <dirent.h> */
+  uint64_t handle;    /* as st_ino; 0 when not known */
+  uint64_t next;      /* for spate_lseek(): where listing goes on behind this entry */
+  unsigned char type; /* DT_REG, DT_DIR, ... of <dirent.h> */
   char name[256];
 };
-/* The next entry of a directory, "." and ".." among them: 1, or 0 at the end. Entries made or removed meanwhile may be missed or
- * seen, all others come once. spate_lseek(directory, 0, SEEK_SET) begins anew. */
-SPATE_API int spate_readdir(spate_file *directory, struct spate_dirent *entry);
-/* Many at once, with attributes in the same request: fills at most `count` entries and, when `st` is not NULL, as many stats (a
- * st_nlink of 0: not told, ask spate_fstatat()). Their number; 0 at the end. */
-SPATE_API ssize_t spate_readdir_many(spate_file *directory, struct spate_dirent *entries, struct stat *st, size_t count);
+/* The next entry of a directory, "." and ".." among them: 1, or 0 at the end. Entries made or removed meanwhile may be
+ * missed or seen, all others come once. spate_lseek(directory, 0, SEEK_SET) begins anew. */
+SPATE_API int spate_readdir(spate_file* directory, struct spate_dirent* entry);
+/* Many at once, with attributes in the same request: fills at most `count` entries and, when `st` is not NULL, as many
+ * stats (a st_nlink of 0: not told, ask spate_fstatat()). Their number; 0 at the end. */
+SPATE_API ssize_t spate_readdir_many(spate_file* directory, struct spate_dirent* entries, struct stat* st,
+                                     size_t count);
 
-/* ---- Operations that are started now and waited for later ---- Each start function does what the blocking one of its name does
- * and puts the operation into *op; what the call would have returned, its error too, is returned by spate_wait() or spate_test(). A
- * failure of the start itself (-EINVAL, -ENOMEM) leaves *op NULL. Paths, lists and descriptions are copied; buffers, and places for
- * results, stay until the operation has ended. Any number may be under way, in no order among each other. */
+/* ---- Operations that are started now and waited for later ---- Each start function does what the blocking one of its
+ * name does and puts the operation into *op; what the call would have returned, its error too, is returned by
+ * spate_wait() or spate_test(). A failure of the start itself (-EINVAL, -ENOMEM) leaves *op NULL. Paths, lists and
+ * descriptions are copied; buffers, and places for results, stay until the operation has ended. Any number may be under
+ * way, in no order among each other. */
 
-SPATE_API int spate_open_start(spate_fs *fs, const char *path, int flags, mode_t mode, spate_file **file, spate_op **op);
-SPATE_API int spate_close_start(spate_file *file, spate_op **op);
-SPATE_API int spate_pread_start(spate_file *file, void *buffer, size_t size, off_t offset, spate_op **op);
-SPATE_API int spate_pwrite_start(spate_file *file, const void *buffer, size_t size, off_t offset, spate_op **op);
-SPATE_API int spate_preadv_start(spate_file *file, const struct iovec *memory, int count, off_t offset, spate_op **op);
-SPATE_API int spate_pwritev_start(spate_file *file, const struct iovec *memory, int count, off_t offset, spate_op **op);
-SPATE_API int spate_read_list_start(spate_file *file, const struct spate_range *ranges, size_t range_count,
-                                    const struct iovec *memory, int memory_count, spate_op **op);
-SPATE_API int spate_write_list_start(spate_file *file, const struct spate_range *ranges, size_t range_count,
-                                     const struct iovec *memory, int memory_count, spate_op **op);
-SPATE_API int spate_read_strided_start(spate_file *file, const struct spate_strided *what, const struct iovec *memory,
-                                       int memory_count, spate_op **op);
-SPATE_API int spate_write_strided_start(spate_file *file, const struct spate_strided *what, const struct iovec *memory,
-                                        int memory_count, spate_op **op);
-SPATE_API int spate_fsync_start(spate_file *file, spate_op **op);
-SPATE_API int spate_ftruncate_start(spate_file *file, off_t size, spate_op **op);
-SPATE_API int spate_fstat_start(spate_file *file, struct stat *st, spate_op **op);
-SPATE_API int spate_stat_start(spate_fs *fs, const char *path, struct stat *st, spate_op **op);
-SPATE_API int spate_mkdir_start(spate_fs *fs, const char *path, mode_t mode, spate_op **op);
-SPATE_API int spate_rmdir_start(spate_fs *fs, const char *path, spate_op **op);
-SPATE_API int spate_unlink_start(spate_fs *fs, const char *path, spate_op **op);
-SPATE_API int spate_rename_start(spate_fs *fs, const char *from, const char *to, unsigned flags, spate_op **op);
-SPATE_API int spate_readdir_many_start(spate_file *directory, struct spate_dirent *entries, struct stat *st, size_t count,
-                                       spate_op **op);
+SPATE_API int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file,
+                               spate_op** op);
+SPATE_API int spate_close_start(spate_file* file, spate_op** op);
+SPATE_API int spate_pread_start(spate_file* file, void* buffer, size_t size, off_t offset, spate_op** op);
+SPATE_API int spate_pwrite_start(spate_file* file, const void* buffer, size_t size, off_t offset, spate_op** op);
+SPATE_API int spate_preadv_start(spate_file* file, const struct iovec* memory, int count, off_t offset, spate_op** op);
+SPATE_API int spate_pwritev_start(spate_file* file, const struct iovec* memory, int count, off_t offset, spate_op** op);
+SPATE_API int spate_read_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                                    const struct iovec* memory, int memory_count, spate_op** op);
+SPATE_API int spate_write_list_start(spate_file* file, const struct spate_range* ranges, size_t range_count,
+                                     const struct iovec* memory, int memory_count, spate_op** op);
+SPATE_API int spate_read_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                                       int memory_count, spate_op** op);
+SPATE_API int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
+                                        int memory_count, spate_op** op);
+SPATE_API int spate_fsync_start(spate_file* file, spate_op** op);
+SPATE_API int spate_ftruncate_start(spate_file* file, off_t size, spate_op** op);
+SPATE_API int spate_fstat_start(spate_file* file, struct stat* st, spate_op** op);
+SPATE_API int spate_stat_start(spate_fs* fs, const char* path, struct stat* st, spate_op** op);
+SPATE_API int spate_mkdir_start(spate_fs* fs, const char* path, mode_t mode, spate_op** op);
+SPATE_API int spate_rmdir_start(spate_fs* fs, const char* path, spate_op** op);
+SPATE_API int spate_unlink_start(spate_fs* fs, const char* path, spate_op** op);
+SPATE_API int spate_rename_start(spate_fs* fs, const char* from, const char* to, unsigned flags, spate_op** op);
+SPATE_API int spate_readdir_many_start(spate_file* directory, struct spate_dirent* entries, struct stat* st,
+                                       size_t count, spate_op** op);
 
 /* Waits for the operation and frees it; its result. */
-SPATE_API ssize_t spate_wait(spate_op *op);
+SPATE_API ssize_t spate_wait(spate_op* op);
 /* 1: it has ended, *result is set and the operation freed. 0: not yet. */
-SPATE_API int spate_test(spate_op *op, ssize_t *result);
-/* Waits for one of `count` (at least 1) operations of one file system: its place in `ops`; *result is set and the operation freed. NULLs are
- * passed over. -EINVAL when there is none. */
-SPATE_API ssize_t spate_wait_any(spate_op *const *ops, size_t count, ssize_t *result);
+SPATE_API int spate_test(spate_op* op, ssize_t* result);
+/* Waits for one of `count` (at least 1) operations of one file system: its place in `ops`; *result is set and the
+ * operation freed. NULLs are passed over. -EINVAL when there is none. */
+SPATE_API ssize_t spate_wait_any(spate_op* const* ops, size_t count, ssize_t* result);
 
 #ifdef __cplusplus
 }

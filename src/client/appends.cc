@@ -21,8 +21,8 @@ job::Task<void> Appends::stop() {
   co_await gate_.close();
 }
 
-/// An earlier process of this client has begun an append that is still to be done where it was begun: whoever got the right
-/// now could put something there.
+/// An earlier process of this client has begun an append that is still to be done where it was begun: whoever got the
+/// right now could put something there.
 bool Appends::must_keep(Handle handle) const {
   return ledger_ != nullptr && !stopping_.stopped() && ledger_->may_append_again(handle);
 }
@@ -53,7 +53,8 @@ job::Task<Result<void>> Appends::take(AppendedPtr file, job::StopToken stop) {
   right.mode = LockMode::kExclusive;
   while (!locks_.holds(file->handle, kRight)) {
     auto taken = co_await locks_.set(right, true, stop);
-    if (taken.code() == Errc::kLostLock) taken = co_await locks_.release(file->handle, kRight);  // and again, in this session
+    if (taken.code() == Errc::kLostLock)
+      taken = co_await locks_.release(file->handle, kRight);  // and again, in this session
     if (!taken) co_return taken;
   }
   co_return Result<void>();

@@ -14,18 +14,19 @@ namespace spate::client {
 
 class Ledger;
 
-/// A right is taken with the first append to a file and kept until another client wants it or the last one here that appends
-/// closes the file. One executor; outlived by nothing that appends. Life: construct -> calls -> stop() -> destroyed.
+/// A right is taken with the first append to a file and kept until another client wants it or the last one here that
+/// appends closes the file. One executor; outlived by nothing that appends. Life: construct -> calls -> stop() ->
+/// destroyed.
 class Appends {
  public:
   /// One file that is appended to; all of this client's opens of it share it.
   struct Appended {
     Appended(Handle its_handle, job::Executor& executor) : handle(its_handle), turn(executor, 1) {}
     const Handle handle;
-    job::Semaphore turn;      // one append at a time
-    unsigned users = 0;       // opens
-    bool recalled = false;    // somebody else waits
-    bool unsettled = false;   // a write that failed may still take effect: the right is not passed on
+    job::Semaphore turn;     // one append at a time
+    unsigned users = 0;      // opens
+    bool recalled = false;   // somebody else waits
+    bool unsettled = false;  // a write that failed may still take effect: the right is not passed on
   };
   using AppendedPtr = std::shared_ptr<Appended>;
 

@@ -7,7 +7,8 @@ namespace spate::client {
 namespace {
 
 constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
-/// Between two calls of a busy program nobody drives for a moment: a thread that took over each time would only be in its way.
+/// Between two calls of a busy program nobody drives for a moment: a thread that took over each time would only be in
+/// its way.
 constexpr Duration kIdlePeriod = std::chrono::milliseconds(3);
 
 }  // namespace
@@ -48,7 +49,9 @@ void Driver::stop_driving() {
 }
 
 void Driver::drive(std::span<CallBase* const> calls) {
-  const auto one_done = [&] { return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; }); };
+  const auto one_done = [&] {
+    return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
+  };
   while (!one_done()) {
     if (!executor_.step() && !one_done()) executor_.sleep_until_event();
   }
@@ -56,7 +59,9 @@ void Driver::drive(std::span<CallBase* const> calls) {
 
 /// False: one of the calls is done. True: nobody drives, this thread may.
 bool Driver::sleep_until_my_turn(std::unique_lock<std::mutex>& lock, std::span<CallBase* const> calls) {
-  const auto one_done = [&] { return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; }); };
+  const auto one_done = [&] {
+    return std::any_of(calls.begin(), calls.end(), [](const CallBase* call) { return call->done; });
+  };
   Sleeper self;
   self.next = sleepers_;
   sleepers_ = &self;

@@ -19,13 +19,14 @@ namespace spate::client {
 enum class Keeper : std::uint8_t {
   kNone,   // nobody: for short-lived programs that are always inside a call
   kSlow,   // a thread looks once a second, which keeps the session alive
-  kReady,  // a thread sleeps in it while nobody else drives, so that what servers ask of this client is answered at once
+  kReady,  // a thread sleeps in it while nobody else drives, so that what servers ask of this client is answered at
+           // once
   kAlways  // a thread drives it all the time, so that what was started goes on by itself
 };
 
-/// Thread-safe. The calling thread runs the executor until its own task has ended; others that call meanwhile hand their
-/// task over and sleep, and one of them goes on driving when the first is done. Everything that lives on the executor is
-/// touched from within tasks only.
+/// Thread-safe. The calling thread runs the executor until its own task has ended; others that call meanwhile hand
+/// their task over and sleep, and one of them goes on driving when the first is done. Everything that lives on the
+/// executor is touched from within tasks only.
 class Driver {
   struct Sleeper {
     std::condition_variable wake;
@@ -44,8 +45,8 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  /// Runs `make()`, a function that returns a Task<T>, on the executor and returns what the task does. The function is called
-  /// on the driving thread; it and what it refers to outlive the call.
+  /// Runs `make()`, a function that returns a Task<T>, on the executor and returns what the task does. The function is
+  /// called on the driving thread; it and what it refers to outlive the call.
   template <typename Make>
   auto run(Make&& make) {
     using T = typename std::invoke_result_t<Make&>::Value;

@@ -142,7 +142,8 @@ job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
     if (!found->attributes.size_known && found->layout) {
       auto complete = co_await complete_attributes(cluster_, found->attributes, *found->layout, limits);
       if (!complete) co_return std::move(complete).error();
-      request.data = wire::DataSummary{complete->size, complete->allocated_bytes, complete->mtime, complete->change_sum};
+      request.data =
+          wire::DataSummary{complete->size, complete->allocated_bytes, complete->mtime, complete->change_sum};
     }
   }
   auto reply = co_await cluster_.change<wire::SetattrReply>(request, limits);

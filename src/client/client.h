@@ -20,7 +20,7 @@ struct SpaceUse {
   std::uint64_t free_bytes = 0;
   std::uint64_t total_files = 0;  // bounded by what the io servers' devices can hold
   std::uint64_t free_files = 0;
-  std::uint64_t objects = 0;      // in the name space
+  std::uint64_t objects = 0;  // in the name space
   struct Server {
     ServerId server;
     std::vector<wire::TargetSpace> targets;
@@ -35,9 +35,9 @@ struct NewObject {
   wire::LayoutHints layout;
 };
 
-/// Every call is one request to the meta server unless it says more; each has the deadline of the options and yields the
-/// server's error, or kTimeout or kUnreachable naming the server. One executor; any number of calls at once. Life cycle:
-/// construct -> calls -> stop() awaited -> destroyed; Files are closed before.
+/// Every call is one request to the meta server unless it says more; each has the deadline of the options and yields
+/// the server's error, or kTimeout or kUnreachable naming the server. One executor; any number of calls at once. Life
+/// cycle: construct -> calls -> stop() awaited -> destroyed; Files are closed before.
 class Client {
  public:
   Client(Options options, job::NetworkContext& network, Random& random);
@@ -48,11 +48,14 @@ class Client {
   job::Task<Result<void>> connect();
   job::Task<void> stop();
 
-  /// Attributes, with size and times from the datafiles when the file is being written (one more request to each server).
+  /// Attributes, with size and times from the datafiles when the file is being written (one more request to each
+  /// server).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
   /// What stat would answer, if it is kept under a lease; else nothing. Thread-safe, without a turn of the executor.
-  std::optional<Result<Attributes>> kept_attributes(const NamePath& where) { return cluster_.attributes().find_attributes(where); }
+  std::optional<Result<Attributes>> kept_attributes(const NamePath& where) {
+    return cluster_.attributes().find_attributes(where);
+  }
   /// The same, and kPermissionDenied unless this client may do all of `want` with it: 4 read, 2 write, 1 execute.
   job::Task<Result<wire::ObjectReply>> access(NamePath where, std::uint8_t want);
   /// mtime on a file that is being written gathers the datafiles' state first (SetattrRequest.data).
@@ -83,7 +86,8 @@ class Client {
 
   /// True sums over all io servers, devices that several targets share counted once.
   job::Task<Result<SpaceUse>> statfs();
-  /// The same, and an io server that does not answer within `patience` only leaves its part out (SpaceUse::Server::answered).
+  /// The same, and an io server that does not answer within `patience` only leaves its part out
+  /// (SpaceUse::Server::answered).
   job::Task<Result<SpaceUse>> space_of_those_there(Duration patience);
   /// Name-space changes acknowledged before survive a crash of the meta server's machine.
   job::Task<Result<void>> sync();

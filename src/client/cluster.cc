@@ -23,15 +23,16 @@ std::uint64_t digest_of(wire::Op op, ByteView body) {
 /// An answer of the name space: nothing was changed. (A close may have been made all the same.)
 bool without_effect(wire::Op op, Errc code) {
   const auto number = static_cast<unsigned>(code);
-  const bool of_names = (number >= static_cast<unsigned>(Errc::kNotFound) && number < static_cast<unsigned>(Errc::kNoSpace)) ||
-                        code == Errc::kInvalidArgument || code == Errc::kNotSupported;
+  const bool of_names =
+      (number >= static_cast<unsigned>(Errc::kNotFound) && number < static_cast<unsigned>(Errc::kNoSpace)) ||
+      code == Errc::kInvalidArgument || code == Errc::kNotSupported;
   return of_names && op != wire::Op::kClose;
 }
 
 /// The request may be under way still, or was never answered.
 bool may_be_under_way(Errc code) {
-  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kCancelled ||
-         code == Errc::kProtocol || code == Errc::kForgottenRequest;
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
+         code == Errc::kCancelled || code == Errc::kProtocol || code == Errc::kForgottenRequest;
 }
 
 bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == Errc::kSessionUnknown; }
@@ -39,7 +40,16 @@ bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == E
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
-    : options_(std::move(options)), network_(network), random_(random), traces_(random.next()), slots_(network.executor(), options_.ledger), offload_(network.executor()), attributes_({options_.keep_attributes, options_.most_kept}, network.executor().clock()), locks_(*this), appends_(network.executor(), locks_, options_.ledger), gate_(network.executor()) {
+    : options_(std::move(options)),
+      network_(network),
+      random_(random),
+      traces_(random.next()),
+      slots_(network.executor(), options_.ledger),
+      offload_(network.executor()),
+      attributes_({options_.keep_attributes, options_.most_kept}, network.executor().clock()),
+      locks_(*this),
+      appends_(network.executor(), locks_, options_.ledger),
+      gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
@@ -177,7 +187,8 @@ job::Task<void> Cluster::keep_alive() {
   }
 }
 
-job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room) {
+job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, Limits limits,
+                                                   std::uint32_t reply_room) {
   auto open = co_await ensure_session(limits);
   if (!open) co_return std::move(open).error();
   rpc::CallOptions options = limits.call_options();
@@ -199,7 +210,8 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   OwnChange change(attributes_);
   auto reply = co_await send_change(op, body, limits);
   if (!reply) {
-    // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting says so.
+    // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting
+    // says so.
     if (may_be_under_way(reply.code())) meta_->greet_again();
     if (without_effect(op, reply.code())) change.end_without_effect();
     co_return reply;

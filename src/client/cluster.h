@@ -20,8 +20,8 @@
 
 namespace spate::client {
 
-/// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed. The session is opened by the
-/// first request and kept alive by a task of its own while the executor is driven.
+/// One executor; pinned. Life cycle: construct -> (requests) -> stop() awaited -> destroyed. The session is opened by
+/// the first request and kept alive by a task of its own while the executor is driven.
 class Cluster {
  public:
   Cluster(Options options, job::NetworkContext& network, Random& random);

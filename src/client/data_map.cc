@@ -66,8 +66,12 @@ job::Task<Result<void>> ask_ranges(Question& question, const Share& share) {
 
 }  // namespace
 
-DataMap::DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots, std::span<const std::uint64_t> sizes)
-    : distribution_(&distribution), slots_(std::move(slots)), file_size_(distribution.logical_size(sizes)), known_to_(kMaxFileBytes) {
+DataMap::DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots,
+                 std::span<const std::uint64_t> sizes)
+    : distribution_(&distribution),
+      slots_(std::move(slots)),
+      file_size_(distribution.logical_size(sizes)),
+      known_to_(kMaxFileBytes) {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     const std::uint64_t complete_to = slots_[slot].complete_to;
     if (complete_to < kAllSeen) known_to_ = std::min(known_to_, distribution_->to_logical(slot, complete_to));
@@ -100,9 +104,15 @@ std::uint64_t DataMap::next_hole(std::uint64_t from) const {
   return nearest;
 }
 
-job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, std::uint32_t max_ranges, Limits limits) {
+job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, std::uint32_t max_ranges,
+                                    Limits limits) {
   const std::size_t slot_count = target.layout.slots.size();
-  Question question{target, from, max_ranges, limits, std::vector<wire::SlotRanges>(slot_count), std::vector<std::uint64_t>(slot_count, 0)};
+  Question question{target,
+                    from,
+                    max_ranges,
+                    limits,
+                    std::vector<wire::SlotRanges>(slot_count),
+                    std::vector<std::uint64_t>(slot_count, 0)};
   std::vector<std::uint32_t> all(slot_count);
   std::iota(all.begin(), all.end(), 0U);
   SPATE_CO_TRY(const std::vector<Share> shares, make_shares(target, all));

@@ -26,8 +26,8 @@ std::string own_refusal(const Options& options, bool is_write) {
   return {};
 }
 
-SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_t index, const wire::ExplainedPath& told,
-                    bool is_write) {
+SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_t index,
+                    const wire::ExplainedPath& told, bool is_write) {
   const Options& options = target.cluster.options();
   SlotPath answer;
   answer.slot = share.slots[index].slot;
@@ -44,20 +44,22 @@ SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_
   if (answer.no_bypass.empty() && told.bypass != wire::kLeaseToBeHad) answer.no_bypass = told.bypass;
   if (answer.no_bypass.empty() && target.path == wire::DataPath::kAutomatic) {
     answer.path = "bypass";
-    answer.why = "the client is on the server's machine and may do it itself, once the file moves enough to be worth a lease";
+    answer.why =
+        "the client is on the server's machine and may do it itself, once the file moves enough to be worth a lease";
   }
   return answer;
 }
 
 }  // namespace
 
-job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what, bool is_write,
-                                                 Limits limits) {
+job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what,
+                                                 bool is_write, Limits limits) {
   const auto slots = datatype::slots_touched(what, target.distribution);
   SPATE_CO_TRY(auto shares, make_shares(target, slots));
   std::vector<SlotPath> answers;
   for (Share& share : shares) {
-    for (const auto& ref : share.slots) share.stream_bytes.push_back(datatype::bytes_for_slot(what, target.distribution, ref.slot));
+    for (const auto& ref : share.slots)
+      share.stream_bytes.push_back(datatype::bytes_for_slot(what, target.distribution, ref.slot));
     wire::ExplainPathRequest request;
     request.where = slot_set(target, share);
     request.what = what;

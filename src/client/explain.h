@@ -21,7 +21,7 @@ struct SlotPath {
 };
 
 /// Asks the servers; nothing is moved. `target.path` is what would be asked for by name.
-job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what, bool is_write,
-                                                 Limits limits);
+job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what,
+                                                 bool is_write, Limits limits);
 
 }  // namespace spate::client

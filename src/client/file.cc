@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/file_operation.h"
-
 #include <algorithm>
 #include <array>
 #include <numeric>
 
 #include "client/bypass.h"
+#include "client/file_operation.h"
 
 namespace spate::client {
 namespace {
@@ -169,7 +168,8 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
   co_return done;
 }
 
-job::Task<Result<TransferResult>> File::attempt(Operation& operation, const datatype::Description& part, Limits limits) {
+job::Task<Result<TransferResult>> File::attempt(Operation& operation, const datatype::Description& part,
+                                                Limits limits) {
   auto open = co_await cluster_.ensure_session(limits);
   if (!open) co_return std::move(open).error();
   Result<TransferResult> result = Errc::kInvalidArgument;

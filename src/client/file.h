@@ -31,8 +31,9 @@ struct CopySpan {
   std::uint64_t size = 0;
 };
 
-/// One open of one file. Reads and writes may run at the same time, any number of them; a completed write is seen by every
-/// later read of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One executor.
+/// One open of one file. Reads and writes may run at the same time, any number of them; a completed write is seen by
+/// every later read of any client. Life cycle: made by Client::open or create -> close() awaited -> destroyed. One
+/// executor.
 class File {
  public:
   File(Cluster& cluster, wire::OpenReply reply, Rights rights);
@@ -48,8 +49,8 @@ class File {
   /// The process ends and another goes on: what servers lend to this one is given back.
   job::Task<void> hand_over(Limits limits);
 
-  /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the next
-  /// operation opens it again, and close() has nothing to close (kBadDescriptor).
+  /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the
+  /// next operation opens it again, and close() has nothing to close (kBadDescriptor).
   std::uint32_t session_epoch() const { return capability_.session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }
@@ -67,8 +68,8 @@ class File {
                                              job::StopToken stop = {});
   job::Task<Result<void>> write_list(const datatype::Description& what, std::span<const ByteView> memory,
                                      job::StopToken stop = {});
-  /// All of `memory` at the end of the file, wherever that is by then: appends of all clients follow one another. Where it
-  /// was put. After a failure part of it may have been written.
+  /// All of `memory` at the end of the file, wherever that is by then: appends of all clients follow one another. Where
+  /// it was put. After a failure part of it may have been written.
   job::Task<Result<std::uint64_t>> append(std::span<const ByteView> memory, job::StopToken stop = {});
   /// The file is at least so large from now on; what is new is zeros. Not below what others append meanwhile.
   job::Task<Result<void>> extend_to(std::uint64_t size);
@@ -77,26 +78,28 @@ class File {
   job::Task<Result<void>> allocate(std::uint64_t offset, std::uint64_t size);
   job::Task<Result<void>> truncate(std::uint64_t size);
 
-  /// Where data and holes are from `offset` on, as far as `max_ranges` ranges of each datafile tell (1..256); and the size.
+  /// Where data and holes are from `offset` on, as far as `max_ranges` ranges of each datafile tell (1..256); and the
+  /// size.
   job::Task<Result<DataMap>> data_map(std::uint64_t offset, std::uint32_t max_ranges);
-  /// Copies from `source` (which may be this file, without an overlap), holes as holes, at most to its end: the bytes copied.
-  /// By the io servers alone where the datafiles lie side by side, else through this client. After a failure part of it
-  /// may have been done. Needs the right to read there and to write here.
+  /// Copies from `source` (which may be this file, without an overlap), holes as holes, at most to its end: the bytes
+  /// copied. By the io servers alone where the datafiles lie side by side, else through this client. After a failure
+  /// part of it may have been done. Needs the right to read there and to write here.
   job::Task<Result<std::uint64_t>> copy_from(File& source, CopySpan span);
 
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
   /// Everything written and cut before through this File, and the file's entry and inode, survive a crash of any
-  /// machine. kLostWrite (once, but to all that overlap) when a server restarted before an earlier write was synced: that write may be gone; also
-  /// when the file itself is gone, because the meta server's machine went down before its creation was durable.
+  /// machine. kLostWrite (once, but to all that overlap) when a server restarted before an earlier write was synced:
+  /// that write may be gone; also when the file itself is gone, because the meta server's machine went down before its
+  /// creation was durable.
   job::Task<Result<void>> sync();
   /// O_NOATIME: what is read through this open is not told of.
   void forget_reads() { reads_count_ = false; }
   /// The next read moves atime.
   bool read_counts() const { return read_due_ && reads_count_; }
 
-  /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read last, where
-  /// that is due (Options::atime). kLostWrite as in sync().
+  /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read
+  /// last, where that is due (Options::atime). kLostWrite as in sync().
   job::Task<Result<Attributes>> close(CloseOptions options = {});
 
   /// Which path a read or write of this range would take, slot by slot.

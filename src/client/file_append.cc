@@ -16,7 +16,8 @@ constexpr std::byte kZero{0};
 
 Error waited_too_long(Error error) {
   if (error.code() != Errc::kTimeout) return error;
-  return Error(Errc::kTimeout, "waiting for the right to append: another client has it, or the meta server does not answer");
+  return Error(Errc::kTimeout,
+               "waiting for the right to append: another client has it, or the meta server does not answer");
 }
 
 }  // namespace

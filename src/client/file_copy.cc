@@ -134,7 +134,8 @@ job::Task<Result<std::uint64_t>> File::copy_data(File& source, CopySpan span) {
   co_return done;
 }
 
-/// Where in this file the last data end that were written; at most the end of the span. The size is the caller's matter.
+/// Where in this file the last data end that were written; at most the end of the span. The size is the caller's
+/// matter.
 job::Task<Result<std::uint64_t>> File::copy_by_client(File& source, CopySpan span) {
   const std::uint64_t end = span.from + span.size;
   std::uint64_t at = span.from;

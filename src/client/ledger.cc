@@ -263,7 +263,8 @@ bool Ledger::may_append_again(Handle handle) {
   const std::lock_guard lock(append_mutex_);
   bool may = false;
   if (inherited_appends_.empty()) return false;
-  appends_->for_each([&](const Append& append) { may |= append.handle == handle && inherited_appends_.contains(append.cause); });
+  appends_->for_each(
+      [&](const Append& append) { may |= append.handle == handle && inherited_appends_.contains(append.cause); });
   return may;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledger: what of a client outlives its process, in memory that the next process is given (docs/mount.md, "Restart and upgrade").
+// Ledger: what of a client outlives its process, in memory that the next process is given (docs/mount.md, "Restart and
+// upgrade").
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@ template <typename Record>
 class LedgerRecords {
  public:
   /// `high`, shared too: no record from there on was ever published.
-  LedgerRecords(Record* records, std::uint32_t capacity, std::uint64_t& high) : records_(records), capacity_(capacity), high_(high) {
+  LedgerRecords(Record* records, std::uint32_t capacity, std::uint64_t& high)
+      : records_(records), capacity_(capacity), high_(high) {
     if (high_ > capacity_) high_ = capacity_;
     for (std::uint64_t i = high_; i > 0; --i) {
       if (records_[i - 1].in_use == 0) free_.push_back(static_cast<std::uint32_t>(i - 1));
@@ -67,10 +69,11 @@ class LedgerRecords {
   std::vector<std::uint32_t> free_;
 };
 
-/// The session with its tickets, the ids of requests under way, locks, files that are open. One process uses it at a time; a
-/// process that is killed leaves it as it was between two machine instructions, which is enough: each part says in which order
-/// it is written. What is called a cause below is the number of the program's call that a request is part of: the kernel asks
-/// a new process again under the same number. Used on one executor but for what says otherwise.
+/// The session with its tickets, the ids of requests under way, locks, files that are open. One process uses it at a
+/// time; a process that is killed leaves it as it was between two machine instructions, which is enough: each part says
+/// in which order it is written. What is called a cause below is the number of the program's call that a request is
+/// part of: the kernel asks a new process again under the same number. Used on one executor but for what says
+/// otherwise.
 class Ledger {
  public:
   /// Of the layout in memory: who has another one cannot take over.
@@ -180,8 +183,8 @@ class Ledger {
   void end_wait(std::uint64_t sequence);
   std::vector<Wait> waits() const;
 
-  /// Where this append goes: at the place that it had when an earlier process began it, else behind `end` and behind whatever may
-  /// be written again. Noted before it is written.
+  /// Where this append goes: at the place that it had when an earlier process began it, else behind `end` and behind
+  /// whatever may be written again. Noted before it is written.
   std::uint64_t place_append(Append append);
   /// Thread-safe, as the next two.
   void end_append(std::uint64_t cause);

@@ -13,7 +13,7 @@ namespace spate::client {
 struct Limits {
   MonoTime deadline;
   job::StopToken stop;
-  TraceId trace;  // of the operation, carried by each of its requests
+  TraceId trace;            // of the operation, carried by each of its requests
   std::uint64_t cause = 0;  // the program's call that it is part of (client/ledger.h); 0: not known
 
   /// For a request that is part of the operation.

@@ -59,7 +59,8 @@ bool LocalMove::step(int fd, int flags) {
   iovec* const pieces = pieces_.data() + run.first;
   const int count = static_cast<int>(std::min(run.count, kPiecesPerCall));
   const auto offset = static_cast<off_t>(run.offset);
-  const ssize_t n = is_write_ ? ::pwritev2(fd, pieces, count, offset, flags) : ::preadv2(fd, pieces, count, offset, flags);
+  const ssize_t n =
+      is_write_ ? ::pwritev2(fd, pieces, count, offset, flags) : ::preadv2(fd, pieces, count, offset, flags);
   if (n < 0 && errno == EINTR) return true;
   if (n < 0 && flags != 0) return false;  // EAGAIN, or a file system that cannot tell: the waiting way will
   if (n <= 0) {

@@ -39,7 +39,8 @@ job::Task<void> Locks::listen() {
     wire::LockEventsRequest request;
     request.table = table_;
     request.acknowledged = acknowledged_;
-    if (!untold_ || table_ != 0) request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
+    if (!untold_ || table_ != 0)
+      request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
     const MonoTime asked = cluster_.executor().now();
     const std::uint32_t epoch = cluster_.identity().epoch;
     auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
@@ -50,7 +51,8 @@ job::Task<void> Locks::listen() {
     const bool more = untold_ || (current && !reply->events.empty());
     if (current && more && reply->table == table_) continue;
     if (current && table_ != 0 && reply->table != table_) std::ignore = co_await reclaim();
-    if (cluster_.executor().now() - asked < hold / 2) std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
+    if (cluster_.executor().now() - asked < hold / 2)
+      std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
     std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
     for (const auto& [sequence, wait] : waits_) {
       if (wait->abandoned) abandoned.emplace_back(sequence, wait);
@@ -148,7 +150,8 @@ job::Task<Result<void>> Locks::reclaim_all() {
   for (const auto& [handle, owners] : held_) {
     for (const auto& [holder, held] : owners) {
       for (const HeldLock& lock : held.ranges.pieces()) {
-        if (!held.lost) all.push_back({handle, holder.kind, holder.number, held.pid, lock.mode, lock.range.first, lock.range.last});
+        if (!held.lost)
+          all.push_back({handle, holder.kind, holder.number, held.pid, lock.mode, lock.range.first, lock.range.last});
       }
     }
   }
@@ -162,7 +165,8 @@ job::Task<Result<void>> Locks::reclaim_all() {
   for (std::size_t done = 0;;) {
     wire::LockReclaimRequest request;
     const std::size_t end = std::min(all.size(), done + kClaimsInOneRequest);
-    request.locks.assign(all.begin() + static_cast<std::ptrdiff_t>(done), all.begin() + static_cast<std::ptrdiff_t>(end));
+    request.locks.assign(all.begin() + static_cast<std::ptrdiff_t>(done),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
     request.last = end == all.size();
     auto reply = co_await cluster_.ask<wire::LockReclaimReply>(request, cluster_.limits(stopping_));
     check_session();

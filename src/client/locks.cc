@@ -27,7 +27,8 @@ Ledger::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
 }
 
 bool is_uncertain(Errc code) {
-  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kCancelled;
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
+         code == Errc::kCancelled;
 }
 
 }  // namespace
@@ -90,9 +91,8 @@ bool Locks::lost(Handle handle) {
   check_session();
   const auto file = held_.find(handle);
   if (file == held_.end()) return false;
-  return std::any_of(file->second.begin(), file->second.end(), [](const auto& entry) {
-    return entry.second.lost && entry.first.kind != LockKind::kAppend;
-  });
+  return std::any_of(file->second.begin(), file->second.end(),
+                     [](const auto& entry) { return entry.second.lost && entry.first.kind != LockKind::kAppend; });
 }
 
 job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence) {
@@ -174,7 +174,8 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
   }
 }
 
-/// Ends a wait that nobody has an interest in. When the server cannot be reached, or has granted it, listen() goes on with it.
+/// Ends a wait that nobody has an interest in. When the server cannot be reached, or has granted it, listen() goes on
+/// with it.
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
@@ -219,7 +220,9 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
     lock.first = piece.range.first;
     lock.last = piece.range.last;
     auto given = co_await set(lock, false);
-    if (!given) SPATE_LOG("client", warn, "a lock that nobody waits for any more is not released error={}", given.error().message());
+    if (!given)
+      SPATE_LOG("client", warn, "a lock that nobody waits for any more is not released error={}",
+                given.error().message());
   }
 }
 

@@ -26,9 +26,9 @@ struct LockHolder {
   friend auto operator<=>(const LockHolder&, const LockHolder&) = default;
 };
 
-/// Knows what is held, so that closing a file costs nothing when nothing is, and claims it again after the meta server has
-/// restarted. A wait holds no request: one request of the whole client asks for what there is to tell. One executor; any
-/// number of calls at once. Life: construct -> calls -> stop() -> destroyed.
+/// Knows what is held, so that closing a file costs nothing when nothing is, and claims it again after the meta server
+/// has restarted. A wait holds no request: one request of the whole client asks for what there is to tell. One
+/// executor; any number of calls at once. Life: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
   explicit Locks(Cluster& cluster);
@@ -38,9 +38,9 @@ class Locks {
   /// Waits end with kCancelled.
   job::Task<void> stop();
 
-  /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to end,
-  /// which gives its reason; else kTryAgain when another has it. kDeadlock, kNoLocks. kLostLock: what this owner had is gone
-  /// with the session; until it has released everything on the file it gets nothing.
+  /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to
+  /// end, which gives its reason; else kTryAgain when another has it. kDeadlock, kNoLocks. kLostLock: what this owner
+  /// had is gone with the session; until it has released everything on the file it gets nothing.
   job::Task<Result<void>> set(wire::LockSpec lock, bool wait, job::StopToken stop = {});
   /// What would be in its way; of other clients too.
   job::Task<Result<std::optional<wire::LockSpec>>> test(wire::LockSpec lock);
@@ -48,7 +48,8 @@ class Locks {
   job::Task<Result<void>> release(Handle handle, LockHolder holder);
 
   bool holds(Handle handle, LockHolder holder);
-  /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by others.
+  /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by
+  /// others.
   bool lost(Handle handle);
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
@@ -108,8 +109,8 @@ class Locks {
   std::uint64_t table_ = 0;         // the server's, 0: it has told us of none
   std::uint64_t acknowledged_ = 0;  // event
   std::uint32_t connection_ = 0;    // over which the table was last heard of
-  bool has_locked_ = false;         // a server that restarts may remember this session, and waits until it claims its locks
-  bool untold_ = false;             // it waits until it hears that what was recalled, or kept under another table, is dropped
+  bool has_locked_ = false;  // a server that restarts may remember this session, and waits until it claims its locks
+  bool untold_ = false;      // it waits until it hears that what was recalled, or kept under another table, is dropped
 
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence

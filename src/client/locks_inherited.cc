@@ -30,7 +30,8 @@ void Locks::inherit() {
   untold_ = cluster_.attributes().on();  // nothing is kept of what was recalled from the earlier process
   for (const Ledger::Held& piece : ledger->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
-    held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX : piece.pid;  // of a right: it must be asked for again, see holds()
+    held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
+                                               : piece.pid;  // of a right: it must be asked for again, see holds()
     held.ranges.set({piece.first, piece.last}, piece.mode);
   }
   for (const Ledger::Wait& wait : ledger->waits()) inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));

@@ -49,8 +49,8 @@ struct Options {
   Atime atime = Atime::kRelative;
   /// What outlives the process; null: nothing does. Not owned, outlives the client.
   Ledger* ledger = nullptr;
-  /// Attributes and names are kept under leases. Only for a process whose executor is driven all the time: others wait for its
-  /// answer to a recall.
+  /// Attributes and names are kept under leases. Only for a process whose executor is driven all the time: others wait
+  /// for its answer to a recall.
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
 };

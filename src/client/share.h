@@ -15,8 +15,8 @@ namespace spate::client {
 /// The slots of a transfer that one server holds.
 struct Share {
   rpc::Channel* channel = nullptr;
-  std::vector<wire::SlotRef> slots;          // ascending
-  std::vector<std::uint64_t> stream_bytes;   // of each slot's stream
+  std::vector<wire::SlotRef> slots;         // ascending
+  std::vector<std::uint64_t> stream_bytes;  // of each slot's stream
   std::uint64_t total_bytes() const;
 };
 

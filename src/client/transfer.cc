@@ -39,7 +39,8 @@ rpc::CallOptions call_options(const Transfer& transfer, const Share& share) {
 
 Result<void> note_states(Transfer& transfer, const Share& share, std::span<const wire::DatafileState> states,
                          Incarnation incarnation) {
-  if (states.size() != share.slots.size()) return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
+  if (states.size() != share.slots.size())
+    return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
   for (std::size_t i = 0; i < states.size(); ++i) {
     transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation, false});
   }
@@ -189,7 +190,8 @@ job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
       data = data.subspan(size);
     }
   } else {
-    job::DeadlineScope scope(transfer.target.cluster.executor(), transfer.limits.deadline, transfer.limits.stop);  // a reply may lie
+    job::DeadlineScope scope(transfer.target.cluster.executor(), transfer.limits.deadline,
+                             transfer.limits.stop);  // a reply may lie
     auto finished = co_await bulk.finish(reply->stream_bytes, scope.token());
     if (!finished) co_return std::move(finished).error().within(share.channel->name());
   }

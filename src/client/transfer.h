@@ -38,12 +38,12 @@ struct SlotState {
 };
 
 struct TransferResult {
-  std::uint64_t bytes = 0;         // of the stream: read or written
-  std::vector<SlotState> slots;    // those that were asked, in no order
+  std::uint64_t bytes = 0;       // of the stream: read or written
+  std::vector<SlotState> slots;  // those that were asked, in no order
 };
 
-/// Reads `what` into `memory` (total = what.total_bytes()). Short at the end of the file, as preadv; holes are zeros. After
-/// a failure the memory's contents are undefined. The memory is untouched by the network once it ends.
+/// Reads `what` into `memory` (total = what.total_bytes()). Short at the end of the file, as preadv; holes are zeros.
+/// After a failure the memory's contents are undefined. The memory is untouched by the network once it ends.
 job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::Description& what,
                                        std::span<const MutableByteView> memory, Limits limits);
 

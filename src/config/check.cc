@@ -191,7 +191,8 @@ void check_exports(const FileSystemConfig& config, std::vector<Problem>& out) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < config.exports.size(); ++i) {
     if (!names.insert(config.exports[i].name).second) {
-      out.push_back({"exports[" + std::to_string(i) + "].name", "two exports are named \"" + config.exports[i].name + "\""});
+      out.push_back(
+          {"exports[" + std::to_string(i) + "].name", "two exports are named \"" + config.exports[i].name + "\""});
     }
     check_export(config, i, out);
   }
@@ -201,7 +202,8 @@ void check_exports(const FileSystemConfig& config, std::vector<Problem>& out) {
       return one.server.value == 0 || one.server == server.id;
     });
     if (server.roles.block && !has_one) {
-      out.push_back({server_key(i, "roles"), server_name(server) + " has the role block and no export: write [[exports]]"});
+      out.push_back(
+          {server_key(i, "roles"), server_name(server) + " has the role block and no export: write [[exports]]"});
     }
   }
 }
@@ -243,7 +245,8 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   check_folders(config, out);
   check_exports(config, out);
   if (!is_user_policy(config.network.shm_users)) {
-    out.push_back({"network.shm_users", "network.shm_users is \"same\", \"any\", or at most 256 user ids: \"1000,1001\""});
+    out.push_back(
+        {"network.shm_users", "network.shm_users is \"same\", \"any\", or at most 256 user ids: \"1000,1001\""});
   }
   if (config.network.eager_limit > config.network.buffered_per_peer) {
     out.push_back({"network.eager_limit", "network.eager_limit must not exceed network.buffered_per_peer"});

@@ -39,8 +39,7 @@ std::string explain_key(const Key& key) {
 }
 
 /// Calls `visit` for each section, and once for each of a repeated one.
-void each_section(const FileSystemConfig& config,
-                  const std::function<void(const Section&, std::size_t item)>& visit) {
+void each_section(const FileSystemConfig& config, const std::function<void(const Section&, std::size_t item)>& visit) {
   for (const Section& section : sections()) {
     const std::size_t count = section.count(config);
     for (std::size_t i = 0; i < count; ++i) visit(section, i);
@@ -83,7 +82,8 @@ std::vector<Explanation> explanations(std::string_view name) {
   std::vector<Explanation> all;
   for (const Key& key : keys()) {
     if (!name.empty() && name != key.section && name != key.full_name()) continue;
-    all.push_back({key.full_name(), std::string(key.doc), allowed_text(key), default_text(key), key.environment_name()});
+    all.push_back(
+        {key.full_name(), std::string(key.doc), allowed_text(key), default_text(key), key.environment_name()});
   }
   return all;
 }

@@ -17,11 +17,11 @@ namespace spate::config {
 Result<std::string> explain(std::string_view name);
 
 struct Explanation {
-  std::string key;       // "meta.sync"
-  std::string meaning;   // one or two sentences
-  std::string allowed;   // in words
+  std::string key;            // "meta.sync"
+  std::string meaning;        // one or two sentences
+  std::string allowed;        // in words
   std::string default_value;  // as it stands in a file, or "none, must be given"
-  std::string variable;  // of the environment; empty: none can set it
+  std::string variable;       // of the environment; empty: none can set it
 };
 /// The same as explain(), key by key; none for a name that explain() refuses.
 std::vector<Explanation> explanations(std::string_view name);

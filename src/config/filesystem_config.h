@@ -74,10 +74,10 @@ enum class Bypass : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
 struct FlowConfig {
   FlowPath read_path = FlowPath::kAuto;
   FlowPath write_path = FlowPath::kAuto;  // not kCached
-  std::uint64_t direct_from = 0;          // bytes: datafiles from this size on go past the page cache; 0: half of the memory
-  std::string p2p_memory;                 // file to map; empty: none
-  std::uint64_t p2p_size = 16ULL << 20U;  // bytes of it for each server, 4 MiB..64 GiB
-  Bypass bypass = Bypass::kRead;          // what a server allows
+  std::uint64_t direct_from = 0;  // bytes: datafiles from this size on go past the page cache; 0: half of the memory
+  std::string p2p_memory;         // file to map; empty: none
+  std::uint64_t p2p_size = 16ULL << 20U;               // bytes of it for each server, 4 MiB..64 GiB
+  Bypass bypass = Bypass::kRead;                       // what a server allows
   Duration recall_deadline = std::chrono::seconds(5);  // 10 ms..5 min
   friend bool operator==(const FlowConfig&, const FlowConfig&) = default;
 };
@@ -111,9 +111,9 @@ enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1 };
 
 /// [client]
 struct ClientConfig {
-  Duration deadline = std::chrono::seconds(30);  // of one request, resends included; 10 ms..1 h
+  Duration deadline = std::chrono::seconds(30);         // of one request, resends included; 10 ms..1 h
   Duration busy_poll = std::chrono::microseconds(100);  // before it sleeps, 0..10 ms
-  Bypass bypass = Bypass::kRead;                 // what a client asks for
+  Bypass bypass = Bypass::kRead;                        // what a client asks for
   AtimePolicy atime = AtimePolicy::kRelatime;
   AttributeCache attribute_cache = AttributeCache::kOn;
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;

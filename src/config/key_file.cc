@@ -65,9 +65,10 @@ Result<spate::Key> parse_key_file(std::string_view text, const std::string& path
 
 Result<spate::Key> read_key_file(const std::string& path) {
   if (path.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "the configuration names no key file: servers need fs.server_key_file whatever fs.auth says, and with "
-                 "auth = \"key\" servers and clients need fs.client_key_file (each a file of 64 hex digits, mode 0600)");
+    return Error(
+        Errc::kInvalidArgument,
+        "the configuration names no key file: servers need fs.server_key_file whatever fs.auth says, and with "
+        "auth = \"key\" servers and clients need fs.client_key_file (each a file of 64 hex digits, mode 0600)");
   }
   // O_NONBLOCK: a pipe in its place must not hang the start.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

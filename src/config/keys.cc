@@ -102,7 +102,8 @@ constexpr std::array<Section, 10> kSections = {{
     {"client", "What clients do."},
     {"network", "Limits of the network layer, the same on both sides."},
     {"log", "What servers write down."},
-    {"servers", "The servers, one process each.", true, [](const FileSystemConfig& config) { return config.servers.size(); },
+    {"servers", "The servers, one process each.", true,
+     [](const FileSystemConfig& config) { return config.servers.size(); },
      [](FileSystemConfig& config) { config.servers.emplace_back(); }},
     {"exports", "What servers with the role block serve: one network block device each.", true,
      [](const FileSystemConfig& config) { return config.exports.size(); },
@@ -154,11 +155,11 @@ std::vector<Key> plain_rows() {
            "auto|buffered|direct|p2p|cached"}),
       row<&Config::flow, &FlowConfig::write_path>(
           {"flow", "write_path", Type::kChoice, "The same for writes.", "auto|buffered|direct|p2p"}),
-      row<&Config::flow, &FlowConfig::direct_from>(
-          {"flow", "direct_from", Type::kSize,
-           "Datafiles from this size on are read and written past the page cache, as far as they are not in it; 0: half of "
-           "the machine's memory.",
-           "", 0, 1ULL << 50U}),
+      row<&Config::flow, &FlowConfig::direct_from>({"flow", "direct_from", Type::kSize,
+                                                    "Datafiles from this size on are read and written past the page "
+                                                    "cache, as far as they are not in it; 0: half of "
+                                                    "the machine's memory.",
+                                                    "", 0, 1ULL << 50U}),
       row<&Config::flow, &FlowConfig::p2p_memory>(
           {"flow", "p2p_memory", Type::kPath,
            "Memory of a PCI device for the p2p path: /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Servers that cannot "
@@ -167,11 +168,11 @@ std::vector<Key> plain_rows() {
       row<&Config::flow, &FlowConfig::p2p_size>({"flow", "p2p_size", Type::kSize,
                                                  "How much of that memory each server takes.", "", 4 * kMiB,
                                                  64 * kKiB * kMiB}),
-      row<&Config::flow, &FlowConfig::bypass>(
-          {"flow", "bypass", Type::kChoice,
-           "What clients on a server's own machine that come by shm:// may do to datafiles by themselves, under a lease. write: "
-           "also write them, if they run as the server's user.",
-           "off|read|write"}),
+      row<&Config::flow, &FlowConfig::bypass>({"flow", "bypass", Type::kChoice,
+                                               "What clients on a server's own machine that come by shm:// may do to "
+                                               "datafiles by themselves, under a lease. write: "
+                                               "also write them, if they run as the server's user.",
+                                               "off|read|write"}),
       row<&Config::flow, &FlowConfig::recall_deadline>(
           {"flow", "recall_deadline", Type::kDuration,
            "A client that is still at work so long after its lease was recalled is fenced: the datafile is copied.", "",
@@ -179,24 +180,24 @@ std::vector<Key> plain_rows() {
       row<&Config::client, &ClientConfig::deadline>(
           {"client", "deadline", Type::kDuration,
            "When a request to a server that does not answer fails, resends included.", "", 10 * kMs, 3600 * kSecond}),
-      row<&Config::client, &ClientConfig::busy_poll>(
-          {"client", "busy_poll", Type::kDuration,
-           "How long a waiting client goes on asking the network before it sleeps, as long as answers come within that: they are "
-           "up to twice as fast. 0: sleep at once.",
-           "", 0, 10 * kMs}),
+      row<&Config::client, &ClientConfig::busy_poll>({"client", "busy_poll", Type::kDuration,
+                                                      "How long a waiting client goes on asking the network before it "
+                                                      "sleeps, as long as answers come within that: they are "
+                                                      "up to twice as fast. 0: sleep at once.",
+                                                      "", 0, 10 * kMs}),
       row<&Config::client, &ClientConfig::bypass>(
           {"client", "bypass", Type::kChoice,
            "What clients do to datafiles of servers on their own machine by themselves, where flow.bypass allows it.",
            "off|read|write"}),
-      row<&Config::client, &ClientConfig::atime>(
-          {"client", "atime", Type::kChoice,
-           "When reading moves a file's atime. relatime: when it is not later than the last change, or a day old. strictatime: "
-           "always. It is told with the close.",
-           "relatime|noatime|strictatime"}),
-      row<&Config::client, &ClientConfig::attribute_cache>(
-          {"client", "attribute_cache", Type::kChoice,
-           "Mounts keep attributes and names under leases of the meta server, which recalls them before anything is changed.",
-           "off|on"}),
+      row<&Config::client, &ClientConfig::atime>({"client", "atime", Type::kChoice,
+                                                  "When reading moves a file's atime. relatime: when it is not later "
+                                                  "than the last change, or a day old. strictatime: "
+                                                  "always. It is told with the close.",
+                                                  "relatime|noatime|strictatime"}),
+      row<&Config::client, &ClientConfig::attribute_cache>({"client", "attribute_cache", Type::kChoice,
+                                                            "Mounts keep attributes and names under leases of the meta "
+                                                            "server, which recalls them before anything is changed.",
+                                                            "off|on"}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),
@@ -212,13 +213,14 @@ std::vector<Key> plain_rows() {
       row<&Config::network, &NetworkConfig::connect_timeout>({"network", "connect_timeout", Type::kDuration,
                                                               "For one attempt to reach one address.", "", 10 * kMs,
                                                               300 * kSecond}),
-      row<&Config::network, &NetworkConfig::idle_close>(
-          {"network", "idle_close", Type::kDuration,
-           "Who made a connection gives it up when nobody has needed it for so long, and makes it anew when it is needed.",
-           "", kSecond, 86'400 * kSecond}),
+      row<&Config::network, &NetworkConfig::idle_close>({"network", "idle_close", Type::kDuration,
+                                                         "Who made a connection gives it up when nobody has needed it "
+                                                         "for so long, and makes it anew when it is needed.",
+                                                         "", kSecond, 86'400 * kSecond}),
       row<&Config::network, &NetworkConfig::server_busy_poll>(
           {"network", "server_busy_poll", Type::kDuration,
-           "client.busy_poll, for servers: worth it where nothing else wants their processors. 0: sleep at once, which leaves these to "
+           "client.busy_poll, for servers: worth it where nothing else wants their processors. 0: sleep at once, which "
+           "leaves these to "
            "whoever computes on the same machine.",
            "", 0, 10 * kMs}),
       row<&Config::network, &NetworkConfig::shm_users>(
@@ -240,12 +242,13 @@ std::vector<Key> server_rows() {
   return {
       server_row<&ServerConfig::id>(
           {"", "id", Type::kCount, "Number of the server, never given to another one.", "", 1, kMaxServerId, true}),
-      server_row<&ServerConfig::urls>(
-          {"", "urls", Type::kTextList,
-           "Its addresses, the best first: tcp://host:port, shm://name or shm:///path (same machine), ofi+PROVIDER://host:port.", "",
-           1, kMaxUrlsPerServer, true}),
-      server_row<&ServerConfig::roles>(
-          {"", "roles", Type::kChoiceList, "meta: the name space. io: file data. block: block exports.", "meta|io|block", 1, 3, true}),
+      server_row<&ServerConfig::urls>({"", "urls", Type::kTextList,
+                                       "Its addresses, the best first: tcp://host:port, shm://name or shm:///path "
+                                       "(same machine), ofi+PROVIDER://host:port.",
+                                       "", 1, kMaxUrlsPerServer, true}),
+      server_row<&ServerConfig::roles>({"", "roles", Type::kChoiceList,
+                                        "meta: the name space. io: file data. block: block exports.", "meta|io|block",
+                                        1, 3, true}),
       server_row<&ServerConfig::storage>({"", "storage", Type::kPathList,
                                           "Folders for file data, one for each device; each is a target. Append only: "
                                           "the place in the list is its name.",
@@ -262,30 +265,37 @@ std::vector<Key> server_rows() {
 std::vector<Key> block_rows() {
   return {
       row<&Config::block, &BlockConfig::addresses>(
-          {"block", "addresses", Type::kTextList, "Where they listen by TCP; one that is not this machine's own needs TLS, or insecure.", "", 0, 16}),
+          {"block", "addresses", Type::kTextList,
+           "Where they listen by TCP; one that is not this machine's own needs TLS, or insecure.", "", 0, 16}),
       row<&Config::block, &BlockConfig::port>({"block", "port", Type::kCount, "The TCP port.", "", 1, 65535}),
       row<&Config::block, &BlockConfig::unix_path>(
-          {"block", "unix", Type::kPath, "A Unix socket to listen at, too, for the server's own user; empty: none.", "", 0, 107}),
-      row<&Config::block, &BlockConfig::tls>(
-          {"block", "tls", Type::kPath,
-           "Folder with server-cert.pem and server-key.pem: clients by TCP must use TLS. With ca-cert.pem they need a certificate.", "", 0,
-           kMaxText}),
+          {"block", "unix", Type::kPath, "A Unix socket to listen at, too, for the server's own user; empty: none.", "",
+           0, 107}),
+      row<&Config::block, &BlockConfig::tls>({"block", "tls", Type::kPath,
+                                              "Folder with server-cert.pem and server-key.pem: clients by TCP must use "
+                                              "TLS. With ca-cert.pem they need a certificate.",
+                                              "", 0, kMaxText}),
       row<&Config::block, &BlockConfig::tls_psk>(
-          {"block", "tls_psk", Type::kPath, "File of keys for TLS, lines \"name:hex\", readable by the server's user only.", "", 0, kMaxText}),
+          {"block", "tls_psk", Type::kPath,
+           "File of keys for TLS, lines \"name:hex\", readable by the server's user only.", "", 0, kMaxText}),
       row<&Config::block, &BlockConfig::insecure>(
           {"block", "insecure", Type::kChoice, "yes: other machines may connect without TLS.", "no|yes"}),
       item_row<&Config::exports, &ExportConfig::name>(
           {"exports", "name", Type::kText, "What clients ask for: nbd://host/NAME.", "", 1, 255, true}),
       item_row<&Config::exports, &ExportConfig::source>(
-          {"exports", "source", Type::kText, "An absolute path of a file or block device of the server's machine, or spate:/PATH.", "", 1, kMaxText,
+          {"exports", "source", Type::kText,
+           "An absolute path of a file or block device of the server's machine, or spate:/PATH.", "", 1, kMaxText,
            true}),
-      item_row<&Config::exports, &ExportConfig::server>(
-          {"exports", "server", Type::kCount, "The server that serves it; 0: each that has the role block.", "", 0, kMaxServerId}),
-      item_row<&Config::exports, &ExportConfig::read_only>({"exports", "read_only", Type::kChoice, "yes: writes are refused.", "no|yes"}),
+      item_row<&Config::exports, &ExportConfig::server>({"exports", "server", Type::kCount,
+                                                         "The server that serves it; 0: each that has the role block.",
+                                                         "", 0, kMaxServerId}),
+      item_row<&Config::exports, &ExportConfig::read_only>(
+          {"exports", "read_only", Type::kChoice, "yes: writes are refused.", "no|yes"}),
       item_row<&Config::exports, &ExportConfig::allow>(
           {"exports", "allow", Type::kTextList,
-           "Who may use it: addresses, networks (10.0.0.0/8), \"unix\", and with TLS cert:NAME and psk:NAME. Empty: everybody who connects.", "",
-           0, 256}),
+           "Who may use it: addresses, networks (10.0.0.0/8), \"unix\", and with TLS cert:NAME and psk:NAME. Empty: "
+           "everybody who connects.",
+           "", 0, 256}),
   };
 }
 

@@ -136,7 +136,8 @@ TEST(Load, WrongTypesAndRangesSayWhatIsAllowed) {
 TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
   const std::string exports =
       "[block]\nport = 1234\nunix = \"b.sock\"\ninsecure = \"yes\"\n"
-      "[[exports]]\nname = \"vm1\"\nsource = \"spate:/a\"\nserver = 3\nread_only = \"yes\"\nallow = [\"10.0.0.0/8\", \"cert:a b\"]\n"
+      "[[exports]]\nname = \"vm1\"\nsource = \"spate:/a\"\nserver = 3\nread_only = \"yes\"\nallow = [\"10.0.0.0/8\", "
+      "\"cert:a b\"]\n"
       "[[exports]]\nname = \"vm2\"\nsource = \"/dev/sdx\"\n"
       "[[servers]]\nid = 3\nurls = [\"tcp://c:7400\"]\nroles = [\"block\"]\n";
   const auto loaded = load(input(std::string(kGood) + exports));
@@ -164,7 +165,8 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
   EXPECT_THAT(wrong("\"vm2\"", "\"vm1\""), HasSubstr("two exports are named \"vm1\""));
   EXPECT_THAT(wrong("name = \"vm2\"\n", ""), HasSubstr("no exports.name is given"));
   EXPECT_THAT(mistakes("[\"io\"]", "[\"io\", \"block\"]"), HasSubstr("the role block and no export"));
-  EXPECT_THAT(override_from_argument("exports.name=x").error().context(), HasSubstr("exports are set in the file only"));
+  EXPECT_THAT(override_from_argument("exports.name=x").error().context(),
+              HasSubstr("exports are set in the file only"));
 }
 
 TEST(Load, MissingKeysAreNamed) {
@@ -189,7 +191,8 @@ TEST(Load, WhatContradictsIsFound) {
 }
 
 TEST(Load, TheOwnMachineIsOneByAllItsNames) {
-  EXPECT_THAT(mistakes("127.0.0.1:7401", "localhost:7400"), HasSubstr("tcp://localhost:7400 is also an address of server 1"));
+  EXPECT_THAT(mistakes("127.0.0.1:7401", "localhost:7400"),
+              HasSubstr("tcp://localhost:7400 is also an address of server 1"));
   const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "localhost:7401");
   const auto loaded = load(input(text));
   ASSERT_FALSE(loaded.has_value());
@@ -315,11 +318,11 @@ TEST(CheckUrl, AcceptsAddressesAndNothingElse) {
                            "shm:///run/spate/3.sock", "ofi+verbs://10.0.0.1:7400", "ofi+shm://one", "sim://12"}) {
     EXPECT_TRUE(check_url(good).has_value()) << good;
   }
-  for (const char* bad : {"",           "tcp",        "tcp:/a:1",    "://a:1",        "tcp://",     "tcp://a",
-                          "tcp://a:",   "tcp://:1",   "tcp://a:0",   "tcp://a:65536", "tcp://a:1x", "tcp://a b:1",
-                          "tcp://a:-1", "ofi+shm://a/b", "tcp://[]:1", "tcp://::1:1", "shm://",        "shm://a/b",  "ofi+://a:1",
-                          "ofi://a:1",  "sim://x",    "http://a:1",  "TCP://a:1",
-                          "shm:///",    "shm:///run/"}) {
+  for (const char* bad : {"",           "tcp",           "tcp:/a:1",   "://a:1",        "tcp://",     "tcp://a",
+                          "tcp://a:",   "tcp://:1",      "tcp://a:0",  "tcp://a:65536", "tcp://a:1x", "tcp://a b:1",
+                          "tcp://a:-1", "ofi+shm://a/b", "tcp://[]:1", "tcp://::1:1",   "shm://",     "shm://a/b",
+                          "ofi+://a:1", "ofi://a:1",     "sim://x",    "http://a:1",    "TCP://a:1",  "shm:///",
+                          "shm:///run/"}) {
     EXPECT_EQ(check_url(bad).code(), Errc::kBadAddress) << bad;
   }
 }

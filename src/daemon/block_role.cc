@@ -18,8 +18,9 @@ namespace {
 std::vector<std::string> words_of(const assembly::ServerSettings& settings) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::vector<std::string> words{(self.parent_path() / "spate-export").string(), "--server=" + std::to_string(settings.server.value),
-                                 "--fs=" + settings.config_file, "--quiet"};
+  std::vector<std::string> words{(self.parent_path() / "spate-export").string(),
+                                 "--server=" + std::to_string(settings.server.value), "--fs=" + settings.config_file,
+                                 "--quiet"};
   for (const config::Override& one : settings.overrides) words.push_back("--set=" + one.key + "=" + one.value);
   return words;
 }
@@ -36,7 +37,8 @@ std::vector<std::string> words_of(const assembly::ServerSettings& settings) {
 
 }  // namespace
 
-Result<std::unique_ptr<BlockRole>> BlockRole::start(const assembly::ServerSettings& settings, std::function<void()> on_end) {
+Result<std::unique_ptr<BlockRole>> BlockRole::start(const assembly::ServerSettings& settings,
+                                                    std::function<void()> on_end) {
   std::vector<std::string> words = words_of(settings);
   if (::access(words[0].c_str(), X_OK) != 0) return errno_error(errno, "role block: start " + words[0]);
   std::vector<char*> pointers;

@@ -15,13 +15,14 @@
 
 namespace spate::daemon {
 
-/// Runs `spate-export --server ID`, which stands beside this program: what comes from block clients never reaches the process
-/// that holds the file system's data. Made and destroyed by the thread that outlives all others (the kernel ends the child
-/// with it, also when this process is killed).
+/// Runs `spate-export --server ID`, which stands beside this program: what comes from block clients never reaches the
+/// process that holds the file system's data. Made and destroyed by the thread that outlives all others (the kernel
+/// ends the child with it, also when this process is killed).
 class BlockRole {
  public:
   /// `on_end` is called, from a thread of its own, when the child has ended, for whatever reason.
-  static Result<std::unique_ptr<BlockRole>> start(const assembly::ServerSettings& settings, std::function<void()> on_end);
+  static Result<std::unique_ptr<BlockRole>> start(const assembly::ServerSettings& settings,
+                                                  std::function<void()> on_end);
   BlockRole(const BlockRole&) = delete;
   BlockRole& operator=(const BlockRole&) = delete;
   /// Asks it to end and waits: requests under way are answered first.

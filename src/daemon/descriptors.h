@@ -6,8 +6,8 @@
 
 namespace spate::daemon {
 
-/// Raises the soft limit to the hard one: each client is a few descriptors, each datafile in use one. kNotSupported when even
-/// that is too few to serve; the message says what to raise.
+/// Raises the soft limit to the hard one: each client is a few descriptors, each datafile in use one. kNotSupported
+/// when even that is too few to serve; the message says what to raise.
 Result<void> raise_descriptor_limit();
 
 }  // namespace spate::daemon

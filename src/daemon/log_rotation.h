@@ -7,8 +7,8 @@
 
 namespace spate::daemon {
 
-/// Takes SIGHUP on a thread of its own, because opening a file takes a lock. Made before any other thread, so that all of
-/// them have the signal blocked.
+/// Takes SIGHUP on a thread of its own, because opening a file takes a lock. Made before any other thread, so that all
+/// of them have the signal blocked.
 class LogRotation {
  public:
   LogRotation();

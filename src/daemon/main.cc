@@ -27,9 +27,11 @@ constexpr const char* kUsage =
     "\n"
     "  -c, --config FILE   the file system's spate.toml\n"
     "  -s, --server ID     which of its servers\n"
-    "      --format        makes the stores of this server that are not there, empty: once, for a new server or a new disk.\n"
+    "      --format        makes the stores of this server that are not there, empty: once, for a new server or a new "
+    "disk.\n"
     "                      Without it a store that is gone is refused: its disk may not be mounted\n"
-    "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the environment\n"
+    "      --set KEY=VALUE overrides the file (see `spate config explain`); so does SPATE_SECTION_KEY in the "
+    "environment\n"
     "  -h, --help          this text\n"
     "  -V, --version\n"
     "\n"
@@ -99,7 +101,8 @@ int serve(const spate::assembly::ServerSettings& settings) {
   spate::daemon::notify_service_manager("STOPPING=1");
   memory.on_rest({});
   block = nullptr;
-  if (role != nullptr && role->failed()) block_outcome = spate::Error(spate::Errc::kIoError, "the process of the role block has ended");
+  if (role != nullptr && role->failed())
+    block_outcome = spate::Error(spate::Errc::kIoError, "the process of the role block has ended");
   role.reset();
   running = nullptr;
   if (!ended) return fail(ended.error());
@@ -116,10 +119,13 @@ int main(int argc, char** argv) {
   if (!overrides) return fail(overrides.error());
   spate::assembly::ServerSettings settings;
   settings.overrides = *std::move(overrides);
-  const option options[] = {{"config", required_argument, nullptr, 'c'}, {"server", required_argument, nullptr, 's'},
-                            {"set", required_argument, nullptr, 'o'},    {"help", no_argument, nullptr, 'h'},
+  const option options[] = {{"config", required_argument, nullptr, 'c'},
+                            {"server", required_argument, nullptr, 's'},
+                            {"set", required_argument, nullptr, 'o'},
+                            {"help", no_argument, nullptr, 'h'},
                             {"format", no_argument, nullptr, 'f'},
-                            {"version", no_argument, nullptr, 'V'},      {nullptr, 0, nullptr, 0}};
+                            {"version", no_argument, nullptr, 'V'},
+                            {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = ::getopt_long(argc, argv, "c:s:hV", options, nullptr)) != -1;) {
     if (c == 'c') {
       settings.config_file = optarg;

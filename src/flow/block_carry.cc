@@ -27,7 +27,8 @@ BlockCarry::Blocks BlockCarry::take(MutableByteView buffer, std::uint64_t size) 
     // What was carried is the front of this buffer's first block.
     if (!carry_.empty()) std::copy(carry_.begin(), carry_.end(), buffer.begin());
     blocks = {begin, ByteView(buffer).subspan(begin - base, full - begin)};
-    carry_.assign(buffer.begin() + static_cast<std::ptrdiff_t>(full - base), buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
+    carry_.assign(buffer.begin() + static_cast<std::ptrdiff_t>(full - base),
+                  buffer.begin() + static_cast<std::ptrdiff_t>(end - base));
     begin = full;
   } else if (whole) {
     const std::uint64_t from = std::max(next_, begin);

@@ -9,16 +9,16 @@
 
 namespace spate::flow {
 
-/// The ends of a run, where it does not fill a block: written through the page cache, never by reading the block, changing
-/// and writing it, which would undo what others write into the rest of it.
+/// The ends of a run, where it does not fill a block: written through the page cache, never by reading the block,
+/// changing and writing it, which would undo what others write into the rest of it.
 struct Edge {
   std::uint64_t offset = 0;  // in the datafile
   Bytes data;
 };
 
 /// Messages are received so that each byte lies in its buffer as in its block on the device: the bytes of a block that
-/// two messages share are carried from the first one's end to the front of the second one's buffer (less than a block is
-/// copied a message). A value; one run.
+/// two messages share are carried from the first one's end to the front of the second one's buffer (less than a block
+/// is copied a message). A value; one run.
 class BlockCarry {
  public:
   /// `offset`: where the run begins in the datafile. `alignment`: a power of two.

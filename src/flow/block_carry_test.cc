@@ -22,17 +22,21 @@ struct Outcome {
 Outcome write(std::uint64_t offset, const Bytes& data, const std::vector<std::uint64_t>& messages) {
   Outcome outcome;
   outcome.file.assign(offset + data.size() + 2000, std::byte{1});
-  const auto put = [&](std::uint64_t at, ByteView bytes) { std::copy(bytes.begin(), bytes.end(), outcome.file.begin() + static_cast<std::ptrdiff_t>(at)); };
+  const auto put = [&](std::uint64_t at, ByteView bytes) {
+    std::copy(bytes.begin(), bytes.end(), outcome.file.begin() + static_cast<std::ptrdiff_t>(at));
+  };
   BlockCarry carry(offset, kCarryBlock);
   std::uint64_t done = 0;
   for (const std::uint64_t size : messages) {
     Bytes buffer(size + kCarryBlock, std::byte{0xEE});
     const std::uint64_t lead = carry.lead(offset + done);
-    std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(done), size, buffer.begin() + static_cast<std::ptrdiff_t>(lead));
+    std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(done), size,
+                buffer.begin() + static_cast<std::ptrdiff_t>(lead));
     const BlockCarry::Blocks blocks = carry.take(buffer, size);
     EXPECT_EQ(blocks.offset % kCarryBlock, 0U);
     EXPECT_EQ(blocks.data.size() % kCarryBlock, 0U);
-    if (!blocks.data.empty()) EXPECT_EQ(static_cast<std::uint64_t>(blocks.data.data() - buffer.data()) % kCarryBlock, 0U);
+    if (!blocks.data.empty())
+      EXPECT_EQ(static_cast<std::uint64_t>(blocks.data.data() - buffer.data()) % kCarryBlock, 0U);
     put(blocks.offset, blocks.data);
     done += size;
   }
@@ -66,7 +70,8 @@ TEST(BlockCarry, AnyRunInAnyMessagesIsWrittenExactlyAndNothingBesideIt) {
 }
 
 TEST(BlockCarry, WholeBlocksHaveNoEdges) {
-  const Outcome outcome = write(4 * kCarryBlock, Bytes(8 * kCarryBlock, std::byte{7}), {4 * kCarryBlock, 4 * kCarryBlock});
+  const Outcome outcome =
+      write(4 * kCarryBlock, Bytes(8 * kCarryBlock, std::byte{7}), {4 * kCarryBlock, 4 * kCarryBlock});
   EXPECT_EQ(outcome.edges, 0U);
 }
 

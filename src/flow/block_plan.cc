@@ -11,7 +11,8 @@ namespace spate::flow {
 bool BlockPlan::make(std::span<const Extent> extents, std::uint32_t alignment, std::uint64_t room) {
   alignment_ = alignment;
   sorted_.assign(extents.begin(), extents.end());
-  if (!std::is_sorted(sorted_.begin(), sorted_.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; })) {
+  if (!std::is_sorted(sorted_.begin(), sorted_.end(),
+                      [](const Extent& a, const Extent& b) { return a.offset < b.offset; })) {
     std::sort(sorted_.begin(), sorted_.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   }
   blocks_.clear();
@@ -64,11 +65,13 @@ void BlockPlan::zero_behind(MutableByteView buffer, std::uint64_t got) const {
   }
 }
 
-void BlockPlan::segments(MutableByteView buffer, std::span<const Extent> extents, std::vector<bmi::Segment>& out) const {
+void BlockPlan::segments(MutableByteView buffer, std::span<const Extent> extents,
+                         std::vector<bmi::Segment>& out) const {
   out.clear();
   for (const Extent& extent : extents) {
-    const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), extent.offset,
-                                        [](std::uint64_t offset, const Block& block) { return offset < block.range.offset; });
+    const auto after =
+        std::upper_bound(blocks_.begin(), blocks_.end(), extent.offset,
+                         [](std::uint64_t offset, const Block& block) { return offset < block.range.offset; });
     SPATE_CHECK(after != blocks_.begin());
     const Block& block = *std::prev(after);
     out.push_back(bmi::Segment::of(buffer.subspan(block.place + extent.offset - block.range.offset, extent.size)));

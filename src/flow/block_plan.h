@@ -18,8 +18,8 @@ class BlockPlan {
   /// `alignment`: a power of two. False: the blocks together do not fit `room` bytes.
   bool make(std::span<const Extent> extents, std::uint32_t alignment, std::uint64_t room);
 
-  /// The blocks that lie before `file_size` rounded up, ascending, and their memory in `buffer` (aligned): a read request.
-  /// Valid until the next call of any of these.
+  /// The blocks that lie before `file_size` rounded up, ascending, and their memory in `buffer` (aligned): a read
+  /// request. Valid until the next call of any of these.
   void read_request(MutableByteView buffer, std::uint64_t file_size);
   std::span<const Extent> ranges() const { return ranges_; }
   std::span<const MutableByteView> memory() const { return memory_; }

@@ -4,7 +4,8 @@
 namespace spate::flow {
 
 Counters::Pair::Pair(metrics::Registry& registry, const metrics::Labels& labels)
-    : bytes(registry, "spate_flow_bytes_total", labels), copied(registry, "spate_flow_copied_bytes_total", labels),
+    : bytes(registry, "spate_flow_bytes_total", labels),
+      copied(registry, "spate_flow_copied_bytes_total", labels),
       fallbacks(registry, "spate_flow_fallbacks_total", labels) {}
 
 Counters::Counters(metrics::Registry& registry) {

@@ -34,7 +34,9 @@ class Counters {
   void copied_again(Lane lane, Direction direction, std::uint64_t bytes) { pair_of(lane, direction).copied.add(bytes); }
   /// `wanted` could not be had; something else was done. (What was asked for by name is refused instead.)
   void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
-  std::uint64_t fallbacks(Lane wanted, Direction direction) const { return pair_of(wanted, direction).fallbacks.value(); }
+  std::uint64_t fallbacks(Lane wanted, Direction direction) const {
+    return pair_of(wanted, direction).fallbacks.value();
+  }
   std::uint64_t bytes(Lane lane, Direction direction) const { return pair_of(lane, direction).bytes.value(); }
   std::uint64_t copied(Lane lane, Direction direction) const { return pair_of(lane, direction).copied.value(); }
 

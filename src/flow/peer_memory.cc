@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "base/check.h"
-#include "base/units.h"
 #include "base/unique_fd.h"
+#include "base/units.h"
 
 namespace spate::flow {
 namespace {
@@ -32,11 +32,13 @@ bool long_enough(int fd, std::uint64_t bytes) {
 
 Result<std::unique_ptr<PeerMemory>> PeerMemory::map(const std::string& path, std::uint64_t bytes) {
   bytes = bytes / kPeerBufferBytes * kPeerBufferBytes;
-  if (bytes < 2 * kPeerBufferBytes) return Error(Errc::kInvalidArgument, "peer memory: at least " + format_size(2 * kPeerBufferBytes));
+  if (bytes < 2 * kPeerBufferBytes)
+    return Error(Errc::kInvalidArgument, "peer memory: at least " + format_size(2 * kPeerBufferBytes));
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return errno_error(errno, path);
   const bool only_a_file = !in_sysfs(fd.get());
-  if (only_a_file && !long_enough(fd.get(), bytes)) return Error(Errc::kInvalidArgument, path + " is no file of " + format_size(bytes));
+  if (only_a_file && !long_enough(fd.get(), bytes))
+    return Error(Errc::kInvalidArgument, path + " is no file of " + format_size(bytes));
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return errno_error(errno, "map " + format_size(bytes) + " of " + path);
   return std::unique_ptr<PeerMemory>(new PeerMemory(path, only_a_file, {static_cast<std::byte*>(at), bytes}));
@@ -44,7 +46,8 @@ Result<std::unique_ptr<PeerMemory>> PeerMemory::map(const std::string& path, std
 
 PeerMemory::PeerMemory(std::string path, bool only_a_file, MutableByteView memory)
     : path_(std::move(path)), only_a_file_(only_a_file), memory_(memory) {
-  for (std::size_t at = memory_.size(); at > 0; at -= kPeerBufferBytes) free_.push_back(memory_.data() + at - kPeerBufferBytes);
+  for (std::size_t at = memory_.size(); at > 0; at -= kPeerBufferBytes)
+    free_.push_back(memory_.data() + at - kPeerBufferBytes);
 }
 
 PeerMemory::~PeerMemory() {

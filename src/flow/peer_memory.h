@@ -10,13 +10,13 @@
 
 namespace spate::flow {
 
-/// Largest message of the p2p path, bytes: what clients use unless they are told otherwise. (All buffers are of one size,
-/// so that the little memory that devices have is never in pieces that nobody can use.)
+/// Largest message of the p2p path, bytes: what clients use unless they are told otherwise. (All buffers are of one
+/// size, so that the little memory that devices have is never in pieces that nobody can use.)
 constexpr std::uint64_t kPeerUnitBytes = 1ULL << 20U;
 constexpr std::uint64_t kPeerBufferBytes = kPeerUnitBytes + kBlockSlackBytes;
 
-/// One mapping, cut into buffers of kPeerBufferBytes. The kernel gives the memory to who maps it and has it back when the
-/// mapping ends. One thread.
+/// One mapping, cut into buffers of kPeerBufferBytes. The kernel gives the memory to who maps it and has it back when
+/// the mapping ends. One thread.
 class PeerMemory final : public BufferSource {
  public:
   /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`: Linux names it

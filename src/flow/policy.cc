@@ -57,7 +57,8 @@ Result<PathChoice> named(DataPath path, const PathFacts& facts) {
 
 /// Too large for the page cache, and in pieces that are worth a request to the device.
 bool would_go_direct(const PathFacts& facts, const PolicyOptions& options) {
-  if (facts.datafile_bytes < options.direct_from_bytes || average_piece(facts) < options.direct_piece_bytes) return false;
+  if (facts.datafile_bytes < options.direct_from_bytes || average_piece(facts) < options.direct_piece_bytes)
+    return false;
   return facts.direction == Direction::kRead ? facts.has_descriptor : facts.one_run;
 }
 
@@ -70,19 +71,19 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
       return choice;
     }
     choice.fell_back = facts.direct_alignment == 0;
-    choice.why = choice.fell_back        ? "direct would suit it, but " + std::string(facts.direct_refusal)
-                 : facts.bypass_writer   ? "direct would suit it, but a client writes the datafile itself"
-                                         : "large, but in the page cache already";
+    choice.why = choice.fell_back      ? "direct would suit it, but " + std::string(facts.direct_refusal)
+                 : facts.bypass_writer ? "direct would suit it, but a client writes the datafile itself"
+                                       : "large, but in the page cache already";
   }
   // One piece a message costs no more than a buffer would, however small it is.
   const bool large = facts.first_pieces <= 1 || average_piece(facts) >= options.cached_piece_bytes;
   const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large;
   choice.path = cached ? DataPath::kCached : DataPath::kBuffered;
   if (choice.why.empty()) {
-    choice.why = cached                                    ? "the page cache is sent as it is"
-                 : facts.direction == Direction::kWrite    ? "writes go through the page cache"
-                 : !facts.has_descriptor                   ? "the storage has no file to send from"
-                                                           : "the pieces are too small to be sent one by one";
+    choice.why = cached                                 ? "the page cache is sent as it is"
+                 : facts.direction == Direction::kWrite ? "writes go through the page cache"
+                 : !facts.has_descriptor                ? "the storage has no file to send from"
+                                                        : "the pieces are too small to be sent one by one";
   }
   return choice;
 }

@@ -17,12 +17,12 @@ namespace spate::flow {
 /// What is known of a stream when its path is chosen.
 struct PathFacts {
   Direction direction = Direction::kRead;
-  bool has_descriptor = false;    // the datafile is a file of the kernel, or of something that sends file ranges
-  std::uint64_t first_bytes = 0;  // of the extents of the stream's first message
-  std::size_t first_pieces = 0;   // how many they are
-  bool one_run = false;           // writes: the stream is one range of the datafile
-  std::uint64_t datafile_bytes = 0;     // its size; of a write, after it
-  std::uint32_t direct_alignment = 0;   // 0: the target has no direct access,
+  bool has_descriptor = false;           // the datafile is a file of the kernel, or of something that sends file ranges
+  std::uint64_t first_bytes = 0;         // of the extents of the stream's first message
+  std::size_t first_pieces = 0;          // how many they are
+  bool one_run = false;                  // writes: the stream is one range of the datafile
+  std::uint64_t datafile_bytes = 0;      // its size; of a write, after it
+  std::uint32_t direct_alignment = 0;    // 0: the target has no direct access,
   std::string_view direct_refusal = {};  // because
   /// Why the p2p path cannot be had; empty: it can.
   std::string_view peer_refusal = "this server has no memory of a PCI device (flow.p2p_memory)";

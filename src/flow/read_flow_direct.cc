@@ -82,8 +82,8 @@ job::Task<Result<void>> ReadFlow::leave_peer(BufferPool::Lease& buffer) {
   co_return Result<void>();
 }
 
-/// A datafile that gets shorter meanwhile reads as zeros from there on; stat() then shows the new size, so that a client
-/// never takes such zeros for data.
+/// A datafile that gets shorter meanwhile reads as zeros from there on; stat() then shows the new size, so that a
+/// client never takes such zeros for data.
 job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
   plan_.read_request(buffer, stat_.size);
   if (plan_.ranges().empty()) {
@@ -113,7 +113,8 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
 
 /// Through the page cache; what lies beyond the datafile's end reads as zeros.
 job::Task<Result<void>> ReadFlow::read_pieces(MutableByteView buffer) {
-  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(), share_.asker.priority};
+  const Place place{share_.asker.client, share_.datafile, extents_.front().offset, buffer.size(),
+                    share_.asker.priority};
   SPATE_CO_TRY(const auto ticket, co_await device_.scheduler().admit(place, watch_.token()));
   for (const Extent& extent : extents_) {
     const MutableByteView into = buffer.first(extent.size);

@@ -26,7 +26,8 @@ struct SchedulerOptions {
 
 /// For whom something is done, and how urgent it is.
 struct Asker {
-  Asker(ClientId its_client = {}, wire::Priority its_priority = wire::Priority::kNormal)  // NOLINT(google-explicit-constructor)
+  Asker(ClientId its_client = {},
+        wire::Priority its_priority = wire::Priority::kNormal)  // NOLINT(google-explicit-constructor)
       : client(its_client), priority(its_priority) {}
   ClientId client;  // 0: a server
   wire::Priority priority;
@@ -44,8 +45,8 @@ struct Place {
 /// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the
 /// order of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn.
 /// Small operations have rounds of their own, which go first; before all goes what has priority kControl, and after all
-/// what has kBackground, each but for now and then one of the others, so that nothing waits for ever. Nothing waits (and nothing is allocated) while fewer than
-/// `running` are under way. One executor; pinned; outlives its tickets.
+/// what has kBackground, each but for now and then one of the others, so that nothing waits for ever. Nothing waits
+/// (and nothing is allocated) while fewer than `running` are under way. One executor; pinned; outlives its tickets.
 class Scheduler {
  public:
   explicit Scheduler(job::Executor& executor, SchedulerOptions options = {});

@@ -153,7 +153,8 @@ job::Task<Result<bool>> DatafileCheck::check_again(ServerId server, Facts suspec
     };
     while (!same(first[at].first)) ++at;  // those that are gone have been left out
     const wire::Judgement& was = first[at].second;
-    if (judgements[i].verdict == was.verdict && judgements[i].version == was.version) suspect(suspects[i], judgements[i]);
+    if (judgements[i].verdict == was.verdict && judgements[i].version == was.version)
+      suspect(suspects[i], judgements[i]);
   }
   co_return true;
 }

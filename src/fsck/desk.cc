@@ -19,11 +19,12 @@ constexpr std::size_t kMaxRemembered = 1U << 20U;
 constexpr Duration kTombstoneLife = std::chrono::hours(25);
 
 bool is_of_datafile(Damage damage) {
-  return damage == Damage::kOrphanDatafile || damage == Damage::kMisplacedDatafile || damage == Damage::kDatafileNotGiven;
+  return damage == Damage::kOrphanDatafile || damage == Damage::kMisplacedDatafile ||
+         damage == Damage::kDatafileNotGiven;
 }
 
-/// Counts are mended while the entries are still as they were counted; directories are there before what goes into them;
-/// datafiles come last, when everything that could be saved has been.
+/// Counts are mended while the entries are still as they were counted; directories are there before what goes into
+/// them; datafiles come last, when everything that could be saved has been.
 int order_of(Damage damage) {
   switch (damage) {
     case Damage::kWrongDirectoryCounts: return 0;

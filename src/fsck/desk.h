@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Desk: where suspicions go. Each is looked at again by the server that knows, mended if that is asked for, and reported.
+// Desk: where suspicions go. Each is looked at again by the server that knows, mended if that is asked for, and
+// reported.
 #pragma once
 
 #include <string>
@@ -32,8 +33,8 @@ class Desk {
   /// There were more than could be kept: another pass finds them.
   bool overflowed() const { return overflowed_; }
   std::uint64_t found() const { return found_; }
-  std::uint64_t repaired() const { return repaired_; }  // of all passes
-  std::uint64_t left() const { return left_; }          // of this pass
+  std::uint64_t repaired() const { return repaired_; }    // of all passes
+  std::uint64_t left() const { return left_; }            // of this pass
   std::uint64_t undecided() const { return undecided_; }  // of this pass
 
  private:

@@ -15,13 +15,19 @@ constexpr std::size_t kMaxNames = 64;
 /// Suspects whose names are looked for in one reading of the entries.
 constexpr std::size_t kMaxNamed = 65536;
 
-const std::string kNamesUnread = "an entry of the store cannot be read, and may be its name: that has to be mended first";
+const std::string kNamesUnread =
+    "an entry of the store cannot be read, and may be its name: that has to be mended first";
 
 }  // namespace
 
 NameSpaceCheck::NameSpaceCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer,
                                SizeCheck* sizes)
-    : servers_(servers), options_(options), desk_(desk), observer_(observer), sizes_(sizes), table_(options.table_bytes) {}
+    : servers_(servers),
+      options_(options),
+      desk_(desk),
+      observer_(observer),
+      sizes_(sizes),
+      table_(options.table_bytes) {}
 
 job::Task<Result<void>> NameSpaceCheck::run(unsigned pass) {
   pass_ = pass;

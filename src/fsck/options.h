@@ -28,9 +28,9 @@ struct Options {
 };
 
 enum class Outcome : std::uint8_t {
-  kFound,     // and not to be mended in this run
+  kFound,  // and not to be mended in this run
   kRepaired,
-  kLeft,      // cannot be mended, or not now: the note says why
+  kLeft,  // cannot be mended, or not now: the note says why
 };
 constexpr std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
@@ -93,9 +93,7 @@ struct Summary {
   std::vector<std::string> unchecked;
 
   /// As fsck(8): 0 clean, 1 repaired, 4 damage left, 8 incomplete; the sum of what applies.
-  int exit_code() const {
-    return (repaired > 0 ? 1 : 0) | (left > 0 ? 4 : 0) | (unchecked.empty() ? 0 : 8);
-  }
+  int exit_code() const { return (repaired > 0 ? 1 : 0) | (left > 0 ? 4 : 0) | (unchecked.empty() ? 0 : 8); }
 };
 
 }  // namespace spate::fsck

@@ -67,13 +67,11 @@ std::string of_object(const Finding& finding) {
     case Damage::kWrongOpenCount: return says_but(finding, "opens for writing");
     case Damage::kSizeNotAsked: return "has a size that is wrongly taken for known, or that nobody is going to ask";
     case Damage::kTruncateWithoutIntent: return "waits for a truncation that nobody is going to carry out";
-    case Damage::kStrayOpen:
-      return "is not there, but client " + std::to_string(finding.client.value) + " has it open";
+    case Damage::kStrayOpen: return "is not there, but client " + std::to_string(finding.client.value) + " has it open";
     case Damage::kStrayIntent: return "has a truncate intent that its inode says nothing of";
     case Damage::kStrayUnsettled: return "has a note to ask its size, which is known, or it is not there";
     case Damage::kStrayXattr: return "is not there, but has extended attributes";
-    case Damage::kStrayAnswer:
-      return "has no session at the meta server, but answers are remembered for it";
+    case Damage::kStrayAnswer: return "has no session at the meta server, but answers are remembered for it";
     case Damage::kRemovalOfLiveFile: return "is there, but its datafiles are marked to be removed";
     case Damage::kStuckTruncate: return "has a truncation that should have been done by now";
     case Damage::kStuckSize: return "has a size that should have been asked of its datafiles by now";

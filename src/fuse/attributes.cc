@@ -32,7 +32,8 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
 /// As far as the attributes alone tell: what anybody but root and the owner may is also a matter of groups and lists.
 std::optional<bool> may_by_mode(const Credential& who, const Attributes& object, unsigned want) {
   constexpr std::uint32_t kAnyExecute = 0111;
-  if (who.uid == 0) return (want & X_OK) == 0 || object.type == FileType::kDirectory || (object.mode & kAnyExecute) != 0;
+  if (who.uid == 0)
+    return (want & X_OK) == 0 || object.type == FileType::kDirectory || (object.mode & kAnyExecute) != 0;
   if (who.uid == object.uid) return (object.mode >> 6U & want) == want;
   return std::nullopt;
 }
@@ -83,7 +84,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   const auto use = run(request, [](client::Client& c) { return c.statfs(); });
   if (!use) return reply_error(request, use.error());
   constexpr std::uint64_t kBlock = 4096;
-  struct statvfs out {};
+  struct statvfs out{};
   out.f_bsize = kBlock;
   out.f_frsize = kBlock;
   out.f_blocks = use->total_bytes / kBlock;
@@ -148,7 +149,8 @@ Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want) {
     const auto may = may_by_mode(mount_of(request).credential, **kept, want);
     if (may) return *may ? Result<void>() : Errc::kPermissionDenied;
   }
-  const auto found = run(request, [&](client::Client& c) { return c.access(node(inode), static_cast<std::uint8_t>(want)); });
+  const auto found =
+      run(request, [&](client::Client& c) { return c.access(node(inode), static_cast<std::uint8_t>(want)); });
   return found ? Result<void>() : found.error();
 }
 

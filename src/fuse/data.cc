@@ -30,8 +30,8 @@ std::uint8_t open_flags(const Mount& mount, int flags) {
   return out;
 }
 
-/// What is written goes to the end of the file as it is at the servers, not where the kernel takes the end to be. Its dirty
-/// pages have a place already: with them there is only one client, which knows the end.
+/// What is written goes to the end of the file as it is at the servers, not where the kernel takes the end to be. Its
+/// dirty pages have a place already: with them there is only one client, which knows the end.
 bool appends(const Mount& mount, const fuse_file_info& info) {
   return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
 }
@@ -43,7 +43,8 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
   // A read that moves atime must come here.
-  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !file->read_counts();
+  info->keep_cache =
+      mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !file->read_counts();
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 
@@ -57,8 +58,8 @@ job::Task<Result<void>> close_one(client::Client& client, OpenFile& open) {
   co_return Result<void>();
 }
 
-/// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but the
-/// log can hear of an error.
+/// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but
+/// the log can hear of an error.
 void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
@@ -98,15 +99,19 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
   if (!open) return reply_error(request, open.error());
   if (memory.size() < size) memory.resize(size);
   const MutableByteView room(memory.data(), size);
-  const auto got = run(request, [&](client::Client&) { return (*open)->file->read(static_cast<std::uint64_t>(offset), room); });
+  const auto got =
+      run(request, [&](client::Client&) { return (*open)->file->read(static_cast<std::uint64_t>(offset), room); });
   if (!got) return reply_error(request, got.error());
-  answer([&] { return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got)); });
+  answer([&] {
+    return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got));
+  });
 }
 
 /// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
   if (mount.options.cache == CacheMode::kNone) return;
-  std::ignore = fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
+  std::ignore =
+      fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }
 
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes) {
@@ -124,14 +129,16 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   mount.ledger.end_append(Pending::of_this_thread().cause());  // nobody asks for it again
 }
 
-void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
+void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
+           fuse_file_info* info) {
   Mount& mount = mount_of(request);
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   mount.pages.forget(Handle(inode));
   const ByteView bytes = as_bytes(std::string_view(data, size));
   if (appends(mount, *info)) return append(request, inode, **open, bytes);
-  const auto done = run(request, [&](client::Client&) { return (*open)->file->write(static_cast<std::uint64_t>(offset), bytes); });
+  const auto done =
+      run(request, [&](client::Client&) { return (*open)->file->write(static_cast<std::uint64_t>(offset), bytes); });
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }
@@ -170,7 +177,8 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return reply_error(request, Errc::kInvalidArgument);
-  if (offset < 0 || static_cast<std::uint64_t>(offset) >= kMaxFileBytes) return reply_error(request, Errc::kNoSuchDevice);
+  if (offset < 0 || static_cast<std::uint64_t>(offset) >= kMaxFileBytes)
+    return reply_error(request, Errc::kNoSuchDevice);
   const auto from = static_cast<std::uint64_t>(offset);
   const auto found = run(request, [&](client::Client&) { return find(*(*open)->file, from, whence == SEEK_HOLE); });
   if (!found) return reply_error(request, found.error());
@@ -178,8 +186,8 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
 }
 
 /// The kernel has written its dirty pages of both ranges, and drops those of the second one afterwards.
-void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode, off_t to,
-                     fuse_file_info* to_info, std::size_t size, int flags) {
+void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode,
+                     off_t to, fuse_file_info* to_info, std::size_t size, int flags) {
   Mount& mount = mount_of(request);
   const auto source = open_file(request, from_info->fh);
   if (!source) return reply_error(request, source.error());
@@ -206,7 +214,8 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
   if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
   mount.pages.forget(Handle(inode));
-  reply_done(request, run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
+  reply_done(request,
+             run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
 }
 
 }  // namespace

@@ -64,14 +64,17 @@ class Listing {
     attributes.handle = Handle(inode);
     attributes.type = type;
     const struct stat entry = to_stat(attributes);
-    const std::size_t size = fuse_add_direntry(request_, buffer_.data() + used_, buffer_.size() - used_, name, &entry, next);
+    const std::size_t size =
+        fuse_add_direntry(request_, buffer_.data() + used_, buffer_.size() - used_, name, &entry, next);
     if (size > buffer_.size() - used_) return false;
     used_ += size;
     return true;
   }
   std::size_t used() const { return used_; }
   void cut(std::size_t used) { used_ = used; }
-  void reply() { answer([&] { return fuse_reply_buf(request_, buffer_.data(), used_); }); }
+  void reply() {
+    answer([&] { return fuse_reply_buf(request_, buffer_.data(), used_); });
+  }
 
  private:
   fuse_req_t request_;
@@ -79,8 +82,8 @@ class Listing {
   std::size_t used_ = 0;
 };
 
-/// Adds entries of the page from `first`. Entries with one cookie stay together, as a reader goes on behind a cookie. False:
-/// the buffer is full.
+/// Adds entries of the page from `first`. Entries with one cookie stay together, as a reader goes on behind a cookie.
+/// False: the buffer is full.
 bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t first) {
   std::size_t group = listing.used();
   for (std::size_t i = first; i < page.entries.size(); ++i) {
@@ -95,7 +98,8 @@ bool add_page(Listing& listing, const wire::ReaddirReply& page, std::size_t firs
 }
 
 /// The entries behind `cookie`, until the buffer is full or the directory ends.
-Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, Listing& listing, std::uint64_t cookie) {
+Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& directory, Listing& listing,
+                         std::uint64_t cookie) {
   while (true) {
     auto first = position(directory, cookie);
     if (!first) {
@@ -126,7 +130,8 @@ void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offse
     if (listing.add("..", directory.page.parent.value, FileType::kDirectory, kAfterDotDot)) offset = kAfterDotDot;
   }
   if (offset >= kAfterDotDot) {
-    const auto added = add_entries(request, inode, directory, listing, offset == kAfterDotDot ? 0 : static_cast<std::uint64_t>(offset));
+    const auto added = add_entries(request, inode, directory, listing,
+                                   offset == kAfterDotDot ? 0 : static_cast<std::uint64_t>(offset));
     if (!added && listing.used() == 0) return reply_error(request, added.error());
   }
   listing.reply();

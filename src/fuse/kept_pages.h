@@ -10,8 +10,8 @@
 
 namespace spate::fuse {
 
-/// Close-to-open: an open keeps the kernel's pages only when the file is as it was at the last open through this mount and
-/// nobody has it open for writing. Remembers at most kMost files, the ones opened last. Thread-safe.
+/// Close-to-open: an open keeps the kernel's pages only when the file is as it was at the last open through this mount
+/// and nobody has it open for writing. Remembers at most kMost files, the ones opened last. Thread-safe.
 class KeptPages {
  public:
   static constexpr std::size_t kMost = 65536;

@@ -23,8 +23,8 @@
 
 namespace spate::fuse {
 
-/// Thread-safe. A wait takes none of the mount's worker threads, since as many may wait as like to, and the one who releases
-/// must find a worker: one thread of its own drives them all, and only while there are any.
+/// Thread-safe. A wait takes none of the mount's worker threads, since as many may wait as like to, and the one who
+/// releases must find a worker: one thread of its own drives them all, and only while there are any.
 class KernelLocks {
  public:
   /// Begins with the locks that earlier processes of the mount have left.
@@ -42,8 +42,8 @@ class KernelLocks {
 
   /// Answers the request when the lock is granted or refused, with EINTR when its caller was interrupted.
   void wait(fuse_req_t request, const wire::LockSpec& lock);
-  /// Ends all waits, within seconds; those that come later end at once. Before the session with the kernel goes. False: a
-  /// server is away that some of them wait for, and the process must end without this object's end.
+  /// Ends all waits, within seconds; those that come later end at once. Before the session with the kernel goes. False:
+  /// a server is away that some of them wait for, and the process must end without this object's end.
   bool stop();
   /// The same, but those who wait get no answer: the kernel asks the next process for them.
   bool hand_over();
@@ -74,12 +74,12 @@ class KernelLocks {
   std::mutex mutex_;
   std::condition_variable more_;
   std::vector<Answer> answers_;  // guarded by mutex_
-  bool stopping_ = false;  // guarded by mutex_
+  bool stopping_ = false;        // guarded by mutex_
   std::atomic<bool> silent_{false};
-  std::set<std::pair<Handle, client::LockHolder>> holders_;          // guarded by mutex_
+  std::set<std::pair<Handle, client::LockHolder>> holders_;                                    // guarded by mutex_
   std::map<std::pair<std::uint64_t, client::LockHolder>, client::Ledger::LockUse*> of_opens_;  // guarded by mutex_
   std::function<void(Handle)> on_grant_;  // set before the first request
-  std::thread driver_;  // started by the first wait
+  std::thread driver_;                    // started by the first wait
 };
 
 }  // namespace spate::fuse

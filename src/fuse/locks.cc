@@ -47,7 +47,7 @@ void getlk(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, struct fl
   const wire::LockSpec spec = record_lock(inode, *info, *lock);
   const auto found = run(request, [&](client::Client& c) { return c.cluster().locks().test(spec); });
   if (!found) return reply_error(request, found.error());
-  struct flock out {};
+  struct flock out{};
   out.l_type = F_UNLCK;
   if (*found) {
     const wire::LockSpec& other = **found;
@@ -75,7 +75,8 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
 void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
   if (mount_of(request).locks.take(Handle(inode), holder)) {
-    const auto released = run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
+    const auto released =
+        run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
     return reply_done(request, released);
   }
   answer([&] { return fuse_reply_err(request, 0); });
@@ -85,8 +86,10 @@ void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 
 void release_locks(Mount& mount, std::uint64_t open, Handle handle) {
   for (const client::LockHolder& holder : mount.locks.take_all(open, handle)) {
-    const auto released = mount.process.run([&](client::Client& c) { return c.cluster().locks().release(handle, holder); });
-    if (!released) SPATE_LOG("fuse", error, "locks of a closed file are not released error={}", released.error().message());
+    const auto released =
+        mount.process.run([&](client::Client& c) { return c.cluster().locks().release(handle, holder); });
+    if (!released)
+      SPATE_LOG("fuse", error, "locks of a closed file are not released error={}", released.error().message());
   }
 }
 

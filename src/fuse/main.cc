@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spate-mount, which mount(8) knows as /sbin/mount.spate.
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <fcntl.h>
 
 #include <array>
 #include <csignal>
@@ -11,8 +12,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <fmt/core.h>
 
 #include "base/standard_descriptors.h"
 #include "fuse/control.h"

@@ -48,8 +48,9 @@ fuse_lowlevel_ops make_operations() {
 }
 
 bool worth_a_line(Errc code) {
-  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost || code == Errc::kLostWrite ||
-         code == Errc::kCorrupt || code == Errc::kProtocol || code == Errc::kUnauthenticated;
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
+         code == Errc::kLostWrite || code == Errc::kCorrupt || code == Errc::kProtocol ||
+         code == Errc::kUnauthenticated;
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ wire::NamePath node(fuse_ino_t inode) { return wire::NamePath{Handle(inode), {},
 wire::NamePath child(fuse_ino_t parent, const char* name) { return wire::NamePath{Handle(parent), name, 0}; }
 
 struct stat to_stat(const Attributes& attributes) {
-  struct stat out {};
+  struct stat out{};
   out.st_ino = attributes.handle.value;
   out.st_mode = type_bits(attributes.type) | (attributes.mode & 07777U);
   out.st_nlink = attributes.link_count;

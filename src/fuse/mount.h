@@ -17,8 +17,9 @@
 
 namespace spate::fuse {
 
-/// One per process (mount()); every worker thread's handlers use it. Nodes have no state here: a node's number is the object's handle,
-/// which is never used again, so that forgetting one is nothing and a new process can take a mount over.
+/// One per process (mount()); every worker thread's handlers use it. Nodes have no state here: a node's number is the
+/// object's handle, which is never used again, so that forgetting one is nothing and a new process can take a mount
+/// over.
 struct Mount {
   const MountOptions& options;
   assembly::ClientProcess& process;
@@ -31,8 +32,8 @@ struct Mount {
   fuse_session* session = nullptr;  // while it is mounted
 };
 
-/// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and asks for
-/// attributes at each part of a path. Else every request is checked by the server, as the mount's user.
+/// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and
+/// asks for attributes at each part of a path. Else every request is checked by the server, as the mount's user.
 inline bool checked_by_kernel(const MountOptions& options) { return options.allow_other; }
 
 /// Legal until the handler's first run(), after which the request may be gone.
@@ -79,14 +80,15 @@ inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, con
   return mount_of(request).process.client().kept_attributes(where);
 }
 
-/// Whether the mount's user may do all of `want` (4 read, 2 write, 1 execute) with the object, where the kernel does not judge that
-/// (checked_by_kernel()): by what is kept, or by the server.
+/// Whether the mount's user may do all of `want` (4 read, 2 write, 1 execute) with the object, where the kernel does
+/// not judge that (checked_by_kernel()): by what is kept, or by the server.
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want);
 
 /// Owner and mode of something that the calling process creates: a mount of root's acts for every user.
 wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);
 
-/// Runs an operation of the client to its end on this thread. After the caller has given up it does nothing (kCancelled).
+/// Runs an operation of the client to its end on this thread. After the caller has given up it does nothing
+/// (kCancelled).
 template <typename Make>
 auto run(fuse_req_t request, Make&& make) {
   using Outcome = decltype(std::declval<Mount&>().process.run(make));

@@ -50,7 +50,8 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
   const wire::NewAttributes attributes = new_attributes(request, 0777);
-  reply_entry(request, run(request, [&](client::Client& c) { return c.symlink(child(parent, name), target, attributes); }));
+  reply_entry(request,
+              run(request, [&](client::Client& c) { return c.symlink(child(parent, name), target, attributes); }));
 }
 
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
@@ -67,7 +68,8 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 static_assert(wire::kRenameNoReplace == 1 && wire::kRenameExchange == 2, "renameat2's own bits");
 
-void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to_parent, const char* to_name, unsigned flags) {
+void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to_parent, const char* to_name,
+            unsigned flags) {
   if ((flags & ~3U) != 0) {
     answer([&] { return fuse_reply_err(request, EINVAL); });
     return;

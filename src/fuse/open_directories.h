@@ -19,8 +19,8 @@ struct OpenDirectory {
   wire::ReaddirReply page;
 };
 
-/// Thread-safe. A place in a directory is all in the kernel's offset, so that one that an earlier process of the mount has
-/// opened needs no more than its number.
+/// Thread-safe. A place in a directory is all in the kernel's offset, so that one that an earlier process of the mount
+/// has opened needs no more than its number.
 class OpenDirectories {
  public:
   explicit OpenDirectories(std::uint64_t first_number) : last_(first_number) {}
@@ -29,7 +29,8 @@ class OpenDirectories {
     const std::lock_guard lock(mutex_);
     return ++last_;
   }
-  /// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has let go.
+  /// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has
+  /// let go.
   std::shared_ptr<OpenDirectory> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<OpenDirectory>& directory = directories_[number];

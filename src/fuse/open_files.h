@@ -16,14 +16,15 @@ namespace spate::fuse {
 /// One open of one file; several descriptors may share it (dup, fork).
 struct OpenFile {
   Handle handle;
-  bool direct = false;  // the kernel keeps none of its pages
+  bool direct = false;                     // the kernel keeps none of its pages
   client::Ledger::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
-  std::unique_ptr<client::File> file;  // null until open_file(), when an earlier process has opened it; guarded by `opening` till then
+  std::unique_ptr<client::File>
+      file;  // null until open_file(), when an earlier process has opened it; guarded by `opening` till then
 };
 
-/// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of the
-/// mount had open.
+/// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of
+/// the mount had open.
 class OpenFiles {
  public:
   explicit OpenFiles(client::Ledger& ledger);

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxReadahead = std::uint64_t{64} << 20U;
 
 using Setter = std::function<Result<void>(MountOptions&, std::string_view value)>;
 
-Setter flag(bool MountOptions::*member, bool value) {
+Setter flag(bool MountOptions::* member, bool value) {
   return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
     if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
     options.*member = value;
@@ -25,7 +25,7 @@ Setter flag(bool MountOptions::*member, bool value) {
   };
 }
 
-Setter word(std::string MountOptions::*member, std::string_view value) {
+Setter word(std::string MountOptions::* member, std::string_view value) {
   return [member, value](MountOptions& options, std::string_view given) -> Result<void> {
     if (!given.empty()) return Error(Errc::kInvalidArgument, "takes no value");
     options.*member = value;
@@ -99,8 +99,8 @@ const std::map<std::string_view, Setter>& setters() {
 
 /// Options of mount(8) and fstab(5) that mean nothing to a helper.
 bool is_for_mount(std::string_view name) {
-  constexpr std::array kIgnored{"defaults", "_netdev", "auto",    "noauto",   "user",     "nouser",     "users", "owner",
-                                "nofail",   "nodiratime", "async", "dirsync", "group"};
+  constexpr std::array kIgnored{"defaults", "_netdev", "auto",       "noauto", "user",    "nouser", "users",
+                                "owner",    "nofail",  "nodiratime", "async",  "dirsync", "group"};
   return name.starts_with("x-") || name.starts_with("comment=") ||
          std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end();
 }
@@ -118,7 +118,8 @@ Result<void> parse_option(std::string_view option, MountOptions& options) {
   const std::string_view value = equals == std::string_view::npos ? "" : option.substr(equals + 1);
   const auto found = setters().find(name);
   if (found == setters().end()) {
-    return Error(Errc::kInvalidArgument, "no mount option is called \"" + std::string(name) + "\"; there are " + known_options());
+    return Error(Errc::kInvalidArgument,
+                 "no mount option is called \"" + std::string(name) + "\"; there are " + known_options());
   }
   auto set = found->second(options, value);
   if (!set) return std::move(set).error().within("mount option " + std::string(name));

@@ -28,13 +28,15 @@ struct MountOptions {
   bool no_exec = false;
   bool soft = false;  // an operation fails after client.deadline; hard ones wait for the servers
   std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
-  std::string leases;  // on or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says
+  std::string
+      leases;  // on or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says
   bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // 1..64, that read requests of the kernel
-  std::uint64_t readahead = std::uint64_t{4} << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
-  std::string log_file;  // empty: log/mount.log beside spate.toml, if it can be written
+  std::uint64_t readahead = std::uint64_t{4}
+                            << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
+  std::string log_file;              // empty: log/mount.log beside spate.toml, if it can be written
 };
 
 /// Reads `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, which is also how mount(8) calls /sbin/mount.spate.

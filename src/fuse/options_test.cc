@@ -7,7 +7,8 @@ namespace spate::fuse {
 namespace {
 
 TEST(MountOptions, TakesWhatMountCallsItsHelperWith) {
-  const auto options = parse_command_line({"/etc/spate.toml", "/mnt/a", "-s", "-n", "-o", "ro,_netdev,allow_other,x-systemd.automount,noexec"});
+  const auto options = parse_command_line(
+      {"/etc/spate.toml", "/mnt/a", "-s", "-n", "-o", "ro,_netdev,allow_other,x-systemd.automount,noexec"});
   ASSERT_TRUE(options);
   EXPECT_EQ(options->config_file, "/etc/spate.toml");
   EXPECT_EQ(options->directory, "/mnt/a");
@@ -37,7 +38,8 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_EQ(options.threads, 8U);
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
+  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x",
+                            "threads=", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;

@@ -12,9 +12,9 @@
 
 namespace spate::fuse {
 
-/// One a worker thread. A process that is killed while it waits for a server (a hard mount waits long) must be able to die:
-/// its request is then answered with EINTR at once, and the operation goes on by itself with nobody to hear of it. Other
-/// signals interrupt nothing, as on local disks.
+/// One a worker thread. A process that is killed while it waits for a server (a hard mount waits long) must be able to
+/// die: its request is then answered with EINTR at once, and the operation goes on by itself with nobody to hear of it.
+/// Other signals interrupt nothing, as on local disks.
 class Pending {
  public:
   /// The calling thread's.

@@ -2,13 +2,12 @@
 #include "fuse/readahead.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-
-#include <fmt/core.h>
 
 #include "base/unique_fd.h"
 #include "log/log.h"
@@ -28,7 +27,7 @@ int write_text(const std::string& file, const std::string& text) {
 }  // namespace
 
 void set_readahead(const std::string& directory, std::uint64_t bytes) {
-  struct statx st {};
+  struct statx st{};
   // Which device it is the kernel knows by itself: nothing comes back to us here.
   int error = ::statx(AT_FDCWD, directory.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) == 0 ? 0 : errno;
   const std::string file = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", st.stx_dev_major, st.stx_dev_minor);

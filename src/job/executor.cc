@@ -120,8 +120,8 @@ bool Executor::step() {
   return did;
 }
 
-/// Signals of other threads and of the kernel may come after what they announce has been collected. A few wakes for nothing
-/// are usual; more of them mean that one of the descriptors stays readable.
+/// Signals of other threads and of the kernel may come after what they announce has been collected. A few wakes for
+/// nothing are usual; more of them mean that one of the descriptors stays readable.
 void Executor::note_wake(bool did_something) {
   constexpr unsigned kUsual = 8;
   wakes_for_nothing_ = did_something ? 0 : wakes_for_nothing_ + 1;
@@ -192,8 +192,8 @@ bool Executor::poll_for(Duration time) {
   return false;
 }
 
-/// Polls instead of sleeping while that finds something. Each time it does not, twice as many waits pass before the next try: who
-/// waits for what takes long (many replies at once, a disk) hardly loses a processor to it.
+/// Polls instead of sleeping while that finds something. Each time it does not, twice as many waits pass before the
+/// next try: who waits for what takes long (many replies at once, a disk) hardly loses a processor to it.
 bool Executor::spin() {
   constexpr unsigned kMostDoublings = 6;
   if (unpolled_waits_ > 0) {
@@ -209,8 +209,9 @@ bool Executor::spin() {
   return false;
 }
 
-/// A sleep with a time limit makes the kernel start a timer and stop it again each time, which in a virtual machine costs
-/// more than the sleep. This one is set only to earlier times: one that has become needless ends one sleep for nothing.
+/// A sleep with a time limit makes the kernel start a timer and stop it again each time, which in a virtual machine
+/// costs more than the sleep. This one is set only to earlier times: one that has become needless ends one sleep for
+/// nothing.
 void Executor::arm_timer() {
   std::uint64_t count = 0;
   const MonoTime now = clock_.now();

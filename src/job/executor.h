@@ -41,15 +41,16 @@ class Source {
   virtual void wait(Duration /*timeout*/) {}
   /// What it has kept back to be done together is done now: something long follows in this turn.
   virtual void flush() {}
-  /// The executor keeps waking though there is nothing to do: the descriptor may be readable still for something that was
-  /// collected before its signal came. The next prepare_to_wait clears it, whatever seems to be under way.
+  /// The executor keeps waking though there is nothing to do: the descriptor may be readable still for something that
+  /// was collected before its signal came. The next prepare_to_wait clears it, whatever seems to be under way.
   virtual void woken_for_nothing() {}
 };
 
 struct ExecutorOptions {
   /// Draws the order in which ready coroutines run; null: first come, first served. For the simulation. Not owned.
   Random* shuffle = nullptr;
-  /// How long to go on polling before sleeping, as long as that pays; 0 = sleep at once (servers share their host with computation).
+  /// How long to go on polling before sleeping, as long as that pays; 0 = sleep at once (servers share their host with
+  /// computation).
   Duration spin = Duration(0);
 };
 
@@ -93,9 +94,11 @@ class Executor {
   void run();
   void request_exit();
 
-  /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's way.
+  /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's
+  /// way.
   bool step();
-  /// The same with a sleep before it, unless something is left to be done at once. What drives an executor in real time.
+  /// The same with a sleep before it, unless something is left to be done at once. What drives an executor in real
+  /// time.
   void turn() {
     const bool slept = idle();
     if (slept) sleep_until_event();
@@ -193,7 +196,7 @@ class Executor {
   UniqueFd wake_fd_;
   UniqueFd timer_fd_;
   MonoTime armed_for_ = MonoTime::never();  // timer_fd_; never later than the next timer when asleep
-  UniqueFd epoll_fd_;  // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
+  UniqueFd epoll_fd_;               // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
   std::atomic<bool> woken_{false};  // wake_fd_ was written to
   unsigned wakes_for_nothing_ = 0;  // in a row
   unsigned vain_polls_ = 0;         // in a row: spins that found nothing

@@ -29,8 +29,9 @@ class NetworkOp {
   /// Asks the network to end it early; wait() must still be awaited (or done() seen).
   void cancel();
 
-  /// Yields the actual size, or the failure. When `stop` fires first the operation is cancelled; the call still ends only
-  /// when the network is done with the memory, and then yields the stop's reason unless the operation succeeded anyway.
+  /// Yields the actual size, or the failure. When `stop` fires first the operation is cancelled; the call still ends
+  /// only when the network is done with the memory, and then yields the stop's reason unless the operation succeeded
+  /// anyway.
   auto wait(StopToken stop = {}) { return Awaiter{*this, stop, {}}; }
   /// Valid once done().
   Result<std::uint64_t> result() const;
@@ -70,8 +71,8 @@ class NetworkContext final : public Source {
   bmi::ContextId id() const { return context_; }
   Executor& executor() { return executor_; }
 
-  /// Who gets unexpected messages; called from the executor's turn. Return false to take no more for now (they wait in the
-  /// network's bounded queues): call resume_unexpected() later.
+  /// Who gets unexpected messages; called from the executor's turn. Return false to take no more for now (they wait in
+  /// the network's bounded queues): call resume_unexpected() later.
   using UnexpectedHandler = UniqueFunction<bool(bmi::UnexpectedMessage)>;
   void on_unexpected(UnexpectedHandler handler) { handler_ = std::move(handler); }
   void resume_unexpected();

@@ -37,7 +37,8 @@ class StorageContext final : public Source {
     trove::BytestreamCompletion result_;
     std::coroutine_handle<> handle_;
   };
-  /// Runs one operation to its end (storage is never cancelled: its memory belongs to it). `request` outlives the await.
+  /// Runs one operation to its end (storage is never cancelled: its memory belongs to it). `request` outlives the
+  /// await.
   auto run(const trove::BytestreamRequest& request) { return Awaiter(*this, request); }
 
   std::size_t poll() override;

@@ -85,8 +85,8 @@ bool serve(int socket, int file, const RawRequest& request, Buffer& buffer) {
   Buffer buffer(RawPeers::kMaxBytes, Buffer::kPageAlignment);
   RawRequest request;
   while (receive_all(socket, reinterpret_cast<std::byte*>(&request), sizeof request)) {
-    const bool sizes_fit = request.size <= buffer.size() &&
-                           (request.op < RawRequest::Op::kAnswer || request.offset <= buffer.size());
+    const bool sizes_fit =
+        request.size <= buffer.size() && (request.op < RawRequest::Op::kAnswer || request.offset <= buffer.size());
     if (!sizes_fit || !serve(socket, file, request, buffer)) break;
   }
   ::_exit(0);

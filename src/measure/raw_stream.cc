@@ -24,7 +24,10 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 class Client {
  public:
   Client(const RawPeers& peers, StreamPlan::Direction direction)
-      : peers_(peers), reading_(direction == StreamPlan::Direction::kRead), lanes_(peers.size()), polled_(peers.size()) {
+      : peers_(peers),
+        reading_(direction == StreamPlan::Direction::kRead),
+        lanes_(peers.size()),
+        polled_(peers.size()) {
     for (std::size_t i = 0; i < peers.size(); ++i) polled_[i].fd = peers.socket(i);
   }
 
@@ -63,7 +66,9 @@ class Client {
   };
   using Lane = std::deque<Transfer>;
 
-  static Error broken(const char* what) { return errno_error(errno == 0 ? ECONNRESET : errno, std::string(what) + " of the raw probe"); }
+  static Error broken(const char* what) {
+    return errno_error(errno == 0 ? ECONNRESET : errno, std::string(what) + " of the raw probe");
+  }
   static bool all_sent(const Transfer& t) { return t.moved == sizeof t.request + t.memory.size(); }
 
   short events_of(const Lane& lane) const {
@@ -79,7 +84,8 @@ class Client {
         iovec pieces[2];
         std::size_t count = 0;
         const std::uint64_t of_body = t.moved <= sizeof t.request ? 0 : t.moved - sizeof t.request;
-        if (t.moved < sizeof t.request) pieces[count++] = {reinterpret_cast<std::byte*>(&t.request) + t.moved, sizeof t.request - t.moved};
+        if (t.moved < sizeof t.request)
+          pieces[count++] = {reinterpret_cast<std::byte*>(&t.request) + t.moved, sizeof t.request - t.moved};
         pieces[count++] = {t.memory.data() + of_body, t.memory.size() - of_body};
         msghdr message{};
         message.msg_iov = pieces;

@@ -13,8 +13,8 @@ namespace spate::measure {
 struct StreamPlan {
   enum class Direction { kRead, kWrite };
   Direction direction = Direction::kRead;
-  std::uint64_t total_bytes = 0;                  // a multiple of request_bytes
-  std::uint64_t request_bytes = 1ULL << 20U;      // one strip: request i goes to peer i % peers; <= RawPeers::kMaxBytes
+  std::uint64_t total_bytes = 0;              // a multiple of request_bytes
+  std::uint64_t request_bytes = 1ULL << 20U;  // one strip: request i goes to peer i % peers; <= RawPeers::kMaxBytes
   std::size_t in_flight = 4;
 };
 

@@ -51,7 +51,8 @@ TEST(RawStream, BuffersTakeTurns) {
   ASSERT_TRUE(peers);
   Buffer memory(3 * kPiece);
   EXPECT_TRUE(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()));
-  EXPECT_TRUE(std::all_of(memory.data(), memory.data() + memory.size(), [](std::byte b) { return b == std::byte{0x5a}; }));
+  EXPECT_TRUE(
+      std::all_of(memory.data(), memory.data() + memory.size(), [](std::byte b) { return b == std::byte{0x5a}; }));
   Buffer small(kPiece);
   EXPECT_EQ(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), small.view()).code(), Errc::kInvalidArgument);
 }

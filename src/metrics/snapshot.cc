@@ -133,7 +133,8 @@ Snapshot Snapshot::since(const Snapshot& before) const {
     const Sample* const old = before.find(sample.name, sample.labels);
     if (old == nullptr || old->kind != sample.kind) continue;
     if (sample.kind == Kind::kCounter && sample.value >= old->value) sample.value -= old->value;
-    if (sample.kind == Kind::kHistogram && sample.histogram.includes(old->histogram)) sample.histogram.subtract(old->histogram);
+    if (sample.kind == Kind::kHistogram && sample.histogram.includes(old->histogram))
+      sample.histogram.subtract(old->histogram);
   }
   return difference;
 }

@@ -41,9 +41,9 @@ class Snapshot {
   /// Adds every sample of `other`; on a conflict stops there.
   Result<void> merge(const Snapshot& other);
 
-  /// What was counted since `before`, an earlier snapshot of the same registries: counters and histograms less what they
-  /// were (a histogram's max stays: it is not known of when), gauges as they are. A value that fell belongs to a process that
-  /// was started since: it counts whole.
+  /// What was counted since `before`, an earlier snapshot of the same registries: counters and histograms less what
+  /// they were (a histogram's max stays: it is not known of when), gauges as they are. A value that fell belongs to a
+  /// process that was started since: it counts whole.
   Snapshot since(const Snapshot& before) const;
 
   /// Prometheus text format 0.0.4. A histogram gets one cumulative bucket per octave (exact) and a `_max` gauge.

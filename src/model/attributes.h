@@ -39,8 +39,8 @@ struct Attributes {
   WallTime btime;
   /// Grows with every change of the object's metadata; of a directory also with every change of its entries.
   std::uint64_t version = 0;
-  /// Regular files: false while a session has it open for writing; size, allocated_bytes and mtime must then be asked of
-  /// the datafiles (docs/consistency.md, "Size and times").
+  /// Regular files: false while a session has it open for writing; size, allocated_bytes and mtime must then be asked
+  /// of the datafiles (docs/consistency.md, "Size and times").
   bool size_known = true;
   /// Sum (mod 2^64) of the datafiles' change counters when mtime was last determined: mtime holds while they are equal.
   std::uint64_t change_sum = 0;

@@ -40,7 +40,11 @@ Mac sign(const Key& server_key, FsId fs, const SessionTicket& t) {
   return hmac(server_key, message);
 }
 
-bool verify(const Key& server_key, FsId fs, const Capability& c) { return equal_secret(sign(server_key, fs, c), c.mac); }
-bool verify(const Key& server_key, FsId fs, const SessionTicket& t) { return equal_secret(sign(server_key, fs, t), t.mac); }
+bool verify(const Key& server_key, FsId fs, const Capability& c) {
+  return equal_secret(sign(server_key, fs, c), c.mac);
+}
+bool verify(const Key& server_key, FsId fs, const SessionTicket& t) {
+  return equal_secret(sign(server_key, fs, t), t.mac);
+}
 
 }  // namespace spate

@@ -28,7 +28,8 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-/// PVFS's base, pcount and ssize (PVFS sec. 3.2) have become: the ordered slots (base and pcount) and strip_bytes (ssize).
+/// PVFS's base, pcount and ssize (PVFS sec. 3.2) have become: the ordered slots (base and pcount) and strip_bytes
+/// (ssize).
 struct Layout {
   std::uint32_t generation = 1;  // changes when slots move; a request with another one is refused with kStaleLayout
   DistributionKind distribution = DistributionKind::kSimpleStripe;

@@ -10,8 +10,8 @@
 
 namespace spate {
 
-/// The first page of a lease's file, in the byte order of the machine, which both share. A holder that may only read has it
-/// mapped for reading: then only `state` is of use.
+/// The first page of a lease's file, in the byte order of the machine, which both share. A holder that may only read
+/// has it mapped for reading: then only `state` is of use.
 struct LeaseWords {
   static constexpr std::uint64_t kMagic = 0x31657361654c7053ULL;  // "SpLease1"
   enum State : std::uint32_t {
@@ -37,8 +37,8 @@ struct LeaseWords {
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::int64_t> last_write_ns{0};
 
-  /// The holder, before an operation. False: there is no lease any more. True: end() must follow. The two sides cannot miss
-  /// each other: the holder announces itself and then looks, the server recalls and then counts.
+  /// The holder, before an operation. False: there is no lease any more. True: end() must follow. The two sides cannot
+  /// miss each other: the holder announces itself and then looks, the server recalls and then counts.
   bool begin() {
     busy.fetch_add(1, std::memory_order_seq_cst);
     if (state.load(std::memory_order_seq_cst) == kGranted) return true;

@@ -27,7 +27,8 @@ void LockRanges::set(LockRange range, LockMode mode) {
     if (end->range.first < range.first) {
       fresh.push_back({{end->range.first, std::min(end->range.last, range.first - 1)}, end->mode});
     }
-    if (end->range.last > range.last) right = {{std::max(end->range.first, range.last + 1), end->range.last}, end->mode};
+    if (end->range.last > range.last)
+      right = {{std::max(end->range.first, range.last + 1), end->range.last}, end->mode};
   }
   if (mode != LockMode::kNone) fresh.push_back(middle);
   if (right) fresh.push_back(*right);
@@ -50,7 +51,8 @@ std::optional<HeldLock> LockRanges::in_the_way_of(LockRange range, LockMode mode
 
 bool LockRanges::covers(LockRange range, LockMode mode) const {
   const auto piece = first_from(range.first);  // joined pieces: one must do
-  return piece != pieces_.end() && piece->mode == mode && piece->range.first <= range.first && piece->range.last >= range.last;
+  return piece != pieces_.end() && piece->mode == mode && piece->range.first <= range.first &&
+         piece->range.last >= range.last;
 }
 
 }  // namespace spate

@@ -10,7 +10,8 @@ namespace spate::nbd {
 namespace {
 
 Error no_rule(std::string_view text) {
-  return {Errc::kInvalidArgument, "\"" + std::string(text) + "\" is no address, network (10.0.0.0/8), \"unix\", cert:NAME or psk:NAME"};
+  return {Errc::kInvalidArgument,
+          "\"" + std::string(text) + "\" is no address, network (10.0.0.0/8), \"unix\", cert:NAME or psk:NAME"};
 }
 
 bool same_bits(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b, unsigned bits) {
@@ -62,9 +63,8 @@ Result<AccessList> AccessList::parse(std::string_view text) {
 }
 
 bool AccessList::allows(const std::vector<std::uint8_t>& ip, const std::vector<std::string>& identities) const {
-  const bool here = std::ranges::any_of(rules_, [&](const Rule& rule) {
-    return rule.ip.size() == ip.size() && same_bits(rule.ip, ip, rule.bits);
-  });
+  const bool here = std::ranges::any_of(
+      rules_, [&](const Rule& rule) { return rule.ip.size() == ip.size() && same_bits(rule.ip, ip, rule.bits); });
   if (here && ip.empty()) return true;
   if (!here && !rules_.empty()) return false;
   return identities_.empty() || std::ranges::find_first_of(identities_, identities) != identities_.end();

@@ -15,12 +15,13 @@ namespace spate::nbd {
 inline constexpr std::string_view kCertificate = "cert:";
 inline constexpr std::string_view kKey = "psk:";
 
-/// An empty list lets everybody in. Where it has addresses, a client must come from one of them; where it has identities, TLS
-/// must have found one of them. A client of a Unix socket needs nothing else than "unix" in it. A value.
+/// An empty list lets everybody in. Where it has addresses, a client must come from one of them; where it has
+/// identities, TLS must have found one of them. A client of a Unix socket needs nothing else than "unix" in it. A
+/// value.
 class AccessList {
  public:
-  /// "10.0.0.0/8", "192.0.2.7", "fd00::/8"; "unix" for clients of Unix sockets; "cert:NAME" for a certificate's common name
-  /// or DNS name, "psk:NAME" for a key's; several separated by commas.
+  /// "10.0.0.0/8", "192.0.2.7", "fd00::/8"; "unix" for clients of Unix sockets; "cert:NAME" for a certificate's common
+  /// name or DNS name, "psk:NAME" for a key's; several separated by commas.
   static Result<AccessList> parse(std::string_view text);
   /// `ip`: 4 or 16 bytes; empty for a Unix socket. `identities`: Transport::identities().
   bool allows(const std::vector<std::uint8_t>& ip, const std::vector<std::string>& identities) const;

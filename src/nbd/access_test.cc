@@ -25,7 +25,8 @@ TEST(AccessList, AnEmptyOneLetsEverybodyIn) {
 }
 
 TEST(AccessList, RefusesWhatItDoesNotUnderstand) {
-  for (const char* text : {"10.0.0.0/33", "10.0.0/8", "host", "10.0.0.1/", "10.0.0.1,", ",10.0.0.1", "10.0.0.1/8x", "::1/129", "cert:", "psk:,unix", "key:x"}) {
+  for (const char* text : {"10.0.0.0/33", "10.0.0/8", "host", "10.0.0.1/", "10.0.0.1,", ",10.0.0.1", "10.0.0.1/8x",
+                           "::1/129", "cert:", "psk:,unix", "key:x"}) {
     EXPECT_FALSE(AccessList::parse(text)) << text;
   }
 }

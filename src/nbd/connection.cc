@@ -48,9 +48,9 @@ void Connection::start() {
   if (!world_.sockets.add(socket_.get(), EPOLLIN, *this)) return abandon("the kernel watches no more sockets");
   watched_ = true;
   interest_ = EPOLLIN;
-  negotiation_timer_.arm(world_.executor.now() + world_.negotiation_time, [](void* self) {
-    static_cast<Connection*>(self)->abandon("no export was chosen in time");
-  }, this);
+  negotiation_timer_.arm(
+      world_.executor.now() + world_.negotiation_time,
+      [](void* self) { static_cast<Connection*>(self)->abandon("no export was chosen in time"); }, this);
   Bytes greeting;
   Negotiation::greet(greeting);
   output_.add(greeting);
@@ -108,8 +108,8 @@ void Connection::pump() {
 
 bool Connection::paused() const {
   if (in_flight_ > 0 && world_.memory_in_flight >= kMaxMemoryOfAll) return true;
-  return in_flight_ >= kMaxInFlight || memory_in_flight_ >= kMaxMemoryInFlight || output_.memory() >= kMaxWaitingBytes ||
-         output_.segments() >= kMaxWaitingSegments;
+  return in_flight_ >= kMaxInFlight || memory_in_flight_ >= kMaxMemoryInFlight ||
+         output_.memory() >= kMaxWaitingBytes || output_.segments() >= kMaxWaitingSegments;
 }
 
 /// False when nothing came, or nothing more will.
@@ -124,11 +124,13 @@ bool Connection::receive() {
   std::array<iovec, 2> pieces;
   std::size_t count = 0;
   if (payload_size_ > payload_have_ && payload_.pipe) return receive_to_pipe();
-  if (payload_size_ > payload_have_) pieces[count++] = {payload_.memory.data() + payload_have_, payload_size_ - payload_have_};
+  if (payload_size_ > payload_have_)
+    pieces[count++] = {payload_.memory.data() + payload_have_, payload_size_ - payload_have_};
   const std::size_t held = input_end_ - input_begin_;
   const bool header_only = expect_payload_ && count == 0 && held < kRequestBytes;
   const std::size_t room = header_only ? kRequestBytes - held : input_.size() - input_end_;
-  if (input_end_ < input_.size() && !(expect_payload_ && count > 0)) pieces[count++] = {input_.data() + input_end_, std::min(room, input_.size() - input_end_)};
+  if (input_end_ < input_.size() && !(expect_payload_ && count > 0))
+    pieces[count++] = {input_.data() + input_end_, std::min(room, input_.size() - input_end_)};
   if (count == 0) return false;
   const auto n = transport_->read(std::span(pieces).first(count));
   if (n.code() == Errc::kTryAgain) return false;
@@ -229,7 +231,8 @@ void Connection::begin_transmission() {
   device_ = &world_.host.device(chosen.name);
   rules_ = RequestRules{chosen.size, device_->read_only(), negotiation_.structured(), negotiation_.block_status()};
   losses_at_start_ = device_->losses();
-  SPATE_LOG("nbd", debug, "export in use peer={} export=\"{}\" structured={}", peer_.text, chosen.name, rules_.structured);
+  SPATE_LOG("nbd", debug, "export in use peer={} export=\"{}\" structured={}", peer_.text, chosen.name,
+            rules_.structured);
 }
 
 void Connection::flush() {
@@ -247,7 +250,8 @@ void Connection::flush() {
 
 void Connection::update_interest() {
   std::uint32_t wanted = 0;
-  if (!broken_ && !input_ended_ && !paused()) wanted |= transport_->read_wants() == Wants::kWritable ? EPOLLOUT : EPOLLIN;
+  if (!broken_ && !input_ended_ && !paused())
+    wanted |= transport_->read_wants() == Wants::kWritable ? EPOLLOUT : EPOLLIN;
   if (!broken_ && output_full_) wanted |= transport_->write_wants() == Wants::kReadable ? EPOLLIN : EPOLLOUT;
   if (broken_ && watched_) {  // a closed connection would be reported for ever
     world_.sockets.remove(socket_.get());

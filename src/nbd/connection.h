@@ -21,8 +21,8 @@ class Connection;
 
 /// Who is on the other side.
 struct Peer {
-  std::string text;               // for the log: "127.0.0.1:4711", "unix uid=1000"
-  std::vector<std::uint8_t> ip;   // 4 or 16 bytes; empty for a Unix socket
+  std::string text;              // for the log: "127.0.0.1:4711", "unix uid=1000"
+  std::vector<std::uint8_t> ip;  // 4 or 16 bytes; empty for a Unix socket
 };
 
 /// What connections ask of their server. Outlives them.
@@ -39,9 +39,9 @@ class ConnectionHost {
   virtual void ended(Connection& connection) = 0;
 };
 
-// From where on sendfile costs the server less CPU per byte than a copy into a gathered reply. Measured by bench/nbd on loopback
-// with requests of 8 to 64 KiB, 16 at once: over TCP 0.53 s/GiB copied and 0.59 sent at 16 KiB, 0.51 and 0.40 at 24 KiB; over
-// a Unix socket 0.69 and 0.52 at 8 KiB.
+// From where on sendfile costs the server less CPU per byte than a copy into a gathered reply. Measured by bench/nbd on
+// loopback with requests of 8 to 64 KiB, 16 at once: over TCP 0.53 s/GiB copied and 0.59 sent at 16 KiB, 0.51 and 0.40
+// at 24 KiB; over a Unix socket 0.69 and 0.52 at 8 KiB.
 inline constexpr std::uint32_t kSendFileFromTcp = 24U * 1024;
 inline constexpr std::uint32_t kSendFileFromUnix = 8U * 1024;
 
@@ -160,7 +160,8 @@ class Connection final : public ReadyHandler {
   Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
-  bool expect_payload_ = false;   // after one large write another one: its header is received alone, the rest into a pipe
+  bool expect_payload_ =
+      false;  // after one large write another one: its header is received alone, the rest into a pipe
   Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
 
   Device* device_ = nullptr;

@@ -25,9 +25,9 @@ struct StatusExtent {
   std::uint32_t flags = 0;  // kHole, kZero
 };
 
-/// Ranges lie within size() (checked by the caller); memory belongs to the operation until it ends. Any number of operations
-/// at once, one executor. What has been completed is seen by every later operation, of any connection. Life cycle: opened ->
-/// operations -> close() awaited -> destroyed.
+/// Ranges lie within size() (checked by the caller); memory belongs to the operation until it ends. Any number of
+/// operations at once, one executor. What has been completed is seen by every later operation, of any connection. Life
+/// cycle: opened -> operations -> close() awaited -> destroyed.
 class Device {
  public:
   virtual ~Device() = default;
@@ -49,15 +49,20 @@ class Device {
   virtual Result<void> write_now(std::uint64_t /*offset*/, ByteView /*memory*/) { return Errc::kTryAgain; }
   /// `size` bytes out of a pipe that holds them. Whether it takes pipes at all, and the call that does not wait.
   virtual bool takes_pipes() const { return false; }
-  virtual Result<void> write_pipe_now(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) { return Errc::kTryAgain; }
-  /// A descriptor that sendfile takes these bytes from without waiting for a disk; -1: there is none, or use make_resident().
+  virtual Result<void> write_pipe_now(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) {
+    return Errc::kTryAgain;
+  }
+  /// A descriptor that sendfile takes these bytes from without waiting for a disk; -1: there is none, or use
+  /// make_resident().
   virtual int resident(const Extent& /*range*/) { return -1; }
   /// Whether make_resident() is worth calling.
   virtual bool has_pages() const { return false; }
 
   virtual job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) = 0;
   virtual job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) = 0;
-  virtual job::Task<Result<void>> write_pipe(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) { co_return Errc::kNotSupported; }
+  virtual job::Task<Result<void>> write_pipe(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) {
+    co_return Errc::kNotSupported;
+  }
   /// Everything completed before is durable.
   virtual job::Task<Result<void>> flush() = 0;
   /// The bytes are not needed any more; they read as anything until written again.
@@ -69,8 +74,8 @@ class Device {
   virtual job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) = 0;
   virtual job::Task<Result<void>> close() = 0;
 
-  /// Grows each time that data which was acknowledged may have been lost (a failed flush). A client that was connected then is
-  /// told so by each of its flushes.
+  /// Grows each time that data which was acknowledged may have been lost (a failed flush). A client that was connected
+  /// then is told so by each of its flushes.
   std::uint64_t losses() const { return losses_; }
 
  protected:

@@ -59,7 +59,8 @@ std::vector<std::uint8_t> ip_of(const sockaddr_storage& address) {
 Result<void> describe(ListeningSocket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  if (::getsockname(socket.fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return errno_error(errno, "getsockname");
+  if (::getsockname(socket.fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return errno_error(errno, "getsockname");
   socket.loopback = is_loopback(address);
   if (address.ss_family == AF_UNIX) {
     socket.url = "nbd+unix:///?socket=" + std::string(reinterpret_cast<const sockaddr_un&>(address).sun_path);
@@ -82,7 +83,8 @@ Result<ListeningSocket> listen_at(const addrinfo& info, std::uint16_t port) {
   std::memcpy(&address, info.ai_addr, info.ai_addrlen);
   // The port stands at the same place in both kinds of addresses.
   reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
-  if (::bind(socket.fd.get(), reinterpret_cast<sockaddr*>(&address), info.ai_addrlen) != 0 || ::listen(socket.fd.get(), kBacklog) != 0) {
+  if (::bind(socket.fd.get(), reinterpret_cast<sockaddr*>(&address), info.ai_addrlen) != 0 ||
+      ::listen(socket.fd.get(), kBacklog) != 0) {
     return errno_error(errno, "listen at " + text_of(address));
   }
   SPATE_TRY(std::ignore, describe(socket));
@@ -100,7 +102,8 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return Error(Errc::kNameTooLong, "the path of a Unix socket has 1 to " + std::to_string(sizeof address.sun_path - 1) + " characters: " + path);
+    return Error(Errc::kNameTooLong, "the path of a Unix socket has 1 to " +
+                                         std::to_string(sizeof address.sun_path - 1) + " characters: " + path);
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -155,7 +158,8 @@ Result<ListeningSocket> listen_unix(const std::string& path) {
   socket.fd = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // Before it has a name, so that nobody else ever may connect.
   if (!socket.fd || ::fchmod(socket.fd.get(), 0600) != 0) return errno_error(errno, "socket");
-  if (::bind(socket.fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return errno_error(errno, "listen at " + path);
+  if (::bind(socket.fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return errno_error(errno, "listen at " + path);
   socket.unix_path = RemovedAtEnd(path);
   if (::listen(socket.fd.get(), kBacklog) != 0) return errno_error(errno, "listen at " + path);
   SPATE_TRY(std::ignore, describe(socket));
@@ -166,7 +170,8 @@ Result<std::vector<ListeningSocket>> activated_sockets() {
   constexpr int kFirst = 3;  // sd_listen_fds(3)
   std::vector<ListeningSocket> sockets;
   const std::uint64_t count = number_from_environment("LISTEN_FDS");
-  if (count == 0 || count > 1024 || number_from_environment("LISTEN_PID") != static_cast<std::uint64_t>(::getpid())) return sockets;
+  if (count == 0 || count > 1024 || number_from_environment("LISTEN_PID") != static_cast<std::uint64_t>(::getpid()))
+    return sockets;
   for (const char* name : {"LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}) ::unsetenv(name);
   for (int fd = kFirst; fd < kFirst + static_cast<int>(count); ++fd) {
     int listening = 0;
@@ -188,7 +193,8 @@ Result<Accepted> accept_client(int listening) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   Accepted accepted;
-  accepted.fd = UniqueFd(::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  accepted.fd =
+      UniqueFd(::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!accepted.fd) {
     const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     return exhausted ? Errc::kBusy : Errc::kTryAgain;  // else the client has given up already
@@ -204,7 +210,8 @@ Result<Accepted> accept_client(int listening) {
   ucred who{};
   size = sizeof who;
   accepted.text = "unix";
-  if (::getsockopt(accepted.fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) accepted.text += " uid=" + std::to_string(who.uid);
+  if (::getsockopt(accepted.fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0)
+    accepted.text += " uid=" + std::to_string(who.uid);
   return accepted;
 }
 

@@ -37,9 +37,9 @@ class RemovedAtEnd {
 /// A socket that takes connections.
 struct ListeningSocket {
   UniqueFd fd;
-  std::string url;        // "nbd://127.0.0.1:10809", "nbd+unix:///?socket=/a/b"
+  std::string url;  // "nbd://127.0.0.1:10809", "nbd+unix:///?socket=/a/b"
   RemovedAtEnd unix_path;
-  bool loopback = true;   // only this machine reaches it
+  bool loopback = true;  // only this machine reaches it
 };
 
 inline constexpr std::uint16_t kDefaultPort = 10809;

@@ -24,7 +24,8 @@ Result<std::unique_ptr<LocalDevice>> LocalDevice::open(const std::string& path, 
   if (!device->fd_) return errno_error(errno, "open " + path + (read_only ? "" : " for reading and writing"));
   struct stat st{};
   if (::fstat(device->fd_.get(), &st) != 0) return errno_error(errno, "look at " + path);
-  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return Error(Errc::kNotSupported, path + " is neither a file nor a block device");
+  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+    return Error(Errc::kNotSupported, path + " is neither a file nor a block device");
   struct statfs fs{};
   device->in_memory_ = S_ISREG(st.st_mode) && ::fstatfs(device->fd_.get(), &fs) == 0 &&
                        (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);

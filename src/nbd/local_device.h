@@ -13,8 +13,8 @@
 
 namespace spate::nbd {
 
-/// Reads and writes go through the page cache. Calls that may wait for a disk are made by `workers`; executor and workers
-/// outlive it. A file in memory (tmpfs) never waits.
+/// Reads and writes go through the page cache. Calls that may wait for a disk are made by `workers`; executor and
+/// workers outlive it. A file in memory (tmpfs) never waits.
 class LocalDevice final : public Device {
  public:
   /// kNotSupported for what is neither a regular file nor a block device.

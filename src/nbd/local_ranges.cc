@@ -17,7 +17,9 @@ namespace spate::nbd {
 namespace {
 
 /// What a file system or device without the call says.
-bool unsupported(int error) { return error == EOPNOTSUPP || error == ENOSYS || error == ENOTTY || error == EINVAL || error == ENODEV; }
+bool unsupported(int error) {
+  return error == EOPNOTSUPP || error == ENOSYS || error == ENOTTY || error == EINVAL || error == ENODEV;
+}
 
 int allocate(int fd, int mode, Extent range) {
   int failed = 0;

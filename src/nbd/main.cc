@@ -38,7 +38,8 @@ Result<void> run(const nbd::ExportOptions& options, const sigset_t& ends) {
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   const auto options = nbd::parse_export_options(std::vector<std::string>(argv + 1, argv + argc));
-  if (!options && options.code() == Errc::kCancelled) return std::fputs(std::string(nbd::export_usage()).c_str(), stdout) < 0 ? 1 : 0;
+  if (!options && options.code() == Errc::kCancelled)
+    return std::fputs(std::string(nbd::export_usage()).c_str(), stdout) < 0 ? 1 : 0;
   if (!options) {
     std::fprintf(stderr, "spate export: %s\nTry `spate export --help`.\n", options.error().message().c_str());
     return 2;

@@ -102,8 +102,10 @@ std::size_t Negotiation::consume(ByteView in, Bytes& out) {
     if (size > kMaxOptionBytes - kOptionHeaderBytes) {
       skip_ = size;
       in = in.subspan(kOptionHeaderBytes);
-      if (option == Option::kExportName) state_ = State::kEnd;
-      else reply(out, option, OptionReply::kErrTooBig, "this option is too long");
+      if (option == Option::kExportName)
+        state_ = State::kEnd;
+      else
+        reply(out, option, OptionReply::kErrTooBig, "this option is too long");
       continue;
     }
     if (in.size() < kOptionHeaderBytes + size) break;
@@ -135,8 +137,10 @@ void Negotiation::take_option(Option option, ByteView data, Bytes& out) {
   }
   if (option == Option::kStartTls) return start_tls(data, out);
   if (policy_.tls_required && !tls_) {
-    if (option == Option::kExportName) state_ = State::kEnd;
-    else reply(out, option, OptionReply::kErrTlsRequired, "this server wants TLS first");
+    if (option == Option::kExportName)
+      state_ = State::kEnd;
+    else
+      reply(out, option, OptionReply::kErrTlsRequired, "this server wants TLS first");
     return;
   }
   take_negotiable(option, data, out);
@@ -185,13 +189,15 @@ void Negotiation::list(ByteView data, Bytes& out) {
 void Negotiation::start_tls(ByteView data, Bytes& out) {
   if (!data.empty()) return reply(out, Option::kStartTls, OptionReply::kErrInvalid, "STARTTLS takes no data");
   if (tls_) return reply(out, Option::kStartTls, OptionReply::kErrInvalid, "TLS is running already");
-  if (!policy_.tls_offered) return reply(out, Option::kStartTls, OptionReply::kErrPolicy, "this server has no certificate and no keys");
+  if (!policy_.tls_offered)
+    return reply(out, Option::kStartTls, OptionReply::kErrPolicy, "this server has no certificate and no keys");
   reply(out, Option::kStartTls, OptionReply::kAck);
   state_ = State::kStartTls;
 }
 
 void Negotiation::structured_reply(ByteView data, Bytes& out) {
-  if (!data.empty()) return reply(out, Option::kStructuredReply, OptionReply::kErrInvalid, "STRUCTURED_REPLY takes no data");
+  if (!data.empty())
+    return reply(out, Option::kStructuredReply, OptionReply::kErrInvalid, "STRUCTURED_REPLY takes no data");
   structured_ = true;
   reply(out, Option::kStructuredReply, OptionReply::kAck);
 }

@@ -17,7 +17,7 @@ namespace spate::nbd {
 struct ExportInfo {
   std::string name;
   std::string description;
-  std::uint64_t size = 0;  // bytes
+  std::uint64_t size = 0;           // bytes
   std::uint16_t flags = kHasFlags;  // transmission flags, without kSendDf
   std::uint32_t minimum_block = 1;
   std::uint32_t preferred_block = 4096;
@@ -41,8 +41,8 @@ struct NegotiationPolicy {
   bool tls_required = false;  // nothing but STARTTLS and ABORT before
 };
 
-/// Fed with what the client sent, yields what is sent back. Holds at most kMaxOptionBytes of input at its caller; a longer
-/// option is skipped as it comes. Foreign bytes never do more than end it. One connection; pinned.
+/// Fed with what the client sent, yields what is sent back. Holds at most kMaxOptionBytes of input at its caller; a
+/// longer option is skipped as it comes. Foreign bytes never do more than end it. One connection; pinned.
 class Negotiation {
  public:
   enum class State : std::uint8_t {
@@ -60,9 +60,9 @@ class Negotiation {
 
   /// The first bytes of the server.
   static void greet(Bytes& out);
-  /// Takes what is complete from the front of `in` and appends the answers to `out`. Returns how much was taken. Ends early
-  /// when the state is no longer kTalking, and when `out` holds kMaxOptionBytes: send it and call again. With kMaxOptionBytes
-  /// in `in` and an empty `out` it always takes something.
+  /// Takes what is complete from the front of `in` and appends the answers to `out`. Returns how much was taken. Ends
+  /// early when the state is no longer kTalking, and when `out` holds kMaxOptionBytes: send it and call again. With
+  /// kMaxOptionBytes in `in` and an empty `out` it always takes something.
   std::size_t consume(ByteView in, Bytes& out);
   State state() const { return state_; }
   /// All that was negotiated in the clear is forgotten.

@@ -42,7 +42,11 @@ struct World {
   }
   void option(Option number, std::string_view data = {}) {
     Bytes bytes;
-    BigEndian(bytes).u64(kOptionMagic).u32(static_cast<std::uint32_t>(number)).u32(static_cast<std::uint32_t>(data.size())).text(data);
+    BigEndian(bytes)
+        .u64(kOptionMagic)
+        .u32(static_cast<std::uint32_t>(number))
+        .u32(static_cast<std::uint32_t>(data.size()))
+        .text(data);
     send(bytes);
   }
   /// What was answered since the last call.
@@ -73,14 +77,20 @@ struct World {
 
 std::string go_data(std::string_view name, std::vector<Info> wanted = {}) {
   Bytes data;
-  BigEndian(data).u32(static_cast<std::uint32_t>(name.size())).text(name).u16(static_cast<std::uint16_t>(wanted.size()));
+  BigEndian(data)
+      .u32(static_cast<std::uint32_t>(name.size()))
+      .text(name)
+      .u16(static_cast<std::uint16_t>(wanted.size()));
   for (const Info info : wanted) BigEndian(data).u16(static_cast<std::uint16_t>(info));
   return std::string(as_text(data));
 }
 
 std::string context_data(std::string_view name, std::vector<std::string> queries) {
   Bytes data;
-  BigEndian(data).u32(static_cast<std::uint32_t>(name.size())).text(name).u32(static_cast<std::uint32_t>(queries.size()));
+  BigEndian(data)
+      .u32(static_cast<std::uint32_t>(name.size()))
+      .text(name)
+      .u32(static_cast<std::uint32_t>(queries.size()));
   for (const std::string& query : queries) BigEndian(data).u32(static_cast<std::uint32_t>(query.size())).text(query);
   return std::string(as_text(data));
 }
@@ -170,7 +180,8 @@ TEST(Negotiation, AnOptionThatIsTooLongIsSkippedAsItComes) {
 TEST(Negotiation, ManyQuestionsAtOnceAreAnsweredInBounds) {
   World world;
   Bytes many;
-  for (int i = 0; i < 4000; ++i) BigEndian(many).u64(kOptionMagic).u32(static_cast<std::uint32_t>(Option::kList)).u32(0);
+  for (int i = 0; i < 4000; ++i)
+    BigEndian(many).u64(kOptionMagic).u32(static_cast<std::uint32_t>(Option::kList)).u32(0);
   world.send(many);
   EXPECT_FALSE(world.in.empty());
   EXPECT_LT(world.out.size(), 2 * Negotiation::kMaxOptionBytes);

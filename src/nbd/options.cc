@@ -16,17 +16,22 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: spate export [OPTION...] SOURCE...\n"
-    "Serves files as network block devices (NBD) until it is ended by SIGTERM or SIGINT. SOURCE is a file or block device\n"
+    "Serves files as network block devices (NBD) until it is ended by SIGTERM or SIGINT. SOURCE is a file or block "
+    "device\n"
     "of this machine, or spate:/PATH for a striped file; NAME=SOURCE gives the export a name.\n"
     "\n"
-    "  -n, --name NAME        the export's name, with a single SOURCE; clients that ask for no name get the first export\n"
+    "  -n, --name NAME        the export's name, with a single SOURCE; clients that ask for no name get the first "
+    "export\n"
     "  -r, --read-only        refuse writes\n"
     "  -p, --port PORT        TCP port (10809); 0: a free one, which is printed\n"
     "  -b, --bind ADDRESS     listen there (127.0.0.1); may be given several times\n"
     "  -U, --unix PATH        listen at a Unix socket, and at TCP only if --port or --bind is given\n"
-    "  -a, --allow [NAME=]LIST  who may use the exports, or the one of that name: addresses, networks (10.0.0.0/8), \"unix\",\n"
-    "                         with TLS cert:NAME (common or DNS name) and psk:NAME, separated by commas; once for each\n"
-    "      --tls DIR          TLS by DIR/server-cert.pem and server-key.pem; with DIR/ca-cert.pem clients need a certificate\n"
+    "  -a, --allow [NAME=]LIST  who may use the exports, or the one of that name: addresses, networks (10.0.0.0/8), "
+    "\"unix\",\n"
+    "                         with TLS cert:NAME (common or DNS name) and psk:NAME, separated by commas; once for "
+    "each\n"
+    "      --tls DIR          TLS by DIR/server-cert.pem and server-key.pem; with DIR/ca-cert.pem clients need a "
+    "certificate\n"
     "      --tls-psk FILE     TLS by keys: lines \"name:hex\"\n"
     "      --insecure         other machines may connect without TLS\n"
     "      --sendfile-from N  reads of so many bytes go out by sendfile; smaller ones are gathered\n"
@@ -62,7 +67,8 @@ class Words {
 template <typename T>
 Result<void> parse_number(const std::string& option, const std::string& text, T& out) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || stop != text.data() + text.size()) return wrong(option + ": \"" + text + "\" is no number that fits");
+  if (error != std::errc() || stop != text.data() + text.size())
+    return wrong(option + ": \"" + text + "\" is no number that fits");
   return {};
 }
 
@@ -95,22 +101,31 @@ Result<void> store(ExportOptions& options, Wishes& wishes, const std::string& op
     return options.server == 0 ? wrong("--server: 0 is no server's number") : Result<void>();
   }
   if (option == "--sendfile-from") return parse_send_file_from(value, options.send_file_from);
-  if (option == "--bind") options.addresses.push_back(std::move(value));
-  else if (option == "--set") options.settings.push_back(std::move(value));
-  else if (option == "--name") wishes.name = std::move(value);
-  else if (option == "--unix") options.unix_path = std::move(value);
-  else if (option == "--allow") wishes.allow.push_back(std::move(value));
-  else if (option == "--tls") options.tls_folder = std::move(value);
-  else if (option == "--tls-psk") options.tls_keys = std::move(value);
-  else if (option == "--fs") options.file_system = std::move(value);
-  else return wrong("unknown option " + option);
+  if (option == "--bind")
+    options.addresses.push_back(std::move(value));
+  else if (option == "--set")
+    options.settings.push_back(std::move(value));
+  else if (option == "--name")
+    wishes.name = std::move(value);
+  else if (option == "--unix")
+    options.unix_path = std::move(value);
+  else if (option == "--allow")
+    wishes.allow.push_back(std::move(value));
+  else if (option == "--tls")
+    options.tls_folder = std::move(value);
+  else if (option == "--tls-psk")
+    options.tls_keys = std::move(value);
+  else if (option == "--fs")
+    options.file_system = std::move(value);
+  else
+    return wrong("unknown option " + option);
   return {};
 }
 
 const std::map<std::string, std::string>& long_forms() {
-  static const std::map<std::string, std::string> forms{{"-n", "--name"}, {"-r", "--read-only"}, {"-p", "--port"},
-                                                        {"-b", "--bind"}, {"-U", "--unix"},      {"-a", "--allow"},
-                                                        {"-t", "--threads"}, {"-v", "--verbose"}, {"-q", "--quiet"},  {"-h", "--help"}};
+  static const std::map<std::string, std::string> forms{
+      {"-n", "--name"},  {"-r", "--read-only"}, {"-p", "--port"},    {"-b", "--bind"},  {"-U", "--unix"},
+      {"-a", "--allow"}, {"-t", "--threads"},   {"-v", "--verbose"}, {"-q", "--quiet"}, {"-h", "--help"}};
   return forms;
 }
 
@@ -121,7 +136,7 @@ Result<void> take_option(ExportOptions& options, Wishes& wishes, std::string opt
     option.resize(equals);
   }
   if (const auto found = long_forms().find(option); found != long_forms().end()) option = found->second;
-  bool* const flag = option == "--read-only" ? &options.read_only
+  bool* const flag = option == "--read-only"  ? &options.read_only
                      : option == "--insecure" ? &options.insecure
                      : option == "--verbose"  ? &options.verbose
                      : option == "--quiet"    ? &options.quiet
@@ -150,9 +165,11 @@ SourceWish parse_source(const std::string& word) {
 Result<void> check_names(const ExportOptions& options) {
   for (std::size_t i = 0; i < options.sources.size(); ++i) {
     const std::string& name = options.sources[i].name;
-    if (name.size() > kMaxString || name.find('\0') != std::string::npos) return wrong("a name has at most 4096 characters");
+    if (name.size() > kMaxString || name.find('\0') != std::string::npos)
+      return wrong("a name has at most 4096 characters");
     for (std::size_t j = 0; j < i; ++j) {
-      if (options.sources[j].name == name) return wrong("two exports are named \"" + name + "\"; NAME=SOURCE names them");
+      if (options.sources[j].name == name)
+        return wrong("two exports are named \"" + name + "\"; NAME=SOURCE names them");
     }
   }
   return {};
@@ -202,7 +219,8 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
     return more ? Result<ExportOptions>(wrong("--server: what it exports, and where, is in spate.toml")) : options;
   }
   if (options.sources.empty()) return wrong("what is to be exported?");
-  if (!wishes.name.empty() && options.sources.size() > 1) return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
+  if (!wishes.name.empty() && options.sources.size() > 1)
+    return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
   if (!wishes.name.empty()) options.sources.front().name = wishes.name;
   for (SourceWish& wish : options.sources) wish.read_only = options.read_only;
   SPATE_TRY(std::ignore, check_names(options));

@@ -16,7 +16,7 @@ struct SourceWish {
   std::string name;    // of the export
   std::string source;  // a local path, or "spate:/path"
   bool read_only = false;
-  std::string allow;   // access list (access.h); empty: everybody
+  std::string allow;  // access list (access.h); empty: everybody
 };
 
 struct ExportOptions {
@@ -26,7 +26,7 @@ struct ExportOptions {
   std::uint16_t port = kDefaultPort;
   bool port_given = false;
   std::string unix_path;
-  std::string file_system;  // spate.toml, or its folder; empty: the one that is used last
+  std::string file_system;            // spate.toml, or its folder; empty: the one that is used last
   std::vector<std::string> settings;  // --set
   std::uint32_t server = 0;           // all else comes from its spate.toml (role.h); 0: from the command line
   std::string tls_folder;  // with server-cert.pem, server-key.pem, and ca-cert.pem to ask clients for certificates

@@ -49,16 +49,16 @@ class Output {
   void add(ByteView bytes);
   /// Sent from where they are.
   void add(Buffer bytes);
-  /// Its header has been added before. When the file turns out to be shorter, a structured reply is filled with zeros and ends
-  /// with an error; a simple one cannot be ended but by ending the connection.
+  /// Its header has been added before. When the file turns out to be shorter, a structured reply is filled with zeros
+  /// and ends with an error; a simple one cannot be ended but by ending the connection.
   void add_file(const FileReply& reply);
 
   bool empty() const { return segments_.empty(); }
   /// Bytes that wait, in memory.
   std::size_t memory() const { return memory_; }
   std::size_t segments() const { return segments_.size(); }
-  /// Sends what the transport takes, about `most` bytes. kTryAgain when it takes no more for now; else a failure that ends the
-  /// connection.
+  /// Sends what the transport takes, about `most` bytes. kTryAgain when it takes no more for now; else a failure that
+  /// ends the connection.
   Result<void> flush(Transport& transport, std::size_t most);
 
  private:

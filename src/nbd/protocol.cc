@@ -21,7 +21,8 @@ T get(const std::byte* at) {
   return v;
 }
 
-/// The flags that a command takes; nothing for a command that does not exist. FUA is taken by all of them, as the protocol asks.
+/// The flags that a command takes; nothing for a command that does not exist. FUA is taken by all of them, as the
+/// protocol asks.
 std::optional<std::uint16_t> flags_of(const Request& request, const RequestRules& rules) {
   switch (request.command) {
     case Command::kRead: return static_cast<std::uint16_t>(rules.structured ? kFua | kDf : kFua);
@@ -106,7 +107,8 @@ Verdict judge(const Request& request, const RequestRules& rules) {
   const auto flags = flags_of(request, rules);
   if (!flags || (request.flags & ~*flags) != 0) return {Failure::kInvalid};
   if (writes(request.command) && rules.read_only) return {Failure::kPermission};
-  if (request.command == Command::kBlockStatus && (!rules.block_status || request.length == 0)) return {Failure::kInvalid};
+  if (request.command == Command::kBlockStatus && (!rules.block_status || request.length == 0))
+    return {Failure::kInvalid};
   if (request.command == Command::kRead && request.length > kMaxPayload) {
     return {(request.flags & kDf) != 0 ? Failure::kOverflow : Failure::kInvalid};
   }

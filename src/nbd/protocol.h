@@ -136,8 +136,9 @@ struct RequestRules {
   bool structured = false;
   bool block_status = false;
 };
-/// What is wrong with a request before anything is done: unknown commands, flags that it does not take, a range that is not
-/// in the export, a payload that is too large. `connection_lost` when what follows cannot be told from requests any more.
+/// What is wrong with a request before anything is done: unknown commands, flags that it does not take, a range that is
+/// not in the export, a payload that is too large. `connection_lost` when what follows cannot be told from requests any
+/// more.
 struct Verdict {
   Failure failure = Failure::kNone;
   bool connection_lost = false;

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
 /// A payload of so many bytes is waited for in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
-/// Payloads from this size on (and of at most a pipe) go from the socket to a file through a pipe, copied once instead of twice.
+/// Payloads from this size on (and of at most a pipe) go from the socket to a file through a pipe, copied once instead
+/// of twice.
 constexpr std::uint32_t kSplicedFrom = 128U * 1024;
 /// A larger write is left to a worker: others wait for this loop.
 constexpr std::size_t kMaxWriteInLoop = 1UL << 20U;
@@ -71,7 +72,8 @@ Verdict Connection::judge_as_it_is(const Request& request) {
   if (verdict.failure == Failure::kNone || request.offset + request.length <= rules_.size) return verdict;
   const std::uint64_t size = device_->size();
   if (size <= rules_.size) return verdict;
-  SPATE_LOG("nbd", debug, "export is larger than the client was told peer={} told={} size={}", peer_.text, rules_.size, size);
+  SPATE_LOG("nbd", debug, "export is larger than the client was told peer={} told={} size={}", peer_.text, rules_.size,
+            size);
   rules_.size = size;
   return judge(request, rules_);
 }
@@ -95,12 +97,15 @@ bool Connection::take_write(const Request& request) {
     return false;
   }
   const std::size_t have = std::min<std::size_t>(in.size(), request.length);
-  const bool large = request.length >= kSplicedFrom && request.length <= Pipes::kBytes && transport_->can_send_file() && device_->takes_pipes();
+  const bool large = request.length >= kSplicedFrom && request.length <= Pipes::kBytes && transport_->can_send_file() &&
+                     device_->takes_pipes();
   expect_payload_ = large && verdict.failure == Failure::kNone;
   input_begin_ += kRequestBytes + have;
   if (have == request.length) {
-    if (verdict.failure != Failure::kNone) answer(request, verdict.failure);
-    else begin_write(request, in.first(have));
+    if (verdict.failure != Failure::kNone)
+      answer(request, verdict.failure);
+    else
+      begin_write(request, in.first(have));
     return true;
   }
   writing_ = request;
@@ -109,7 +114,8 @@ bool Connection::take_write(const Request& request) {
   payload_have_ = have;
   if (expect_payload_ && have == 0) payload_.pipe = world_.pipes.take();
   if (payload_.pipe) return true;
-  payload_.memory = request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
+  payload_.memory =
+      request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
   std::memcpy(payload_.memory.data(), in.data(), have);
   return true;
 }
@@ -138,8 +144,10 @@ void Connection::end_payload() {
 void Connection::give_back(Payload payload, bool emptied) {
   if (payload.memory.size() == ReplyBuffers::kBytes) world_.buffers.give_back(std::move(payload.memory));
   if (!payload.pipe) return;
-  if (emptied) world_.pipes.give_back(std::move(payload.pipe));
-  else world_.pipes.gone();
+  if (emptied)
+    world_.pipes.give_back(std::move(payload.pipe));
+  else
+    world_.pipes.gone();
 }
 
 void Connection::begin_write(const Request& request, ByteView payload) {
@@ -159,7 +167,8 @@ void Connection::begin_request(const Request& request) {
 }
 
 void Connection::answer(const Request& request, Failure failure) {
-  const bool structured = rules_.structured && (request.command == Command::kRead || request.command == Command::kBlockStatus);
+  const bool structured =
+      rules_.structured && (request.command == Command::kRead || request.command == Command::kBlockStatus);
   if (!structured) return put_simple_reply(output_.reserve(kSimpleReplyBytes), request.cookie, failure);
   if (failure != Failure::kNone) return put_error_chunk(output_.reserve(kErrorChunkBytes), request.cookie, failure);
   put_chunk(output_.reserve(kChunkBytes), ChunkHeader{Chunk::kNone, true, request.cookie, 0});
@@ -178,7 +187,8 @@ void Connection::read(const Request& request) {
   spawn(request, Payload());
 }
 
-/// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for it.
+/// Straight into the buffer that is sent next. False when the device would have to wait, and for what is too large for
+/// it.
 bool Connection::read_gathered(const Request& request) {
   const std::size_t header = data_header_bytes();
   if (header + request.length > ReplyBuffers::kBytes) return false;
@@ -210,7 +220,8 @@ void Connection::spawn(const Request& request, Payload payload) {
 
 job::Task<void> Connection::run(Request request, Payload payload) {
   const Failure failure = co_await execute(request, payload);
-  if (failure != Failure::kNone) SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
+  if (failure != Failure::kNone)
+    SPATE_LOG("nbd", debug, "request failed peer={} command={} offset={} length={} error={}", peer_.text,
               static_cast<int>(request.command), request.offset, request.length, static_cast<int>(failure));
   // A read and a block status have answered success by themselves.
   const bool answered = request.command == Command::kRead || request.command == Command::kBlockStatus;
@@ -232,8 +243,10 @@ job::Task<Failure> Connection::execute(const Request& request, const Payload& pa
     case Command::kFlush: co_return co_await execute_flush();
     case Command::kCache: done = co_await device_->make_resident(range); break;
     case Command::kWrite:
-      if (payload.pipe) done = co_await device_->write_pipe(request.offset, payload.pipe.out.get(), request.length);
-      else done = co_await device_->write(request.offset, payload.memory.view().first(request.length));
+      if (payload.pipe)
+        done = co_await device_->write_pipe(request.offset, payload.pipe.out.get(), request.length);
+      else
+        done = co_await device_->write(request.offset, payload.memory.view().first(request.length));
       break;
     case Command::kTrim: done = co_await device_->trim(range); break;
     case Command::kWriteZeroes: done = co_await device_->zero(range, wish); break;
@@ -271,8 +284,10 @@ job::Task<Failure> Connection::execute_read(const Request& request) {
   const auto got = co_await device_->read(request.offset, reply.view().subspan(header));
   if (!got) co_return failure_of(got.code());
   put_data_header(reply.data(), request, true);
-  if (reply.size() <= world_.send_file_from) output_.add(ByteView(reply.view()));
-  else output_.add(std::move(reply));
+  if (reply.size() <= world_.send_file_from)
+    output_.add(ByteView(reply.view()));
+  else
+    output_.add(std::move(reply));
   co_return Failure::kNone;
 }
 

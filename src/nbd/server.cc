@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nbd/server.h"
 
+#include <fmt/core.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
-
-#include <fmt/core.h>
 
 #include "job/deadline.h"
 #include "log/log.h"
@@ -33,8 +32,10 @@ std::string escaped(std::string_view name) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
   std::string text;
   for (const char c : name) {
-    if (kPlain.find(c) != std::string_view::npos) text += c;
-    else text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    if (kPlain.find(c) != std::string_view::npos)
+      text += c;
+    else
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return text;
 }
@@ -44,7 +45,8 @@ std::string escaped(std::string_view name) {
 /// Accepts clients at one socket.
 class Server::Listener final : public ReadyHandler {
  public:
-  Listener(Server& server, ListeningSocket socket) : server_(server), socket_(std::move(socket)), pause_(server.executor_) {}
+  Listener(Server& server, ListeningSocket socket)
+      : server_(server), socket_(std::move(socket)), pause_(server.executor_) {}
   ~Listener() override {
     if (watched_) server_.sockets_.remove(socket_.fd.get());
   }
@@ -74,9 +76,11 @@ class Server::Listener final : public ReadyHandler {
 
  private:
   void pause() {
-    SPATE_LOG("nbd", warn, "no descriptors or memory left for more clients connections={}", server_.connections_.size());
+    SPATE_LOG("nbd", warn, "no descriptors or memory left for more clients connections={}",
+              server_.connections_.size());
     server_.sockets_.change(socket_.fd.get(), 0);
-    pause_.arm(server_.executor_.now() + kExhaustedPause, [](void* self) { static_cast<Listener*>(self)->go_on(); }, this);
+    pause_.arm(
+        server_.executor_.now() + kExhaustedPause, [](void* self) { static_cast<Listener*>(self)->go_on(); }, this);
   }
   Server& server_;
   ListeningSocket socket_;
@@ -118,9 +122,21 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
       sockets_(sockets),
       tls_(tls),
       options_(options),
-      world_{executor, sockets, buffers_, pipes_, memory_in_flight_, *this, {tls != nullptr, options.tls_required},
+      world_{executor,
+             sockets,
+             buffers_,
+             pipes_,
+             memory_in_flight_,
+             *this,
+             {tls != nullptr, options.tls_required},
              options.send_file_from != 0 ? options.send_file_from : kSendFileFromTcp},
-      unix_world_{executor, sockets, buffers_, pipes_, memory_in_flight_, *this, {tls != nullptr, false},
+      unix_world_{executor,
+                  sockets,
+                  buffers_,
+                  pipes_,
+                  memory_in_flight_,
+                  *this,
+                  {tls != nullptr, false},
                   options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix},
       all_ended_(executor),
       arrivals_(executor) {}
@@ -171,7 +187,8 @@ job::Task<void> Server::take(Accepted client) {
   --arriving_;
   if (stopping_) co_return;
   ConnectionWorld& world = client.ip.empty() ? unix_world_ : world_;
-  auto connection = std::make_unique<Connection>(world, std::move(client.fd), Peer{std::move(client.text), std::move(client.ip)});
+  auto connection =
+      std::make_unique<Connection>(world, std::move(client.fd), Peer{std::move(client.text), std::move(client.ip)});
   Connection& started = *connection;
   connections_.emplace(&started, std::move(connection));
   started.start();

@@ -118,7 +118,8 @@ job::Task<void> add_later(World& world, Server& server, const SourceWish& wish, 
       SPATE_LOG("nbd", info, "export can be had now export={}", log::Quoted{wish.name});
       co_return;
     }
-    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{wish.name}, added.error());
+    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{wish.name},
+              added.error());
   }
 }
 
@@ -134,7 +135,8 @@ job::Task<Result<void>> add_exports(World& world, Server& server, Later& later) 
     auto added = co_await add_export(world, server, wish);
     if (added) continue;
     if (!world.options.keep_trying) co_return added;
-    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{wish.name}, added.error());
+    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{wish.name},
+              added.error());
     job::spawn(later.gate, add_later(world, server, wish, later.stop));
   }
   co_return Result<void>();
@@ -172,20 +174,26 @@ Result<void> check_lists(const ExportOptions& options) {
     if (list.names(kKey) && options.tls_keys.empty()) {
       return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names keys, and there is no file of keys (tls-psk)");
     }
-    if (list.names(kCertificate) && (options.tls_folder.empty() || ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) != 0)) {
-      return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");
+    if (list.names(kCertificate) &&
+        (options.tls_folder.empty() || ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) != 0)) {
+      return Error(
+          Errc::kInvalidArgument,
+          "\"" + wish.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");
     }
   }
   return {};
 }
 
 /// Null without TLS, which is for this machine only unless the user says otherwise.
-Result<std::unique_ptr<TlsContext>> open_tls(const ExportOptions& options, const std::vector<ListeningSocket>& sockets) {
+Result<std::unique_ptr<TlsContext>> open_tls(const ExportOptions& options,
+                                             const std::vector<ListeningSocket>& sockets) {
   if (!options.tls_folder.empty() || !options.tls_keys.empty()) return make_tls({options.tls_folder, options.tls_keys});
   for (const ListeningSocket& socket : sockets) {
     if (socket.loopback || options.insecure) continue;
-    return Error(Errc::kPermissionDenied, socket.url + " can be reached from other machines: use --tls DIR or --tls-psk FILE, or "
-                                                       "--insecure if everybody who reaches it may have the data");
+    return Error(Errc::kPermissionDenied,
+                 socket.url +
+                     " can be reached from other machines: use --tls DIR or --tls-psk FILE, or "
+                     "--insecure if everybody who reaches it may have the data");
   }
   return std::unique_ptr<TlsContext>();
 }
@@ -234,7 +242,8 @@ Result<std::vector<ListeningSocket>> shared(const std::vector<ListeningSocket>& 
 /// Loops of their own threads beside the first: each accepts at the same sockets and opens the files for itself.
 class MoreLoops {
  public:
-  MoreLoops(const ExportOptions& options, trove::Workers& workers, int end) : options_(options), workers_(workers), end_(end) {}
+  MoreLoops(const ExportOptions& options, trove::Workers& workers, int end)
+      : options_(options), workers_(workers), end_(end) {}
   MoreLoops(const MoreLoops&) = delete;
   MoreLoops& operator=(const MoreLoops&) = delete;
   ~MoreLoops() { std::ignore = finish(); }
@@ -303,9 +312,11 @@ Result<std::vector<config::Override>> settings_of(const ExportOptions& options) 
 Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving) {
   SPATE_TRY(std::ignore, check_lists(options));
   trove::Workers workers("nbd", kWorkers);
-  const bool remote = std::ranges::any_of(options.sources, [](const SourceWish& wish) { return is_remote(wish.source); });
+  const bool remote =
+      std::ranges::any_of(options.sources, [](const SourceWish& wish) { return is_remote(wish.source); });
   if (!remote) return run_local(options, workers, ends, serving);
-  if (options.threads > 1) return Error(Errc::kInvalidArgument, "--threads is for files of this machine; spate:/... has one");
+  if (options.threads > 1)
+    return Error(Errc::kInvalidArgument, "--threads is for files of this machine; spate:/... has one");
   SPATE_TRY(auto process, open_client(options));
   SPATE_TRY(auto sockets, open_sockets(options));
   World world{options, process->executor(), workers, &process->client(), {ends}, &serving};

@@ -14,8 +14,9 @@ namespace spate::nbd {
 /// Called once clients are accepted, with the URLs of each source, in their order.
 using Serving = std::function<void(const std::vector<std::string>& urls)>;
 
-/// In this thread (and options.threads - 1 others) until the descriptor `ends` is readable; requests under way are answered
-/// first, for some seconds. An error says why it cannot serve, or what was not durable at the end. SIGPIPE must be ignored.
+/// In this thread (and options.threads - 1 others) until the descriptor `ends` is readable; requests under way are
+/// answered first, for some seconds. An error says why it cannot serve, or what was not durable at the end. SIGPIPE
+/// must be ignored.
 Result<void> serve_exports(const ExportOptions& options, int ends, const Serving& serving);
 
 }  // namespace spate::nbd

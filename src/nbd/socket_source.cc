@@ -62,7 +62,8 @@ bool SocketSource::wake_by(int fd) {
 void SocketSource::stop_wake_by(int fd) { remove(fd); }
 
 void SocketSource::wait(Duration timeout) {
-  const auto ms = timeout.count() < 0 ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
+  const auto ms =
+      timeout.count() < 0 ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
   std::array<epoll_event, 1> events;  // poll() asks again
   ::epoll_wait(epoll_.get(), events.data(), 1, ms);
 }

@@ -10,7 +10,8 @@
 
 namespace spate::nbd {
 
-/// What is called when a descriptor is ready. May remove itself and others from the source, and destroy itself, in the call.
+/// What is called when a descriptor is ready. May remove itself and others from the source, and destroy itself, in the
+/// call.
 class ReadyHandler {
  public:
   virtual ~ReadyHandler() = default;

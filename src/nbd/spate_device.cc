@@ -11,7 +11,8 @@ namespace spate::nbd {
 SpateDevice::SpateDevice(std::string path, std::unique_ptr<client::File> file)
     : path_(std::move(path)), file_(std::move(file)), flush_turn_(file_->executor(), 1) {}
 
-job::Task<Result<std::unique_ptr<SpateDevice>>> SpateDevice::open(client::Client& client, std::string path, bool read_only) {
+job::Task<Result<std::unique_ptr<SpateDevice>>> SpateDevice::open(client::Client& client, std::string path,
+                                                                  bool read_only) {
   const auto flags = static_cast<std::uint8_t>(read_only ? wire::kOpenRead : wire::kOpenRead | wire::kOpenWrite);
   client::NamePath where = client::path_from_root(path);
   auto file = co_await client.open(std::move(where), flags);

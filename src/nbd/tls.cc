@@ -40,7 +40,8 @@ int hex_digit(char c) {
 }
 
 Result<Bytes> parse_hex(std::string_view text) {
-  if (text.size() % 2 != 0 || text.size() / 2 < kMinKeyBytes || text.size() / 2 > kMaxKeyBytes) return Errc::kInvalidArgument;
+  if (text.size() % 2 != 0 || text.size() / 2 < kMinKeyBytes || text.size() / 2 > kMaxKeyBytes)
+    return Errc::kInvalidArgument;
   Bytes bytes;
   for (std::size_t i = 0; i < text.size(); i += 2) {
     const int high = hex_digit(text[i]);
@@ -57,7 +58,8 @@ void add_name(const ASN1_STRING* name, std::vector<std::string>& out) {
   if (size < 0) return;
   const std::string_view view(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   // With a NUL in it, it is made to look like another one.
-  if (!view.empty() && view.find('\0') == std::string_view::npos) out.push_back(std::string(kCertificate) + std::string(view));
+  if (!view.empty() && view.find('\0') == std::string_view::npos)
+    out.push_back(std::string(kCertificate) + std::string(view));
   OPENSSL_free(text);
 }
 
@@ -70,7 +72,8 @@ void add_certificate_names(SSL* ssl, std::vector<std::string>& out) {
   for (int at = -1; (at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0;) {
     add_name(::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)), out);
   }
-  auto* const others = static_cast<GENERAL_NAMES*>(::X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  auto* const others =
+      static_cast<GENERAL_NAMES*>(::X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(others); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(others, i);
     if (name->type == GEN_DNS) add_name(name->d.dNSName, out);
@@ -109,7 +112,9 @@ class TlsTransport final : public Transport {
     }
     return all;
   }
-  Result<std::size_t> send_file(int /*fd*/, std::uint64_t /*offset*/, std::size_t /*size*/) override { return Errc::kNotSupported; }
+  Result<std::size_t> send_file(int /*fd*/, std::uint64_t /*offset*/, std::size_t /*size*/) override {
+    return Errc::kNotSupported;
+  }
   bool can_send_file() const override { return false; }
   std::vector<std::string> identities() const override {
     std::vector<std::string> found;
@@ -178,7 +183,8 @@ Result<void> OpenSslContext::configure(const TlsFiles& files) {
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(context, 0);
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  ::SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  ::SSL_CTX_set_mode(context,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   ::SSL_CTX_set_dh_auto(context, 1);
   SSL_CTX_set_app_data(context, this);
   if (!files.folder.empty()) {
@@ -244,9 +250,11 @@ Result<TlsKeys> parse_tls_keys(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     const std::size_t colon = line.rfind(':');
-    auto key = colon == std::string_view::npos ? Result<Bytes>(Errc::kInvalidArgument) : parse_hex(line.substr(colon + 1));
+    auto key =
+        colon == std::string_view::npos ? Result<Bytes>(Errc::kInvalidArgument) : parse_hex(line.substr(colon + 1));
     if (!key || colon == 0) {
-      return Error(Errc::kInvalidArgument, "line " + std::to_string(number) + ": not \"name:hex\" with a key of 16 to 64 bytes");
+      return Error(Errc::kInvalidArgument,
+                   "line " + std::to_string(number) + ": not \"name:hex\" with a key of 16 to 64 bytes");
     }
     keys[std::string(line.substr(0, colon))] = *std::move(key);
   }

@@ -16,7 +16,8 @@ namespace spate::nbd {
 struct TlsFiles {
   /// A folder with server-cert.pem and server-key.pem; with ca-cert.pem clients must show a certificate signed by it.
   std::string folder;
-  /// Lines "name:hex", as psktool(1) writes them; empty lines and those that begin with '#' are skipped. At least 16 bytes a key.
+  /// Lines "name:hex", as psktool(1) writes them; empty lines and those that begin with '#' are skipped. At least 16
+  /// bytes a key.
   std::string keys;
 };
 
@@ -28,8 +29,8 @@ Result<TlsKeys> parse_tls_keys(std::string_view text);
 class TlsContext {
  public:
   virtual ~TlsContext() = default;
-  /// The server's side of a connection on a non-blocking socket, which somebody else owns. The handshake is part of the first
-  /// reads and writes.
+  /// The server's side of a connection on a non-blocking socket, which somebody else owns. The handshake is part of the
+  /// first reads and writes.
   virtual Result<std::unique_ptr<Transport>> accept(int socket) = 0;
 };
 

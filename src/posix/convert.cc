@@ -19,8 +19,9 @@ struct TypeRow {
 };
 
 constexpr TypeRow kTypes[] = {
-    {FileType::kRegular, S_IFREG, DT_REG},     {FileType::kDirectory, S_IFDIR, DT_DIR},  {FileType::kSymlink, S_IFLNK, DT_LNK},
-    {FileType::kFifo, S_IFIFO, DT_FIFO},       {FileType::kSocket, S_IFSOCK, DT_SOCK},   {FileType::kCharDevice, S_IFCHR, DT_CHR},
+    {FileType::kRegular, S_IFREG, DT_REG},     {FileType::kDirectory, S_IFDIR, DT_DIR},
+    {FileType::kSymlink, S_IFLNK, DT_LNK},     {FileType::kFifo, S_IFIFO, DT_FIFO},
+    {FileType::kSocket, S_IFSOCK, DT_SOCK},    {FileType::kCharDevice, S_IFCHR, DT_CHR},
     {FileType::kBlockDevice, S_IFBLK, DT_BLK},
 };
 
@@ -55,7 +56,7 @@ WallTime to_wall_time(timespec time) {
 }
 
 struct stat to_stat(const Attributes& a, std::uint64_t block_bytes) {
-  struct stat st {};
+  struct stat st{};
   st.st_ino = a.handle.value;
   st.st_mode = type_bits(a.type) | a.mode;
   st.st_nlink = a.link_count;
@@ -72,7 +73,7 @@ struct stat to_stat(const Attributes& a, std::uint64_t block_bytes) {
 }
 
 struct statvfs to_statvfs(const client::SpaceUse& use) {
-  struct statvfs st {};
+  struct statvfs st{};
   st.f_bsize = kSpaceBlock;
   st.f_frsize = kSpaceBlock;
   st.f_blocks = use.total_bytes / kSpaceBlock;

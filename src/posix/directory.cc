@@ -9,7 +9,8 @@
 namespace spate::posix {
 namespace {
 
-// Positions of the two entries that the servers do not store; their cookies are hashes of 63 bits, far apart from these.
+// Positions of the two entries that the servers do not store; their cookies are hashes of 63 bits, far apart from
+// these.
 constexpr std::uint64_t kAfterDot = 1;
 constexpr std::uint64_t kAfterDotDot = 2;
 
@@ -48,7 +49,8 @@ job::Task<Result<std::optional<DirectoryItem>>> OpenFile::next_entry(bool with_a
   const std::uint64_t position = position_->load();
   // A rewind sees what is there now; so does whoever has sought elsewhere.
   const bool read_up = page_loaded_ && page_index_ == page_.entries.size() && !page_.end;
-  if (position == 0 || !page_loaded_ || position != page_position_ || read_up || (with_attributes && !page_with_attributes_)) {
+  if (position == 0 || !page_loaded_ || position != page_position_ || read_up ||
+      (with_attributes && !page_with_attributes_)) {
     SPATE_CO_TRY(std::ignore, co_await load_page(position, with_attributes));
   }
   if (auto dot = dot_entry(position)) {

@@ -9,9 +9,10 @@ namespace spate::posix {
 namespace {
 
 TEST(Errno, EveryErrnoThatBecomesACodeComesBackAsItself) {
-  for (const int number : {ENOENT, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ENAMETOOLONG, EMLINK, ELOOP, ENODATA, ESTALE, EBADF,
-                           EXDEV, EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EFBIG, EBUSY, EAGAIN, ENOMEM, EINVAL,
-                           EOPNOTSUPP, ERANGE, ETIMEDOUT, E2BIG, ENXIO, EDEADLK, ENOLCK}) {
+  for (const int number :
+       {ENOENT, EEXIST, ENOTDIR,    EISDIR, ENOTEMPTY, ENAMETOOLONG, EMLINK, ELOOP,   ENODATA, ESTALE,
+        EBADF,  EXDEV,  EACCES,     EPERM,  EROFS,     ENOSPC,       EDQUOT, EFBIG,   EBUSY,   EAGAIN,
+        ENOMEM, EINVAL, EOPNOTSUPP, ERANGE, ETIMEDOUT, E2BIG,        ENXIO,  EDEADLK, ENOLCK}) {
     EXPECT_EQ(to_errno(errc_from_errno(number)), number) << number;
   }
 }
@@ -22,7 +23,8 @@ TEST(Errno, OnlySuccessIsZero) {
 }
 
 TEST(Errno, WhatAProgramCannotActOnIsAnIoError) {
-  for (const Errc code : {Errc::kUnknown, Errc::kIoError, Errc::kCorrupt, Errc::kLostWrite, Errc::kProtocol, Errc::kSessionFenced}) {
+  for (const Errc code :
+       {Errc::kUnknown, Errc::kIoError, Errc::kCorrupt, Errc::kLostWrite, Errc::kProtocol, Errc::kSessionFenced}) {
     EXPECT_EQ(to_errno(code), EIO) << name(code);
   }
 }

@@ -40,7 +40,8 @@ Where not_followed(Where where) {
 
 }  // namespace
 
-FileSystem::FileSystem(client::Client& client, FileSystemOptions options) : client_(client), options_(std::move(options)) {}
+FileSystem::FileSystem(client::Client& client, FileSystemOptions options)
+    : client_(client), options_(std::move(options)) {}
 
 Result<wire::NamePath> FileSystem::beyond_link(const Error& error, const wire::NamePath& before) const {
   const std::string& prefix = options_.link_prefix;
@@ -117,7 +118,9 @@ job::Task<Result<Attributes>> FileSystem::mknod(Where where, std::uint32_t mode,
 job::Task<Result<Attributes>> FileSystem::mkdir(Where where, std::uint32_t mode) {
   wire::NewAttributes attributes;
   attributes.mode = new_mode(mode);
-  const auto operation = [this, &attributes](wire::NamePath path) { return client_.mkdir(std::move(path), attributes); };
+  const auto operation = [this, &attributes](wire::NamePath path) {
+    return client_.mkdir(std::move(path), attributes);
+  };
   auto made = co_await walk(not_followed(std::move(where)), operation);
   co_return made;
 }
@@ -141,14 +144,18 @@ job::Task<Result<Attributes>> FileSystem::symlink(std::string target, Where wher
 }
 
 job::Task<Result<Attributes>> FileSystem::link(Where existing, Where where) {
-  const auto operation = [this](wire::NamePath old, wire::NamePath path) { return client_.link(std::move(old), std::move(path)); };
+  const auto operation = [this](wire::NamePath old, wire::NamePath path) {
+    return client_.link(std::move(old), std::move(path));
+  };
   auto made = co_await walk_both(std::move(existing), not_followed(std::move(where)), operation);
   co_return made;
 }
 
 job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags) {
   SPATE_CO_TRY(const std::uint8_t how, rename_flags(flags));
-  const auto operation = [this, how](wire::NamePath old, wire::NamePath path) { return client_.rename(std::move(old), std::move(path), how); };
+  const auto operation = [this, how](wire::NamePath old, wire::NamePath path) {
+    return client_.rename(std::move(old), std::move(path), how);
+  };
   const bool dots = ends_in_dots(from.path) || ends_in_dots(to.path);
   auto done = co_await walk_both(not_followed(std::move(from)), not_followed(std::move(to)), operation);
   // Linux says so; between client and server kBusy means that it is worth trying again.
@@ -158,7 +165,9 @@ job::Task<Result<void>> FileSystem::rename(Where from, Where to, unsigned flags)
 
 job::Task<Result<void>> FileSystem::truncate(Where where, std::int64_t size) {
   if (size < 0) co_return Errc::kInvalidArgument;
-  const auto operation = [this, size](wire::NamePath path) { return client_.truncate(std::move(path), static_cast<std::uint64_t>(size)); };
+  const auto operation = [this, size](wire::NamePath path) {
+    return client_.truncate(std::move(path), static_cast<std::uint64_t>(size));
+  };
   auto done = co_await walk(std::move(where), operation);
   co_return done;
 }

@@ -13,25 +13,26 @@
 namespace spate::posix {
 
 struct FileSystemOptions {
-  /// Taken from the modes of what is made, where the directory has no default access control list. A face whose umask changes
-  /// gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
+  /// Taken from the modes of what is made, where the directory has no default access control list. A face whose umask
+  /// changes gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
   std::uint32_t umask = 0;
-  /// Where this file system stands in the tree that the program sees ("/spate"). An absolute link whose target is below it is
-  /// followed there; one that leads out ends the call with kCrossDevice and the path to go on with, which begins with '/', as
-  /// context. Empty: absolute links begin at the file system's root.
+  /// Where this file system stands in the tree that the program sees ("/spate"). An absolute link whose target is below
+  /// it is followed there; one that leads out ends the call with kCrossDevice and the path to go on with, which begins
+  /// with '/', as context. Empty: absolute links begin at the file system's root.
   std::string link_prefix;
 };
 
 struct OpenRequest {
   Where where;
-  int flags = 0;           // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_TMPFILE
+  int flags = 0;  // of open(2): access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH,
+                  // O_SYNC, O_TMPFILE
   std::uint32_t mode = 0;  // of what is created; the umask is taken away
   wire::LayoutHints layout;
 };
 
-/// Every function is named for its system call and fails as that does (errno by posix/errno.h). The paths are walked by the
-/// meta server in the operation's own transaction: one request a call, but for what says more. One executor; any number of
-/// calls at once. Outlives its OpenFiles.
+/// Every function is named for its system call and fails as that does (errno by posix/errno.h). The paths are walked by
+/// the meta server in the operation's own transaction: one request a call, but for what says more. One executor; any
+/// number of calls at once. Outlives its OpenFiles.
 class FileSystem {
  public:
   FileSystem(client::Client& client, FileSystemOptions options);
@@ -56,7 +57,8 @@ class FileSystem {
   /// RENAME_NOREPLACE, RENAME_EXCHANGE; kInvalidArgument for other flags.
   job::Task<Result<void>> rename(Where from, Where to, unsigned flags);
   job::Task<Result<void>> truncate(Where where, std::int64_t size);
-  /// chmod, chown and utimensat: what is given in `request`; its `where` is set here. chmod of a link itself: kNotSupported.
+  /// chmod, chown and utimensat: what is given in `request`; its `where` is set here. chmod of a link itself:
+  /// kNotSupported.
   job::Task<Result<Attributes>> set_attributes(Where where, wire::SetattrRequest request);
 
   job::Task<Result<Bytes>> getxattr(Where where, std::string name);
@@ -80,7 +82,8 @@ class FileSystem {
   job::Task<Result<Where>> parent_of(Where where);
   std::unique_ptr<OpenFile> make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file);
 
-  /// Runs `operation(NamePath)`, which returns a Task and outlives the one returned here, and follows links that end the walk.
+  /// Runs `operation(NamePath)`, which returns a Task and outlives the one returned here, and follows links that end
+  /// the walk.
   template <typename Operation>
   auto walk(Where where, const Operation& operation);
   /// The same for two paths: when a link is in the way, both are walked to their last component first.

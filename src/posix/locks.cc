@@ -23,7 +23,9 @@ Result<LockMode> mode_of(short type) {
 Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t size) {
   std::int64_t first = 0;
   if (__builtin_add_overflow(base, start, &first)) return Errc::kOutOfRange;
-  if (size == 0) return first < 0 ? Result<LockRange>(Errc::kInvalidArgument) : LockRange{static_cast<std::uint64_t>(first), LockRange::kToEnd};
+  if (size == 0)
+    return first < 0 ? Result<LockRange>(Errc::kInvalidArgument)
+                     : LockRange{static_cast<std::uint64_t>(first), LockRange::kToEnd};
   std::int64_t last = 0;
   if (size > 0 && __builtin_add_overflow(first, size - 1, &last)) return Errc::kOutOfRange;
   if (size < 0) {
@@ -80,7 +82,8 @@ Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
 job::Task<Result<void>> OpenFile::flock(int operation, job::StopToken stop) {
   SPATE_CO_TRY(const wire::LockSpec spec, flock_spec(operation));
   locks_.insert({spec.kind, spec.owner});
-  auto set = co_await client_.cluster().locks().set(spec, (operation & LOCK_NB) == 0 && spec.mode != LockMode::kNone, stop);
+  auto set =
+      co_await client_.cluster().locks().set(spec, (operation & LOCK_NB) == 0 && spec.mode != LockMode::kNone, stop);
   co_return set;
 }
 
@@ -114,7 +117,8 @@ job::Task<Result<void>> OpenFile::drop_locks_of(std::uint64_t process) {
   co_return released;
 }
 
-/// Those that belong to this open file, and those of processes that were made through it: its last descriptor is closed.
+/// Those that belong to this open file, and those of processes that were made through it: its last descriptor is
+/// closed.
 job::Task<Result<void>> OpenFile::release_locks() {
   Result<void> all;
   for (const client::LockHolder& holder : std::exchange(locks_, {})) {

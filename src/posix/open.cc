@@ -84,7 +84,8 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_place(int flags, w
   if (!object && object.code() == Errc::kPermissionDenied && !only_a_place) {
     // What kind of thing it is counts before the rights to it, unless it cannot even be reached.
     auto there = co_await client_.lookup(again);
-    if (there && there->attributes.type != FileType::kDirectory && has(flags, O_DIRECTORY)) co_return Errc::kNotDirectory;
+    if (there && there->attributes.type != FileType::kDirectory && has(flags, O_DIRECTORY))
+      co_return Errc::kNotDirectory;
     if (there && (flags & O_ACCMODE) != O_RDONLY) co_return Errc::kIsDirectory;
   }
   if (!object) co_return std::move(object).error();
@@ -94,7 +95,8 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_place(int flags, w
   co_return make_open_file(flags, object->attributes, nullptr);
 }
 
-std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file) {
+std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes& attributes,
+                                                     std::unique_ptr<client::File> file) {
   OpenFile::Parts parts;
   parts.handle = attributes.handle;
   parts.type = attributes.type;

@@ -68,16 +68,20 @@ job::Task<Result<std::uint64_t>> OpenFile::write_at(std::uint64_t offset, std::s
   co_return written;
 }
 
-job::Task<Result<std::uint64_t>> OpenFile::read_list(const datatype::Description& what, std::span<const MutableByteView> memory) {
+job::Task<Result<std::uint64_t>> OpenFile::read_list(const datatype::Description& what,
+                                                     std::span<const MutableByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(false));
-  if (total_of(memory) < what.total_bytes()) co_return Error(Errc::kInvalidArgument, "less memory than the request reads");
+  if (total_of(memory) < what.total_bytes())
+    co_return Error(Errc::kInvalidArgument, "less memory than the request reads");
   auto got = co_await file_->read_list(what, memory);
   co_return got;
 }
 
-job::Task<Result<std::uint64_t>> OpenFile::write_list(const datatype::Description& what, std::span<const ByteView> memory) {
+job::Task<Result<std::uint64_t>> OpenFile::write_list(const datatype::Description& what,
+                                                      std::span<const ByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(true));
-  if (total_of(memory) < what.total_bytes()) co_return Error(Errc::kInvalidArgument, "less memory than the request writes");
+  if (total_of(memory) < what.total_bytes())
+    co_return Error(Errc::kInvalidArgument, "less memory than the request writes");
   SPATE_CO_TRY(std::ignore, co_await file_->write_list(what, memory));
   if (is_synchronous(flags_)) {
     SPATE_CO_TRY(std::ignore, co_await file_->sync());

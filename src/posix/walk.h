@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem's two templates: an operation on a path, run again behind each link that ends the meta server's walk. Private to
-// this folder.
+// FileSystem's two templates: an operation on a path, run again behind each link that ends the meta server's walk.
+// Private to this folder.
 #pragma once
 
 #include <type_traits>
@@ -23,7 +23,8 @@ auto FileSystem::walk(Where where, const Operation& operation) {
         if (result) co_return result;
         // A directory that is gone has no entries.
         if (result.code() == Errc::kStaleHandle && !from.path.empty()) co_return Errc::kNotFound;
-        if (rooted || result.code() != Errc::kCrossDevice || !result.error().context().starts_with('/')) co_return result;
+        if (rooted || result.code() != Errc::kCrossDevice || !result.error().context().starts_with('/'))
+          co_return result;
         if (links == kMaxSymlinkDepth) co_return Errc::kSymlinkLoop;
         path = self.beyond_link(result.error(), *path);
         if (!path) co_return std::move(path).error();

@@ -9,12 +9,12 @@
 
 namespace spate::posix {
 
-/// A value. `base` stands for a directory descriptor, the working directory or the root, whichever the face has; a path that
-/// begins with '/' starts at the root whatever `base` is.
+/// A value. `base` stands for a directory descriptor, the working directory or the root, whichever the face has; a path
+/// that begins with '/' starts at the root whatever `base` is.
 struct Where {
   Handle base = kRootHandle;
   std::string path;
-  bool follow = true;     // a symbolic link at the path's end
+  bool follow = true;          // a symbolic link at the path's end
   bool empty_is_base = false;  // AT_EMPTY_PATH; else an empty path is kNotFound
 
   /// The object itself: what an inode number or an open descriptor stands for.
@@ -26,8 +26,9 @@ struct Where {
 /// The longest path that is taken, bytes; one more makes kNameTooLong. (PATH_MAX counts the NUL.)
 constexpr std::size_t kLongestPath = kMaxPathBytes - 1;
 
-/// What is sent to the meta server, which walks the path. `rooted_links`: absolute links begin at the file system's root;
-/// else they end the walk (FileSystemOptions::link_prefix). kNotFound (empty), kNameTooLong, kInvalidArgument (a NUL byte).
+/// What is sent to the meta server, which walks the path. `rooted_links`: absolute links begin at the file system's
+/// root; else they end the walk (FileSystemOptions::link_prefix). kNotFound (empty), kNameTooLong, kInvalidArgument (a
+/// NUL byte).
 Result<wire::NamePath> to_name_path(const Where& where, bool rooted_links);
 
 }  // namespace spate::posix

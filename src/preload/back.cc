@@ -58,7 +58,8 @@ void close_own_descriptors() {
 
 /// What needs no client, and what is nothing but the kernel's in a child that is about to be another program.
 bool is_kernels_work(long number) {
-  return open_handler(number) != nullptr ? number == SYS_close : descriptor_handler(number) != nullptr || number == SYS_exit_group;
+  return open_handler(number) != nullptr ? number == SYS_close
+                                         : descriptor_handler(number) != nullptr || number == SYS_exit_group;
 }
 
 Reply run(Handler handler, Frame& frame) {
@@ -154,8 +155,8 @@ void end_before_exec() {
 }
 
 Handler handler_of(long number) {
-  for (const auto group : {open_handler, data_handler, name_handler, attribute_handler, descriptor_handler, directory_handler, memory_handler,
-                           wait_handler, process_handler}) {
+  for (const auto group : {open_handler, data_handler, name_handler, attribute_handler, descriptor_handler,
+                           directory_handler, memory_handler, wait_handler, process_handler}) {
     if (const Handler handler = group(number)) return handler;
   }
   return nullptr;

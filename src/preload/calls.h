@@ -36,7 +36,9 @@ T* memory(const Frame& frame, int index) {
 }
 
 /// Passes the call on as it is now, past the hooks.
-inline long ask_kernel(const Frame& f) { return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]); }
+inline long ask_kernel(const Frame& f) {
+  return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]);
+}
 
 /// Which arguments of a call are a path: the directory descriptor's index (-1: there is none), and the path's.
 struct PathArguments {
@@ -50,15 +52,15 @@ constexpr PathArguments kAtPath{0, 1};
 struct Place {
   Mount* mount = nullptr;  // null: out of Spate
   posix::Where where;
-  std::string shown;        // the path as the program sees it, straight
-  DescriptionRef opened;    // with an empty path: the descriptor that is meant
+  std::string shown;      // the path as the program sees it, straight
+  DescriptionRef opened;  // with an empty path: the descriptor that is meant
 };
 
-/// Looks where a path of the call leads. When that is out of Spate, the frame's path is replaced if need be, so that the kernel
-/// can go on with it. `empty`: an empty path stands for the directory descriptor itself.
+/// Looks where a path of the call leads. When that is out of Spate, the frame's path is replaced if need be, so that
+/// the kernel can go on with it. `empty`: an empty path stands for the directory descriptor itself.
 Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
-/// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls after the
-/// next, or in the memory that a helper process shares (helper.h).
+/// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls
+/// after the next, or in the memory that a helper process shares (helper.h).
 const char* keep_text(std::string text);
 /// Lets the kernel go on at `path`, absolute.
 void redirect(Frame& frame, PathArguments arguments, std::string path);
@@ -102,8 +104,8 @@ void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount);
 /// The same for an open file.
 Reply stat_description(Description& description, struct stat* out);
 
-/// Copies at most `size` bytes from one descriptor to another, whoever they belong to, in one step; as copy_file_range. Null
-/// offsets: the descriptors' positions.
+/// Copies at most `size` bytes from one descriptor to another, whoever they belong to, in one step; as copy_file_range.
+/// Null offsets: the descriptors' positions.
 Reply copy_between(int in, std::int64_t* in_offset, int out, std::int64_t* out_offset, std::size_t size);
 
 /// read(2) and write(2) with scattered memory. `offset` null: at the position.

@@ -35,7 +35,8 @@ Result<Object> object_of(Frame& f, PathArguments path, bool follow, bool empty) 
 }
 
 Result<Attributes> attributes_of(Object& object) {
-  if (object.opened != nullptr && !object.opened->is_place()) return object.opened->run([](posix::OpenFile& file) { return file.stat(); });
+  if (object.opened != nullptr && !object.opened->is_place())
+    return object.opened->run([](posix::OpenFile& file) { return file.stat(); });
   return object.mount->run([&](FileSystem& files) { return files.stat(object.where); });
 }
 
@@ -67,7 +68,7 @@ statx_timestamp to_statx_time(WallTime time) {
 }
 
 void fill_statx(struct statx* out, const Attributes& a, Mount& mount) {
-  struct stat st {};
+  struct stat st{};
   fill_stat(&st, a, mount);
   *out = {};
   out->stx_mask = STATX_BASIC_STATS | STATX_BTIME;
@@ -238,9 +239,12 @@ Reply get_value(Frame& f, bool descriptor, bool follow) {
   const std::string name = memory<const char>(f, 1);
   const auto copied = [&](const Result<Bytes>& value) {
     if (!value) return refuse(value.error());
-    return copy_value({reinterpret_cast<const char*>(value->data()), value->size()}, memory<char>(f, 2), static_cast<std::size_t>(f.word[3]));
+    return copy_value({reinterpret_cast<const char*>(value->data()), value->size()}, memory<char>(f, 2),
+                      static_cast<std::size_t>(f.word[3]));
   };
-  return on_xattr(f, descriptor, follow, [&](FileSystem& files, Where where) { return files.getxattr(std::move(where), name); }, copied);
+  return on_xattr(
+      f, descriptor, follow, [&](FileSystem& files, Where where) { return files.getxattr(std::move(where), name); },
+      copied);
 }
 
 Reply set_value(Frame& f, bool descriptor, bool follow) {
@@ -250,7 +254,9 @@ Reply set_value(Frame& f, bool descriptor, bool follow) {
   const auto* const data = memory<const std::byte>(f, 2);
   const Bytes value(data, data + size);
   const int flags = fd(f, 4);
-  return on_xattr(f, descriptor, follow, [&](FileSystem& files, Where where) { return files.setxattr(std::move(where), name, value, flags); }, kDone);
+  return on_xattr(
+      f, descriptor, follow,
+      [&](FileSystem& files, Where where) { return files.setxattr(std::move(where), name, value, flags); }, kDone);
 }
 
 Reply list_values(Frame& f, bool descriptor, bool follow) {
@@ -260,12 +266,15 @@ Reply list_values(Frame& f, bool descriptor, bool follow) {
     for (const std::string& name : *names) all.append(name).push_back('\0');
     return copy_value(all, memory<char>(f, 1), static_cast<std::size_t>(f.word[2]));
   };
-  return on_xattr(f, descriptor, follow, [](FileSystem& files, Where where) { return files.listxattr(std::move(where)); }, copied);
+  return on_xattr(
+      f, descriptor, follow, [](FileSystem& files, Where where) { return files.listxattr(std::move(where)); }, copied);
 }
 
 Reply remove_value(Frame& f, bool descriptor, bool follow) {
   const std::string name = memory<const char>(f, 1);
-  return on_xattr(f, descriptor, follow, [&](FileSystem& files, Where where) { return files.removexattr(std::move(where), name); }, kDone);
+  return on_xattr(
+      f, descriptor, follow, [&](FileSystem& files, Where where) { return files.removexattr(std::move(where), name); },
+      kDone);
 }
 
 template <Reply (*Call)(Frame&, bool, bool), bool Descriptor, bool Follow>
@@ -300,7 +309,8 @@ void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount) {
 
 Reply stat_description(Description& description, struct stat* out) {
   Object object{&description.mount(), Where::object(description.handle()), nullptr};
-  auto attributes = description.is_place() ? attributes_of(object) : description.run([](posix::OpenFile& file) { return file.stat(); });
+  auto attributes = description.is_place() ? attributes_of(object)
+                                           : description.run([](posix::OpenFile& file) { return file.stat(); });
   if (!attributes) return refuse(attributes.error());
   fill_stat(out, *attributes, description.mount());
   return 0;

@@ -64,7 +64,8 @@ Reply transfer(Frame& f, const std::vector<View>& views, At at, const Transfer& 
 
 template <typename View, typename Transfer>
 Reply one_piece(Frame& f, At at, const Transfer& act) {
-  const std::vector<View> views{view_of<View>(memory<void>(f, 1), std::min(static_cast<std::size_t>(f.word[2]), kMostPerCall))};
+  const std::vector<View> views{
+      view_of<View>(memory<void>(f, 1), std::min(static_cast<std::size_t>(f.word[2]), kMostPerCall))};
   return transfer(f, views, at, act);
 }
 
@@ -159,7 +160,8 @@ Reply sendfile(Frame& f) {
 }
 
 /// Both files in one file system of Spate: its servers copy.
-Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, std::int64_t* out_offset, std::size_t size) {
+Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, std::int64_t* out_offset,
+                  std::size_t size) {
   // In an order that is the same for all processes.
   Description* const first = in.state().identity() < out.state().identity() ? &in : &out;
   Description* const second = first == &in ? &out : &in;
@@ -184,8 +186,10 @@ Reply copy_file_range(Frame& f) {
   const DescriptionRef in = description_of(fd(f, 0));
   const DescriptionRef out = description_of(fd(f, 2));
   if (in != nullptr && out != nullptr && &in->mount() == &out->mount())
-    return copy_within(*in, memory<std::int64_t>(f, 1), *out, memory<std::int64_t>(f, 3), static_cast<std::size_t>(f.word[4]));
-  return copy_between(fd(f, 0), memory<std::int64_t>(f, 1), fd(f, 2), memory<std::int64_t>(f, 3), static_cast<std::size_t>(f.word[4]));
+    return copy_within(*in, memory<std::int64_t>(f, 1), *out, memory<std::int64_t>(f, 3),
+                       static_cast<std::size_t>(f.word[4]));
+  return copy_between(fd(f, 0), memory<std::int64_t>(f, 1), fd(f, 2), memory<std::int64_t>(f, 3),
+                      static_cast<std::size_t>(f.word[4]));
 }
 
 /// Reads or writes through any descriptor; `offset` null: at its position.
@@ -194,7 +198,8 @@ long any_read(int descriptor, MutableByteView room, const std::int64_t* offset) 
     const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
     return *read_from(*d, std::span(&room, 1), offset == nullptr ? nullptr : &at);
   }
-  return offset == nullptr ? raw(SYS_read, descriptor, room.data(), room.size()) : raw(SYS_pread64, descriptor, room.data(), room.size(), *offset);
+  return offset == nullptr ? raw(SYS_read, descriptor, room.data(), room.size())
+                           : raw(SYS_pread64, descriptor, room.data(), room.size(), *offset);
 }
 
 long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
@@ -202,7 +207,8 @@ long any_write(int descriptor, ByteView data, const std::int64_t* offset) {
     const std::uint64_t at = offset == nullptr ? 0 : static_cast<std::uint64_t>(*offset);
     return *write_to(*d, std::span(&data, 1), offset == nullptr ? nullptr : &at);
   }
-  return offset == nullptr ? raw(SYS_write, descriptor, data.data(), data.size()) : raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
+  return offset == nullptr ? raw(SYS_write, descriptor, data.data(), data.size())
+                           : raw(SYS_pwrite64, descriptor, data.data(), data.size(), *offset);
 }
 
 /// What was read and could not be written is read again by whoever goes on.
@@ -221,14 +227,16 @@ void give_back(int in, std::int64_t bytes) {
 Reply read_from(Description& description, std::span<const MutableByteView> memory, const std::uint64_t* offset) {
   if (description.type() == FileType::kDirectory && (description.flags() & O_PATH) == 0) return minus(EISDIR);
   if (!may_read(description)) return minus(EBADF);
-  if (offset != nullptr) return count(description.run([&](posix::OpenFile& file) { return file.pread(*offset, memory); }));
+  if (offset != nullptr)
+    return count(description.run([&](posix::OpenFile& file) { return file.pread(*offset, memory); }));
   const Turn turn(description.state());
   return count(description.run([&](posix::OpenFile& file) { return file.read(memory); }));
 }
 
 Reply write_to(Description& description, std::span<const ByteView> memory, const std::uint64_t* offset) {
   if (!may_write(description)) return minus(EBADF);
-  if (offset != nullptr) return count(description.run([&](posix::OpenFile& file) { return file.pwrite(*offset, memory); }));
+  if (offset != nullptr)
+    return count(description.run([&](posix::OpenFile& file) { return file.pwrite(*offset, memory); }));
   const Turn turn(description.state());
   return count(description.run([&](posix::OpenFile& file) { return file.write(memory); }));
 }

@@ -49,7 +49,8 @@ Reply dup_to(Frame& f) {
 
 Reply set_flags(Description& d, int flags) {
   std::uint32_t before = d.state()->flags.load();
-  while (!d.state()->flags.compare_exchange_weak(before, (before & ~static_cast<std::uint32_t>(kSettable)) | static_cast<std::uint32_t>(flags & kSettable))) {
+  while (!d.state()->flags.compare_exchange_weak(
+      before, (before & ~static_cast<std::uint32_t>(kSettable)) | static_cast<std::uint32_t>(flags & kSettable))) {
   }
   return 0;
 }
@@ -81,7 +82,7 @@ Reply flock(Frame& f) {
 }
 
 Reply bytes_to_read(Description& d, int* out) {
-  struct stat st {};
+  struct stat st{};
   const Reply known = stat_description(d, &st);
   if (*known < 0) return known;
   const auto position = static_cast<std::int64_t>(d.state()->position.load());
@@ -110,8 +111,8 @@ Reply close_range(Frame& f) {
   const auto flags = static_cast<unsigned>(f.word[2]);
   if (first > last || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) != 0) return minus(EINVAL);
   const bool closes = (flags & CLOSE_RANGE_CLOEXEC) == 0 && !front().in_vfork_child();
-  for (int n = closes ? next_descriptor(static_cast<int>(std::min<unsigned>(first, kMaxDescriptors))) : -1; n >= 0 && static_cast<unsigned>(n) <= last;
-       n = next_descriptor(n + 1)) {
+  for (int n = closes ? next_descriptor(static_cast<int>(std::min<unsigned>(first, kMaxDescriptors))) : -1;
+       n >= 0 && static_cast<unsigned>(n) <= last; n = next_descriptor(n + 1)) {
     before_losing(n);
     DescriptionRef meant = replace(n, nullptr);
     raw(SYS_close, n);

@@ -68,8 +68,8 @@ Reply getdents64(Frame& f) {
   }
 }
 
-/// Makes folders named like the path below a folder of our own, goes there, and removes them all: the kernel remembers the name
-/// of the working directory, and nothing can be found or made in it.
+/// Makes folders named like the path below a folder of our own, goes there, and removes them all: the kernel remembers
+/// the name of the working directory, and nothing can be found or made in it.
 Result<void> enter_removed_directory(const std::string& shown) {
   for (const char* place : {"/dev/shm", "/tmp", "/var/tmp", "/run"}) {
     const std::string top = place + std::string(kCwdName) + std::to_string(raw(SYS_gettid));
@@ -151,7 +151,8 @@ Reply chdir(Frame& f) {
 }
 
 Reply fchdir(Frame& f) {
-  if (const DescriptionRef d = description_of(fd(f, 0))) return done(enter(d->mount(), posix::Where::object(d->handle()), d->path()));
+  if (const DescriptionRef d = description_of(fd(f, 0)))
+    return done(enter(d->mount(), posix::Where::object(d->handle()), d->path()));
   const long left = ask_kernel(f);
   if (left == 0 && !front().in_vfork_child()) leave();
   return left;

@@ -15,23 +15,30 @@ using posix::FileSystem;
 using posix::Where;
 
 Reply make_directory(Frame& f, PathArguments path, unsigned mode) {
-  return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
+  return on_path(
+      f, path, false,
+      [&](FileSystem& files, Where where) { return files.mkdir(std::move(where), with_umask(mode & 07777U)); }, kDone);
 }
 
 Reply remove(Frame& f, PathArguments path, bool directory) {
-  const auto act = [&](FileSystem& files, Where where) { return directory ? files.rmdir(std::move(where)) : files.unlink(std::move(where)); };
+  const auto act = [&](FileSystem& files, Where where) {
+    return directory ? files.rmdir(std::move(where)) : files.unlink(std::move(where));
+  };
   return on_path(f, path, false, act, kDone);
 }
 
 Reply make_node(Frame& f, PathArguments path, unsigned mode, std::uint64_t device) {
   const unsigned all = (mode & S_IFMT) | with_umask(mode & 07777U);
-  return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.mknod(std::move(where), all, device); }, kDone);
+  return on_path(
+      f, path, false, [&](FileSystem& files, Where where) { return files.mknod(std::move(where), all, device); },
+      kDone);
 }
 
 Reply make_link(Frame& f, const char* target, PathArguments path) {
   const std::string text = target == nullptr ? "" : target;
   if (text.empty()) return minus(ENOENT);
-  return on_path(f, path, false, [&](FileSystem& files, Where where) { return files.symlink(text, std::move(where)); }, kDone);
+  return on_path(
+      f, path, false, [&](FileSystem& files, Where where) { return files.symlink(text, std::move(where)); }, kDone);
 }
 
 Reply copy_out(const std::string& text, char* out, std::size_t room) {
@@ -70,11 +77,13 @@ Reply on_two(Frame& f, PathArguments from, PathArguments to, bool follow, const 
 }
 
 Reply rename_paths(Frame& f, PathArguments from, PathArguments to, unsigned flags) {
-  return on_two(f, from, to, false, [&](FileSystem& files, Where a, Where b) { return files.rename(std::move(a), std::move(b), flags); });
+  return on_two(f, from, to, false,
+                [&](FileSystem& files, Where a, Where b) { return files.rename(std::move(a), std::move(b), flags); });
 }
 
 Reply link_paths(Frame& f, PathArguments from, PathArguments to, bool follow) {
-  return on_two(f, from, to, follow, [](FileSystem& files, Where a, Where b) { return files.link(std::move(a), std::move(b)); });
+  return on_two(f, from, to, follow,
+                [](FileSystem& files, Where a, Where b) { return files.link(std::move(a), std::move(b)); });
 }
 
 constexpr PathArguments kSecondPlain{-1, 1};
@@ -88,8 +97,12 @@ Reply unlinkat(Frame& f) {
   if ((fd(f, 2) & ~AT_REMOVEDIR) != 0) return minus(EINVAL);
   return remove(f, kAtPath, (fd(f, 2) & AT_REMOVEDIR) != 0);
 }
-Reply mknod(Frame& f) { return make_node(f, kPlain, static_cast<unsigned>(f.word[1]), static_cast<std::uint64_t>(f.word[2])); }
-Reply mknodat(Frame& f) { return make_node(f, kAtPath, static_cast<unsigned>(f.word[2]), static_cast<std::uint64_t>(f.word[3])); }
+Reply mknod(Frame& f) {
+  return make_node(f, kPlain, static_cast<unsigned>(f.word[1]), static_cast<std::uint64_t>(f.word[2]));
+}
+Reply mknodat(Frame& f) {
+  return make_node(f, kAtPath, static_cast<unsigned>(f.word[2]), static_cast<std::uint64_t>(f.word[3]));
+}
 Reply symlink(Frame& f) { return make_link(f, memory<const char>(f, 0), kSecondPlain); }
 Reply symlinkat(Frame& f) { return make_link(f, memory<const char>(f, 0), {1, 2}); }
 Reply readlink(Frame& f) { return read_link(f, kPlain, memory<char>(f, 1), static_cast<std::size_t>(f.word[2])); }
@@ -101,7 +114,8 @@ Reply link(Frame& f) { return link_paths(f, kPlain, kSecondPlain, false); }
 Reply linkat(Frame& f) { return link_paths(f, kAtPath, kSecondAt, (fd(f, 4) & AT_SYMLINK_FOLLOW) != 0); }
 Reply truncate(Frame& f) {
   const std::int64_t size = f.word[1];
-  return on_path(f, kPlain, true, [&](FileSystem& files, Where where) { return files.truncate(std::move(where), size); }, kDone);
+  return on_path(
+      f, kPlain, true, [&](FileSystem& files, Where where) { return files.truncate(std::move(where), size); }, kDone);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct Wish {
 /// A descriptor for a file that was just opened.
 Result<int> make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix::OpenFile> file) {
   int descriptor = -1;
-  auto state = MappedState::create({file->handle(), file->type(), wish.flags, place.mount->prefix(), place.shown}, descriptor);
+  auto state =
+      MappedState::create({file->handle(), file->type(), wish.flags, place.mount->prefix(), place.shown}, descriptor);
   if (!state) {
     std::ignore = place.mount->run([&](posix::FileSystem&) { return file->close(); });
     return std::move(state).error();
@@ -49,7 +50,9 @@ unsigned mode_of(int flags, long word) { return (flags & O_CREAT) != 0 ? static_
 
 Reply open(Frame& f) { return open_wish(f, {kPlain, fd(f, 1), mode_of(fd(f, 1), f.word[2])}); }
 Reply openat(Frame& f) { return open_wish(f, {kAtPath, fd(f, 2), mode_of(fd(f, 2), f.word[3])}); }
-Reply creat(Frame& f) { return open_wish(f, {kPlain, O_CREAT | O_WRONLY | O_TRUNC, static_cast<unsigned>(f.word[1]) & 07777U}); }
+Reply creat(Frame& f) {
+  return open_wish(f, {kPlain, O_CREAT | O_WRONLY | O_TRUNC, static_cast<unsigned>(f.word[1]) & 07777U});
+}
 
 Reply openat2(Frame& f) {
   const auto* const how = memory<const open_how>(f, 2);

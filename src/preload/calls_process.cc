@@ -74,7 +74,8 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
   if (!script.argument.empty()) words.push_back(keep_text(script.argument));
   words.push_back(keep_text(path));
   const char* const* const given = memory<const char* const>(f, first_word);
-  for (const char* const* word = given != nullptr && *given != nullptr ? given + 1 : given; word != nullptr && *word != nullptr; ++word) {
+  for (const char* const* word = given != nullptr && *given != nullptr ? given + 1 : given;
+       word != nullptr && *word != nullptr; ++word) {
     words.push_back(*word);
   }
   words.push_back(nullptr);

@@ -30,7 +30,8 @@ Reply poll(Frame& f) {
   if (f.number == SYS_poll) {
     found = raw(SYS_poll, others.data(), n, ready > 0 ? 0 : f.word[2]);
   } else {
-    found = raw(SYS_ppoll, others.data(), n, ready > 0 ? reinterpret_cast<long>(&none) : f.word[2], f.word[3], f.word[4]);
+    found =
+        raw(SYS_ppoll, others.data(), n, ready > 0 ? reinterpret_cast<long>(&none) : f.word[2], f.word[3], f.word[4]);
   }
   if (failed(found)) return found;
   for (std::size_t i = 0; i < n; ++i) {

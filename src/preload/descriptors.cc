@@ -50,7 +50,11 @@ DescriptionRef adopt(Table& all, int descriptor) {
 }  // namespace
 
 Description::Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file)
-    : mount_(mount), state_(std::move(state)), file_(std::move(file)), forks_before_(front_forks()), shared_(file_ == nullptr) {
+    : mount_(mount),
+      state_(std::move(state)),
+      file_(std::move(file)),
+      forks_before_(front_forks()),
+      shared_(file_ == nullptr) {
   if (file_ != nullptr) file_->share_position((*state_)->position);
 }
 

@@ -30,7 +30,8 @@ class Description {
   std::string path() { return (*state_)->path; }
   bool is_place() { return type() == FileType::kDirectory || (flags() & O_PATH) != 0; }
 
-  /// The open file, opened anew by this process where it has not done so: after fork, after exec, when its flags have changed.
+  /// The open file, opened anew by this process where it has not done so: after fork, after exec, when its flags have
+  /// changed.
   Result<posix::OpenFile*> file();
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>

@@ -17,9 +17,9 @@
 #error "the preload library knows x86-64 only"
 #endif
 
-// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall do it, with the registers
-// as they are now. All others are kept but r11, as a system call does; of xmm registers, too, code around a system call may
-// count on that. Builds a Frame on the stack.
+// In: the registers of a system call. Out: rcx 0: done, rax is the result; rcx 1: the kernel shall do it, with the
+// registers as they are now. All others are kept but r11, as a system call does; of xmm registers, too, code around a
+// system call may count on that. Builds a Frame on the stack.
 asm(R"(
   .text
   .globl spate_preload_enter
@@ -105,7 +105,8 @@ namespace {
 int first_own_descriptor() {
   rlimit limit{};
   long most = kMaxDescriptors;
-  if (!failed(raw(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit)) && limit.rlim_cur < static_cast<rlim_t>(most)) most = static_cast<long>(limit.rlim_cur);
+  if (!failed(raw(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit)) && limit.rlim_cur < static_cast<rlim_t>(most))
+    most = static_cast<long>(limit.rlim_cur);
   return static_cast<int>(most / 4 * 3);
 }
 
@@ -132,7 +133,8 @@ bool own_call(Frame& frame) {
     }
     return false;
   }
-  const long made = raw(frame.number, frame.word[0], frame.word[1], frame.word[2], frame.word[3], frame.word[4], frame.word[5]);
+  const long made =
+      raw(frame.number, frame.word[0], frame.word[1], frame.word[2], frame.word[3], frame.word[4], frame.word[5]);
   frame.result = failed(made) ? made : hide(static_cast<int>(made));
   return true;
 }
@@ -185,8 +187,8 @@ bool receive(Frame& frame) {
   return true;
 }
 
-/// Stacks of our own for the work of the back: a program's thread, a handler of a signal or a child of posix_spawn() may have but
-/// a few KiB. As many as there were calls at the same time; never given back.
+/// Stacks of our own for the work of the back: a program's thread, a handler of a signal or a child of posix_spawn()
+/// may have but a few KiB. As many as there were calls at the same time; never given back.
 constexpr int kStacks = 256;
 constexpr long kStackSize = 1L << 20U;
 void* free_stacks[kStacks];
@@ -196,7 +198,8 @@ void* take_stack() {
     if (__atomic_load_n(&place, __ATOMIC_RELAXED) == nullptr) continue;
     if (void* const stack = __atomic_exchange_n(&place, nullptr, __ATOMIC_ACQUIRE)) return stack;
   }
-  const long made = raw(SYS_mmap, 0, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  const long made = raw(SYS_mmap, 0, kStackSize, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   return failed(made) ? nullptr : reinterpret_cast<void*>(made);  // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -222,8 +225,8 @@ bool work_on(void* stack, Frame* frame) {
       "movq %%rbx, %%rsp"
       : "=a"(taken), "+D"(frame)
       : [top] "r"(static_cast<char*>(stack) + kStackSize), [work] "r"(&work)
-      : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-        "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+      : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+        "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
   return taken;
 }
 
@@ -231,7 +234,8 @@ bool work_on(void* stack, Frame* frame) {
 
 extern "C" bool spate_preload_take_over(Frame* frame) {
   if (thread_state.inside > 0) return own_call(*frame);
-  if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr) return false;  // nothing to end
+  if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr)
+    return false;  // nothing to end
   if (frame->number == SYS_recvmsg) return receive(*frame);
   void* const stack = take_stack();
   if (stack == nullptr) {

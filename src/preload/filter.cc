@@ -20,30 +20,30 @@ namespace {
 /// Which of a call's arguments name a file.
 enum Kind : std::uint8_t {
   kNone,
-  kFd,         // descriptor, ...
-  kFdFd,       // descriptor, descriptor
-  kFdSkipFd,   // descriptor, x, descriptor
-  kFd5,        // x, x, x, x, descriptor
-  kPath,       // path, ...
-  kPathPath,   // path, path
-  kTextPath,   // x, path
-  kAt,         // descriptor, path
-  kAtAt,       // descriptor, path, descriptor, path
-  kTextAt,     // x, descriptor, path
-  kControlFd,  // epoll_ctl: x, x, descriptor
-  kReceive,    // recvmsg: a message with room for descriptors
-  kSend,       // sendmsg: a message with descriptors, or several
-  kPoll,       // pollfd[], count
-  kWhenInside, // where the working directory is in Spate
-  kWhenOurs,   // where any descriptor is special
-  kChdir,      // path
-  kFchdir,     // descriptor
+  kFd,          // descriptor, ...
+  kFdFd,        // descriptor, descriptor
+  kFdSkipFd,    // descriptor, x, descriptor
+  kFd5,         // x, x, x, x, descriptor
+  kPath,        // path, ...
+  kPathPath,    // path, path
+  kTextPath,    // x, path
+  kAt,          // descriptor, path
+  kAtAt,        // descriptor, path, descriptor, path
+  kTextAt,      // x, descriptor, path
+  kControlFd,   // epoll_ctl: x, x, descriptor
+  kReceive,     // recvmsg: a message with room for descriptors
+  kSend,        // sendmsg: a message with descriptors, or several
+  kPoll,        // pollfd[], count
+  kWhenInside,  // where the working directory is in Spate
+  kWhenOurs,    // where any descriptor is special
+  kChdir,       // path
+  kFchdir,      // descriptor
   kUmask,
-  kExec,       // path, with a client that may have to be ended
-  kExecAt,     // descriptor, path
-  kMakesFd,    // returns a descriptor: hidden when the library itself calls
-  kForks,      // clone(flags)
-  kForks3      // clone3(struct)
+  kExec,     // path, with a client that may have to be ended
+  kExecAt,   // descriptor, path
+  kMakesFd,  // returns a descriptor: hidden when the library itself calls
+  kForks,    // clone(flags)
+  kForks3    // clone3(struct)
 };
 
 constexpr int kCalls = 512;
@@ -54,20 +54,25 @@ struct Kinds {
     for (const int number : numbers) of[number] = kind;
   }
   constexpr Kinds() {
-    set(kFd, {SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_preadv, SYS_pwritev, SYS_preadv2,
-              SYS_pwritev2, SYS_close, SYS_lseek, SYS_fstat, SYS_getdents64, SYS_ftruncate, SYS_fsync, SYS_fdatasync, SYS_syncfs,
-              SYS_fallocate, SYS_fadvise64, SYS_readahead, SYS_sync_file_range, SYS_fchmod, SYS_fchown, SYS_fstatfs, SYS_fgetxattr,
-              SYS_fsetxattr, SYS_flistxattr, SYS_fremovexattr, SYS_fcntl, SYS_dup, SYS_ioctl, SYS_flock, SYS_vmsplice});
+    set(kFd, {SYS_read,      SYS_write,      SYS_pread64,   SYS_pwrite64,        SYS_readv,        SYS_writev,
+              SYS_preadv,    SYS_pwritev,    SYS_preadv2,   SYS_pwritev2,        SYS_close,        SYS_lseek,
+              SYS_fstat,     SYS_getdents64, SYS_ftruncate, SYS_fsync,           SYS_fdatasync,    SYS_syncfs,
+              SYS_fallocate, SYS_fadvise64,  SYS_readahead, SYS_sync_file_range, SYS_fchmod,       SYS_fchown,
+              SYS_fstatfs,   SYS_fgetxattr,  SYS_fsetxattr, SYS_flistxattr,      SYS_fremovexattr, SYS_fcntl,
+              SYS_dup,       SYS_ioctl,      SYS_flock,     SYS_vmsplice});
     set(kFdFd, {SYS_dup2, SYS_dup3, SYS_sendfile, SYS_tee});
     set(kFdSkipFd, {SYS_copy_file_range, SYS_splice});
     set(kFd5, {SYS_mmap});
-    set(kPath, {SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_unlink, SYS_mkdir, SYS_rmdir, SYS_truncate,
-                SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_mknod, SYS_statfs, SYS_getxattr, SYS_lgetxattr,
-                SYS_setxattr, SYS_lsetxattr, SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr});
+    set(kPath,
+        {SYS_open,      SYS_creat,      SYS_stat,        SYS_lstat,       SYS_access,    SYS_readlink, SYS_unlink,
+         SYS_mkdir,     SYS_rmdir,      SYS_truncate,    SYS_chmod,       SYS_chown,     SYS_lchown,   SYS_utime,
+         SYS_utimes,    SYS_mknod,      SYS_statfs,      SYS_getxattr,    SYS_lgetxattr, SYS_setxattr, SYS_lsetxattr,
+         SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr});
     set(kPathPath, {SYS_rename, SYS_link});
     set(kTextPath, {SYS_symlink, SYS_inotify_add_watch});
-    set(kAt, {SYS_openat, SYS_openat2, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat, SYS_unlinkat, SYS_mkdirat,
-              SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat, SYS_name_to_handle_at});
+    set(kAt, {SYS_openat, SYS_openat2, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat,
+              SYS_unlinkat, SYS_mkdirat, SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat,
+              SYS_name_to_handle_at});
     set(kAtAt, {SYS_renameat, SYS_renameat2, SYS_linkat});
     set(kTextAt, {SYS_symlinkat});
     set(kControlFd, {SYS_epoll_ctl});
@@ -81,7 +86,8 @@ struct Kinds {
     set(kChdir, {SYS_chdir});
     set(kFchdir, {SYS_fchdir});
     set(kUmask, {SYS_umask});
-    set(kMakesFd, {SYS_socket, SYS_accept4, SYS_epoll_create1, SYS_eventfd2, SYS_timerfd_create, SYS_memfd_create, SYS_io_uring_setup});
+    set(kMakesFd, {SYS_socket, SYS_accept4, SYS_epoll_create1, SYS_eventfd2, SYS_timerfd_create, SYS_memfd_create,
+                   SYS_io_uring_setup});
     set(kForks, {SYS_clone, SYS_vfork});
     set(kForks3, {SYS_clone3});
   }
@@ -161,21 +167,23 @@ bool is_directory(long directory, const MountPoint& mount, long size) {
     if (directory < 0) return false;
     char digits[16];
     int count = 0;
-    for (unsigned rest = static_cast<unsigned>(directory); count == 0 || rest > 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+    for (unsigned rest = static_cast<unsigned>(directory); count == 0 || rest > 0; rest /= 10)
+      digits[count++] = static_cast<char>('0' + rest % 10);
     for (int at = 14; count > 0; ++at) link[at] = digits[--count];
     length = raw(SYS_readlink, link, text, sizeof text);
   }
   return size == 0 ? length == 1 && text[0] == '/' : length == size && same(text, mount.prefix, size);
 }
 
-/// A relative path from an ordinary directory above a mount: "spate/x" from "/". Programs that walk a path by themselves,
-/// component by component, come so.
+/// A relative path from an ordinary directory above a mount: "spate/x" from "/". Programs that walk a path by
+/// themselves, component by component, come so.
 bool leads_in(long directory, const char* path) {
   while (path[0] == '.' && path[1] == '/') path += 2;
   for (int i = 0; i < front_state.mount_count; ++i) {
     const MountPoint& mount = front_state.mounts[i];
     for (std::size_t at = 0; at < mount.prefix_size; ++at) {
-      if (mount.prefix[at] != '/' || path[0] != mount.prefix[at + 1] || !starts_with(path, mount.prefix + at + 1)) continue;
+      if (mount.prefix[at] != '/' || path[0] != mount.prefix[at + 1] || !starts_with(path, mount.prefix + at + 1))
+        continue;
       const char next = path[mount.prefix_size - at - 1];
       if ((next == '/' || next == '\0') && is_directory(directory, mount, static_cast<long>(at))) return true;
     }
@@ -184,7 +192,7 @@ bool leads_in(long directory, const char* path) {
 }
 
 bool named(long path_word) {
-  if (path_word >= 0 && path_word < 4096) return false;  // the kernel says EFAULT
+  if (path_word >= 0 && path_word < 4096) return false;               // the kernel says EFAULT
   const char* const path = reinterpret_cast<const char*>(path_word);  // NOLINT(performance-no-int-to-ptr)
   if (path[0] != '/') return front_state.cwd_inside || leads_in(AT_FDCWD, path);
   if (below_a_mount(path)) return true;
@@ -207,10 +215,12 @@ bool polls(const Frame& frame) {
   return false;
 }
 
-/// A child that shares memory with its parent is on its way, where it does: until the parent runs again, see in_vfork_child().
+/// A child that shares memory with its parent is on its way, where it does: until the parent runs again, see
+/// in_vfork_child().
 void note_fork(std::uint64_t flags) {
   constexpr std::uint64_t kShares = CLONE_VM | CLONE_VFORK;
-  if ((flags & CLONE_VM) == 0 || (flags & CLONE_VFORK) != 0) __atomic_fetch_add(&front_state.forks, 1, __ATOMIC_RELAXED);
+  if ((flags & CLONE_VM) == 0 || (flags & CLONE_VFORK) != 0)
+    __atomic_fetch_add(&front_state.forks, 1, __ATOMIC_RELAXED);
   if ((flags & kShares) == kShares) thread_state.vfork_parent = raw(SYS_getpid);
 }
 
@@ -228,7 +238,9 @@ bool decide(const Frame& f) {
     case kAtAt: return named_at(w[0], w[1]) || named_at(w[2], w[3]);
     case kTextAt: return named_at(w[1], w[2]);
     case kControlFd: return special(w[2]);
-    case kReceive: return w[1] != 0 && reinterpret_cast<const msghdr*>(w[1])->msg_control != nullptr;  // NOLINT(performance-no-int-to-ptr)
+    case kReceive:
+      return w[1] != 0 &&
+             reinterpret_cast<const msghdr*>(w[1])->msg_control != nullptr;  // NOLINT(performance-no-int-to-ptr)
     case kSend: return front_state.special_descriptors > 0 && w[1] != 0;
     case kPoll: return front_state.special_descriptors > 0 && polls(f);
     case kWhenInside: return front_state.cwd_inside;
@@ -238,15 +250,21 @@ bool decide(const Frame& f) {
     case kChdir: return front_state.cwd_inside || named(w[0]);
     case kFchdir: return front_state.cwd_inside || special(w[0]);
     case kUmask: front_state.umask = static_cast<int>(w[0] & 0777); return false;
-    case kForks: note_fork(f.number == SYS_vfork ? CLONE_VM | CLONE_VFORK : static_cast<std::uint64_t>(w[0])); return false;
-    case kForks3: note_fork(*reinterpret_cast<const std::uint64_t*>(w[0])); return false;  // NOLINT(performance-no-int-to-ptr)
+    case kForks:
+      note_fork(f.number == SYS_vfork ? CLONE_VM | CLONE_VFORK : static_cast<std::uint64_t>(w[0]));
+      return false;
+    case kForks3:
+      note_fork(*reinterpret_cast<const std::uint64_t*>(w[0]));
+      return false;  // NOLINT(performance-no-int-to-ptr)
     default: return false;
   }
 }
 
 }  // namespace
 
-bool knows_call(unsigned long number) { return number < static_cast<unsigned long>(kCalls) && kKinds.of[number] != kNone; }
+bool knows_call(unsigned long number) {
+  return number < static_cast<unsigned long>(kCalls) && kKinds.of[number] != kNone;
+}
 
 bool in_vfork_child() {
   if (thread_state.vfork_parent == 0) return false;

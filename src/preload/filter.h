@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The question asked before each system call of the C library: is it Spate's affair? A few nanoseconds, no SSE registers, no
-// calls.
+// The question asked before each system call of the C library: is it Spate's affair? A few nanoseconds, no SSE
+// registers, no calls.
 #pragma once
 
 #include "preload/front.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two halves of the preload library share: the front, in every process from its start, and the back, with the client,
-// loaded when the first path or descriptor of Spate is met. The front is built without the C++ library.
+// What the two halves of the preload library share: the front, in every process from its start, and the back, with the
+// client, loaded when the first path or descriptor of Spate is met. The front is built without the C++ library.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ constexpr int kMaxMounts = 8;
 
 /// Where a file system stands in the tree that the program sees.
 struct MountPoint {
-  char prefix[256];       // absolute, no trailing '/', never "/"
+  char prefix[256];  // absolute, no trailing '/', never "/"
   std::size_t prefix_size;
-  char config[4096];      // of spate.toml or its folder; empty: SPATE_FS, or the one started last
+  char config[4096];  // of spate.toml or its folder; empty: SPATE_FS, or the one started last
 };
 
 /// State that decides, before each system call, whether it is Spate's affair. Written by both halves; one a process.
@@ -38,10 +38,10 @@ struct FrontState {
   int special_descriptors;  // how many marks are not kForeign (may be too high)
   MountPoint mounts[kMaxMounts];
   int mount_count;
-  int umask;                // as the program has set it; -1: it has not
-  std::uint32_t forks;      // how often a process was made that has copies of this one's descriptors
-  bool cwd_inside;          // the working directory is in a file system of Spate
-  char cwd[4096];           // its path as the program sees it, when it is
+  int umask;            // as the program has set it; -1: it has not
+  std::uint32_t forks;  // how often a process was made that has copies of this one's descriptors
+  bool cwd_inside;      // the working directory is in a file system of Spate
+  char cwd[4096];       // its path as the program sees it, when it is
   /// 0 in a child of fork() until the back has noticed: the page is wiped there.
   std::uint32_t* same_process;
 };
@@ -57,7 +57,8 @@ struct ThreadState {
 struct Front {
   FrontState* state;
   ThreadState* (*thread)();
-  /// Moves a descriptor that the library itself has made out of the program's way and marks it kOwn. The new number, or -errno.
+  /// Moves a descriptor that the library itself has made out of the program's way and marks it kOwn. The new number, or
+  /// -errno.
   int (*hide)(int descriptor);
   /// This is a child that shares its parent's memory and will call exec.
   bool (*in_vfork_child)();
@@ -70,8 +71,9 @@ using BackEntry = Take (*)(const Front* front);
 
 /// The name of the memfd behind an open file begins so; /proc/self/fd shows it as "/memfd:spate:...".
 constexpr const char kDescriptorName[] = "spate:";
-/// The kernel's working directory of a process whose own is in Spate: a removed directory below one whose name begins so,
-/// named like the path. Thus it passes through fork and exec, and relative paths that reach the kernel find nothing.
+/// The kernel's working directory of a process whose own is in Spate: a removed directory below one whose name begins
+/// so, named like the path. Thus it passes through fork and exec, and relative paths that reach the kernel find
+/// nothing.
 constexpr const char kCwdName[] = "/.spate-cwd-";
 constexpr const char kCwdEnd[] = " (deleted)";
 

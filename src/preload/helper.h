@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of Spate in a child of vfork() or posix_spawn(), which shares its parent's memory but not its descriptors: the parent's
-// client would open connections there that the parent does not have. A process of its own does the call instead. It has a copy of
-// the memory, and shares descriptors and the working directory with the child.
+// A call of Spate in a child of vfork() or posix_spawn(), which shares its parent's memory but not its descriptors: the
+// parent's client would open connections there that the parent does not have. A process of its own does the call
+// instead. It has a copy of the memory, and shares descriptors and the working directory with the child.
 #pragma once
 
 #include "preload/calls.h"

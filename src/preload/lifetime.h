@@ -10,8 +10,8 @@ void notice_fork();
 /// The process ends: files are closed and sessions ended, unless another thread is at work on them.
 void end_everything();
 
-/// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left with the
-/// holder (holding.h).
+/// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left
+/// with the holder (holding.h).
 void end_before_exec();
 
 }  // namespace spate::preload

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks of open files: fcntl's record locks and flock. The holder has them (preload/holder): they go on over fork and exec.
+// Locks of open files: fcntl's record locks and flock. The holder has them (preload/holder): they go on over fork and
+// exec.
 #pragma once
 
 #include "preload/calls.h"

@@ -56,7 +56,8 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, assembly::locate_config(config_));
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
-  // Leases are descriptors, and a program may close descriptors that it knows nothing of, and open others in their place.
+  // Leases are descriptors, and a program may close descriptors that it knows nothing of, and open others in their
+  // place.
   settings.overrides.push_back({"client.bypass", "off", "programs without a mount"});
   SPATE_TRY(std::ignore, set_log_level(settings.overrides));
   settings.program = program_invocation_short_name;
@@ -71,7 +72,8 @@ Result<HolderPlace> Mount::holder() const {
   std::string terms = config_file;
   for (const config::Override& one : overrides) terms += "\n" + one.key + "=" + one.value;
   std::array<char, 80> name{};
-  std::snprintf(name.data(), name.size(), "spate-holder/%u/%016llx", ::geteuid(), static_cast<unsigned long long>(hash64(as_bytes(terms))));
+  std::snprintf(name.data(), name.size(), "spate-holder/%u/%016llx", ::geteuid(),
+                static_cast<unsigned long long>(hash64(as_bytes(terms))));
   return HolderPlace{name.data(), config_file};
 }
 

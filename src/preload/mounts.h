@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mount: a file system that this process sees below a prefix, with its client, which is started by the first call that needs it.
+// Mount: a file system that this process sees below a prefix, with its client, which is started by the first call that
+// needs it.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +24,8 @@ struct HolderPlace {
 /// Thread-safe, but for forget() and end().
 class Mount {
  public:
-  explicit Mount(const MountPoint& point, unsigned index) : prefix_(point.prefix, point.prefix_size), config_(point.config), index_(index) {}
+  explicit Mount(const MountPoint& point, unsigned index)
+      : prefix_(point.prefix, point.prefix_size), config_(point.config), index_(index) {}
 
   const std::string& prefix() const { return prefix_; }
   /// st_dev of everything in it: the same in every program that has the same list of prefixes.

@@ -52,7 +52,8 @@ int add_texts(dl_phdr_info* object, size_t, void* data) {
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || texts.count == kTexts) continue;
-    texts.of[texts.count++] = {reinterpret_cast<uint8_t*>(object->dlpi_addr + segment.p_vaddr), segment.p_memsz};  // NOLINT(performance-no-int-to-ptr)
+    texts.of[texts.count++] = {reinterpret_cast<uint8_t*>(object->dlpi_addr + segment.p_vaddr),
+                               segment.p_memsz};  // NOLINT(performance-no-int-to-ptr)
   }
   return 0;
 }
@@ -74,7 +75,8 @@ uint8_t* near_memory(const Texts& texts, size_t size) {
   for (uint64_t hint = 0, tries = 0; tries < 50; ++tries, hint = middle - tries * kStep) {
     const long got = raw(SYS_mmap, hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (failed(got)) return nullptr;
-    if (reaches(static_cast<uint64_t>(got), texts)) return reinterpret_cast<uint8_t*>(got);  // NOLINT(performance-no-int-to-ptr)
+    if (reaches(static_cast<uint64_t>(got), texts))
+      return reinterpret_cast<uint8_t*>(got);  // NOLINT(performance-no-int-to-ptr)
     raw(SYS_munmap, got, size);
   }
   return nullptr;
@@ -119,12 +121,15 @@ const char* patch_c_library() {
   auto& plan = *reinterpret_cast<Plan*>(memory);  // NOLINT(performance-no-int-to-ptr)
   uint8_t* next = stubs;
   for (int i = 0; i < texts.count; ++i) {
-    if (!plan_text(texts.of[i], next, stubs + kStubs, plan)) return "the C library makes more system calls than expected";
+    if (!plan_text(texts.of[i], next, stubs + kStubs, plan))
+      return "the C library makes more system calls than expected";
   }
   if (plan.count < 100) return "the C library makes system calls in a way that is not known";
-  if (failed(raw(SYS_mprotect, stubs, kStubs, PROT_READ | PROT_EXEC))) return "the kernel's policy forbids executable memory";
+  if (failed(raw(SYS_mprotect, stubs, kStubs, PROT_READ | PROT_EXEC)))
+    return "the kernel's policy forbids executable memory";
   for (int i = 0; i < texts.count; ++i) {
-    if (failed(protect(texts.of[i], PROT_READ | PROT_WRITE))) return "the kernel's policy forbids changing the C library in memory";
+    if (failed(protect(texts.of[i], PROT_READ | PROT_WRITE)))
+      return "the kernel's policy forbids changing the C library in memory";
   }
   // From here to the end of the loop there is no C library.
   for (size_t i = 0; i < plan.count; ++i) {

@@ -68,7 +68,8 @@ int named_descriptor(std::string_view path, long own_pid) {
   if (path == "/dev/stdin") return 0;
   if (path == "/dev/stdout") return 1;
   if (path == "/dev/stderr") return 2;
-  for (const std::string& folder : {std::string("/dev/fd/"), std::string("/proc/self/fd/"), "/proc/" + std::to_string(own_pid) + "/fd/"}) {
+  for (const std::string& folder :
+       {std::string("/dev/fd/"), std::string("/proc/self/fd/"), "/proc/" + std::to_string(own_pid) + "/fd/"}) {
     if (path.starts_with(folder)) return number_of(path.substr(folder.size()));
   }
   return -1;

@@ -51,12 +51,12 @@ std::string link_of(long descriptor) { return "/proc/self/fd/" + std::to_string(
 }  // namespace
 
 std::uint64_t identity_of(int descriptor) {
-  struct stat st {};
+  struct stat st{};
   return failed(raw(SYS_fstat, descriptor, &st)) ? 0 : st.st_ino;
 }
 
 Result<std::unique_ptr<MappedState>> MappedState::map(long descriptor) {
-  struct stat st {};
+  struct stat st{};
   const long known = raw(SYS_fstat, descriptor, &st);
   if (failed(known)) return error_of(known, "look at a descriptor");
   if (static_cast<std::size_t>(st.st_size) < sizeof(SharedState)) return Errc::kInvalidArgument;
@@ -76,7 +76,8 @@ Result<std::unique_ptr<MappedState>> MappedState::create(const New& what, int& d
   SharedState& state = *made->state_;
   state.magic = SharedState::kMagic;
   state.handle = what.handle.value;
-  state.flags = static_cast<std::uint32_t>(what.flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
+  state.flags =
+      static_cast<std::uint32_t>(what.flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
   state.type = static_cast<std::uint32_t>(what.type);
   copy_text(state.prefix, sizeof state.prefix, what.prefix);
   copy_text(state.path, sizeof state.path, what.path);
@@ -92,7 +93,8 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "open a descriptor's state");
   SPATE_TRY(auto mapped, map(memfd.descriptor));
   const SharedState& state = *mapped->state_;
-  const bool whole = state.magic == SharedState::kMagic && ends(state.holder, sizeof state.holder) && ends(state.prefix, sizeof state.prefix) && ends(state.path, sizeof state.path) &&
+  const bool whole = state.magic == SharedState::kMagic && ends(state.holder, sizeof state.holder) &&
+                     ends(state.prefix, sizeof state.prefix) && ends(state.path, sizeof state.path) &&
                      state.type >= static_cast<std::uint32_t>(FileType::kRegular) &&
                      state.type <= static_cast<std::uint32_t>(FileType::kBlockDevice);
   if (!whole) return Errc::kInvalidArgument;

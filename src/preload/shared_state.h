@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedState: what an open file is, in memory that all processes share that have a descriptor of it. It is a memfd; the program
-// holds an O_PATH descriptor of it, through which nothing can be read or written, but which the kernel duplicates, passes on by
-// fork and exec, and closes.
+// SharedState: what an open file is, in memory that all processes share that have a descriptor of it. It is a memfd;
+// the program holds an O_PATH descriptor of it, through which nothing can be read or written, but which the kernel
+// duplicates, passes on by fork and exec, and closes.
 #pragma once
 
 #include <pthread.h>
@@ -30,8 +30,8 @@ struct SharedState {
   std::atomic<std::uint32_t> kept;
   std::atomic<std::uint64_t> locked_at;  // incarnation of the holder that has its locks; 0: none
   char holder[112];                      // its address; empty: nobody has asked
-  char prefix[256];      // of the file system
-  char path[4096];       // as the program sees it, when it was opened
+  char prefix[256];                      // of the file system
+  char path[4096];                       // as the program sees it, when it was opened
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 
@@ -47,7 +47,8 @@ class MappedState {
   };
   /// Makes one, with the descriptor for the program in `descriptor` (O_CLOEXEC as `flags` has it).
   static Result<std::unique_ptr<MappedState>> create(const New& what, int& descriptor);
-  /// Maps what a descriptor stands for that this program was started with or was sent. kInvalidArgument: not one of Spate's.
+  /// Maps what a descriptor stands for that this program was started with or was sent. kInvalidArgument: not one of
+  /// Spate's.
   static Result<std::unique_ptr<MappedState>> adopt(int descriptor);
   ~MappedState();
   MappedState(const MappedState&) = delete;

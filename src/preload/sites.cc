@@ -9,8 +9,8 @@
 namespace spate::preload {
 namespace {
 
-constexpr size_t kCall = 2;      // 0f 05
-constexpr size_t kMove = 5;      // b8 and the number
+constexpr size_t kCall = 2;  // 0f 05
+constexpr size_t kMove = 5;  // b8 and the number
 constexpr size_t kShortJump = 2;
 constexpr size_t kNearby = 127;  // as far as a short jump goes
 
@@ -38,8 +38,9 @@ size_t comparison(const uint8_t* p, size_t room) {
 
 /// Between the move of the number and the call there may be a load that does not care where it runs.
 size_t loads_between(const uint8_t* text, size_t call) {
-  if (call >= kMove + 4 && text[call - 4] == 0x8b && (text[call - 3] & 0xc7U) == 0x44 && text[call - 2] == 0x24) return 4;  // mov d(%rsp), %reg
-  if (call >= kMove + 3 && text[call - 3] == 0x44 && text[call - 2] == 0x89) return 3;                                      // mov %r8d.., %reg
+  if (call >= kMove + 4 && text[call - 4] == 0x8b && (text[call - 3] & 0xc7U) == 0x44 && text[call - 2] == 0x24)
+    return 4;                                                                           // mov d(%rsp), %reg
+  if (call >= kMove + 3 && text[call - 3] == 0x44 && text[call - 2] == 0x89) return 3;  // mov %r8d.., %reg
   return 0;
 }
 
@@ -114,10 +115,11 @@ size_t write_stub(uint8_t* stub, const uint8_t* text, uint64_t text_address, con
   w.code("\x48\x8d\x64\x24\x80", 5);  // lea -128(%rsp), %rsp: leaf functions keep data below the stack pointer
   w.code("\x49\xbb", 2);              // movabs $enter, %r11
   w.bytes(&enter, sizeof enter);
-  w.code("\x41\xff\xd3", 3);                          // call *%r11
-  w.code("\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);      // lea 128(%rsp), %rsp
+  w.code("\x41\xff\xd3", 3);                      // call *%r11
+  w.code("\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);  // lea 128(%rsp), %rsp
   if (site.call_stays) {
-    // Asked at its own place, so that who unwinds the stack from there (pthread_cancel) finds what the compiler described.
+    // Asked at its own place, so that who unwinds the stack from there (pthread_cancel) finds what the compiler
+    // described.
     w.code("\xe3\x0e", 2);  // jrcxz over the next jump
     w.jump(text_address + site.syscall_at);
   } else {
@@ -130,7 +132,8 @@ size_t write_stub(uint8_t* stub, const uint8_t* text, uint64_t text_address, con
 }
 
 bool write_jump(uint8_t* text, uint64_t text_address, const Site& site, uint64_t stub_address) {
-  const int64_t distance = static_cast<int64_t>(stub_address) - static_cast<int64_t>(text_address + site.begin + kJumpSize);
+  const int64_t distance =
+      static_cast<int64_t>(stub_address) - static_cast<int64_t>(text_address + site.begin + kJumpSize);
   if (distance != static_cast<int32_t>(distance)) return false;
   // Byte by byte: what is being patched may be the C library, memcpy among it.
   const auto operand = static_cast<uint32_t>(distance);

@@ -67,7 +67,8 @@ TEST(Sites, APlaceThatIsJumpedIntoIsLeftAlone) {
 
 TEST(Sites, BytesThatAreNoKnownPlaceAreSkipped) {
   int skipped = 0;
-  EXPECT_TRUE(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped).empty());  // rt_sigreturn, which unwinders know by its bytes
+  EXPECT_TRUE(all_sites(padded({0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}), &skipped)
+                  .empty());  // rt_sigreturn, which unwinders know by its bytes
   EXPECT_EQ(skipped, 1);
   for (std::size_t size = 0; size < 20; ++size) {  // at the end of the text
     Text text(size, 0x0f);
@@ -78,7 +79,9 @@ TEST(Sites, BytesThatAreNoKnownPlaceAreSkipped) {
 
 /// Memory that may be run: a function that makes the system call getppid in the given form, and room for a stub.
 struct Page {
-  Page() : at(static_cast<std::uint8_t*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  Page()
+      : at(static_cast<std::uint8_t*>(
+            mmap(nullptr, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Page() { munmap(at, 8192); }
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
@@ -114,7 +117,8 @@ extern "C" void sites_test_answer();
 
 const Text kMoveForm = {0xb8, SYS_getppid, 0, 0, 0, 0x0f, 0x05, 0xc3};
 // mov %eax kept in edx so that the form has no move right before the call
-const Text kCompareForm = {0xb8, SYS_getppid, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0xc3};
+const Text kCompareForm = {0xb8, SYS_getppid, 0,    0,    0,    0x31, 0xff, 0x0f,
+                           0x05, 0x48,        0x3d, 0x00, 0xf0, 0xff, 0xff, 0xc3};
 
 TEST(Sites, APatchedPlaceAsksTheKernelOrNot) {
   Page page;

@@ -41,7 +41,8 @@ bool is_ours(long directory, const char* name) {
   if (failed(size)) return false;
   target[size] = '\0';
   constexpr char kMemfd[] = "/memfd:";
-  return strncmp(target, kMemfd, sizeof kMemfd - 1) == 0 && strncmp(target + sizeof kMemfd - 1, kDescriptorName, sizeof kDescriptorName - 1) == 0;
+  return strncmp(target, kMemfd, sizeof kMemfd - 1) == 0 &&
+         strncmp(target + sizeof kMemfd - 1, kDescriptorName, sizeof kDescriptorName - 1) == 0;
 }
 
 }  // namespace
@@ -52,7 +53,9 @@ void note_descriptor(int descriptor) {
   int place = 1;
   while (descriptor / place >= 10) place *= 10;
   for (; place > 0; place /= 10) *end++ = static_cast<char>('0' + descriptor / place % 10);
-  if (descriptor < 0 || descriptor >= kMaxDescriptors || front_state.marks[descriptor] != kForeign || !is_ours(AT_FDCWD, name)) return;
+  if (descriptor < 0 || descriptor >= kMaxDescriptors || front_state.marks[descriptor] != kForeign ||
+      !is_ours(AT_FDCWD, name))
+    return;
   front_state.marks[descriptor] = kOurs;
   __atomic_fetch_add(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
 }
@@ -73,7 +76,8 @@ bool add_mount(const char* text, size_t size) {
   const auto* const equals = static_cast<const char*>(memchr(text, '=', size));
   const size_t prefix = equals == nullptr ? size : static_cast<size_t>(equals - text);
   const size_t config = equals == nullptr ? 0 : size - prefix - 1;
-  if (!good_prefix(text, prefix) || config >= sizeof(MountPoint::config) || front_state.mount_count == kMaxMounts) return false;
+  if (!good_prefix(text, prefix) || config >= sizeof(MountPoint::config) || front_state.mount_count == kMaxMounts)
+    return false;
   MountPoint& mount = front_state.mounts[front_state.mount_count];
   memcpy(mount.prefix, text, prefix);
   mount.prefix_size = prefix;
@@ -87,7 +91,9 @@ void read_prefixes() {
   if (list == nullptr || *list == '\0') list = "/spate";
   while (*list != '\0') {
     const size_t size = strcspn(list, ":");
-    if (size > 0 && !add_mount(list, size)) complain("SPATE_PREFIX: each of at most 8 is PREFIX or PREFIX=CONFIG, PREFIX an absolute path without '.' components");
+    if (size > 0 && !add_mount(list, size))
+      complain(
+          "SPATE_PREFIX: each of at most 8 is PREFIX or PREFIX=CONFIG, PREFIX an absolute path without '.' components");
     list += size + (list[size] == ':' ? 1 : 0);
   }
 }
@@ -130,7 +136,8 @@ __attribute__((constructor)) void start() {
   read_prefixes();
   if (front_state.mount_count == 0) return;
   const long page = raw(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (failed(page) || failed(raw(SYS_madvise, page, 4096, MADV_WIPEONFORK))) return complain("no memory that is wiped by fork (Linux 4.14)");
+  if (failed(page) || failed(raw(SYS_madvise, page, 4096, MADV_WIPEONFORK)))
+    return complain("no memory that is wiped by fork (Linux 4.14)");
   front_state.same_process = reinterpret_cast<uint32_t*>(page);  // NOLINT(performance-no-int-to-ptr)
   *front_state.same_process = 1;
   find_descriptors();

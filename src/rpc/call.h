@@ -32,9 +32,9 @@ struct Peer {
 struct Call {
   wire::RequestHeader header;
   bmi::Address address;
-  bmi::Tag tag;              // the reply's; bulk data of slot i travels with tag + 1 + i
+  bmi::Tag tag;  // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
-  job::StopToken stop;       // fires at the caller's deadline and when the server stops
+  job::StopToken stop;  // fires at the caller's deadline and when the server stops
 };
 
 }  // namespace spate::rpc

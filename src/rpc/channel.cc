@@ -14,11 +14,10 @@ namespace {
 constexpr unsigned kTagBitsPerRequest = 13;
 constexpr int kMaxGreetingsPerCall = 3;
 
-bool lost(Errc code) {
-  return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
-}
+bool lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol; }
 
-/// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say. ms, 1 up.
+/// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say.
+/// ms, 1 up.
 std::uint32_t told_deadline(Duration left) {
   const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
   const auto kept_ms = std::clamp<std::int64_t>(left_ms / 10, 0, 1000);
@@ -102,8 +101,10 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       bool answered = false;
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
-      if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty()) excuse = reply.error();
-      else if (!scope.token().stopped()) excuse.reset();
+      if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
+        excuse = reply.error();
+      else if (!scope.token().stopped())
+        excuse.reset();
       may_have_run = may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout;
     } else {
       reply = std::move(greeted).error();
@@ -138,8 +139,8 @@ bool Channel::is_greeted() const {
   return network_.network().connection_of(*peer_) == greeted_connection_;
 }
 
-/// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while nothing is
-/// under way, since the server takes whoever comes by another connection for a client that has begun anew.
+/// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while
+/// nothing is under way, since the server takes whoever comes by another connection for a client that has begun anew.
 void Channel::return_to_first_url() {
   if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
   return_at_ = MonoTime::never();  // the greeting that follows sees where it was found
@@ -184,14 +185,17 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   auto welcome = wire::decode_body<wire::HelloReply>(raw->body);
   if (!welcome) co_return std::move(welcome).error().within(name());
   if (options_.server && welcome->server != options_.server) {
-    co_return Error(Errc::kWrongFileSystem, name() + " says that it is server " + std::to_string(welcome->server.value));
+    co_return Error(Errc::kWrongFileSystem,
+                    name() + " says that it is server " + std::to_string(welcome->server.value));
   }
   if (welcome->version < wire::kOldestProtocolVersion || welcome->version > wire::kProtocolVersion) {
-    co_return Error(Errc::kVersionMismatch, name() + " wants to speak protocol " + std::to_string(welcome->version) + ", which was not offered");
+    co_return Error(Errc::kVersionMismatch, name() + " wants to speak protocol " + std::to_string(welcome->version) +
+                                                ", which was not offered");
   }
   features_ = welcome->features & identity_.features;
   if (!identity_.fs) identity_.fs = welcome->fs;
-  if (welcome->key_required && !identity_.key) co_return Error(Errc::kUnauthenticated, name() + " requires a key; set client_key_file");
+  if (welcome->key_required && !identity_.key)
+    co_return Error(Errc::kUnauthenticated, name() + " requires a key; set client_key_file");
 
   wire::AuthenticateRequest request;
   request.kind = identity_.kind;
@@ -211,9 +215,11 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
   if (!accepted) co_return std::move(accepted).error().within(name());
   // Whoever has a key is never content with a server that asks for none: it may be anybody.
-  const bool proven = !identity_.key ||
-                      equal_secret(wire::server_proof(*identity_.key, welcome->server_nonce, hello.client_nonce), accepted->server_proof);
-  if (!proven) co_return Error(Errc::kUnauthenticated, name() + " does not know the key itself: not a server of this file system");
+  const bool proven =
+      !identity_.key || equal_secret(wire::server_proof(*identity_.key, welcome->server_nonce, hello.client_nonce),
+                                     accepted->server_proof);
+  if (!proven)
+    co_return Error(Errc::kUnauthenticated, name() + " does not know the key itself: not a server of this file system");
   if (identity_.kind == wire::PeerKind::kClient && accepted->answer_slots > 0) {  // from a meta server: the session
     client = identity_.client = accepted->client;
     epoch = identity_.epoch = accepted->epoch;
@@ -230,8 +236,8 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
   co_return Result<void>();
 }
 
-job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
-                                                bool* answered) {
+job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
+                                             job::StopToken stop, bool* answered) {
   job::Executor& executor = network_.executor();
   const bool greeting = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
   job::DeadlineScope scope(executor, executor.now() + options_.attempt_timeout, stop);
@@ -276,7 +282,8 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
     Error error = !sent ? sent.error() : received.error();
     if (error.code() == Errc::kTimeout && !stop.stopped()) {
       // Silent for too long: the next attempt goes over a new connection, by the peer's next address.
-      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(op), header.trace);
+      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(op),
+                header.trace);
       network_.network().disconnect(*peer_);
     }
     if (lost(error.code()) || error.code() == Errc::kTimeout) greeted_ = false;
@@ -294,7 +301,8 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   reply.body = bytes.last(reader.decoder().remaining());
   incarnation_ = reply.header.incarnation;
   map_version_ = std::max(map_version_, reply.header.map_version);
-  SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(op), log::Quoted{name()}, reply.header.status, header.trace);
+  SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(op), log::Quoted{name()},
+            reply.header.status, header.trace);
   if (reply.header.status != Errc::kOk) {
     if (answered != nullptr) *answered = true;
     if (options.bulk != nullptr) co_await options.bulk->abandon();

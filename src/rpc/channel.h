@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: requests from one client (or server) to one server: greeting, deadline, resend (docs/consistency.md, "Resends").
+// Channel: requests from one client (or server) to one server: greeting, deadline, resend (docs/consistency.md,
+// "Resends").
 #pragma once
 
 #include <memory>
@@ -19,10 +20,10 @@ namespace spate::rpc {
 /// How one call is made.
 struct CallOptions {
   MonoTime deadline = MonoTime::never();
-  wire::RequestId id;                       // of a change at a meta server; kNoSlot for what may simply run again
-  const Capability* capability = nullptr;   // io requests
+  wire::RequestId id;                      // of a change at a meta server; kNoSlot for what may simply run again
+  const Capability* capability = nullptr;  // io requests
   wire::Priority priority = wire::Priority::kNormal;
-  std::uint32_t reply_room = 16 * 1024;     // bytes, header included
+  std::uint32_t reply_room = 16 * 1024;  // bytes, header included
   job::StopToken stop;
   bool greet = true;  // false: as a stranger, for what a server tells anyone (ping)
   /// Of the operation that this request is part of: the same in the logs of every server it reaches. 0: a new one.
@@ -43,29 +44,30 @@ class Bulk {
 
 struct RawReply {
   wire::ReplyHeader header;
-  Buffer message;   // owns the bytes
-  ByteView body;    // in message
+  Buffer message;              // owns the bytes
+  ByteView body;               // in message
   std::uint64_t features = 0;  // that were agreed on when the request was sent
 };
 
 struct ChannelOptions {
   std::vector<std::string> urls;
-  ServerId server;                         // expected; 0 = any (first contact)
+  ServerId server;  // expected; 0 = any (first contact)
   /// One attempt is given up after this and made again over a new connection (the next URL).
   Duration attempt_timeout = std::chrono::seconds(10);
   Duration first_backoff = std::chrono::milliseconds(20);
   Duration longest_backoff = std::chrono::seconds(1);
-  /// A server that was found at a later URL than its first is tried at the first again after this, and after twice as long
-  /// each time that it is not there, up to `longest_return`.
+  /// A server that was found at a later URL than its first is tried at the first again after this, and after twice as
+  /// long each time that it is not there, up to `longest_return`.
   Duration first_return = std::chrono::seconds(30);
   Duration longest_return = std::chrono::minutes(10);
   /// Incarnations told to the server are above it: those of an earlier process of this client are below.
   std::uint64_t incarnations_above = 0;
 };
 
-/// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first request and
-/// after each loss of the connection; a request whose connection was lost is sent again after a new greeting, until its
-/// deadline: the greeting's incarnation makes that safe at an io server, the request id at a meta server.
+/// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first
+/// request and after each loss of the connection; a request whose connection was lost is sent again after a new
+/// greeting, until its deadline: the greeting's incarnation makes that safe at an io server, the request id at a meta
+/// server.
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);
@@ -73,10 +75,11 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// The reply to `body` (an encoded message), or the error: the server's own (with its context), or kTimeout /
-  /// kUnreachable naming the server when the deadline passed first. The server is told a deadline that is a little earlier (a
-  /// tenth, at most 1 s), so that what it waits for in vain is its answer before ours passes. After kTimeout the request may or may not have had an
-  /// effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help.
-  /// kForgottenRequest: a change was sent, its answer was lost, and now the session is gone that would have known it.
+  /// kUnreachable naming the server when the deadline passed first. The server is told a deadline that is a little
+  /// earlier (a tenth, at most 1 s), so that what it waits for in vain is its answer before ours passes. After kTimeout
+  /// the request may or may not have had an effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned,
+  /// not retried, when a new greeting does not help. kForgottenRequest: a change was sent, its answer was lost, and now
+  /// the session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
   /// The same with typed messages.
@@ -133,7 +136,7 @@ class Channel {
   std::uint64_t next_tag_;
   Incarnation incarnation_;
   std::uint64_t map_version_ = 0;
-  std::size_t calls_ = 0;                  // under way
+  std::size_t calls_ = 0;                   // under way
   MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
   Duration return_wait_{0};                 // before that
   std::uint64_t features_ = 0;

@@ -12,12 +12,15 @@ namespace spate::rpc {
 namespace {
 
 constexpr std::size_t kMaxContextBytes = 512;
-/// The way on from a link that leads out of the file system goes to a program, whole: a link's target and the rest of a path.
+/// The way on from a link that leads out of the file system goes to a program, whole: a link's target and the rest of a
+/// path.
 constexpr std::size_t kMaxLinkContextBytes = kMaxSymlinkBytes + kMaxPathBytes;
 constexpr std::size_t kPeersBetweenPrunings = 64;
 
 /// What a proper client is never told. (kUnauthenticated is: each time its connection was made anew below it.)
-bool is_strange(Errc code) { return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem; }
+bool is_strange(Errc code) {
+  return code == Errc::kProtocol || code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem;
+}
 
 /// The largest deadline that a request may ask for, ms: a day; an absurd one must not overflow the clock.
 constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
@@ -36,9 +39,10 @@ std::optional<std::uint16_t> foreign_version(ByteView request) {
 }
 
 Error version_error(std::uint16_t version) {
-  return {Errc::kVersionMismatch, "the server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) + " to " +
-                                      std::to_string(wire::kProtocolVersion) + ", the request is of protocol " +
-                                      std::to_string(version) + ": upgrade the older one"};
+  return {Errc::kVersionMismatch, "the server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) +
+                                      " to " + std::to_string(wire::kProtocolVersion) +
+                                      ", the request is of protocol " + std::to_string(version) +
+                                      ": upgrade the older one"};
 }
 
 }  // namespace
@@ -113,8 +117,8 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
     co_await reply(call, std::move(refusal));
   } else if (reader.decoder().ok()) {
     const std::uint32_t wanted_ms = std::min(call.header.deadline_ms, kMaxDeadlineMs);
-    const MonoTime deadline = wanted_ms == 0 ? MonoTime::never()
-                                             : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
+    const MonoTime deadline =
+        wanted_ms == 0 ? MonoTime::never() : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
     job::DeadlineScope scope(network_.executor(), deadline, stopping_);
     call.stop = scope.token();
     call.peer = peer_of(message.peer);
@@ -135,7 +139,8 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
 void Server::drop_peer(bmi::Address address, std::string_view why) {
   refused_.add();
   if (const auto more = refused_log_.admit()) {
-    SPATE_LOG("rpc", warn, "peer dropped: {} peer={}{}", why, log::Quoted{network_.network().peer_info(address).url}, *more);
+    SPATE_LOG("rpc", warn, "peer dropped: {} peer={}{}", why, log::Quoted{network_.network().peer_info(address).url},
+              *more);
   }
   peers_.erase(address);
   network_.network().disconnect(address);
@@ -158,8 +163,9 @@ Result<void> Server::check_header(const Call& call) const {
   }
   const bool any_fs = header.op == wire::Op::kHello && !header.fs;
   if (!any_fs && header.fs != options_.fs) {
-    return Error(Errc::kWrongFileSystem, "this server serves another file system than the one asked for; check the "
-                                         "client's spate.toml");
+    return Error(Errc::kWrongFileSystem,
+                 "this server serves another file system than the one asked for; check the "
+                 "client's spate.toml");
   }
   return {};
 }
@@ -197,7 +203,8 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body) {
 job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row) {
   const Peer& peer = *call.peer;
   if (row.access != Access::kAnyone) {
-    const bool known = peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
+    const bool known =
+        peer.authenticated && (peer.kind == wire::PeerKind::kServer || peer.client == call.header.client);
     if (!known) co_return Errc::kUnauthenticated;
     if (row.access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer) {
       co_return Error(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
@@ -211,8 +218,8 @@ Result<Bytes> Server::hello(Call& call, ByteView body) {
   auto request = wire::decode_body<wire::HelloRequest>(body);
   if (!request) return Error(Errc::kProtocol, request.error().context());
   if (request->oldest_version > wire::kProtocolVersion || request->newest_version < wire::kOldestProtocolVersion) {
-    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request->oldest_version) + " to " +
-                                             std::to_string(request->newest_version) + ", the server " +
+    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request->oldest_version) +
+                                             " to " + std::to_string(request->newest_version) + ", the server " +
                                              std::to_string(wire::kOldestProtocolVersion) + " to " +
                                              std::to_string(wire::kProtocolVersion) + ": upgrade the older one");
   }
@@ -248,7 +255,8 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   if (server || options_.key_required) {
     if (!equal_secret(wire::auth_proof(key, *request, peer->client_nonce), request->proof)) {
       peer->description = request->description;
-      Error wrong(Errc::kUnauthenticated, server ? "wrong server key" : "wrong client key: use the key file of this file system");
+      Error wrong(Errc::kUnauthenticated,
+                  server ? "wrong server key" : "wrong client key: use the key file of this file system");
       note_refused(call, wrong);
       co_return wrong;
     }
@@ -326,7 +334,8 @@ job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
   header.map_version = options_.map_version;
   const auto fail = [&header](const Error& error) {
     header.status = error.code();
-    header.context = error.context().substr(0, error.code() == Errc::kCrossDevice ? kMaxLinkContextBytes : kMaxContextBytes);
+    header.context =
+        error.context().substr(0, error.code() == Errc::kCrossDevice ? kMaxLinkContextBytes : kMaxContextBytes);
   };
   if (!result) fail(result.error());
   Bytes head;
@@ -349,9 +358,12 @@ job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
   send.post_send(message);
   // What a request waited for in vain until its deadline is told in the time that its sender has kept for that.
   std::optional<job::DeadlineScope> late;
-  if (call.stop.stopped()) late.emplace(network_.executor(), network_.executor().now() + kReplyGrace, job::StopToken(stopping_));
+  if (call.stop.stopped())
+    late.emplace(network_.executor(), network_.executor().now() + kReplyGrace, job::StopToken(stopping_));
   const auto sent = co_await send.wait(late ? late->token() : call.stop);
-  if (!sent) SPATE_LOG("rpc", debug, "reply not sent op={} error={} trace={}", op_name(call.header.op), sent.error(), call.header.trace);
+  if (!sent)
+    SPATE_LOG("rpc", debug, "reply not sent op={} error={} trace={}", op_name(call.header.op), sent.error(),
+              call.header.trace);
 }
 
 }  // namespace spate::rpc

@@ -38,9 +38,12 @@ class Service {
   /// One row: `Request::kOp` is served by `self->*method`, a Task<Result<Reply>>(Call&, Request) coroutine.
   template <typename Request, typename Reply, typename Self>
   void serve(Access access, Self* self, job::Task<Result<Reply>> (Self::*method)(Call&, Request)) {
-    const bool fresh = operations_.emplace(Request::kOp, OperationRow{access, [self, method](Call& call, ByteView body) {
-      return run<Request, Reply>(call, body, self, method);
-    }}).second;
+    const bool fresh = operations_
+                           .emplace(Request::kOp, OperationRow{access,
+                                                               [self, method](Call& call, ByteView body) {
+                                                                 return run<Request, Reply>(call, body, self, method);
+                                                               }})
+                           .second;
     SPATE_CHECK(fresh);
   }
 
@@ -53,9 +56,12 @@ class Service {
   /// The same for a handler that encodes its reply itself, so that data is read straight to where it leaves from.
   template <typename Request, typename Self>
   void serve_encoded(Access access, Self* self, job::Task<Result<Bytes>> (Self::*method)(Call&, Request)) {
-    const bool fresh = operations_.emplace(Request::kOp, OperationRow{access, [self, method](Call& call, ByteView body) {
-      return run_encoded<Request>(call, body, self, method);
-    }}).second;
+    const bool fresh = operations_
+                           .emplace(Request::kOp, OperationRow{access,
+                                                               [self, method](Call& call, ByteView body) {
+                                                                 return run_encoded<Request>(call, body, self, method);
+                                                               }})
+                           .second;
     SPATE_CHECK(fresh);
   }
 

@@ -63,7 +63,8 @@ struct Line {
 class Bench {
  public:
   /// `folder`: where `spate up` notes the servers' processes.
-  Bench(const BenchOptions& options, measure::RawPeers peers, assembly::ClientProcess& process, const std::string& folder)
+  Bench(const BenchOptions& options, measure::RawPeers peers, assembly::ClientProcess& process,
+        const std::string& folder)
       : options_(options), peers_(std::move(peers)), process_(process) {
     for (const ServerProcessState& state : look_at_servers(folder, process.config())) {
       if (state.pid != 0) servers_.push_back(state.pid);
@@ -77,7 +78,9 @@ class Bench {
     folder_path_ = join_path(remote_path(options_.folder), name);
     wire::NewAttributes attributes;
     attributes.mode = 0700;
-    SPATE_TRY(const Attributes made, process_.run([&](client::Client& c) { return c.mkdir(client::path_from_root(folder_path_), attributes); }));
+    SPATE_TRY(const Attributes made, process_.run([&](client::Client& c) {
+      return c.mkdir(client::path_from_root(folder_path_), attributes);
+    }));
     folder_ = made.handle;
     Result<void> measured;
     if (options_.data()) measured = data();
@@ -131,7 +134,8 @@ class Bench {
   Result<void> stream(client::File& file, DataWork work) {
     if (interrupted) return {};
     measure::StreamPlan probe;
-    probe.direction = work == DataWork::kWrite ? measure::StreamPlan::Direction::kWrite : measure::StreamPlan::Direction::kRead;
+    probe.direction =
+        work == DataWork::kWrite ? measure::StreamPlan::Direction::kWrite : measure::StreamPlan::Direction::kRead;
     probe.request_bytes = std::min<std::uint64_t>(options_.request_bytes, measure::RawPeers::kMaxBytes);
     probe.total_bytes = options_.file_bytes / probe.request_bytes * probe.request_bytes;
     probe.in_flight = static_cast<std::size_t>(options_.depth * options_.threads);
@@ -144,7 +148,8 @@ class Bench {
     const Usage after = usage();
     if (moved == 0) return {};
     const double rate = static_cast<double>(moved) / 1e9 / (after.begin - before.begin);
-    add({work == DataWork::kWrite ? "write" : "read", "GB/s", rate, probed, 0, 0}, before, after, static_cast<double>(moved) / kGiB);
+    add({work == DataWork::kWrite ? "write" : "read", "GB/s", rate, probed, 0, 0}, before, after,
+        static_cast<double>(moved) / kGiB);
     return {};
   }
 
@@ -163,13 +168,15 @@ class Bench {
     const Usage after = usage();
     const double reads = static_cast<double>(moved) / static_cast<double>(kSmallRead);
     if (reads == 0) return {};
-    add({"random read 4 KiB", "per s", reads / (after.begin - before.begin), static_cast<double>(requests) / rate.seconds, 0, 0}, before,
-        after, reads / 1e6);
+    add({"random read 4 KiB", "per s", reads / (after.begin - before.begin),
+         static_cast<double>(requests) / rate.seconds, 0, 0},
+        before, after, reads / 1e6);
     return {};
   }
 
   /// Each thread has its part of the file, and blocks in its own call.
-  Result<std::uint64_t> by_threads(client::File& file, DataWork work, std::uint64_t request, std::uint64_t depth, std::uint64_t requests) {
+  Result<std::uint64_t> by_threads(client::File& file, DataWork work, std::uint64_t request, std::uint64_t depth,
+                                   std::uint64_t requests) {
     const std::uint64_t part = options_.file_bytes / options_.threads / request * request;
     std::vector<Result<std::uint64_t>> results(options_.threads, std::uint64_t{0});
     std::vector<std::thread> threads;
@@ -209,7 +216,8 @@ class Bench {
     if (interrupted) return {};
     const NamesPlan plan{work, folder_, options_.files, static_cast<std::size_t>(options_.tasks)};
     const Usage before = usage();
-    SPATE_TRY(const std::uint64_t done, process_.run([&](client::Client& c) { return work_on_names(c, plan, interrupted); }));
+    SPATE_TRY(const std::uint64_t done,
+              process_.run([&](client::Client& c) { return work_on_names(c, plan, interrupted); }));
     const Usage after = usage();
     if (done == 0) return {};
     const auto operations = static_cast<double>(done);
@@ -241,25 +249,35 @@ class Bench {
 };
 
 void print_table(const std::vector<Line>& lines) {
-  print(fmt::format("{:<18} {:>6} {:>10} {:>10} {:>6}   {}\n", "", "", "Spate", "probe", "ratio", "CPU client + servers"));
+  print(fmt::format("{:<18} {:>6} {:>10} {:>10} {:>6}   {}\n", "", "", "Spate", "probe", "ratio",
+                    "CPU client + servers"));
   for (const Line& line : lines) {
     const bool stream = line.unit == "GB/s";
     const int digits = stream ? 2 : 0;
     const std::string servers = line.server_cpu < 0 ? "?" : fmt::format("{:.2f}", line.server_cpu);
-    print(fmt::format("{:<18} {:>6} {:>10.{}f} {:>10.{}f} {:>6.2f}   {:.2f} + {} {}\n", line.name, line.unit, line.value, digits, line.probe,
-                      digits, line.value / line.probe, line.client_cpu, servers, stream ? "s/GiB" : "us each"));
+    print(fmt::format("{:<18} {:>6} {:>10.{}f} {:>10.{}f} {:>6.2f}   {:.2f} + {} {}\n", line.name, line.unit,
+                      line.value, digits, line.probe, digits, line.value / line.probe, line.client_cpu, servers,
+                      stream ? "s/GiB" : "us each"));
   }
 }
 
 void print_lines_json(const BenchOptions& options, const std::vector<Line>& lines, const std::string& meta_sync) {
   nlohmann::json out;
-  out["about"] = {{"file_bytes", options.file_bytes}, {"request_bytes", options.request_bytes}, {"depth", options.depth},
-                  {"threads", options.threads},       {"files", options.files},                 {"tasks", options.tasks},
+  out["about"] = {{"file_bytes", options.file_bytes},
+                  {"request_bytes", options.request_bytes},
+                  {"depth", options.depth},
+                  {"threads", options.threads},
+                  {"files", options.files},
+                  {"tasks", options.tasks},
                   {"meta.sync", meta_sync}};
   out["results"] = nlohmann::json::array();
   for (const Line& line : lines) {
-    nlohmann::json one = {{"name", line.name}, {"unit", line.unit}, {"value", line.value}, {"probe", line.probe},
-                          {"ratio", line.value / line.probe}, {"cpu_unit", line.unit == "GB/s" ? "s/GiB" : "us"},
+    nlohmann::json one = {{"name", line.name},
+                          {"unit", line.unit},
+                          {"value", line.value},
+                          {"probe", line.probe},
+                          {"ratio", line.value / line.probe},
+                          {"cpu_unit", line.unit == "GB/s" ? "s/GiB" : "us"},
                           {"client_cpu", line.client_cpu}};
     if (line.server_cpu >= 0) one["server_cpu"] = line.server_cpu;
     out["results"].push_back(std::move(one));
@@ -279,7 +297,8 @@ std::string check(BenchOptions& options) {
   if (*request < kSmallRead || *request > (64ULL << 20U)) return "--request takes 4KiB to 64MiB";
   if (options.depth < 1 || options.depth > 256) return "--depth takes 1 to 256";
   if (options.threads < 1 || options.threads > 64) return "--threads takes 1 to 64";
-  if (options.depth * options.threads * *request > (4ULL << 30U)) return "depth x threads x request is more than 4 GiB of memory";
+  if (options.depth * options.threads * *request > (4ULL << 30U))
+    return "depth x threads x request is more than 4 GiB of memory";
   if (*size / options.threads < *request) return "--size is less than one request a thread";
   if (options.files < 1 || options.files > 100'000'000) return "--files takes 1 to 100000000";
   if (options.tasks < 1 || options.tasks > 1024) return "--tasks takes 1 to 1024";
@@ -288,7 +307,8 @@ std::string check(BenchOptions& options) {
 
 Result<measure::RawPeers> start_probe(const BenchOptions& options, const config::FileSystemConfig& config) {
   measure::RawPeersOptions probe;
-  const auto io = std::ranges::count_if(config.servers, [](const config::ServerConfig& server) { return server.roles.io; });
+  const auto io =
+      std::ranges::count_if(config.servers, [](const config::ServerConfig& server) { return server.roles.io; });
   probe.peers = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(io, 1, 64));
   if (options.data()) {
     const std::uint64_t round = std::min<std::uint64_t>(options.request_bytes, measure::RawPeers::kMaxBytes);
@@ -332,10 +352,14 @@ Command make_bench() {
   command.group = "Look";
   command.summary = "measure this file system from here, beside the machine's own limit";
   command.details =
-      "Writes and reads a file of its own and makes, looks at and removes empty files, in a folder that is gone afterwards, also after "
-      "Ctrl-C. Beside each figure stands a bare probe of the same run: plain TCP sockets on this machine that move as many bytes by "
-      "requests of the same size (read by sendfile, written by pwrite below --probe-dir), or answer as many small requests. The ratio says "
-      "what the file system itself costs; it is above 1 where the network or the servers' machines are faster than this one's loopback. "
+      "Writes and reads a file of its own and makes, looks at and removes empty files, in a folder that is gone "
+      "afterwards, also after "
+      "Ctrl-C. Beside each figure stands a bare probe of the same run: plain TCP sockets on this machine that move as "
+      "many bytes by "
+      "requests of the same size (read by sendfile, written by pwrite below --probe-dir), or answer as many small "
+      "requests. The ratio says "
+      "what the file system itself costs; it is above 1 where the network or the servers' machines are faster than "
+      "this one's loopback. "
       "Processor time is of this command and, when all servers run on this machine, of theirs.";
   command.positionals = {{"WHAT", "data, meta or all (all)", &options->what, false, {"data", "meta", "all"}}};
   command.options = {{"--size", "of the file: 256MiB", &options->size},

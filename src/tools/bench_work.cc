@@ -17,7 +17,10 @@ struct Moving {
   std::uint64_t moved = 0;
   Result<void> first;
 
-  bool over() const { return stop.load(std::memory_order_relaxed) || !first || (plan.work == DataWork::kRandomRead ? left == 0 : next >= plan.end); }
+  bool over() const {
+    return stop.load(std::memory_order_relaxed) || !first ||
+           (plan.work == DataWork::kRandomRead ? left == 0 : next >= plan.end);
+  }
   std::uint64_t take() {
     if (plan.work != DataWork::kRandomRead) return std::exchange(next, next + plan.request_bytes);
     --left;
@@ -28,7 +31,8 @@ struct Moving {
 job::Task<void> move_lane(Moving& moving, MutableByteView buffer) {
   while (!moving.over()) {
     const std::uint64_t offset = moving.take();
-    const auto piece = buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), moving.plan.end - offset)));
+    const auto piece =
+        buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), moving.plan.end - offset)));
     Result<void> done;
     if (moving.plan.work == DataWork::kWrite) {
       done = co_await moving.file.write(offset, piece);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate mkdir`, `spate rm`, `spate mv`, `spate ln`.
-#include <sys/stat.h>
-
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include "tools/destination.h"
 #include "tools/name_space.h"
@@ -101,7 +100,8 @@ Result<void> remove_tree(assembly::ClientProcess& process, Handle parent, const 
 /// What rm(1) refuses, ahead of any removal: everything below would go first.
 Result<void> check_removable(const std::string& name) {
   if (name.empty()) return Error(Errc::kNotPermitted, "the root is not removed");
-  if (name == "." || name == "..") return Error(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
+  if (name == "." || name == "..")
+    return Error(Errc::kInvalidArgument, "\".\" and \"..\" are not removed: name the directory itself");
   return {};
 }
 
@@ -120,7 +120,8 @@ Result<void> remove_one(assembly::ClientProcess& process, const std::string& nam
     return process.run([&](client::Client& c) { return c.unlink(client::path_from_root(path, false)); });
   }
   if (!options.recursive) return Error(Errc::kIsDirectory, "use -r to remove it with everything below");
-  SPATE_TRY(auto parent, process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
+  SPATE_TRY(auto parent,
+            process.run([&, f = folder](client::Client& c) { return c.lookup(client::path_from_root(f)); }));
   return remove_tree(process, parent.attributes.handle, name, object->attributes.handle);
 }
 
@@ -153,12 +154,15 @@ struct Renaming {
 Error blame(assembly::ClientProcess& process, Error error, const Renaming& names) {
   const Making making{{}, "spate:" + names.from, names.to};
   if (error.code() == Errc::kExists || error.code() == Errc::kNotEmpty) return cannot_make(std::move(error), making);
-  const bool by_name = error.code() == Errc::kNotFound || error.code() == Errc::kNotDirectory || error.code() == Errc::kIsDirectory;
+  const bool by_name =
+      error.code() == Errc::kNotFound || error.code() == Errc::kNotDirectory || error.code() == Errc::kIsDirectory;
   if (!by_name) return std::move(error).within("spate:" + names.from + " to spate:" + names.to);
-  const auto source = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
+  const auto source =
+      process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
   if (!source) return Error(source.error()).within("spate:" + names.from);
   if (error.code() == Errc::kNotDirectory && source->attributes.type == FileType::kDirectory) {
-    return std::move(error).within("cannot overwrite non-directory spate:" + names.to + " with directory spate:" + names.from);
+    return std::move(error).within("cannot overwrite non-directory spate:" + names.to +
+                                   " with directory spate:" + names.from);
   }
   return cannot_make(std::move(error), making);
 }
@@ -177,7 +181,8 @@ Result<void> move_one(assembly::ClientProcess& process, const Renaming& names, s
 int run_mv(Context& context, const ChangeOptions& options) {
   if (options.paths.size() < 2) return context.usage("mv takes a source and a destination");
   for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": mv moves inside the file system only (spate:/...); use cp and rm");
+    if (!is_remote(name))
+      return context.usage(name + ": mv moves inside the file system only (spate:/...); use cp and rm");
   }
   if (options.exchange && options.no_clobber) return context.usage("--exchange and -n exclude each other");
   auto process = context.file_system();
@@ -203,9 +208,11 @@ Result<void> link_one(assembly::ClientProcess& process, const Renaming& names) {
   if (made) return {};
   Error why = blame(process, made.error(), names);
   if (made.code() != Errc::kNotPermitted) return why;
-  const auto source = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
+  const auto source =
+      process.run([&](client::Client& c) { return c.lookup(client::path_from_root(names.from, false)); });
   if (!source || source->attributes.type != FileType::kDirectory) return why;
-  return Error(made.code(), "spate:" + names.from + ": a directory has no hard links; `spate ln -s` makes a symbolic one");
+  return Error(made.code(),
+               "spate:" + names.from + ": a directory has no hard links; `spate ln -s` makes a symbolic one");
 }
 
 Result<void> symlink_one(assembly::ClientProcess& process, const std::string& target, const std::string& where) {
@@ -219,16 +226,19 @@ int run_ln(Context& context, const ChangeOptions& options) {
   const std::string& name = options.paths[1];
   if (!is_remote(name)) return context.usage(name + ": the new name begins with spate:");
   const std::string& existing = options.paths[0];
-  if (!options.symbolic && !is_remote(existing)) return context.usage(existing + ": hard links stay inside the file system (spate:/...)");
+  if (!options.symbolic && !is_remote(existing))
+    return context.usage(existing + ": hard links stay inside the file system (spate:/...)");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   const std::string target = is_remote(existing) ? remote_path(existing) : existing;
   const std::string where = destination(**process, target, remote_path(name));
-  const Result<void> made = options.symbolic ? symlink_one(**process, target, where) : link_one(**process, {target, where});
+  const Result<void> made =
+      options.symbolic ? symlink_one(**process, target, where) : link_one(**process, {target, where});
   return made ? kExitOk : context.fail(made.error());
 }
 
-Command make(std::string name, std::string summary, const std::shared_ptr<ChangeOptions>& options, int (*run)(Context&, const ChangeOptions&)) {
+Command make(std::string name, std::string summary, const std::shared_ptr<ChangeOptions>& options,
+             int (*run)(Context&, const ChangeOptions&)) {
   Command command;
   command.name = std::move(name);
   command.group = "Change";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate check-binary`.
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,10 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/elf.h"
 #include "tools/run.h"
@@ -83,7 +82,8 @@ class Checker {
     if (size > kLargest) return Error(Errc::kInvalidArgument, path.string() + " is larger than 1 GiB");
     std::ifstream file(path, std::ios::binary);
     Bytes bytes(size);
-    if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) return errno_error(EACCES, "read " + path.string());
+    if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size)))
+      return errno_error(EACCES, "read " + path.string());
     return bytes;
   }
 
@@ -97,7 +97,8 @@ class Checker {
     std::string line(reinterpret_cast<const char*>(bytes.data()) + 2, std::min<std::size_t>(bytes.size() - 2, 4096));
     line = line.substr(0, line.find('\n'));
     const std::size_t begin = line.find_first_not_of(" \t");
-    if (begin == std::string::npos || depth_++ > 4) return Error(Errc::kInvalidArgument, "a script without an interpreter");
+    if (begin == std::string::npos || depth_++ > 4)
+      return Error(Errc::kInvalidArgument, "a script without an interpreter");
     line = line.substr(begin);
     std::string interpreter = line.substr(0, line.find_first_of(" \t\r"));
     if (interpreter.ends_with("/env")) {  // what it starts counts
@@ -113,7 +114,9 @@ class Checker {
     const std::string name = path.filename().string();
     const bool c_library = name.starts_with("libc.so") || name.starts_with("ld-linux") || name.starts_with("libc-2");
     if (binary.go) note(path, "Go: its runtime makes system calls itself");
-    if (binary.own_calls > 0 && !c_library && !binary.go) note(path, fmt::format("makes system calls itself ({} places): what they do to files of Spate fails", binary.own_calls));
+    if (binary.own_calls > 0 && !c_library && !binary.go)
+      note(path, fmt::format("makes system calls itself ({} places): what they do to files of Spate fails",
+                             binary.own_calls));
     for (const std::string& import : binary.imports) {
       const auto row = uncovered().find(import);
       if (row != uncovered().end() && !c_library) note(path, import + ": " + row->second);
@@ -156,7 +159,8 @@ class Checker {
     if (const char* const list = std::getenv("LD_LIBRARY_PATH")) {
       for (std::string& folder : split(list)) folders.push_back(std::move(folder));
     }
-    for (const char* folder : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib"}) {
+    for (const char* folder : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64",
+                               "/usr/local/lib", "/lib", "/usr/lib"}) {
       folders.emplace_back(folder);
     }
     folders.push_back(user.parent_path().string());
@@ -182,7 +186,8 @@ int check_program(Context& context, const std::string& program) {
     print(list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     for (const Finding& one : *findings) print(one.object + ": " + one.what + "\n");
-    if (findings->empty() && !context.quiet) print(program + ": every call on files that it is linked with is covered\n");
+    if (findings->empty() && !context.quiet)
+      print(program + ": every call on files that it is linked with is covered\n");
   }
   return findings->empty() ? kExitOk : kExitFailed;
 }
@@ -195,8 +200,10 @@ Command make_check_binary() {
   command.name = "check-binary";
   command.group = "Unchanged programs";
   command.summary = "list what a program calls that `spate run` does not cover";
-  command.details = "Looks at the program and the libraries that it is linked with; says when it is static. Exit code 1: something is not\n"
-                    "covered. What it loads at run time (dlopen) is not seen.";
+  command.details =
+      "Looks at the program and the libraries that it is linked with; says when it is static. Exit code 1: something "
+      "is not\n"
+      "covered. What it loads at run time (dlopen) is not seen.";
   command.positionals = {{"PROGRAM", "a program or script", program.get(), true}};
   command.run = [program](Context& context) { return check_program(context, *program); };
   return command;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line, by CLI11: the only file that includes it.
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdio>
 
@@ -28,10 +27,12 @@ void add(CLI::App& app, const Argument& argument) {
 }
 
 void add_globals(CLI::App& app, Context& context) {
-  app.add_option("--fs", context.fs, "the file system: its spate.toml or the folder of it (else SPATE_FS, else the last `spate up`)");
+  app.add_option("--fs", context.fs,
+                 "the file system: its spate.toml or the folder of it (else SPATE_FS, else the last `spate up`)");
   app.add_flag("--json", context.json, "print JSON");
   app.add_flag("-q,--quiet", context.quiet, "print errors only");
-  app.add_option("--set", context.overrides, "KEY=VALUE: overrides spate.toml (see `spate config explain`)")->allow_extra_args(false);
+  app.add_option("--set", context.overrides, "KEY=VALUE: overrides spate.toml (see `spate config explain`)")
+      ->allow_extra_args(false);
 }
 
 void add_commands(CLI::App& app, const std::vector<Command>& commands, Context& context, const Command*& chosen) {
@@ -69,7 +70,8 @@ std::string own_words(const CLI::ParseError& error) {
 }
 
 /// The parser's own message for a mistyped command is about the command that is missing.
-int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc, char** argv) {
+int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc,
+           char** argv) {
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);
     return kExitUsage;
@@ -100,7 +102,8 @@ int run_command_line(int argc, char** argv) {
   const std::vector<Command> commands = all_commands();
   const Command* chosen = nullptr;
   try {
-    CLI::App app("Spate: a striped, parallel file system in user space. Paths inside it are written spate:/...", "spate");
+    CLI::App app("Spate: a striped, parallel file system in user space. Paths inside it are written spate:/...",
+                 "spate");
     app.require_subcommand(1);
     app.set_version_flag("--version", "spate " SPATE_VERSION);
     app.get_formatter()->column_width(28);

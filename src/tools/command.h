@@ -12,8 +12,8 @@
 
 namespace spate::tools {
 
-/// An option ("-r,--recursive") or a positional ("SOURCE"). The target receives the value before `run` is called; its value
-/// before is the default.
+/// An option ("-r,--recursive") or a positional ("SOURCE"). The target receives the value before `run` is called; its
+/// value before is the default.
 struct Argument {
   std::string name;
   std::string help;

@@ -51,7 +51,8 @@ class Completion {
   bool files_ = false;
 };
 
-/// Entries of the directory that the word is in. Quiet when it cannot be listed; a name with a line break cannot be offered.
+/// Entries of the directory that the word is in. Quiet when it cannot be listed; a name with a line break cannot be
+/// offered.
 void offer_remote(Context& context, Completion& completion) {
   context.overrides.emplace_back("client.deadline=1 s");  // a shell waits for us
   const std::string& word = completion.word();
@@ -59,7 +60,8 @@ void offer_remote(Context& context, Completion& completion) {
   const std::string directory = slash == std::string::npos ? "spate:/" : word.substr(0, slash + 1);
   auto process = context.file_system();
   if (!process) return;
-  auto object = (*process)->run([&](client::Client& c) { return c.lookup(client::path_from_root(remote_path(directory))); });
+  auto object =
+      (*process)->run([&](client::Client& c) { return c.lookup(client::path_from_root(remote_path(directory))); });
   if (!object || object->attributes.type != FileType::kDirectory) return;
   const auto entries = list_directory(**process, object->attributes.handle);
   if (!entries) return;
@@ -77,7 +79,8 @@ bool offer_values(const Command& command, const std::string& before, Completion&
   }
   for (const Argument& option : command.options) {
     const auto names = spellings(option.name);
-    if (std::holds_alternative<bool*>(option.target) || std::find(names.begin(), names.end(), before) == names.end()) continue;
+    if (std::holds_alternative<bool*>(option.target) || std::find(names.begin(), names.end(), before) == names.end())
+      continue;
     for (const std::string& choice : option.choices) completion.offer(choice);
     if (option.choices.empty()) completion.offer_files();
     return true;
@@ -85,7 +88,8 @@ bool offer_values(const Command& command, const std::string& before, Completion&
   return false;
 }
 
-void offer_arguments(Context& context, const Command& command, const std::vector<std::string>& words, Completion& completion) {
+void offer_arguments(Context& context, const Command& command, const std::vector<std::string>& words,
+                     Completion& completion) {
   if (words.size() > 1 && offer_values(command, words[words.size() - 2], completion)) return;
   if (completion.word().starts_with('-')) {
     for (const Argument& option : command.options) completion.offer(spellings(option.name).back());
@@ -108,7 +112,8 @@ int run_complete(Context& context, const CompleteOptions& options) {
   if (options.words.empty()) return kExitOk;
   const std::vector<Command> commands = all_commands();
   Completion completion(options.words.back());
-  const auto chosen = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == options.words.front(); });
+  const auto chosen =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == options.words.front(); });
   if (options.words.size() == 1) {
     for (const Command& command : commands) {
       if (!command.group.empty()) completion.offer(command.name);

@@ -2,12 +2,11 @@
 // `spate config check`, `show` and `explain`.
 #include "tools/config.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "config/describe.h"
@@ -54,14 +53,16 @@ std::vector<std::string> look_at_values(const config::FileSystemConfig& config, 
 /// By addresses that mean the own machine.
 bool all_servers_here(const config::FileSystemConfig& config) {
   const auto here = [](const std::string& url) {
-    return url.starts_with("shm://") || url.starts_with("tcp://127.") || url.starts_with("tcp://localhost:") || url.starts_with("tcp://[::1]:");
+    return url.starts_with("shm://") || url.starts_with("tcp://127.") || url.starts_with("tcp://localhost:") ||
+           url.starts_with("tcp://[::1]:");
   };
   return std::all_of(config.servers.begin(), config.servers.end(), [&](const config::ServerConfig& server) {
     return std::all_of(server.urls.begin(), server.urls.end(), here);
   });
 }
 
-/// What only this machine's files tell. A key or folder that is not here may belong to another host: said, not held against.
+/// What only this machine's files tell. A key or folder that is not here may belong to another host: said, not held
+/// against.
 std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bool& usable) {
   std::vector<std::string> remarks;
   if (config.fs.auth != config::Auth::kKey) {
@@ -76,7 +77,8 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
   if (::access(config.fs.server_key_file.c_str(), F_OK) != 0) {
     usable = usable && !all_servers_here(config);
     remarks.push_back(config.fs.server_key_file + ": not on this machine, so no server can run here");
-  } else if (const auto server_key = config::read_key_file(config.fs.server_key_file); !server_key && ::access(config.fs.server_key_file.c_str(), R_OK) == 0) {
+  } else if (const auto server_key = config::read_key_file(config.fs.server_key_file);
+             !server_key && ::access(config.fs.server_key_file.c_str(), R_OK) == 0) {
     usable = false;
     remarks.push_back(server_key.error().message());
   }
@@ -93,9 +95,13 @@ int check_file(Context& context, const std::string& file) {
   std::vector<std::string> remarks = look_at_values(loaded->config.config, usable);
   for (std::string& remark : look_at_keys(loaded->config.config, usable)) remarks.push_back(std::move(remark));
   if (context.json) {
-    print_json({{"ok", usable}, {"file", loaded->file}, {"servers", loaded->config.config.servers.size()}, {"remarks", remarks}});
+    print_json({{"ok", usable},
+                {"file", loaded->file},
+                {"servers", loaded->config.config.servers.size()},
+                {"remarks", remarks}});
   } else {
-    print(fmt::format("{}: {}, {} servers\n", loaded->file, usable ? "ok" : "cannot be used here", loaded->config.config.servers.size()));
+    print(fmt::format("{}: {}, {} servers\n", loaded->file, usable ? "ok" : "cannot be used here",
+                      loaded->config.config.servers.size()));
     for (const std::string& remark : remarks) print("  " + remark + "\n");
   }
   return usable ? kExitOk : kExitFailed;
@@ -124,12 +130,14 @@ int run_show(Context& context, const std::string& what) {
   }
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const config::Setting& setting : chosen) rows.push_back({{"key", setting.name}, {"value", as_json(setting.value)}, {"origin", setting.origin}});
+    for (const config::Setting& setting : chosen)
+      rows.push_back({{"key", setting.name}, {"value", as_json(setting.value)}, {"origin", setting.origin}});
     print_json(rows);
   } else if (what.empty()) {
     print("# " + loaded->file + "\n" + config::show(loaded->config));
   } else {
-    for (const config::Setting& setting : chosen) print(fmt::format("{} = {}  # {}\n", setting.name, setting.value, setting.origin));
+    for (const config::Setting& setting : chosen)
+      print(fmt::format("{} = {}  # {}\n", setting.name, setting.value, setting.origin));
   }
   return kExitOk;
 }
@@ -140,7 +148,11 @@ int run_explain(Context& context, const std::string& what) {
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const config::Explanation& one : config::explanations(what)) {
-      rows.push_back({{"key", one.key}, {"meaning", one.meaning}, {"allowed", one.allowed}, {"default", one.default_value}, {"variable", one.variable}});
+      rows.push_back({{"key", one.key},
+                      {"meaning", one.meaning},
+                      {"allowed", one.allowed},
+                      {"default", one.default_value},
+                      {"variable", one.variable}});
     }
     print_json(rows);
     return kExitOk;
@@ -168,8 +180,9 @@ Command make_config() {
       "config check [FILE]     every mistake of the file, and whether the keys can be read\n"
       "config show [KEY]       each value in use and where it comes from: file and line, environment, --set, default\n"
       "config explain [KEY]    what a key or a section means, what is allowed, its default and its variable";
-  command.positionals = {{"ACTION", "check, show or explain", &options->action, true, {"check", "show", "explain"}},
-                         {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
+  command.positionals = {
+      {"ACTION", "check, show or explain", &options->action, true, {"check", "show", "explain"}},
+      {"WHAT", "a file (check), a key or section such as meta.sync (show, explain)", &options->what}};
   command.run = [options](Context& context) { return run_config(context, *options); };
   return command;
 }

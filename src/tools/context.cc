@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "log/log.h"
 #include "config/load.h"
+#include "log/log.h"
 #include "tools/command.h"
 #include "tools/probe.h"
 #include "tools/text.h"
@@ -27,12 +27,14 @@ std::string environment(const char* name) {
 
 bool is_missing(const std::string& path) { return ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
 
-/// A folder stands for the spate.toml in it. `origin`: what named it, for the message when there is nothing of that name.
+/// A folder stands for the spate.toml in it. `origin`: what named it, for the message when there is nothing of that
+/// name.
 Result<std::string> as_config_file(const std::string& path, std::string_view origin) {
-  struct stat st {};
+  struct stat st{};
   if (::stat(path.c_str(), &st) != 0) {
     const Error why = errno_error(errno, path);
-    return Error(why.code(), std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
+    return Error(why.code(),
+                 std::string(origin) + " names " + path + ", which is no spate.toml and no folder that holds one");
   }
   if (!S_ISDIR(st.st_mode)) return path;
   std::string file = path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
@@ -55,16 +57,18 @@ std::string log_level(const std::vector<config::Override>& overrides) {
   return level;
 }
 
-/// One that the service manager or a person has started leaves no pid file. Only of TCP is it known at once that nobody is there.
+/// One that the service manager or a person has started leaves no pid file. Only of TCP is it known at once that nobody
+/// is there.
 bool may_serve(const config::FileSystemConfig& config) {
   return std::any_of(config.servers.begin(), config.servers.end(), [](const config::ServerConfig& server) {
-    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(), [](const std::string& url) { return url.starts_with("tcp://"); });
+    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
+                                 [](const std::string& url) { return url.starts_with("tcp://"); });
     return !tcp || answers(server.urls);
   });
 }
 
-/// What `spate up` started and `spate down` stopped is not worth waiting for. (A server that died leaves its pid file, and may
-/// come back.)
+/// What `spate up` started and `spate down` stopped is not worth waiting for. (A server that died leaves its pid file,
+/// and may come back.)
 Result<void> check_running(const std::string& config_file, const std::vector<config::Override>& overrides) {
   const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
   std::error_code error;
@@ -77,7 +81,8 @@ Result<void> check_running(const std::string& config_file, const std::vector<con
   if (error || !deployment) return {};
   const auto loaded = config::load_file(config_file, overrides);
   if (!loaded || may_serve(loaded->config)) return {};  // a file that cannot be read is told by who opens it
-  return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " + folder.string() + "` starts it");
+  return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
+                                       folder.string() + "` starts it");
 }
 
 }  // namespace

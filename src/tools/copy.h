@@ -15,8 +15,8 @@ Command make_get();
 /// What went wrong in a copy of many files: each is told at once, and the others go on.
 class Troubles {
  public:
-  /// Prints "spate: message" on standard error. An error that would meet every other file as well (a server that does not
-  /// answer, no space) ends the copy and is told once.
+  /// Prints "spate: message" on standard error. An error that would meet every other file as well (a server that does
+  /// not answer, no space) ends the copy and is told once.
   void tell(const Error& error);
   /// Whether a line of progress is to be cleared first.
   void clear_line(bool shown) { clear_line_ = shown; }
@@ -47,10 +47,10 @@ using CopyWishes = std::vector<CopyWish>;
 /// Files that one copy in or out has open.
 inline constexpr std::size_t kFilesAtOnce = 32;
 
-// Files and trees, with modes, times, links of both kinds and holes; several files at once. Owners as well for root. What
-// exists takes these, too; a directory and anything else do not replace each other. Errors go to run.troubles. A file whose
-// data did not all arrive keeps the time of the attempt, so that it is not taken for a copy by size and time. `wishes` and
-// `run` outlive the task.
+// Files and trees, with modes, times, links of both kinds and holes; several files at once. Owners as well for root.
+// What exists takes these, too; a directory and anything else do not replace each other. Errors go to run.troubles. A
+// file whose data did not all arrive keeps the time of the attempt, so that it is not taken for a copy by size and
+// time. `wishes` and `run` outlive the task.
 
 /// Into the file system.
 job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run);
@@ -59,12 +59,13 @@ job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyR
 /// Inside of it: the io servers copy, no data comes here.
 job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, CopyRun& run);
 
-/// Adds what will be copied to the totals of `progress`, which may grow meanwhile. What cannot be looked at does not count.
+/// Adds what will be copied to the totals of `progress`, which may grow meanwhile. What cannot be looked at does not
+/// count.
 job::Task<void> count_local(job::Executor& executor, std::string path, Progress& progress, job::StopToken stop);
 job::Task<void> count_remote(client::Client& client, std::string path, Progress& progress, job::StopToken stop);
 
-/// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes. `sparse`: `fd` is a
-/// regular file at its beginning; its holes are left out, and the file gets its size.
+/// Copies everything from a local descriptor to an open file, several requests at once. Yields the bytes. `sparse`:
+/// `fd` is a regular file at its beginning; its holes are left out, and the file gets its size.
 job::Task<Result<std::uint64_t>> pump_in(client::File& file, int fd, bool sparse, Progress& progress);
 /// The other way; skips holes by seeking when `sparse`, which takes a regular file.
 job::Task<Result<std::uint64_t>> pump_out(client::File& file, int fd, bool sparse, Progress& progress);

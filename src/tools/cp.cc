@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate cp`: the command line, what goes where, and the line of progress.
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <memory>
-
-#include <fmt/core.h>
 
 #include "tools/copy.h"
 #include "tools/name_space.h"
@@ -28,10 +27,11 @@ struct Plan {
 
 /// Errors that every other file would meet as well.
 bool ends_all(Errc code) {
-  constexpr Errc kThese[] = {Errc::kTimeout,       Errc::kNoSpace,         Errc::kQuotaExceeded,  Errc::kReadOnly,        Errc::kNoMemory,
-                             Errc::kUnreachable,   Errc::kConnectionLost,  Errc::kProtocol,       Errc::kVersionMismatch, Errc::kBadAddress,
-                             Errc::kNoSuchModule,  Errc::kUnauthenticated, Errc::kSessionUnknown, Errc::kSessionFenced,   Errc::kWrongFileSystem,
-                             Errc::kFormatTooNew};
+  constexpr Errc kThese[] = {
+      Errc::kTimeout,         Errc::kNoSpace,       Errc::kQuotaExceeded,   Errc::kReadOnly,
+      Errc::kNoMemory,        Errc::kUnreachable,   Errc::kConnectionLost,  Errc::kProtocol,
+      Errc::kVersionMismatch, Errc::kBadAddress,    Errc::kNoSuchModule,    Errc::kUnauthenticated,
+      Errc::kSessionUnknown,  Errc::kSessionFenced, Errc::kWrongFileSystem, Errc::kFormatTooNew};
   return std::find(std::begin(kThese), std::end(kThese), code) != std::end(kThese);
 }
 
@@ -45,7 +45,7 @@ struct Target {
 Result<Target> look_at(assembly::ClientProcess& process, const std::string& name) {
   Target target{is_remote(name), is_remote(name) ? remote_path(name) : name, false};
   if (!target.remote) {
-    struct stat st {};
+    struct stat st{};
     target.is_directory = ::stat(name.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
     return target;
   }
@@ -73,7 +73,9 @@ Plan make_plan(const CpOptions& options, const Target& target) {
   return plan;
 }
 
-double seconds_since(job::Executor& executor, MonoTime begin) { return std::chrono::duration<double>(executor.now() - begin).count(); }
+double seconds_since(job::Executor& executor, MonoTime begin) {
+  return std::chrono::duration<double>(executor.now() - begin).count();
+}
 
 job::Task<void> show_progress(job::Executor& executor, const Progress& progress, job::StopToken stop) {
   const MonoTime begin = executor.now();
@@ -113,13 +115,16 @@ int run_cp(Context& context, const CpOptions& options) {
   if (options.paths.size() < 2) return context.usage("cp takes a source and a destination");
   const std::string& last = options.paths.back();
   for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
-    if (!is_remote(options.paths[i]) && !is_remote(last)) return context.usage("cp copies in, out or within: source or destination begins with spate:");
+    if (!is_remote(options.paths[i]) && !is_remote(last))
+      return context.usage("cp copies in, out or within: source or destination begins with spate:");
   }
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   auto target = look_at(**process, last);
   if (!target) return context.fail(target.error());
-  if (options.paths.size() > 2 && !target->is_directory) return context.fail(last + " is no directory, which several sources need (" + (target->remote ? "spate mkdir" : "mkdir") + " makes one)");
+  if (options.paths.size() > 2 && !target->is_directory)
+    return context.fail(last + " is no directory, which several sources need (" +
+                        (target->remote ? "spate mkdir" : "mkdir") + " makes one)");
   const Plan plan = make_plan(options, *target);
   const bool shown = !context.quiet && context.stderr_is_terminal();
   CopyRun run;
@@ -136,7 +141,8 @@ void Troubles::tell(const Error& error) {
   any_ = true;
   if (last && ended_) return;
   ended_ = ended_ || last;
-  fmt::print(stderr, "{}spate: {}{}\n", clear_line_ ? "\r\033[K" : "", printable_lines(error.message()), last ? " (nothing more is copied)" : "");
+  fmt::print(stderr, "{}spate: {}{}\n", clear_line_ ? "\r\033[K" : "", printable_lines(error.message()),
+             last ? " (nothing more is copied)" : "");
 }
 
 Command make_cp() {
@@ -145,7 +151,8 @@ Command make_cp() {
   command.name = "cp";
   command.group = "Copy";
   command.summary = "copy files and trees in, out and within, with modes, times and links";
-  command.positionals = {{"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
+  command.positionals = {
+      {"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
   command.options = {{"-r,--recursive", "directories with everything below", &options->recursive}};
   command.run = [options](Context& context) { return run_cp(context, *options); };
   return command;

@@ -24,7 +24,7 @@ struct Count {
 };
 
 void count_entry(Count& count, const std::string& path, std::vector<std::string>& folders) {
-  struct stat st {};
+  struct stat st{};
   if (::lstat(path.c_str(), &st) != 0) return;
   if (S_ISDIR(st.st_mode)) folders.push_back(path);
   if (!S_ISREG(st.st_mode)) return;
@@ -35,7 +35,8 @@ void count_entry(Count& count, const std::string& path, std::vector<std::string>
   count.add(size, size <= (1U << 20U) ? size : allocated);
 }
 
-void count_entry(Count& count, const std::string& path, const Attributes& a, std::vector<std::pair<std::string, Handle>>& folders) {
+void count_entry(Count& count, const std::string& path, const Attributes& a,
+                 std::vector<std::pair<std::string, Handle>>& folders) {
   if (a.type == FileType::kDirectory) folders.emplace_back(path, a.handle);
   if (a.type != FileType::kRegular) return;
   if (a.link_count > 1 && !count.seen.emplace(0, a.handle.value).second) return;

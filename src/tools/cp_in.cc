@@ -33,15 +33,19 @@ struct Job {
   job::Semaphore slots;
   std::map<std::pair<dev_t, ino_t>, wire::NamePath> linked;  // local files of several names: where they went
   Job(client::Client& c, CopyRun& r)
-      : client(c), run(r), gate(c.cluster().executor()), finishing(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
+      : client(c),
+        run(r),
+        gate(c.cluster().executor()),
+        finishing(c.cluster().executor()),
+        slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
-/// A directory that is being copied in. It gets its mode and times when the last one who holds it, the walk or a file on its
-/// way, lets go.
+/// A directory that is being copied in. It gets its mode and times when the last one who holds it, the walk or a file
+/// on its way, lets go.
 struct Folder {
   Handle handle;
   std::string name;  // for messages
-  struct stat st {};
+  struct stat st{};
 };
 using FolderPtr = std::shared_ptr<Folder>;
 
@@ -49,7 +53,7 @@ using FolderPtr = std::shared_ptr<Folder>;
 struct Entry {
   Making making;
   FolderPtr folder;  // null: of the command line, the place is a path from the root
-  struct stat st {};
+  struct stat st{};
 };
 
 wire::NamePath place_in(const Folder& folder, const std::string& name) {
@@ -104,7 +108,8 @@ bool may_have_holes(const struct stat& st) {
 }
 
 /// The data, after the mode. `whole` holds all of it, or nothing yet.
-job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd, const std::optional<Whole>& whole) {
+job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd,
+                                const std::optional<Whole>& whole) {
   const wire::NewAttributes wanted = attributes_of(entry.st);
   SPATE_CO_TRY(std::ignore, co_await adopt_attributes(job.client, file, wanted));
   Result<void> moved;

@@ -24,7 +24,8 @@ struct Out {
   job::Gate gate;
   job::Semaphore slots;
   std::unordered_map<Handle, std::string> linked;  // files of several names: the local name that each has first
-  Out(client::Client& c, CopyRun& r) : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
+  Out(client::Client& c, CopyRun& r)
+      : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
 /// Something in the file system and the name it gets here.
@@ -34,18 +35,25 @@ struct Source {
   Attributes attributes;
 };
 
-timespec spec(WallTime t) { return {static_cast<time_t>(t.ns / 1'000'000'000), static_cast<long>(t.ns % 1'000'000'000)}; }
+timespec spec(WallTime t) {
+  return {static_cast<time_t>(t.ns / 1'000'000'000), static_cast<long>(t.ns % 1'000'000'000)};
+}
 
 /// What a server says is a name in a directory is one: nothing is written beside the destination.
 bool is_entry_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
 /// The error of making `to`, told of what is in the way.
 Error cannot_make_here(int error, const Source& source) {
   const std::string folder = split_path(source.to).first;
-  if (error == ENOENT) return Error(Errc::kNotFound, source.to + " cannot be made, as there is no " + folder + " (mkdir -p " + folder + " makes it)");
-  if (error == EISDIR) return Error(Errc::kIsDirectory, "cannot overwrite directory " + source.to + " with non-directory spate:" + source.from);
+  if (error == ENOENT)
+    return Error(Errc::kNotFound,
+                 source.to + " cannot be made, as there is no " + folder + " (mkdir -p " + folder + " makes it)");
+  if (error == EISDIR)
+    return Error(Errc::kIsDirectory,
+                 "cannot overwrite directory " + source.to + " with non-directory spate:" + source.from);
   return errno_error(error, source.to);
 }
 
@@ -67,9 +75,11 @@ struct LocalFile {
 /// What was there before has its mode and owner made no wider than the new ones, ahead of the data.
 Result<void> narrow(const LocalFile& local, const struct stat& st, const Source& file) {
   const Attributes& a = file.attributes;
-  if (::geteuid() == 0 && (st.st_uid != a.uid || st.st_gid != a.gid) && ::fchown(local.fd.get(), a.uid, a.gid) != 0) return errno_error(errno, "owner of " + file.to);
+  if (::geteuid() == 0 && (st.st_uid != a.uid || st.st_gid != a.gid) && ::fchown(local.fd.get(), a.uid, a.gid) != 0)
+    return errno_error(errno, "owner of " + file.to);
   if ((st.st_mode & ~a.mode & kForOthers) == 0) return {};
-  if (::fchmod(local.fd.get(), st.st_mode & a.mode & 0777U) != 0) return errno_error(errno, "mode of " + file.to + ", to which nothing was written");
+  if (::fchmod(local.fd.get(), st.st_mode & a.mode & 0777U) != 0)
+    return errno_error(errno, "mode of " + file.to + ", to which nothing was written");
   return {};
 }
 
@@ -77,7 +87,7 @@ Result<LocalFile> open_local(const Source& file) {
   LocalFile local;
   local.fd = UniqueFd(::open(file.to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!local.fd) return cannot_make_here(errno, file);
-  struct stat st {};
+  struct stat st{};
   if (::fstat(local.fd.get(), &st) != 0) return errno_error(errno, file.to);
   local.regular = S_ISREG(st.st_mode);
   if (local.regular) {
@@ -90,7 +100,8 @@ Result<void> finish_local(const LocalFile& local, const Source& file) {
   if (!local.regular) return {};
   const Attributes& a = file.attributes;
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  if (::fchmod(local.fd.get(), a.mode) != 0 || ::futimens(local.fd.get(), times) != 0) return errno_error(errno, "attributes of " + file.to);
+  if (::fchmod(local.fd.get(), a.mode) != 0 || ::futimens(local.fd.get(), times) != 0)
+    return errno_error(errno, "attributes of " + file.to);
   return {};
 }
 
@@ -122,7 +133,8 @@ job::Task<void> file_out_in_slot(Out& out, Source file) {
 Result<void> symlink_out(const Source& link, const std::string& target) {
   SPATE_TRY(std::ignore, make_anew_here(link, [&] { return ::symlink(target.c_str(), link.to.c_str()); }));
   const timespec times[2] = {spec(link.attributes.atime), spec(link.attributes.mtime)};
-  if (::utimensat(AT_FDCWD, link.to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return errno_error(errno, "times of " + link.to);
+  if (::utimensat(AT_FDCWD, link.to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno_error(errno, "times of " + link.to);
   return {};
 }
 
@@ -135,7 +147,9 @@ job::Task<Result<void>> link_out(Out& out, const std::string& first, const Sourc
 job::Task<void> tree_out(Out& out, Source source);
 
 job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry) {
-  if (!is_entry_name(entry.name)) co_return Error(Errc::kProtocol, "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
+  if (!is_entry_name(entry.name))
+    co_return Error(Errc::kProtocol,
+                    "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
   Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {}};
   if (entry.attributes) {
     source.attributes = *entry.attributes;
@@ -169,26 +183,30 @@ job::Task<Result<void>> entries_out(Out& out, const Source& directory) {
 Result<void> make_directory_here(const Source& directory) {
   if (::mkdir(directory.to.c_str(), 0700) == 0) return {};
   if (errno != EEXIST) return cannot_make_here(errno, directory);
-  struct stat st {};
+  struct stat st{};
   if (::lstat(directory.to.c_str(), &st) != 0) return errno_error(errno, directory.to);
   if (S_ISDIR(st.st_mode)) {
     if ((st.st_mode & ~directory.attributes.mode & kForOthers) == 0) return {};
-    if (::chmod(directory.to.c_str(), (st.st_mode & directory.attributes.mode & 0777U) | 0700U) != 0) return errno_error(errno, "mode of " + directory.to);
+    if (::chmod(directory.to.c_str(), (st.st_mode & directory.attributes.mode & 0777U) | 0700U) != 0)
+      return errno_error(errno, "mode of " + directory.to);
     return {};
   }
-  return Error(Errc::kNotDirectory, "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
+  return Error(Errc::kNotDirectory,
+               "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
 }
 
 job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   const std::string& to = directory.to;
   const Attributes& a = directory.attributes;
-  if (!out.run.recursive) co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
+  if (!out.run.recursive)
+    co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
   SPATE_CO_TRY(std::ignore, make_directory_here(directory));
   auto copied = co_await entries_out(out, directory);
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // nothing is put into it any more
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
   if (::geteuid() == 0 && ::lchown(to.c_str(), a.uid, a.gid) != 0) co_return errno_error(errno, "owner of " + to);
-  if (::chmod(to.c_str(), a.mode) != 0 || ::utimensat(AT_FDCWD, to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) co_return errno_error(errno, "attributes of " + to);
+  if (::chmod(to.c_str(), a.mode) != 0 || ::utimensat(AT_FDCWD, to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+    co_return errno_error(errno, "attributes of " + to);
   co_return copied;
 }
 

@@ -28,7 +28,8 @@ struct Within {
   job::Semaphore slots;
   std::unordered_map<Handle, std::string> linked;  // files of several names: the name that each copy has first
   std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
-  Within(client::Client& c, CopyRun& r) : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
+  Within(client::Client& c, CopyRun& r)
+      : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
 
 /// Something and the name that its copy gets: paths from the root.

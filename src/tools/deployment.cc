@@ -22,7 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string unformatted_path(const std::string& folder, ServerId server) { return folder + "/" + server_name(server) + "/unformatted"; }
+std::string unformatted_path(const std::string& folder, ServerId server) {
+  return folder + "/" + server_name(server) + "/unformatted";
+}
 
 Result<void> make_folder(const std::string& path) {
   std::error_code error;
@@ -91,23 +93,29 @@ config::TroveKind trove_kind(const std::string& name) {
 
 std::string server_name(ServerId server) { return "server-" + std::to_string(server.value); }
 std::string config_path(const std::string& folder) { return folder + "/spate.toml"; }
-std::string log_path(const std::string& folder, ServerId server) { return folder + "/log/" + server_name(server) + ".log"; }
+std::string log_path(const std::string& folder, ServerId server) {
+  return folder + "/log/" + server_name(server) + ".log";
+}
 
 Result<FolderState> inspect_folder(const std::string& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found) return FolderState::kFree;
   if (error) return errno_error(error.value(), "look at " + folder);
-  if (!fs::is_directory(status)) return Error(Errc::kNotDirectory, folder + " is a file: choose another place with --dir");
+  if (!fs::is_directory(status))
+    return Error(Errc::kNotDirectory, folder + " is a file: choose another place with --dir");
   if (fs::exists(config_path(folder), error)) return FolderState::kDeployment;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!is_ours(name)) {
-      return Error(Errc::kNotEmpty, folder + " holds other things (" + name + ") and no file system: choose a new or empty folder with --dir");
+      return Error(Errc::kNotEmpty, folder + " holds other things (" + name +
+                                        ") and no file system: choose a new or empty folder with --dir");
     }
     if (name.starts_with("server-") && holds_data(at->path())) {
-      return Error(Errc::kNotFound, folder + " holds the data of a file system, but its spate.toml is gone: put it back, or choose another "
-                                             "folder with --dir");
+      return Error(Errc::kNotFound,
+                   folder +
+                       " holds the data of a file system, but its spate.toml is gone: put it back, or choose another "
+                       "folder with --dir");
     }
   }
   if (error) return errno_error(error.value(), "look into " + folder);
@@ -152,16 +160,20 @@ Result<void> check_ports(const DeploymentPlan& plan) {
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(plan.first_port + i));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool free = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && ::listen(socket.get(), 1) == 0;
+    const bool free = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                      ::listen(socket.get(), 1) == 0;
     if (!free) {
-      return errno_error(errno, "port " + std::to_string(plan.first_port + i) + " cannot be had (by another file system or program?), choose "
-                                "others with --port");
+      return errno_error(errno, "port " + std::to_string(plan.first_port + i) +
+                                    " cannot be had (by another file system or program?), choose "
+                                    "others with --port");
     }
   }
   return {};
 }
 
-bool is_unformatted(const std::string& folder, ServerId server) { return ::access(unformatted_path(folder, server).c_str(), F_OK) == 0; }
+bool is_unformatted(const std::string& folder, ServerId server) {
+  return ::access(unformatted_path(folder, server).c_str(), F_OK) == 0;
+}
 void set_formatted(const std::string& folder, ServerId server) { ::unlink(unformatted_path(folder, server).c_str()); }
 
 }  // namespace spate::tools

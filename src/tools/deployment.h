@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deployment: a file system on this machine, in one folder: its configuration, keys, servers' stores, pids and logs. Its
-// processes: server_control.h.
+// Deployment: a file system on this machine, in one folder: its configuration, keys, servers' stores, pids and logs.
+// Its processes: server_control.h.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random);
 /// kBusy, naming the port, when somebody listens on one of the ports that the plan wants.
 Result<void> check_ports(const DeploymentPlan& plan);
 
-/// A server of a new deployment has no stores yet, and is told to make them (`spated --format`), until it has served once.
+/// A server of a new deployment has no stores yet, and is told to make them (`spated --format`), until it has served
+/// once.
 bool is_unformatted(const std::string& folder, ServerId server);
 void set_formatted(const std::string& folder, ServerId server);
 

@@ -11,15 +11,19 @@ Error cannot_make(Error error, const Making& making) {
   const bool wants_directory = making.to.ends_with('/');
   if (error.code() == Errc::kNotFound || (error.code() == Errc::kIsDirectory && wants_directory)) {
     const std::string folder = wants_directory ? making.to : split_path(making.to).first;
-    return Error(Errc::kNotFound, fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)", making.to, folder, folder));
+    return Error(Errc::kNotFound,
+                 fmt::format("spate:{} cannot be made, as there is no spate:{} (`spate mkdir -p spate:{}` makes it)",
+                             making.to, folder, folder));
   }
   if (error.code() == Errc::kIsDirectory) {
-    return Error(error.code(), fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
+    return Error(error.code(),
+                 fmt::format("cannot overwrite directory spate:{} with non-directory {}", making.to, making.from));
   }
   return std::move(error).within("spate:" + making.to);
 }
 
-job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making, wire::NewAttributes attributes) {
+job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making,
+                                                 wire::NewAttributes attributes) {
   wire::NamePath where = making.where;
   where.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
   auto made = co_await client.mkdir(where, attributes);
@@ -29,7 +33,8 @@ job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const M
   if (!there) co_return std::move(there).error().within("spate:" + making.to);
   const Attributes& found = there->attributes;
   if (found.type != FileType::kDirectory) {
-    co_return Error(Errc::kNotDirectory, fmt::format("cannot overwrite non-directory spate:{} with directory {}", making.to, making.from));
+    co_return Error(Errc::kNotDirectory,
+                    fmt::format("cannot overwrite non-directory spate:{} with directory {}", making.to, making.from));
   }
   if ((found.mode & ~attributes.mode & kForOthers) != 0) {  // what comes into it is meant for fewer
     wire::SetattrRequest request;
@@ -41,7 +46,8 @@ job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const M
   co_return found.handle;
 }
 
-job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const wire::NewAttributes& wanted) {
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file,
+                                         const wire::NewAttributes& wanted) {
   const Attributes& there = file.attributes();
   wire::SetattrRequest request;
   request.where.start = file.handle();

@@ -20,11 +20,14 @@ struct Making {
 Error cannot_make(Error error, const Making& making);
 
 /// The directory at a place: made, or the one that is there. What is there and none is not replaced.
-job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making, wire::NewAttributes attributes);
+job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making,
+                                                 wire::NewAttributes attributes);
 
-/// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the data,
-/// which may be meant for fewer readers. A file of somebody else keeps its own where no more can read it than should.
-job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const wire::NewAttributes& wanted);
+/// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the
+/// data, which may be meant for fewer readers. A file of somebody else keeps its own where no more can read it than
+/// should.
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file,
+                                         const wire::NewAttributes& wanted);
 
 /// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,
 /// unless it is a directory. Named arguments only: they are used until the task has ended.

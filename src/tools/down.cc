@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate down`, `spate status`.
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "config/load.h"
 #include "tools/deployment.h"
@@ -64,7 +63,9 @@ std::size_t stop_all(Context& context, const std::string& folder, const std::vec
   for (const ServerProcessState& state : states) {
     if (state.stale) {
       forget_server(folder, state.server);
-      if (!context.quiet && !context.json) print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value, log_path(folder, state.server)));
+      if (!context.quiet && !context.json)
+        print(fmt::format("server {} had ended by itself; its log: {}\n", state.server.value,
+                          log_path(folder, state.server)));
     }
     if (state.pid == 0) continue;
     const auto done = stop_server(folder, state.server, state.pid, kStopGrace);
@@ -98,14 +99,16 @@ int run_down(Context& context, const DownOptions& options) {
     print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
-                       : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n", stopped, *folder, *folder));
+                       : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n",
+                                     stopped, *folder, *folder));
   }
   return code;
 }
 
 std::string roles_text(const config::ServerRoles& roles) {
   std::string text;
-  for (const auto& [has, name] : {std::pair(roles.meta, "meta"), std::pair(roles.io, "io"), std::pair(roles.block, "block")}) {
+  for (const auto& [has, name] :
+       {std::pair(roles.meta, "meta"), std::pair(roles.io, "io"), std::pair(roles.block, "block")}) {
     if (has) text += (text.empty() ? "" : ",") + std::string(name);
   }
   return text;
@@ -135,8 +138,12 @@ int run_status(Context& context, const DownOptions&) {
   const auto found = look_around(**process);
   for (const config::ServerConfig& server : (*process)->config().servers) {
     const Result<PingResult>& pinged = found.at(server.id);
-    nlohmann::json row = {{"server", server.id.value}, {"roles", roles_text(server.roles)}, {"url", server.urls.front()}, {"up", pinged.has_value()}};
-    const std::string where = fmt::format("server {:<3} {:<8} {:<28}", server.id.value, roles_text(server.roles), server.urls.front());
+    nlohmann::json row = {{"server", server.id.value},
+                          {"roles", roles_text(server.roles)},
+                          {"url", server.urls.front()},
+                          {"up", pinged.has_value()}};
+    const std::string where =
+        fmt::format("server {:<3} {:<8} {:<28}", server.id.value, roles_text(server.roles), server.urls.front());
     if (pinged) {
       row["pid"] = pinged->reply.pid;
       row["uptime_ms"] = pinged->reply.uptime_ms;
@@ -155,7 +162,8 @@ int run_status(Context& context, const DownOptions&) {
     print(text);
   }
   if (down == 0) return kExitOk;
-  return context.fail(fmt::format("{} of {} servers are down: `spate up` starts those of this machine", down, list.size()));
+  return context.fail(
+      fmt::format("{} of {} servers are down: `spate up` starts those of this machine", down, list.size()));
 }
 
 }  // namespace

@@ -22,9 +22,26 @@ Error wrong(const char* what) { return Error(Errc::kInvalidArgument, what); }
 /// Calls about memory, threads, signals and time, whoever makes them.
 bool never_of_files(unsigned number) {
   switch (number) {
-    case SYS_brk: case SYS_munmap: case SYS_mremap: case SYS_mprotect: case SYS_madvise: case SYS_futex: case SYS_sched_yield: case SYS_getpid:
-    case SYS_gettid: case SYS_tgkill: case SYS_rt_sigaction: case SYS_rt_sigprocmask: case SYS_rt_sigreturn: case SYS_nanosleep:
-    case SYS_clock_gettime: case SYS_clock_nanosleep: case SYS_getcpu: case SYS_membarrier: case SYS_getrandom: case SYS_arch_prctl: return true;
+    case SYS_brk:
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_mprotect:
+    case SYS_madvise:
+    case SYS_futex:
+    case SYS_sched_yield:
+    case SYS_getpid:
+    case SYS_gettid:
+    case SYS_tgkill:
+    case SYS_rt_sigaction:
+    case SYS_rt_sigprocmask:
+    case SYS_rt_sigreturn:
+    case SYS_nanosleep:
+    case SYS_clock_gettime:
+    case SYS_clock_nanosleep:
+    case SYS_getcpu:
+    case SYS_membarrier:
+    case SYS_getrandom:
+    case SYS_arch_prctl: return true;
     default: return false;
   }
 }
@@ -63,7 +80,8 @@ class Reader {
   Result<void> read_header() {
     const auto header = at<Elf64_Ehdr>(0);
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return wrong("no ELF file");
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_machine != EM_X86_64) {
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+        header->e_machine != EM_X86_64) {
       return wrong("not for x86-64");
     }
     if (header->e_type != ET_EXEC && header->e_type != ET_DYN) return wrong("neither a program nor a shared library");
@@ -87,17 +105,21 @@ class Reader {
   /// "mov $number, %eax; syscall".
   void count_calls(const Elf64_Phdr& segment) {
     if (segment.p_offset > file_.size()) return;
-    const auto text = file_.subspan(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, file_.size() - segment.p_offset));
+    const auto text =
+        file_.subspan(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, file_.size() - segment.p_offset));
     const auto byte = [&](std::size_t i) { return std::to_integer<unsigned>(text[i]); };
     for (std::size_t i = 5; i + 1 < text.size(); ++i) {
-      if (byte(i) != 0x0f || byte(i + 1) != 0x05 || byte(i - 5) != 0xb8 || byte(i - 3) >= 2 || byte(i - 2) != 0 || byte(i - 1) != 0) continue;
+      if (byte(i) != 0x0f || byte(i + 1) != 0x05 || byte(i - 5) != 0xb8 || byte(i - 3) >= 2 || byte(i - 2) != 0 ||
+          byte(i - 1) != 0)
+        continue;
       if (!never_of_files(byte(i - 4) + 256 * byte(i - 3))) ++binary_.own_calls;
     }
   }
 
   std::optional<std::uint64_t> offset_of(std::uint64_t address) const {
     for (const Elf64_Phdr& load : loads_) {
-      if (address >= load.p_vaddr && address - load.p_vaddr < load.p_filesz) return load.p_offset + (address - load.p_vaddr);
+      if (address >= load.p_vaddr && address - load.p_vaddr < load.p_filesz)
+        return load.p_offset + (address - load.p_vaddr);
     }
     return std::nullopt;
   }

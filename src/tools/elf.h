@@ -16,11 +16,11 @@ struct Binary {
   std::vector<std::string> needed;     // libraries, as they are named
   std::vector<std::string> run_paths;  // where they are looked for first; may contain $ORIGIN
   std::vector<std::string> imports;    // functions and data of other objects
-  std::size_t own_calls = 0;           // instructions that look like a system call that may be about files, with its number
+  std::size_t own_calls = 0;  // instructions that look like a system call that may be about files, with its number
 };
 
-/// Reads an ELF file of x86-64. Every offset, size and count is checked; strings are at most 4096 bytes, lists at most 1,000,000
-/// entries. kInvalidArgument: no such file, with what is wrong.
+/// Reads an ELF file of x86-64. Every offset, size and count is checked; strings are at most 4096 bytes, lists at most
+/// 1,000,000 entries. kInvalidArgument: no such file, with what is wrong.
 Result<Binary> read_binary(ByteView file);
 
 }  // namespace spate::tools

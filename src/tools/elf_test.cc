@@ -17,7 +17,9 @@ Bytes own_file() {
   return {bytes.begin(), bytes.end()};
 }
 
-bool has(const std::vector<std::string>& list, std::string_view wanted) { return std::find(list.begin(), list.end(), wanted) != list.end(); }
+bool has(const std::vector<std::string>& list, std::string_view wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
 
 TEST(Elf, ThisProgramIsReadAsTheLinkerMadeIt) {
   const auto binary = read_binary(own_file());
@@ -52,7 +54,8 @@ TEST(Elf, ForeignNumbersInTheHeadersDoNoHarm) {
   const Bytes good = own_file();
   for (std::size_t place = 24; place < 64; ++place) {
     for (const unsigned value : {0U, 1U, 0x7fU, 0xffU}) {
-      Bytes file(good.begin(), good.begin() + std::min<std::ptrdiff_t>(65536, static_cast<std::ptrdiff_t>(good.size())));
+      Bytes file(good.begin(),
+                 good.begin() + std::min<std::ptrdiff_t>(65536, static_cast<std::ptrdiff_t>(good.size())));
       file[place] = static_cast<std::byte>(value);
       std::ignore = read_binary(file);  // no crash, no endless loop
     }

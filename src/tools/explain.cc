@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate explain`: which data path a read or write of a file would take, and why.
 #include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -67,10 +68,15 @@ int run_explain(Context& context, const ExplainOptions& options) {
   if (!answers) return context.fail(answers.error(), options.path);
   nlohmann::json list = nlohmann::json::array();
   for (const client::SlotPath& slot : *answers) {
-    list.push_back({{"slot", slot.slot}, {"target", slot.target.value}, {"server", slot.server}, {"path", slot.path},
-                    {"why", slot.why}, {"no_bypass", slot.no_bypass}});
+    list.push_back({{"slot", slot.slot},
+                    {"target", slot.target.value},
+                    {"server", slot.server},
+                    {"path", slot.path},
+                    {"why", slot.why},
+                    {"no_bypass", slot.no_bypass}});
     if (context.json) continue;
-    print(fmt::format("slot {} on target {}, {}: {} ({})\n", slot.slot, slot.target.value, slot.server, slot.path, slot.why));
+    print(fmt::format("slot {} on target {}, {}: {} ({})\n", slot.slot, slot.target.value, slot.server, slot.path,
+                      slot.why));
     if (!slot.no_bypass.empty()) print(fmt::format("  not past the server: {}\n", slot.no_bypass));
   }
   if (context.json) print_json(list);
@@ -90,7 +96,11 @@ Command make_explain() {
   command.options = {{"-w,--write", "of a write instead of a read", &options->write},
                      {"--offset", "where it begins", &options->offset},
                      {"--size", "how much: 1MiB", &options->size},
-                     {"--path", "as if this path were asked for by name", &options->forced, false, {"auto", "buffered", "cached", "direct", "p2p"}}};
+                     {"--path",
+                      "as if this path were asked for by name",
+                      &options->forced,
+                      false,
+                      {"auto", "buffered", "cached", "direct", "p2p"}}};
   command.run = [options](Context& context) { return run_explain(context, *options); };
   return command;
 }

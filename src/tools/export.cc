@@ -66,21 +66,24 @@ Command make_export() {
   command.name = "export";
   command.group = "Unchanged programs";
   command.summary = "serve files as network block devices (NBD)";
-  command.details = "SOURCE is a file or block device of this machine, or spate:/PATH; NAME=SOURCE names it.\n"
-                    "Serves until it is ended, and prints where: nbd://127.0.0.1:10809/NAME; docs/block.md.";
+  command.details =
+      "SOURCE is a file or block device of this machine, or spate:/PATH; NAME=SOURCE names it.\n"
+      "Serves until it is ended, and prints where: nbd://127.0.0.1:10809/NAME; docs/block.md.";
   command.positionals = {{"SOURCE", "what to serve, one or several", &a->sources, true}};
-  command.options = {{"-n,--name", "the export's name, with a single SOURCE", &a->name},
-                     {"-r,--read-only", "refuse writes", &a->read_only},
-                     {"-p,--port", "TCP port (10809); 0: a free one", &a->port},
-                     {"-b,--bind", "address to listen at (127.0.0.1); may be repeated", &a->addresses},
-                     {"-U,--unix", "listen at a Unix socket", &a->unix_path},
-                     {"-a,--allow", "[NAME=]LIST: who may use it: addresses, networks, \"unix\", cert:NAME, psk:NAME; may be repeated", &a->allow},
-                     {"--tls", "folder with server-cert.pem, server-key.pem and perhaps ca-cert.pem", &a->tls},
-                     {"--tls-psk", "file of keys, name:hex a line", &a->tls_keys},
-                     {"--insecure", "other machines may connect without TLS", &a->insecure},
-                     {"--sendfile-from", "reads of so many bytes go out by sendfile", &a->send_file_from},
-                     {"-t,--threads", "threads that serve connections (1); for files of this machine", &a->threads},
-                     {"-v,--verbose", "tell of each connection", &a->verbose}};
+  command.options = {
+      {"-n,--name", "the export's name, with a single SOURCE", &a->name},
+      {"-r,--read-only", "refuse writes", &a->read_only},
+      {"-p,--port", "TCP port (10809); 0: a free one", &a->port},
+      {"-b,--bind", "address to listen at (127.0.0.1); may be repeated", &a->addresses},
+      {"-U,--unix", "listen at a Unix socket", &a->unix_path},
+      {"-a,--allow", "[NAME=]LIST: who may use it: addresses, networks, \"unix\", cert:NAME, psk:NAME; may be repeated",
+       &a->allow},
+      {"--tls", "folder with server-cert.pem, server-key.pem and perhaps ca-cert.pem", &a->tls},
+      {"--tls-psk", "file of keys, name:hex a line", &a->tls_keys},
+      {"--insecure", "other machines may connect without TLS", &a->insecure},
+      {"--sendfile-from", "reads of so many bytes go out by sendfile", &a->send_file_from},
+      {"-t,--threads", "threads that serve connections (1); for files of this machine", &a->threads},
+      {"-v,--verbose", "tell of each connection", &a->verbose}};
   command.run = [a](Context& context) { return run_export(context, *a); };
   return command;
 }

@@ -2,9 +2,9 @@
 // `spate fsck`: looks for damage in a file system that may be in use, and mends it.
 #include "tools/fsck.h"
 
-#include <chrono>
-
 #include <fmt/core.h>
+
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "fsck/check.h"
@@ -87,7 +87,8 @@ class Printer final : public fsck::Observer {
     told_ = now;
     phase_ = progress.phase;
     pass_ = progress.pass;
-    std::string text = fmt::format("fsck: pass {}, {}: {}", progress.pass, fsck::phase_name(progress.phase), progress.done);
+    std::string text =
+        fmt::format("fsck: pass {}, {}: {}", progress.pass, fsck::phase_name(progress.phase), progress.done);
     if (progress.expected > 0) text += fmt::format(" of about {}", std::max(progress.expected, progress.done));
     std::fprintf(stderr, line_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
     on_line_ = line_;
@@ -121,7 +122,8 @@ class Printer final : public fsck::Observer {
     if (!options_.names_only) text += fmt::format(", {} datafiles", s.datafiles);
     text += s.passes > 1 ? fmt::format(" checked, in {} passes.\n", s.passes) : " checked.\n";
     if (s.unfinished > 0) {
-      text += fmt::format("{} removals, truncations or sizes are under way in the background: that is no damage.\n", s.unfinished);
+      text += fmt::format("{} removals, truncations or sizes are under way in the background: that is no damage.\n",
+                          s.unfinished);
     }
     if (s.repaired > 0) text += fmt::format("{} repaired.\n", s.repaired);
     if (repairable_ > 0) text += fmt::format("{} can be repaired: run `spate fsck --repair`.\n", repairable_);
@@ -139,10 +141,9 @@ class Printer final : public fsck::Observer {
   }
   void end_json(const fsck::Summary& s) const {
     const nlohmann::json summary = {
-        {"inodes", s.inodes},         {"names", s.entries},         {"datafiles", s.datafiles},
-        {"unfinished", s.unfinished}, {"undecided", s.undecided},   {"found", s.found},
-        {"repaired", s.repaired},     {"left", s.left},             {"unchecked", s.unchecked},
-        {"passes", s.passes},         {"exit_code", s.exit_code()}, {"clean", s.exit_code() == 0}};
+        {"inodes", s.inodes},       {"names", s.entries}, {"datafiles", s.datafiles},   {"unfinished", s.unfinished},
+        {"undecided", s.undecided}, {"found", s.found},   {"repaired", s.repaired},     {"left", s.left},
+        {"unchecked", s.unchecked}, {"passes", s.passes}, {"exit_code", s.exit_code()}, {"clean", s.exit_code() == 0}};
     print("],\n\"summary\":" + dump(summary) + "}\n");
   }
 
@@ -177,7 +178,8 @@ int run_fsck(Context& context, const FsckOptions& options) {
   auto process = context.file_system(true);
   if (!process) {
     const bool refused = process.code() == Errc::kPermissionDenied;
-    return fail(context, refused ? std::move(process).error().within("run it as the owner of the server key") : process.error());
+    return fail(context,
+                refused ? std::move(process).error().within("run it as the owner of the server key") : process.error());
   }
   client::Cluster& cluster = (*process)->client().cluster();
   fsck::Servers servers(servers_options(cluster.options()), cluster.network(), (*process)->random());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate ls`, `spate tree`, `spate du`, `spate stat`.
-#include <algorithm>
-#include <set>
-
 #include <fmt/core.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/name_space.h"
 
@@ -45,9 +45,10 @@ struct Listing {
 };
 
 /// One directory (or one other object).
-Result<void> list_one(Context& context, assembly::ClientProcess& process, const LsOptions& options, const std::string& path,
-                      Listing& out) {
-  SPATE_TRY(auto object, process.run([&](client::Client& c) { return c.stat(client::path_from_root(path, !options.details)); }));
+Result<void> list_one(Context& context, assembly::ClientProcess& process, const LsOptions& options,
+                      const std::string& path, Listing& out) {
+  SPATE_TRY(auto object,
+            process.run([&](client::Client& c) { return c.stat(client::path_from_root(path, !options.details)); }));
   std::vector<Listed> entries;
   const bool directory = object.attributes.type == FileType::kDirectory;
   if (directory) {
@@ -173,7 +174,9 @@ Result<Usage> measure(assembly::ClientProcess& process, Handle directory, const 
     usage.size += below.size;
     usage.objects += below.objects;
   }
-  if (tell) print(fmt::format("{:>10} {:>10} spate:{}\n", human_size(usage.allocated), human_size(usage.size), printable(path)));
+  if (tell)
+    print(
+        fmt::format("{:>10} {:>10} spate:{}\n", human_size(usage.allocated), human_size(usage.size), printable(path)));
   return usage;
 }
 
@@ -198,7 +201,10 @@ int run_du(Context& context, const LsOptions& options) {
     }
     add(usage, object->attributes, seen);
     if (context.json) {
-      list.push_back({{"path", printable(name)}, {"allocated", usage.allocated}, {"size", usage.size}, {"objects", usage.objects}});
+      list.push_back({{"path", printable(name)},
+                      {"allocated", usage.allocated},
+                      {"size", usage.size},
+                      {"objects", usage.objects}});
     } else if (!tell || object->attributes.type != FileType::kDirectory) {
       print(fmt::format("{:>10} {:>10} {}\n", human_size(usage.allocated), human_size(usage.size), printable(name)));
     }
@@ -214,7 +220,8 @@ int run_stat(Context& context, const LsOptions& options) {
   int code = kExitOk;
   for (const std::string& name : options.paths) {
     if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
-    auto object = (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name), false)); });
+    auto object =
+        (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name), false)); });
     if (!object) {
       code = context.fail(object.error(), name);
       continue;
@@ -228,12 +235,16 @@ int run_stat(Context& context, const LsOptions& options) {
       continue;
     }
     std::string text = fmt::format("  path: {}{}\n  type: {}   handle: {}   links: {}\n", printable(name),
-                                   object->target.empty() ? "" : " -> " + printable(object->target), type_name(a.type), a.handle.value, a.link_count);
-    text += fmt::format("  size: {} bytes, {} allocated\n  mode: {:04o} ({})   owner: {} ({})   group: {} ({})\n", a.size,
-                        human_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid, user_name(a.uid), a.gid, group_name(a.gid));
-    text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", time_text(a.mtime), time_text(a.ctime), time_text(a.atime), time_text(a.btime));
+                                   object->target.empty() ? "" : " -> " + printable(object->target), type_name(a.type),
+                                   a.handle.value, a.link_count);
+    text += fmt::format("  size: {} bytes, {} allocated\n  mode: {:04o} ({})   owner: {} ({})   group: {} ({})\n",
+                        a.size, human_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid,
+                        user_name(a.uid), a.gid, group_name(a.gid));
+    text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", time_text(a.mtime), time_text(a.ctime),
+                        time_text(a.atime), time_text(a.btime));
     if (object->layout) {
-      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,", human_size(object->layout->strip_bytes), object->layout->slots.size());
+      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,",
+                          human_size(object->layout->strip_bytes), object->layout->slots.size());
     }
     print(text);
   }
@@ -241,7 +252,8 @@ int run_stat(Context& context, const LsOptions& options) {
   return code;
 }
 
-Command make(std::string name, std::string summary, const std::shared_ptr<LsOptions>& options, int (*run)(Context&, const LsOptions&)) {
+Command make(std::string name, std::string summary, const std::shared_ptr<LsOptions>& options,
+             int (*run)(Context&, const LsOptions&)) {
   Command command;
   command.name = std::move(name);
   command.group = "Look";

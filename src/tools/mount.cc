@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mount.h"
 
+#include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-
-#include <fmt/core.h>
 
 namespace spate::tools {
 namespace {
@@ -43,7 +42,8 @@ int run_mount(Context& context, const MountArguments& arguments) {
   std::error_code error;
   if (!fs::exists(arguments.directory, error)) {
     if (!arguments.create) return context.fail("there is no directory " + arguments.directory + "; -p makes it");
-    if (!fs::create_directories(arguments.directory, error)) return context.fail("make " + arguments.directory + ": " + error.message());
+    if (!fs::create_directories(arguments.directory, error))
+      return context.fail("make " + arguments.directory + ": " + error.message());
   }
   const std::string program = sibling("spate-mount");
   if (::access(program.c_str(), X_OK) != 0) {
@@ -77,7 +77,9 @@ int run_umount(Context& context, const std::string& directory, bool lazy) {
   if (error == EPERM) error = run_fusermount(directory, lazy);
   switch (error) {
     case 0: return kExitOk;
-    case EBUSY: return context.fail(directory + " is in use (`fuser -vm " + directory + "` says by whom); -z detaches it all the same");
+    case EBUSY:
+      return context.fail(directory + " is in use (`fuser -vm " + directory +
+                          "` says by whom); -z detaches it all the same");
     case EINVAL: return context.fail("nothing is mounted at " + directory);
     default: return context.fail(errno_error(error, "unmount " + directory));
   }
@@ -91,13 +93,15 @@ Command make_mount() {
   command.name = "mount";
   command.group = "Unchanged programs";
   command.summary = "mount the file system in a directory, by FUSE";
-  command.details = "Options (-o): ro, allow_other, cache=none|auto|writeback, soft, threads=N, log=FILE; docs/mount.md.\n"
-                    "For fstab: /path/to/spate.toml  /mnt/data  spate  _netdev  0  0";
+  command.details =
+      "Options (-o): ro, allow_other, cache=none|auto|writeback, soft, threads=N, log=FILE; docs/mount.md.\n"
+      "For fstab: /path/to/spate.toml  /mnt/data  spate  _netdev  0  0";
   command.positionals = {{"DIRECTORY", "where to mount", &arguments->directory, true}};
-  command.options = {{"-o", "mount options, separated by commas", &arguments->options},
-                     {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
-                     {"-p,--parents", "make the directory if it is not there", &arguments->create},
-                     {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade}};
+  command.options = {
+      {"-o", "mount options, separated by commas", &arguments->options},
+      {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
+      {"-p,--parents", "make the directory if it is not there", &arguments->create},
+      {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade}};
   command.run = [arguments](Context& context) { return run_mount(context, *arguments); };
   return command;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate ping`.
-#include <algorithm>
-
 #include <fmt/core.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tools/name_space.h"
@@ -24,10 +24,11 @@ double microseconds(Duration d) { return static_cast<double>(d.count()) / 1000.0
 std::string reason(const config::ServerConfig& server, const bmi::PeerInfo& peer) {
   const auto& urls = server.urls;
   const auto at = std::find(urls.begin(), urls.end(), peer.url);
-  std::string why = urls.size() == 1      ? "its only address"
-                    : at == urls.end()    ? "as the address resolved"
-                    : at == urls.begin()  ? fmt::format("the first of its {} addresses", urls.size())
-                                          : fmt::format("number {} of its {} addresses", at - urls.begin() + 1, urls.size());
+  std::string why = urls.size() == 1   ? "its only address"
+                    : at == urls.end() ? "as the address resolved"
+                    : at == urls.begin()
+                        ? fmt::format("the first of its {} addresses", urls.size())
+                        : fmt::format("number {} of its {} addresses", at - urls.begin() + 1, urls.size());
   if (peer.same_host) why += ", on this host";
   for (const bmi::FailedUrl& failed : peer.failed) why += fmt::format("; {} failed: {}", failed.url, failed.reason);
   return why;
@@ -50,10 +51,11 @@ nlohmann::json row_of(const config::ServerConfig& server, const PingResult& ping
 
 std::string text_of(const config::ServerConfig& server, const PingResult& pinged) {
   const auto& times = pinged.round_trips;
-  return fmt::format("server {:<3} {:<28} round trip {:.1f} us (min {:.1f}, max {:.1f}, {} times), {}/s in 8 KiB messages\n{:11}{}\n",
-                     server.id.value, pinged.peer.url, microseconds(times[times.size() / 2]), microseconds(times.front()),
-                     microseconds(times.back()), times.size(), human_size(static_cast<std::uint64_t>(pinged.bytes_per_second)), "",
-                     reason(server, pinged.peer));
+  return fmt::format(
+      "server {:<3} {:<28} round trip {:.1f} us (min {:.1f}, max {:.1f}, {} times), {}/s in 8 KiB messages\n{:11}{}\n",
+      server.id.value, pinged.peer.url, microseconds(times[times.size() / 2]), microseconds(times.front()),
+      microseconds(times.back()), times.size(), human_size(static_cast<std::uint64_t>(pinged.bytes_per_second)), "",
+      reason(server, pinged.peer));
 }
 
 int run_ping(Context& context, const PingArguments& options) {

@@ -45,11 +45,15 @@ bool reader_has_left(const Error& error) {
   return error.code() == Errc::kConnectionLost && ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-int run_each(Context& context, const PipeOptions& options, job::Task<Result<void>> (*run)(client::Client&, std::string)) {
+int run_each(Context& context, const PipeOptions& options,
+             job::Task<Result<void>> (*run)(client::Client&, std::string)) {
   for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate: (`spate cp` copies to and from local files)");
+    if (!is_remote(name))
+      return context.usage(name +
+                           ": paths in the file system begin with spate: (`spate cp` copies to and from local files)");
   }
-  if (run == put_one && options.paths.size() > 1) return context.usage("put takes one path, as there is one standard input");
+  if (run == put_one && options.paths.size() > 1)
+    return context.usage("put takes one path, as there is one standard input");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;

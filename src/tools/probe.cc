@@ -32,7 +32,8 @@ bool connects(const std::string& host, const std::string& port) {
     pollfd wait{fd.get(), POLLOUT, 0};
     int error = 0;
     socklen_t size = sizeof error;
-    ok = ::poll(&wait, 1, kConnectMs) == 1 && ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+    ok = ::poll(&wait, 1, kConnectMs) == 1 && ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
+         error == 0;
   }
   ::freeaddrinfo(found);
   return ok;
@@ -74,7 +75,8 @@ job::Task<void> ping_into(client::Client& client, ServerId server, PingOptions h
   out = co_await ping_task(client, server, how);
 }
 
-job::Task<std::map<ServerId, Result<PingResult>>> ping_all_task(client::Client& client, std::vector<ServerId> servers, PingOptions how) {
+job::Task<std::map<ServerId, Result<PingResult>>> ping_all_task(client::Client& client, std::vector<ServerId> servers,
+                                                                PingOptions how) {
   std::map<ServerId, Result<PingResult>> results;
   job::Gate gate(client.cluster().executor());
   for (const ServerId server : servers) {
@@ -102,7 +104,8 @@ Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingO
   return process.run([&](client::Client& client) { return ping_task(client, server, how); });
 }
 
-std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how) {
+std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,
+                                                PingOptions how) {
   return process.run([&](client::Client& client) { return ping_all_task(client, servers, how); });
 }
 

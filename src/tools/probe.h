@@ -19,7 +19,7 @@ struct PingResult {
   wire::PingReply reply;
   std::vector<Duration> round_trips;
   double bytes_per_second = 0;  // one way, of large payloads, there and back in turn
-  bmi::PeerInfo peer;  // which network was taken
+  bmi::PeerInfo peer;           // which network was taken
 };
 
 struct PingOptions {
@@ -31,7 +31,8 @@ struct PingOptions {
 /// Asks one server. No session is opened, so that any server answers whatever becomes of the others.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
 /// Asks several at once; one result for each.
-std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers, PingOptions how);
+std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,
+                                                PingOptions how);
 
 /// Who is at the address of a server that has no pid file.
 enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };

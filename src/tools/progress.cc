@@ -48,10 +48,12 @@ std::string time_left(double seconds) {
 }  // namespace
 
 std::string progress_line(const Progress& progress, double seconds) {
-  if (progress.total_files == 0) return fmt::format("{} files, {}, {}", progress.files, human_size(progress.bytes), rate_of(progress, seconds));
+  if (progress.total_files == 0)
+    return fmt::format("{} files, {}, {}", progress.files, human_size(progress.bytes), rate_of(progress, seconds));
   const double share = share_of(progress);
   const std::uint64_t total = std::max(progress.total_bytes, progress.bytes);
-  std::string line = fmt::format("{} {}%  {}  {}", bar(share), static_cast<int>(share * 100), parts_text(progress.bytes, total), rate_of(progress, seconds));
+  std::string line = fmt::format("{} {}%  {}  {}", bar(share), static_cast<int>(share * 100),
+                                 parts_text(progress.bytes, total), rate_of(progress, seconds));
   // Of totals that grow, or of a moment, nothing is to be foretold.
   constexpr double kLeast = 0.01;
   if (progress.counted && share >= kLeast) line += "  " + time_left(seconds * (1 - share) / share);
@@ -60,7 +62,8 @@ std::string progress_line(const Progress& progress, double seconds) {
 
 std::string progress_sum(const Progress& progress, double seconds) {
   const auto ns = static_cast<std::uint64_t>(std::max(seconds, 0.0) * 1e9);
-  return fmt::format("{} files, {} in {}, {}", progress.files, human_size(progress.bytes), human_time(ns), rate_of(progress, seconds));
+  return fmt::format("{} files, {} in {}, {}", progress.files, human_size(progress.bytes), human_time(ns),
+                     rate_of(progress, seconds));
 }
 
 }  // namespace spate::tools

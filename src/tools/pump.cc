@@ -50,8 +50,8 @@ Result<void> write_fully(int fd, ByteView memory) {
 
 /// Equal to itself, shifted by one, and zero at the front: memcmp is faster than any loop here.
 bool all_zero(ByteView memory) {
-  return memory.empty() || (memory.front() == std::byte{0} &&
-                            std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
+  return memory.empty() ||
+         (memory.front() == std::byte{0} && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
 /// Writes the piece; moves the descriptor over its blocks of zeros.
@@ -161,7 +161,8 @@ class LocalData {
  public:
   LocalData(int fd, bool sparse) : fd_(fd), sparse_(sparse) {}
 
-  /// How much may be read at once, at most kPiece; moves `offset`, and the descriptor, over a hole. 0 where no data follows.
+  /// How much may be read at once, at most kPiece; moves `offset`, and the descriptor, over a hole. 0 where no data
+  /// follows.
   Result<std::size_t> next(std::uint64_t& offset) {
     if (!sparse_) return kPiece;
     if (offset >= hole_) {
@@ -220,7 +221,7 @@ job::Task<Result<std::uint64_t>> copy_in(client::File& file, Pieces& pieces, Loc
 
 /// A hole at the end is there by the size alone.
 job::Task<Result<std::uint64_t>> extend_over_hole(client::File& file, int fd, std::uint64_t written) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0) co_return errno_error(errno, "stat");
   const auto size = static_cast<std::uint64_t>(st.st_size);
   if (size <= written) co_return written;
@@ -249,7 +250,7 @@ class Holes {
         known_to_ = std::max(map_->known_to(), offset + 1);
       }
       const std::uint64_t data = map_->next_data(offset);
-      if (data < known_to_) co_return data / kAlign * kAlign < offset ? offset : data / kAlign * kAlign;
+      if (data < known_to_) co_return data / kAlign* kAlign < offset ? offset : data / kAlign* kAlign;
       offset = std::min(known_to_, size);
     }
     co_return offset;
@@ -286,7 +287,8 @@ job::Task<Result<std::uint64_t>> copy_out(client::File& file, Pieces& pieces, Lo
     co_await read_ahead(file, pieces, holes, asked);
     std::unique_ptr<Piece> piece = co_await pieces.oldest();
     if (!piece->moved) co_return std::move(piece->moved).error();
-    if (piece->offset > done && ::lseek(to.fd, static_cast<off_t>(piece->offset), SEEK_SET) < 0) co_return errno_error(errno, "seek");
+    if (piece->offset > done && ::lseek(to.fd, static_cast<off_t>(piece->offset), SEEK_SET) < 0)
+      co_return errno_error(errno, "seek");
     done = piece->offset;
     const auto n = static_cast<std::size_t>(*piece->moved);
     const ByteView data = std::as_const(piece->buffer).view().first(n);

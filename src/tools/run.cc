@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-
-#include <fmt/core.h>
 
 namespace spate::tools {
 namespace {
@@ -37,7 +36,8 @@ std::string find_library() {
 std::pair<std::string, std::string> as_variable(const std::string& setting) {
   const std::size_t equals = setting.find('=');
   std::string name = "SPATE_" + setting.substr(0, equals);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c == '.' ? '_' : static_cast<char>(std::toupper(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '.' ? '_' : static_cast<char>(std::toupper(c)); });
   return {name, equals == std::string::npos ? "" : setting.substr(equals + 1)};
 }
 
@@ -49,7 +49,8 @@ std::string absolute_list(std::string rest) {
     std::string one = rest.substr(0, colon);
     rest = rest.substr(std::min(colon + 1, rest.size()));
     const std::size_t equals = one.find('=');
-    if (equals != std::string::npos && equals + 1 < one.size()) one = one.substr(0, equals + 1) + fs::absolute(one.substr(equals + 1)).string();
+    if (equals != std::string::npos && equals + 1 < one.size())
+      one = one.substr(0, equals + 1) + fs::absolute(one.substr(equals + 1)).string();
     list += (list.empty() ? "" : ":") + one;
   }
   return list;
@@ -90,9 +91,12 @@ Command make_run() {
   command.name = "run";
   command.group = "Unchanged programs";
   command.summary = "run a program that sees the file system as /spate, without a mount";
-  command.details = "spate run -- ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate check-binary`.\n"
-                    "docs/preload.md says what works.";
-  command.options = {{"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes}};
+  command.details =
+      "spate run -- ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate "
+      "check-binary`.\n"
+      "docs/preload.md says what works.";
+  command.options = {{"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'",
+                      &arguments->prefixes}};
   command.positionals = {{"PROGRAM", "the program and, behind --, its arguments", &arguments->program, true}};
   command.run = [arguments](Context& context) { return run_program(context, *arguments); };
   return command;

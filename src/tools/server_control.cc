@@ -2,6 +2,7 @@
 #include "tools/server_control.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,8 +25,6 @@
 #include <sstream>
 #include <thread>
 
-#include <fmt/core.h>
-
 #include "tools/deployment.h"
 
 namespace spate::tools {
@@ -33,7 +32,9 @@ namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 4096;
 
-std::string pid_path(const std::string& folder, ServerId server) { return folder + "/run/" + server_name(server) + ".pid"; }
+std::string pid_path(const std::string& folder, ServerId server) {
+  return folder + "/run/" + server_name(server) + ".pid";
+}
 
 std::size_t threads_of(int pid) {
   std::error_code error;
@@ -43,7 +44,8 @@ std::size_t threads_of(int pid) {
   return count;
 }
 
-/// The start time of a process in clock ticks since boot; empty when it is gone. Tells a reused pid from the old process.
+/// The start time of a process in clock ticks since boot; empty when it is gone. Tells a reused pid from the old
+/// process.
 std::string start_time_of(int pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -60,11 +62,13 @@ std::string start_time_of(int pid) {
   return field;
 }
 
-/// Has been killed and is not gone yet: on a busy machine that takes a while, and until then it looks alive and holds its port.
+/// Has been killed and is not gone yet: on a busy machine that takes a while, and until then it looks alive and holds
+/// its port.
 bool is_dying(int pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("State:") && (line.find('Z') != std::string::npos || line.find('X') != std::string::npos)) return true;
+    if (line.starts_with("State:") && (line.find('Z') != std::string::npos || line.find('X') != std::string::npos))
+      return true;
     if (!line.starts_with("SigPnd:") && !line.starts_with("ShdPnd:")) continue;
     const std::uint64_t pending = std::strtoull(line.c_str() + std::strlen("SigPnd:"), nullptr, 16);
     if ((pending >> (SIGKILL - 1) & 1U) != 0) return true;
@@ -79,9 +83,11 @@ Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socklen_t size = sizeof address.sun_family;
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return errno_error(errno, "bind a socket");
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+    return errno_error(errno, "bind a socket");
   size = sizeof address;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return errno_error(errno, "name of a socket");
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return errno_error(errno, "name of a socket");
   const std::size_t length = size - offsetof(sockaddr_un, sun_path);
   return std::make_pair(std::move(socket), "@" + std::string(address.sun_path + 1, length - 1));
 }
@@ -113,7 +119,8 @@ Result<int> spawn(std::vector<std::string> arguments, std::vector<std::string> e
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, arguments[0].c_str(), &actions, &attributes, pointers(arguments).data(), pointers(environment).data());
+  const int failed = ::posix_spawn(&pid, arguments[0].c_str(), &actions, &attributes, pointers(arguments).data(),
+                                   pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return errno_error(failed, "start " + arguments[0]);
@@ -220,7 +227,9 @@ std::vector<ServerId> servers_with_pid_files(const std::string& folder) {
   return servers;
 }
 
-Result<void> adopt_server(const std::string& folder, ServerId server, int pid) { return write_pid(folder, server, pid); }
+Result<void> adopt_server(const std::string& folder, ServerId server, int pid) {
+  return write_pid(folder, server, pid);
+}
 
 void forget_server(const std::string& folder, ServerId server) { ::unlink(pid_path(folder, server).c_str()); }
 
@@ -232,12 +241,13 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   const std::string log = log_path(folder, server);
   const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (!out) return errno_error(errno, "open " + log);
-  struct stat status {};
+  struct stat status{};
   StartedServer started;
   started.server = server;
   started.log_begin = ::fstat(out.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
   SPATE_TRY(auto ready, open_ready_socket());
-  std::vector<std::string> arguments = {daemon, "--config", config_path(folder), "--server", std::to_string(server.value)};
+  std::vector<std::string> arguments = {daemon, "--config", config_path(folder), "--server",
+                                        std::to_string(server.value)};
   if (is_unformatted(folder, server)) arguments.emplace_back("--format");
   SPATE_TRY(started.pid, spawn(std::move(arguments), environment_with(ready.second), out.get()));
   started.ready = std::move(ready.first);
@@ -292,7 +302,8 @@ Result<void> stop_server(const std::string& folder, ServerId server, int pid, Du
   }
   if (!started.empty() && !wait_gone(grace)) {
     ::kill(pid, SIGKILL);
-    if (!wait_gone(std::chrono::seconds(5))) return Error(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
+    if (!wait_gone(std::chrono::seconds(5)))
+      return Error(Errc::kTimeout, "server with pid " + std::to_string(pid) + " does not end");
   }
   forget_server(folder, server);
   return {};

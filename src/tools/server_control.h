@@ -22,8 +22,8 @@ Result<FolderLock> lock_folder(const std::string& folder, Duration patience);
 /// A server process of this machine, by its pid file.
 struct ServerProcessState {
   ServerId server;
-  int pid = 0;          // 0: not running
-  bool stale = false;   // a pid file was there, of a process that is gone or another program's
+  int pid = 0;         // 0: not running
+  bool stale = false;  // a pid file was there, of a process that is gone or another program's
 };
 ServerProcessState look_at_server(const std::string& folder, ServerId server);
 /// The servers that have a pid file, whatever the config file says of them.
@@ -37,12 +37,13 @@ Result<void> adopt_server(const std::string& folder, ServerId server, int pid);
 struct StartedServer {
   ServerId server;
   int pid = 0;
-  UniqueFd ready;             // where it says so: a socket as systemd's, sd_notify(3)
+  UniqueFd ready;               // where it says so: a socket as systemd's, sd_notify(3)
   std::uint64_t log_begin = 0;  // of its lines in the log
 };
 /// Starts `spated` for one server in the background; its output goes to the log.
 Result<StartedServer> start_server(const std::string& folder, ServerId server);
-/// Waits until it serves, and yields nothing; or why it does not, in its own words, when it has ended or `until` has come.
+/// Waits until it serves, and yields nothing; or why it does not, in its own words, when it has ended or `until` has
+/// come.
 std::string wait_ready(const std::string& folder, const StartedServer& started, MonoTime until);
 /// Sends SIGTERM, waits up to `grace`, then SIGKILL. kTimeout only when even that does not end it.
 Result<void> stop_server(const std::string& folder, ServerId server, int pid, Duration grace);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How attributes are shown, to people and as JSON.
+#include <fmt/core.h>
 #include <grp.h>
 #include <pwd.h>
 
@@ -7,8 +8,6 @@
 #include <array>
 #include <ctime>
 #include <map>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "tools/name_space.h"
@@ -100,10 +99,19 @@ void print_json(const nlohmann::json& value) {
 }
 
 nlohmann::json to_json(const Attributes& a) {
-  return {{"handle", a.handle.value}, {"type", type_name(a.type)}, {"mode", fmt::format("{:04o}", a.mode)},
-          {"uid", a.uid}, {"gid", a.gid}, {"links", a.link_count}, {"size", a.size},
-          {"allocated", a.allocated_bytes}, {"atime_ns", a.atime.ns}, {"mtime_ns", a.mtime.ns},
-          {"ctime_ns", a.ctime.ns}, {"btime_ns", a.btime.ns}, {"version", a.version}};
+  return {{"handle", a.handle.value},
+          {"type", type_name(a.type)},
+          {"mode", fmt::format("{:04o}", a.mode)},
+          {"uid", a.uid},
+          {"gid", a.gid},
+          {"links", a.link_count},
+          {"size", a.size},
+          {"allocated", a.allocated_bytes},
+          {"atime_ns", a.atime.ns},
+          {"mtime_ns", a.mtime.ns},
+          {"ctime_ns", a.ctime.ns},
+          {"btime_ns", a.btime.ns},
+          {"version", a.version}};
 }
 
 nlohmann::json to_json(const Layout& layout) {
@@ -113,7 +121,10 @@ nlohmann::json to_json(const Layout& layout) {
     for (const TargetId target : slot.targets) targets.push_back(target.value);
     slots.push_back(std::move(targets));
   }
-  return {{"distribution", "simple_stripe"}, {"strip_bytes", layout.strip_bytes}, {"generation", layout.generation}, {"slots", slots}};
+  return {{"distribution", "simple_stripe"},
+          {"strip_bytes", layout.strip_bytes},
+          {"generation", layout.generation},
+          {"slots", slots}};
 }
 
 Result<std::vector<Listed>> list_directory(assembly::ClientProcess& process, Handle directory) {

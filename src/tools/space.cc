@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate df`, `spate setstripe`, `spate getstripe`.
 #include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -23,26 +24,38 @@ nlohmann::json json_of(const client::SpaceUse& use) {
   nlohmann::json targets = nlohmann::json::array();
   nlohmann::json missing = nlohmann::json::array();
   for (const auto& server : use.servers) {
-    if (!server.answered) missing.push_back({{"server", server.server.value}, {"error", server.answered.error().message()}});
+    if (!server.answered)
+      missing.push_back({{"server", server.server.value}, {"error", server.answered.error().message()}});
     for (const auto& t : server.targets) {
-      targets.push_back({{"server", server.server.value}, {"target", t.target.value}, {"total", t.total_bytes},
-                         {"free", t.free_bytes}, {"store", t.store}});
+      targets.push_back({{"server", server.server.value},
+                         {"target", t.target.value},
+                         {"total", t.total_bytes},
+                         {"free", t.free_bytes},
+                         {"store", t.store}});
     }
   }
-  return {{"total", use.total_bytes}, {"free", use.free_bytes}, {"objects", use.objects}, {"targets", targets}, {"missing", missing}};
+  return {{"total", use.total_bytes},
+          {"free", use.free_bytes},
+          {"objects", use.objects},
+          {"targets", targets},
+          {"missing", missing}};
 }
 
 void print_table(const client::SpaceUse& use) {
   const auto row = [](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
     const double percent = total == 0 ? 0.0 : 100.0 * static_cast<double>(total - free) / static_cast<double>(total);
-    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, human_size(total), human_size(total - free), human_size(free), percent, more));
+    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, human_size(total), human_size(total - free),
+                      human_size(free), percent, more));
   };
   print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} {}\n", "", "size", "used", "free", "used", "store"));
   row("file system", use.total_bytes, use.free_bytes, fmt::format("{} objects", use.objects));
   for (const auto& server : use.servers) {
-    if (!server.answered) print(fmt::format("  server {:<13} {:>10} {:>10} {:>10} {:>6} not counted\n", server.server.value, "DOWN", "?", "?", "?"));
+    if (!server.answered)
+      print(fmt::format("  server {:<13} {:>10} {:>10} {:>10} {:>6} not counted\n", server.server.value, "DOWN", "?",
+                        "?", "?"));
     for (const auto& t : server.targets) {
-      row(fmt::format("  server {} target {}", server.server.value, t.target.value), t.total_bytes, t.free_bytes, t.store);
+      row(fmt::format("  server {} target {}", server.server.value, t.target.value), t.total_bytes, t.free_bytes,
+          t.store);
     }
   }
 }
@@ -67,7 +80,8 @@ int run_df(Context& context, const SpaceOptions&) {
   return code;
 }
 
-Result<void> set_attribute(assembly::ClientProcess& process, const std::string& path, const char* name, const std::string& value) {
+Result<void> set_attribute(assembly::ClientProcess& process, const std::string& path, const char* name,
+                           const std::string& value) {
   wire::SetxattrRequest request;
   request.where = client::path_from_root(path);
   request.name = name;
@@ -81,9 +95,13 @@ Result<void> check_targets(const config::FileSystemConfig& config, std::uint64_t
   std::size_t targets = 0;
   for (const ServerEntry& server : map.servers) targets += server.roles.io ? server.targets.size() : 0;
   if (count > targets) {
-    return Error(Errc::kInvalidArgument, fmt::format("-c {}: the file system has {} targets (`spate df` lists them); 0 takes all, also of later ones", count, targets));
+    return Error(
+        Errc::kInvalidArgument,
+        fmt::format("-c {}: the file system has {} targets (`spate df` lists them); 0 takes all, also of later ones",
+                    count, targets));
   }
-  if (first != 0 && (first > UINT32_MAX || map.server_of_target(TargetId(static_cast<std::uint32_t>(first))) == nullptr)) {
+  if (first != 0 &&
+      (first > UINT32_MAX || map.server_of_target(TargetId(static_cast<std::uint32_t>(first))) == nullptr)) {
     return Error(Errc::kInvalidArgument, fmt::format("-i {}: there is no such target; `spate df` lists them", first));
   }
   return {};
@@ -100,7 +118,8 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
   if (object && object->attributes.type == FileType::kDirectory) {
     if (hints.strip_bytes) {
-      SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.strip_bytes", std::to_string(*hints.strip_bytes)));
+      SPATE_TRY(std::ignore,
+                set_attribute(process, path, "user.spate.strip_bytes", std::to_string(*hints.strip_bytes)));
     }
     if (!options.count.empty()) {
       SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.strip_count", std::to_string(count)));
@@ -110,21 +129,25 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
     }
     return {};
   }
-  if (object) return Error(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
+  if (object)
+    return Error(Errc::kExists, "the layout of an existing file stays; set it on a directory, or on a new file");
   if (object.code() != Errc::kNotFound) return object.error();
   if (!options.count.empty()) hints.slot_count = static_cast<std::uint32_t>(count);
   if (!options.first.empty()) hints.first_target = TargetId(static_cast<std::uint32_t>(first));
   client::NewObject made;
   made.attributes.mode = 0644;
   made.layout = hints;
-  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return c.create(client::path_from_root(path), wire::kOpenExclusive, made); }));
+  SPATE_TRY(std::ignore, process.run([&](client::Client& c) {
+    return c.create(client::path_from_root(path), wire::kOpenExclusive, made);
+  }));
   return {};
 }
 
 int run_setstripe(Context& context, const SpaceOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
-  if (options.strip.empty() && options.count.empty() && options.first.empty()) return context.usage("setstripe takes -S, -c or -i");
+  if (options.strip.empty() && options.count.empty() && options.first.empty())
+    return context.usage("setstripe takes -S, -c or -i");
   for (const std::string& name : options.paths) {
     if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
     auto set = set_stripe(**process, remote_path(name), options);
@@ -152,14 +175,19 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
       list.back()["path"] = printable(name);
       std::string targets;
       for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
-      if (!context.json) print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name), human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
+      if (!context.json)
+        print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name),
+                          human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
       continue;
     }
     const std::string strip = directory_setting(**process, path, "user.spate.strip_bytes");
     const std::string count = directory_setting(**process, path, "user.spate.strip_count");
     const std::string first = directory_setting(**process, path, "user.spate.first_target");
-    list.push_back({{"path", printable(name)}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
-    if (!context.json) print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name), strip, count, first));
+    list.push_back(
+        {{"path", printable(name)}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
+    if (!context.json)
+      print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name),
+                        strip, count, first));
   }
   if (context.json) print_json(list);
   return kExitOk;

@@ -2,11 +2,11 @@
 // `spate stats`: what the servers have counted and measured.
 #include "tools/stats.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "fsck/servers.h"
@@ -33,7 +33,8 @@ using Snapshots = std::map<ServerId, Result<metrics::Snapshot>>;
 
 job::Task<Result<metrics::Snapshot>> ask(client::Client& client, ServerId server) {
   const auto found = client.cluster().channels().find(server);
-  if (found == client.cluster().channels().end()) co_return Error(Errc::kNotFound, "there is no such server in spate.toml");
+  if (found == client.cluster().channels().end())
+    co_return Error(Errc::kNotFound, "there is no such server in spate.toml");
   SPATE_CO_TRY(std::ignore, co_await client.connect());
   rpc::CallOptions options;
   options.deadline = client.cluster().executor().now() + kDeadline;
@@ -85,7 +86,8 @@ class Asker {
     settings.server_key = true;
     auto keyed = assembly::ClientProcess::open(settings);
     if (!keyed) {
-      return std::move(keyed).error().within("the meta server is down; without it, whoever can read the server key may ask");
+      return std::move(keyed).error().within(
+          "the meta server is down; without it, whoever can read the server key may ask");
     }
     asker.keyed_ = *std::move(keyed);
     client::Cluster& cluster = asker.keyed_->client().cluster();
@@ -104,7 +106,8 @@ class Asker {
  private:
   Asker() = default;
   static bool is_surely_down(const config::ServerConfig& server) {
-    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(), [](const std::string& url) { return url.starts_with("tcp://"); });
+    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
+                                 [](const std::string& url) { return url.starts_with("tcp://"); });
     return tcp && !answers(server.urls);
   }
   assembly::ClientProcess* process_ = nullptr;  // the context's
@@ -113,7 +116,9 @@ class Asker {
 };
 
 /// The session is kept alive meanwhile.
-job::Task<void> wait(client::Client& client, Duration span) { std::ignore = co_await client.cluster().executor().sleep(span); }
+job::Task<void> wait(client::Client& client, Duration span) {
+  std::ignore = co_await client.cluster().executor().sleep(span);
+}
 
 Result<std::vector<ServerId>> chosen(const config::FileSystemConfig& config, const std::vector<std::string>& names) {
   std::vector<ServerId> servers;
@@ -184,7 +189,8 @@ nlohmann::json rows(const Snapshots& all) {
   return {{"servers", servers}, {"total", to_json(total_of(all))}};
 }
 
-void show(Context& context, const StatsOptions& options, const config::FileSystemConfig& config, const Snapshots& all, double seconds) {
+void show(Context& context, const StatsOptions& options, const config::FileSystemConfig& config, const Snapshots& all,
+          double seconds) {
   if (options.prometheus) {
     print(prometheus(all));
   } else if (context.json) {
@@ -206,8 +212,10 @@ int run_stats(Context& context, const StatsOptions& options) {
   Snapshots before;
   MonoTime asked_before{};
   int code = kExitOk;
-  for (std::uint64_t round = 0; options.watch_s > 0 ? options.rounds == 0 || round < options.rounds : round < 1; ++round) {
-    if (round > 0) process.run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
+  for (std::uint64_t round = 0; options.watch_s > 0 ? options.rounds == 0 || round < options.rounds : round < 1;
+       ++round) {
+    if (round > 0)
+      process.run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
     Snapshots now;
     for (const ServerId server : *servers) now.emplace(server, Errc::kUnknown);
     const MonoTime asked = process.clock().now();
@@ -232,12 +240,14 @@ Command make_stats() {
   command.group = "Look";
   command.summary = "what each server has done: counts and latencies of each operation, and their sum";
   command.details =
-      "Counted since the server was started; with --watch the first table is that, each later one what came since the last.\n"
+      "Counted since the server was started; with --watch the first table is that, each later one what came since the "
+      "last.\n"
       "Percentiles are within 3.2%. Times in JSON and for Prometheus are nanoseconds.";
   command.positionals = {{"SERVER", "numbers of servers (all)", &options->servers}};
-  command.options = {{"-w,--watch", "SECONDS: again and again, what was done in between, with rates", &options->watch_s},
-                     {"-n,--rounds", "with --watch: end after so many tables", &options->rounds},
-                     {"--prometheus", "in Prometheus' text format, the server as a label", &options->prometheus}};
+  command.options = {
+      {"-w,--watch", "SECONDS: again and again, what was done in between, with rates", &options->watch_s},
+      {"-n,--rounds", "with --watch: end after so many tables", &options->rounds},
+      {"--prometheus", "in Prometheus' text format, the server as a label", &options->prometheus}};
   command.run = [options](Context& context) { return run_stats(context, *options); };
   return command;
 }

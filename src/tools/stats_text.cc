@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A metrics snapshot as a table and as JSON.
 #include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tools/stats.h"
@@ -28,9 +29,9 @@ std::string operation_row(const metrics::Snapshot& snapshot, const metrics::Samp
   const metrics::HistogramData& data = sample.histogram;
   const std::string op = label_value(sample, "op");
   const std::string rate = seconds > 0 ? fmt::format("{:>10.1f}", static_cast<double>(data.count()) / seconds) : "";
-  return fmt::format("  {:<18} {:>10} {:>8}{} {:>10} {:>10} {:>10} {:>10}\n", op, data.count(), failures_of(snapshot, op), rate,
-                     human_time(static_cast<std::uint64_t>(data.mean())), human_time(data.percentile(0.5)),
-                     human_time(data.percentile(0.99)), human_time(data.max));
+  return fmt::format("  {:<18} {:>10} {:>8}{} {:>10} {:>10} {:>10} {:>10}\n", op, data.count(),
+                     failures_of(snapshot, op), rate, human_time(static_cast<std::uint64_t>(data.mean())),
+                     human_time(data.percentile(0.5)), human_time(data.percentile(0.99)), human_time(data.max));
 }
 
 /// "flow_bytes_total path=cached", without what every name begins with.
@@ -51,7 +52,8 @@ std::string other_row(const metrics::Sample& sample) {
   return fmt::format("  {:<52} {:>12}\n", short_name(sample), value);
 }
 
-std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what, const std::string& path, const char* direction) {
+std::int64_t flow_count(const metrics::Snapshot& snapshot, std::string_view what, const std::string& path,
+                        const char* direction) {
   const metrics::Sample* const sample = snapshot.find(what, {{"path", path}, {"direction", direction}});
   return sample == nullptr ? 0 : sample->value;
 }
@@ -66,15 +68,21 @@ std::string path_table(const metrics::Snapshot& snapshot) {
     const std::int64_t copied = flow_count(snapshot, "spate_flow_copied_bytes_total", path, "read") +
                                 flow_count(snapshot, "spate_flow_copied_bytes_total", path, "write");
     rows += fmt::format("  {:<18} {:>10} {:>10} {:>16.1f}\n", path, human_size(static_cast<std::uint64_t>(read)),
-                        human_size(static_cast<std::uint64_t>(written)), static_cast<double>(copied) / static_cast<double>(read + written));
+                        human_size(static_cast<std::uint64_t>(written)),
+                        static_cast<double>(copied) / static_cast<double>(read + written));
   }
   if (rows.empty()) return rows;
   return fmt::format("  {:<18} {:>10} {:>10} {:>16}\n", "data path", "read", "written", "copies per byte") + rows;
 }
 
 nlohmann::json to_json(const metrics::HistogramData& data) {
-  return {{"count", data.count()}, {"mean", data.mean()}, {"p50", data.percentile(0.5)}, {"p90", data.percentile(0.9)},
-          {"p99", data.percentile(0.99)}, {"p999", data.percentile(0.999)}, {"max", data.max}};
+  return {{"count", data.count()},
+          {"mean", data.mean()},
+          {"p50", data.percentile(0.5)},
+          {"p90", data.percentile(0.9)},
+          {"p99", data.percentile(0.99)},
+          {"p999", data.percentile(0.999)},
+          {"max", data.max}};
 }
 
 }  // namespace
@@ -92,7 +100,8 @@ std::string stats_table(const metrics::Snapshot& snapshot, double seconds) {
   others = path_table(snapshot) + others;
   if (operations.empty()) return "  no requests\n" + others;
   const std::string rate = seconds > 0 ? fmt::format("{:>10}", "per s") : "";
-  return fmt::format("  {:<18} {:>10} {:>8}{} {:>10} {:>10} {:>10} {:>10}\n", "operation", "count", "failed", rate, "mean", "p50", "p99", "max") +
+  return fmt::format("  {:<18} {:>10} {:>8}{} {:>10} {:>10} {:>10} {:>10}\n", "operation", "count", "failed", rate,
+                     "mean", "p50", "p99", "max") +
          operations + others;
 }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate sum`: checksums of files and trees, inside and outside alike, and the check of a list of them.
+#include "tools/sum.h"
+
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "job/event.h"
 #include "job/gate.h"
 #include "job/semaphore.h"
 #include "tools/name_space.h"
-#include "tools/sum.h"
 #include "tools/sum_list.h"
 #include "tools/sum_source.h"
 
@@ -178,7 +179,8 @@ job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, cons
     auto done = co_await sum_tree(executor, source, wish, output);
     co_return done;
   }
-  if (item.kind != SumItem::Kind::kFile) co_return Error(Errc::kInvalidArgument, wish.path + ": neither a file nor a directory");
+  if (item.kind != SumItem::Kind::kFile)
+    co_return Error(Errc::kInvalidArgument, wish.path + ": neither a file nor a directory");
   std::uint64_t bytes = 0;
   auto hex = co_await source.digest(std::string(), wish.kind, bytes);
   if (!hex) co_return std::move(hex).error();
@@ -191,7 +193,9 @@ int run_make(Context& context, const SumOptions& options, DigestKind kind) {
   for (const std::string& path : options.paths) {
     Wish wish{path, {}, kind, options.summarize};
     if (options.paths.size() > 1) wish.prefix = last_name(path) + "/";
-    auto done = with_source(context, path, [&](job::Executor& executor, SumSource& source) { return sum_one(executor, source, wish, output); });
+    auto done = with_source(context, path, [&](job::Executor& executor, SumSource& source) {
+      return sum_one(executor, source, wish, output);
+    });
     if (!done) output.failed(done.error());
   }
   return output.end();
@@ -233,12 +237,14 @@ job::Task<Result<void>> check_all(job::Executor& executor, SumSource& source, st
 }
 
 int check_sums(Context& context, const SumOptions& options) {
-  if (options.paths.size() > 1) return context.usage("sum --check takes at most one folder: where the names of the list begin");
+  if (options.paths.size() > 1)
+    return context.usage("sum --check takes at most one folder: where the names of the list begin");
   const std::string root = options.paths.empty() ? "." : options.paths.front();
   auto text = read_list(options.check);
   if (!text) return context.fail(text.error());
   const SumList list = parse_sums(*text);
-  if (list.lines.empty()) return context.fail(options.check + ": no line is a checksum as `spate sum`, sha256sum or xxh128sum prints it");
+  if (list.lines.empty())
+    return context.fail(options.check + ": no line is a checksum as `spate sum`, sha256sum or xxh128sum prints it");
   std::vector<Job> jobs;
   for (const SumLine& line : list.lines) jobs.push_back({line.name, line.kind});
   nlohmann::json rows = nlohmann::json::array();
@@ -246,12 +252,15 @@ int check_sums(Context& context, const SumOptions& options) {
   const std::function<void(const Job&)> tell = [&](const Job& job) {
     rows.push_back(tell_check(context, list.lines[static_cast<std::size_t>(&job - jobs.data())], job, tally));
   };
-  auto read = with_source(context, root, [&](job::Executor& executor, SumSource& source) { return check_all(executor, source, jobs, tell); });
+  auto read = with_source(context, root, [&](job::Executor& executor, SumSource& source) {
+    return check_all(executor, source, jobs, tell);
+  });
   if (!read) return context.fail(read.error());
   if (context.json) print_json(rows);
   if (list.malformed > 0) context.fail(fmt::format("{}: {} lines are no checksums", options.check, list.malformed));
   if (tally.wrong > 0) context.fail(fmt::format("{} of {} checksums do not match", tally.wrong, jobs.size()));
-  if (tally.unreadable > 0) context.fail(fmt::format("{} of {} files could not be read", tally.unreadable, jobs.size()));
+  if (tally.unreadable > 0)
+    context.fail(fmt::format("{} of {} files could not be read", tally.unreadable, jobs.size()));
   return tally.wrong + tally.unreadable + list.malformed == 0 ? kExitOk : kExitFailed;
 }
 
@@ -272,11 +281,18 @@ Command make_sum() {
   command.summary = "checksums of files and trees, in the file system and outside alike";
   command.details =
       "Names of a directory's files are printed relative to it (with several arguments: after its own name), so that\n"
-      "`spate sum spate:/tree` and `spate sum tree` can be compared by diff. The format is that of sha256sum and xxh128sum.";
-  command.positionals = {{"PATH", "spate:/... or local; with --check the folder where the list's names begin", &options->paths}};
-  command.options = {{"-a,--algorithm", "sha256 (default), or xxh3: much faster, not against forgery", &options->kind, false, {"sha256", "xxh3"}},
+      "`spate sum spate:/tree` and `spate sum tree` can be compared by diff. The format is that of sha256sum and "
+      "xxh128sum.";
+  command.positionals = {
+      {"PATH", "spate:/... or local; with --check the folder where the list's names begin", &options->paths}};
+  command.options = {{"-a,--algorithm",
+                      "sha256 (default), or xxh3: much faster, not against forgery",
+                      &options->kind,
+                      false,
+                      {"sha256", "xxh3"}},
                      {"-c,--check", "LIST: check the checksums in this file (- = standard input)", &options->check},
-                     {"-s,--summarize", "one checksum for each PATH: over kinds, names, link targets and contents", &options->summarize}};
+                     {"-s,--summarize", "one checksum for each PATH: over kinds, names, link targets and contents",
+                      &options->summarize}};
   command.run = [options](Context& context) { return run_sum(context, *options); };
   return command;
 }

@@ -20,8 +20,8 @@ struct SumLine {
 /// The line with its end. A name with a line break or a backslash is escaped, which a leading backslash tells.
 std::string format_sum(const SumLine& line);
 
-/// What a line says; nothing for a malformed one. `text` is without its end; " *NAME" (binary mode) is read too. The number
-/// of digits tells the kind.
+/// What a line says; nothing for a malformed one. `text` is without its end; " *NAME" (binary mode) is read too. The
+/// number of digits tells the kind.
 std::optional<SumLine> parse_sum(std::string_view text);
 
 struct SumList {

@@ -33,8 +33,8 @@ TEST(SumList, ReadsWhatSha256sumWrites) {
 }
 
 TEST(SumList, RefusesWhatIsNoChecksum) {
-  for (const std::string& bad : {std::string(), kSha, kSha + "  ", kSha + " a", kXxh.substr(1) + "  a",
-                                 kSha + "0  a", "x" + kSha + "  a", "\\" + kSha + "  bad\\escape", "\\" + kSha + "  end\\"}) {
+  for (const std::string& bad : {std::string(), kSha, kSha + "  ", kSha + " a", kXxh.substr(1) + "  a", kSha + "0  a",
+                                 "x" + kSha + "  a", "\\" + kSha + "  bad\\escape", "\\" + kSha + "  end\\"}) {
     EXPECT_FALSE(parse_sum(bad)) << bad;
   }
 }

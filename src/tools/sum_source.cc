@@ -33,7 +33,9 @@ SumItem::Kind kind_of(FileType type) {
   }
 }
 
-std::string below(const std::string& root, const std::string& name) { return name.empty() ? root : join_path(root, name); }
+std::string below(const std::string& root, const std::string& name) {
+  return name.empty() ? root : join_path(root, name);
+}
 std::string child(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name) : join_path(directory, name);
 }
@@ -52,7 +54,7 @@ class LocalSource final : public SumSource {
   explicit LocalSource(std::string root) : root_(std::move(root)) {}
 
   job::Task<Result<SumItem>> look(std::string name) override {
-    struct stat st {};
+    struct stat st{};
     const std::string path = below(root_, name);
     if (::stat(path.c_str(), &st) != 0) co_return errno_error(errno, path);
     SumItem item;
@@ -76,8 +78,9 @@ class LocalSource final : public SumSource {
     for (const dirent* entry = ::readdir(open.get()); entry != nullptr; entry = ::readdir(open.get())) {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
-      struct stat st {};
-      if (::fstatat(::dirfd(open.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) return errno_error(errno, join_path(path, name));
+      struct stat st{};
+      if (::fstatat(::dirfd(open.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno_error(errno, join_path(path, name));
       SumItem item;
       item.kind = kind_of(st.st_mode);
       item.name = child(directory, name);
@@ -111,7 +114,9 @@ class LocalSource final : public SumSource {
 /// Reads a file piece by piece, the next one under way while the last is being worked on.
 class AheadReader {
  public:
-  AheadReader(job::Executor& executor, client::File& file) : file_(file), gate_(executor), done_(executor) { begin(kFirstPiece); }
+  AheadReader(job::Executor& executor, client::File& file) : file_(file), gate_(executor), done_(executor) {
+    begin(kFirstPiece);
+  }
   job::Task<void> close() { co_await gate_.close(); }
 
   /// The next piece; empty at the end. Valid until the call after the next.

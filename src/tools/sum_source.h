@@ -13,7 +13,7 @@ namespace spate::tools {
 
 struct SumItem {
   enum class Kind : std::uint8_t { kFile, kDirectory, kSymlink, kOther };
-  std::string name;    // below the root; "" is the root itself
+  std::string name;  // below the root; "" is the root itself
   Kind kind = Kind::kFile;
   std::string target;  // of a symlink
 };

@@ -15,7 +15,8 @@ std::string rounded(double value, std::string_view unit) {
   return fmt::format("{:.{}f} {}", value, decimals, unit);
 }
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it is none (RFC 3629: no overlong forms, no surrogates).
+/// Bytes of the UTF-8 character that `text` begins with; 0 when it is none (RFC 3629: no overlong forms, no
+/// surrogates).
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };

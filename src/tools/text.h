@@ -15,7 +15,8 @@ std::string human_time(std::uint64_t ns);
 /// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": how long something has gone on, rounded down.
 std::string human_span(std::uint64_t ms);
 
-/// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are shown as
+/// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are
+/// shown as
 /// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.
 std::string printable(std::string_view name);
 /// A message that may hold such names, on its way to a terminal: each of its lines as printable() shows it.

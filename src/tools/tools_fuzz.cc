@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: what the command is handed by others: lists of checksums, programs to look into, names to show. The first byte chooses.
+// Fuzzer: what the command is handed by others: lists of checksums, programs to look into, names to show. The first
+// byte chooses.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate up`: a whole file system on this machine.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "config/load.h"
@@ -61,10 +61,12 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   }
   if (options.io != 0 && options.io != io) return fmt::format("--io {}", options.io);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
-  const auto& urls = config.servers.front().urls;  // one without TCP was changed by hand: any port may have been its own
+  const auto& urls =
+      config.servers.front().urls;  // one without TCP was changed by hand: any port may have been its own
   const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
   const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", options.port)); };
-  const bool port = options.port == 0 || std::none_of(urls.begin(), urls.end(), is_tcp) || std::any_of(urls.begin(), urls.end(), is_port);
+  const bool port = options.port == 0 || std::none_of(urls.begin(), urls.end(), is_tcp) ||
+                    std::any_of(urls.begin(), urls.end(), is_port);
   return port ? std::string() : fmt::format("--port {}", options.port);
 }
 
@@ -85,11 +87,14 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
     if (!there || *there == Occupant::kOther) {
       stop_started(folder, started);
       if (!there) return std::move(there).error();
-      return Error(Errc::kBusy, fmt::format("another program, or another file system, is at {}, the address of server {}: stop it, or change "
-                                            "urls in {}",
-                                            server.urls.front(), server.id.value, config_path(folder)));
+      return Error(
+          Errc::kBusy,
+          fmt::format("another program, or another file system, is at {}, the address of server {}: stop it, or change "
+                      "urls in {}",
+                      server.urls.front(), server.id.value, config_path(folder)));
     }
-    if (state.stale && !context.quiet && !context.json) print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
+    if (state.stale && !context.quiet && !context.json)
+      print(fmt::format("server {} was not shut down; starting it again\n", state.server.value));
     auto one = start_server(folder, state.server);
     if (!one) {
       stop_started(folder, started);
@@ -100,23 +105,29 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
   return started;
 }
 
-void tell(const Context& context, const std::string& folder, const config::FileSystemConfig& config, const Started& started) {
+void tell(const Context& context, const std::string& folder, const config::FileSystemConfig& config,
+          const Started& started) {
   if (context.json) {
-    print_json({{"folder", printable(folder)}, {"config", printable(config_path(folder))}, {"servers", config.servers.size()},
-                {"started", started.servers.size()}, {"running_before", started.running}});
+    print_json({{"folder", printable(folder)},
+                {"config", printable(config_path(folder))},
+                {"servers", config.servers.size()},
+                {"started", started.servers.size()},
+                {"running_before", started.running}});
     return;
   }
   if (context.quiet) return;
   if (started.servers.empty()) {
-    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder, started.running));
+    print(fmt::format("The file system in {} is running already ({} servers). Stop it with `spate down`.\n", folder,
+                      started.running));
     return;
   }
-  print(fmt::format("Spate is up: {} servers, data in {}\n\n"
-                    "  spate cp -r /usr/include spate:/include   copy a tree in\n"
-                    "  spate ls -l spate:/                       look at it\n"
-                    "  spate df                                  how full it is\n"
-                    "  spate down                                stop; `spate up` brings everything back\n",
-                    config.servers.size(), folder));
+  print(
+      fmt::format("Spate is up: {} servers, data in {}\n\n"
+                  "  spate cp -r /usr/include spate:/include   copy a tree in\n"
+                  "  spate ls -l spate:/                       look at it\n"
+                  "  spate df                                  how full it is\n"
+                  "  spate down                                stop; `spate up` brings everything back\n",
+                  config.servers.size(), folder));
 }
 
 int start_all(Context& context, const UpOptions& options) {
@@ -125,9 +136,10 @@ int start_all(Context& context, const UpOptions& options) {
   if (!loaded) return context.fail(loaded.error());
   const config::FileSystemConfig& config = loaded->config;
   if (const std::string wrong = wrong_option(config, options); !wrong.empty()) {
-    return context.usage(fmt::format("{} does not apply: {} holds a file system of {} servers already, which `spate up --dir {}` starts as it is; "
-                                     "choose another folder with --dir for a new one",
-                                     wrong, folder, config.servers.size(), folder));
+    return context.usage(fmt::format(
+        "{} does not apply: {} holds a file system of {} servers already, which `spate up --dir {}` starts as it is; "
+        "choose another folder with --dir for a new one",
+        wrong, folder, config.servers.size(), folder));
   }
   auto started = start_missing(context, folder, config);
   if (!started) return context.fail(started.error());
@@ -168,20 +180,25 @@ std::string usual_folder() {
   std::ifstream in(current_file());
   std::string config;
   std::error_code ignored;
-  if (std::getline(in, config) && std::filesystem::exists(config, ignored)) return std::filesystem::path(config).parent_path().string();
+  if (std::getline(in, config) && std::filesystem::exists(config, ignored))
+    return std::filesystem::path(config).parent_path().string();
   return default_folder();
 }
 
 int run_up(Context& context, UpOptions& options) {
   DeploymentPlan& plan = options.plan;
-  plan.io_servers = options.io == 0 ? kUsualIoServers : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io, 65));
-  plan.first_port = options.port == 0 ? kUsualPort : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port, 65536));
+  plan.io_servers =
+      options.io == 0 ? kUsualIoServers : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io, 65));
+  plan.first_port =
+      options.port == 0 ? kUsualPort : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port, 65536));
   if (!options.trove.empty()) plan.trove = options.trove;
   if (plan.io_servers > 64) return context.usage("--io takes 1 to 64");
   if (options.meta != 1) return context.usage("--meta takes 1: this version keeps the name space on one server");
-  if (plan.first_port + plan.io_servers > 65535) return context.usage("--port takes 1 to 65535, less the number of servers");
+  if (plan.first_port + plan.io_servers > 65535)
+    return context.usage("--port takes 1 to 65535, less the number of servers");
   const std::string& trove = plan.trove;
-  if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem") return context.usage("--trove takes auto, uring, pool or mem");
+  if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")
+    return context.usage("--trove takes auto, uring, pool or mem");
   if (plan.folder.empty()) plan.folder = usual_folder();
   std::error_code ignored;
   plan.folder = std::filesystem::absolute(plan.folder, ignored).lexically_normal().string();
@@ -206,13 +223,16 @@ Command make_up() {
   command.name = "up";
   command.group = "Start and stop";
   command.summary = "start a file system on this machine (makes it the first time)";
-  command.details = "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was;\n"
+  command.details =
+      "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was;\n"
       "--io, --port and --trove are refused when they are not true of it.";
-  command.options = {{"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)", &options->plan.folder},
-                     {"--io", "io servers, for a new file system (4)", &options->io},
-                     {"--meta", "meta servers, for a new file system (1)", &options->meta},
-                     {"--port", "first TCP port, for a new file system (7400)", &options->port},
-                     {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove}};
+  command.options = {
+      {"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)",
+       &options->plan.folder},
+      {"--io", "io servers, for a new file system (4)", &options->io},
+      {"--meta", "meta servers, for a new file system (1)", &options->meta},
+      {"--port", "first TCP port, for a new file system (7400)", &options->port},
+      {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;
 }

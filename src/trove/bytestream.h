@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytestreams: the datafiles of one target (storage device). Post and test, like bmi. On disk: docs/disk.md, "Datafiles".
+// Bytestreams: the datafiles of one target (storage device). Post and test, like bmi. On disk: docs/disk.md,
+// "Datafiles".
 #pragma once
 
 #include <cstdint>
@@ -43,22 +44,22 @@ class OpenDatafile {
 };
 
 enum class BytestreamOp : std::uint8_t {
-  kRead,          // extents -> memory; stops at the datafile's end (a short count; the rest of memory is untouched)
-  kWrite,         // memory -> extents; creates the datafile (0600) at its first write
-  kTruncate,      // to `size`, up or down
-  kPunch,         // extents become zeros; the size stays
-  kAllocate,      // space for extents is reserved; the size stays
-  kSync,          // everything completed before is durable, the datafile's existence included
+  kRead,      // extents -> memory; stops at the datafile's end (a short count; the rest of memory is untouched)
+  kWrite,     // memory -> extents; creates the datafile (0600) at its first write
+  kTruncate,  // to `size`, up or down
+  kPunch,     // extents become zeros; the size stays
+  kAllocate,  // space for extents is reserved; the size stays
+  kSync,      // everything completed before is durable, the datafile's existence included
   kStat,
   kRemove,        // succeeds when there is none
   kOpen,          // yields `file`; kNotFound when the datafile was never written
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
-  kDataRanges,    // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
-  kCopy,          // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
-  kProbeCache,    // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
-  kLend,          // `file`: a descriptor of its own for another process (`lend` says what it may); kNotFound as kOpen
-  kNoteChange,    // somebody else has changed the content: counter and mtime move as for a write
-  kReplace,       // the same content in a new local file, durable; whoever has the old one open changes nothing any more
+  kDataRanges,  // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
+  kCopy,        // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
+  kProbeCache,  // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
+  kLend,        // `file`: a descriptor of its own for another process (`lend` says what it may); kNotFound as kOpen
+  kNoteChange,  // somebody else has changed the content: counter and mtime move as for a write
+  kReplace,     // the same content in a new local file, durable; whoever has the old one open changes nothing any more
 };
 
 enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
@@ -67,29 +68,31 @@ enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
 struct BytestreamRequest {
   BytestreamOp op = BytestreamOp::kStat;
   DatafileId id;
-  std::span<const Extent> extents;           // read, write, punch, allocate, make_resident; at most 2^20
-  std::span<const MutableByteView> memory;   // read, write: taken in order, total = total of extents; never written by kWrite
-  std::uint64_t size = 0;                    // truncate; data_ranges: where to begin
-  WallTime now;                              // write, truncate, punch, copy, note_change: becomes mtime (never moving it back)
+  std::span<const Extent> extents;  // read, write, punch, allocate, make_resident; at most 2^20
+  std::span<const MutableByteView>
+      memory;              // read, write: taken in order, total = total of extents; never written by kWrite
+  std::uint64_t size = 0;  // truncate; data_ranges: where to begin
+  WallTime now;            // write, truncate, punch, copy, note_change: becomes mtime (never moving it back)
   /// Read, write: past the page cache, between the device and this memory. Offsets, sizes and memory are multiples of
-  /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else kInvalidArgument.
+  /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else
+  /// kInvalidArgument.
   bool direct = false;
   /// Direct only: the memory is a PCI device's. kNotSupported when the target's device cannot move data to and from it.
   bool device_memory = false;
   Lend lend = Lend::kRead;
-  std::uint32_t max_ranges = 0;              // data_ranges: at least 1
-  DatafileId source;                         // copy: of the same target; may be the datafile itself, without an overlap
-  std::uint64_t source_offset = 0;           // copy
+  std::uint32_t max_ranges = 0;     // data_ranges: at least 1
+  DatafileId source;                // copy: of the same target; may be the datafile itself, without an overlap
+  std::uint64_t source_offset = 0;  // copy
 };
 
 struct BytestreamCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
-  std::uint64_t bytes = 0;                        // read, write: moved
-  BytestreamStat stat;                            // after the operation: read, write, truncate, punch, stat
-  std::shared_ptr<const OpenDatafile> file;       // open
-  /// data_ranges: ascending; never leaves out bytes that were written before, but may hold some that were not (the local
-  /// file system's blocks). `complete_to`: where the look ended; kMaxDatafileBytes when it saw all there is.
+  std::uint64_t bytes = 0;                   // read, write: moved
+  BytestreamStat stat;                       // after the operation: read, write, truncate, punch, stat
+  std::shared_ptr<const OpenDatafile> file;  // open
+  /// data_ranges: ascending; never leaves out bytes that were written before, but may hold some that were not (the
+  /// local file system's blocks). `complete_to`: where the look ended; kMaxDatafileBytes when it saw all there is.
   std::vector<Extent> ranges;
   std::uint64_t complete_to = 0;
 };

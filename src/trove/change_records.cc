@@ -108,9 +108,11 @@ Result<std::unique_ptr<ChangeRecords>> ChangeRecords::create(int folder, const s
   return made;
 }
 
-/// On a full device the old file is used again: it has its room already, and a server that serves no reads and no removals
-/// would keep the device full for ever. What it held has been applied; a death in between leaves some to be applied again.
-Result<std::unique_ptr<ChangeRecords>> ChangeRecords::take_over(int folder, const std::string& boot_id, std::size_t slots) {
+/// On a full device the old file is used again: it has its room already, and a server that serves no reads and no
+/// removals would keep the device full for ever. What it held has been applied; a death in between leaves some to be
+/// applied again.
+Result<std::unique_ptr<ChangeRecords>> ChangeRecords::take_over(int folder, const std::string& boot_id,
+                                                                std::size_t slots) {
   const UniqueFd fd(::openat(folder, kFileName, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat st{};
   if (!fd || ::fstat(fd.get(), &st) != 0 || st.st_size < static_cast<off_t>(kHeaderBytes)) {

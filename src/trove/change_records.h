@@ -36,8 +36,8 @@ class ChangeRecords {
   static LeftOverRecords read(int folder, const std::string& boot_id);
   /// The same from the file's bytes; nothing when they are no such file.
   static LeftOverRecords parse(ByteView raw, const std::string& boot_id);
-  /// Makes a fresh, empty file with `slots` records and maps it; on a full device clears the one that is there, which may
-  /// have fewer. The left-over records must have been dealt with.
+  /// Makes a fresh, empty file with `slots` records and maps it; on a full device clears the one that is there, which
+  /// may have fewer. The left-over records must have been dealt with.
   static Result<std::unique_ptr<ChangeRecords>> create(int folder, const std::string& boot_id, std::size_t slots);
 
   ChangeRecords(const ChangeRecords&) = delete;

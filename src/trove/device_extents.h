@@ -14,8 +14,8 @@ namespace spate::trove {
 class DeviceExtents {
  public:
   /// How much of [offset, offset + size) one request to the device should take, 1..size bytes: up to the end of its
-  /// extent on the device, and at most kMaxRequestBytes. Cuts lie at multiples of 4096 from `offset` (`offset` and `size`
-  /// being such multiples).
+  /// extent on the device, and at most kMaxRequestBytes. Cuts lie at multiples of 4096 from `offset` (`offset` and
+  /// `size` being such multiples).
   std::uint64_t left_in(int fd, std::uint64_t offset, std::uint64_t size);
 
   /// Larger ones are cut, so that a device with several queues or channels works on all of them. Measured with

@@ -27,7 +27,8 @@ TEST(DeviceExtents, AFileInPiecesIsCutAtTheirEndsAndAllOfItIsCovered) {
   // Two files that grow in turn, each step on the disk: neither can lie in one piece.
   for (int i = 0; i < 8; ++i) {
     for (const int one : {fd.get(), other.get()}) {
-      ASSERT_EQ(::pwrite(one, page.data(), page.size(), static_cast<off_t>(page.size()) * i), static_cast<ssize_t>(page.size()));
+      ASSERT_EQ(::pwrite(one, page.data(), page.size(), static_cast<off_t>(page.size()) * i),
+                static_cast<ssize_t>(page.size()));
       ASSERT_EQ(::fsync(one), 0);
     }
   }

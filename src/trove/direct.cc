@@ -16,8 +16,8 @@
 namespace spate::trove {
 namespace {
 
-/// A block of nearly every file system, and the page that its cache is made of. What a file system asks for beyond it is
-/// taken; what would be enough below it is not used, so that no page is ever half direct and half cached.
+/// A block of nearly every file system, and the page that its cache is made of. What a file system asks for beyond it
+/// is taken; what would be enough below it is not used, so that no page is ever half direct and half cached.
 constexpr std::uint32_t kLeastAlignment = 4096;
 constexpr std::uint32_t kMostAlignment = 64 * 1024;
 

@@ -74,8 +74,7 @@ void read_direct(const LocalDatafile& datafile, const BytestreamRequest& request
   const int fd = datafile.direct_fd();
   if (fd < 0) done.status = errc_from_errno(-fd);
   if (done.status != Errc::kOk) return;
-  PieceCursor cursor(request.extents, request.memory,
-                     direct_read_limit(request.extents, done.stat.size));
+  PieceCursor cursor(request.extents, request.memory, direct_read_limit(request.extents, done.stat.size));
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
     const Step step = cursor.next(pieces);

@@ -29,9 +29,9 @@ enum class Durability : std::uint8_t {
 struct KeyvalCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
-  std::optional<Bytes> value;    // get: empty when there is none
-  std::vector<KeyValue> entries; // range, in key order
-  bool more = false;             // range: `limit` ended it (commit does not check this, only the entries)
+  std::optional<Bytes> value;     // get: empty when there is none
+  std::vector<KeyValue> entries;  // range, in key order
+  bool more = false;              // range: `limit` ended it (commit does not check this, only the entries)
 };
 
 /// What a read adds to the set that commit checks.
@@ -48,8 +48,8 @@ struct KeyRange {
   ReadMode mode = ReadMode::kChecked;
 };
 
-/// Optimistic: reads see the store as it was at begin() plus this transaction's own writes; commit applies all writes at
-/// once or none. Used by one thread. Destroying an uncommitted one drops it; destroy only when no post is in flight.
+/// Optimistic: reads see the store as it was at begin() plus this transaction's own writes; commit applies all writes
+/// at once or none. Used by one thread. Destroying an uncommitted one drops it; destroy only when no post is in flight.
 class Transaction {
  public:
   virtual ~Transaction() = default;

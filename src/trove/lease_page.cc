@@ -19,7 +19,8 @@ constexpr const char* kFolderName = "leases";
 constexpr mode_t kPageMode = 0600;
 
 Result<UniqueFd> open_folder(int target, bool make) {
-  if (make && ::mkdirat(target, kFolderName, 0700) != 0 && errno != EEXIST) return errno_error(errno, "make folder for leases");
+  if (make && ::mkdirat(target, kFolderName, 0700) != 0 && errno != EEXIST)
+    return errno_error(errno, "make folder for leases");
   UniqueFd fd(::openat(target, kFolderName, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return errno_error(errno, "open folder for leases");
   return fd;
@@ -47,7 +48,8 @@ Result<std::unique_ptr<LeasePage>> LeasePage::make(int folder, const LeaseTitle&
   SPATE_TRY(UniqueFd leases, open_folder(folder, true));
   const std::string name = fresh_name();
   ::unlinkat(leases.get(), name.c_str(), 0);  // of an earlier process that had this number
-  const UniqueFd fd(::openat(leases.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kPageMode));
+  const UniqueFd fd(
+      ::openat(leases.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kPageMode));
   // The room is taken now: on a full device a store to the page would end this process.
   if (!fd || ::posix_fallocate(fd.get(), 0, SharedPage::kBytes) != 0) {
     ::unlinkat(leases.get(), name.c_str(), 0);
@@ -71,8 +73,10 @@ Result<std::unique_ptr<LeasePage>> LeasePage::adopt(int folder, const std::strin
   SPATE_TRY(SharedPage page, SharedPage::map(fd.get(), true));
   const auto* const words = reinterpret_cast<const LeaseWords*>(page.data());
   const std::string boot = current_boot_id();
-  const bool same_boot = !boot.empty() && boot.size() <= sizeof words->boot_id && std::memcmp(words->boot_id, boot.data(), boot.size()) == 0;
-  if (words->magic != LeaseWords::kMagic || words->handle == 0 || !same_boot) return Error(Errc::kCorrupt, "no lease of this boot");
+  const bool same_boot = !boot.empty() && boot.size() <= sizeof words->boot_id &&
+                         std::memcmp(words->boot_id, boot.data(), boot.size()) == 0;
+  if (words->magic != LeaseWords::kMagic || words->handle == 0 || !same_boot)
+    return Error(Errc::kCorrupt, "no lease of this boot");
   UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
   if (!own) return errno_error(errno, "open lease " + name);
   return std::unique_ptr<LeasePage>(new LeasePage(own.release(), name, std::move(page)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeasePage: the page of one bypass lease (model/lease_words.h), in a file of the target's folder, so that the process that
-// comes after a killed one still reaches the holders. docs/disk-datafiles.md, "Leases".
+// LeasePage: the page of one bypass lease (model/lease_words.h), in a file of the target's folder, so that the process
+// that comes after a killed one still reaches the holders. docs/disk-datafiles.md, "Leases".
 #pragma once
 
 #include <memory>

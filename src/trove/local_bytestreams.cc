@@ -38,7 +38,8 @@ bool LocalBytestreams::has_room(std::uint64_t bytes) {
 bool LocalBytestreams::complete_now(const BytestreamRequest& request, BytestreamCompletion& done) {
   done.status = check_request(request);
   if (done.status != Errc::kOk) return true;
-  const bool takes_room = request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
+  const bool takes_room =
+      request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
   if (takes_room && !has_room(total_size(request.extents))) {
     done.status = Errc::kNoSpace;
     return true;

@@ -12,8 +12,8 @@
 
 namespace spate::trove {
 
-/// Least recently used goes first. Knows nothing of versions: its owner asks it only for reads of the present state, and
-/// tells it of each change. Holds no absent keys. Not thread-safe.
+/// Least recently used goes first. Knows nothing of versions: its owner asks it only for reads of the present state,
+/// and tells it of each change. Holds no absent keys. Not thread-safe.
 class RecordCache {
  public:
   /// A larger record would push out too many others.

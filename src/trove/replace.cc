@@ -42,7 +42,7 @@ Errc copy_bytes(int from, int to, off_t begin, off_t end) {
 
 /// Data as data, holes as holes.
 Errc copy_content(int from, int to) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(from, &st) != 0) return errc_from_errno(errno);
   off_t at = 0;
   while (at < st.st_size) {
@@ -78,7 +78,8 @@ Errc FolderStore::replace(const DatafileId& id) {
     if (failed != 0) status = errc_from_errno(failed);
   }
   if (status == Errc::kOk && ::fsync(fd.get()) != 0) status = errc_from_errno(errno);
-  if (status == Errc::kOk && ::renameat(folder, fresh.c_str(), folder, path.c_str()) != 0) status = errc_from_errno(errno);
+  if (status == Errc::kOk && ::renameat(folder, fresh.c_str(), folder, path.c_str()) != 0)
+    status = errc_from_errno(errno);
   if (status != Errc::kOk) {
     ::unlinkat(folder, fresh.c_str(), 0);
     return status;

@@ -16,8 +16,8 @@ namespace {
 /// Through memory, when the kernel does not copy.
 constexpr std::size_t kCopyBuffer = 1U << 20U;
 
-/// The first byte of data (SEEK_DATA) or of a hole (SEEK_HOLE) from `from` on; kNoSuchDevice when there is none before the
-/// end, kNotSupported when the file system does not say.
+/// The first byte of data (SEEK_DATA) or of a hole (SEEK_HOLE) from `from` on; kNoSuchDevice when there is none before
+/// the end, kNotSupported when the file system does not say.
 Result<std::uint64_t> next(int fd, std::uint64_t from, int whence) {
   const off_t at = ::lseek(fd, static_cast<off_t>(from), whence);
   if (at >= 0) return static_cast<std::uint64_t>(at);
@@ -27,7 +27,7 @@ Result<std::uint64_t> next(int fd, std::uint64_t from, int whence) {
 }
 
 Result<std::uint64_t> size_of(int fd) {
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0) return errc_from_errno(errno);
   return static_cast<std::uint64_t>(st.st_size);
 }
@@ -53,12 +53,14 @@ Errc copy_through_memory(CopySource source, int to_fd, Extent to) {
   Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(to.size, kCopyBuffer)));
   while (to.size > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(to.size, buffer.size()));
-    const ssize_t got = retried([&] { return ::pread(source.fd, buffer.data(), want, static_cast<off_t>(source.offset)); });
+    const ssize_t got =
+        retried([&] { return ::pread(source.fd, buffer.data(), want, static_cast<off_t>(source.offset)); });
     if (got < 0) return errc_from_errno(errno);
     if (got == 0) return make_hole(to_fd, to);  // cut meanwhile
     for (std::size_t put = 0; put < static_cast<std::size_t>(got);) {
       const ssize_t n = retried([&] {
-        return ::pwrite(to_fd, buffer.data() + put, static_cast<std::size_t>(got) - put, static_cast<off_t>(to.offset + put));
+        return ::pwrite(to_fd, buffer.data() + put, static_cast<std::size_t>(got) - put,
+                        static_cast<off_t>(to.offset + put));
       });
       if (n <= 0) return n < 0 ? errc_from_errno(errno) : Errc::kIoError;
       put += static_cast<std::size_t>(n);
@@ -69,9 +71,7 @@ Errc copy_through_memory(CopySource source, int to_fd, Extent to) {
   return Errc::kOk;
 }
 
-bool kernel_refuses(int error) {
-  return error == EXDEV || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS;
-}
+bool kernel_refuses(int error) { return error == EXDEV || error == EINVAL || error == EOPNOTSUPP || error == ENOSYS; }
 
 Errc copy_data(CopySource source, int to_fd, Extent to) {
   while (to.size > 0) {
@@ -95,7 +95,8 @@ Errc reach(int fd, std::uint64_t end) {
   if (retried([&] { return ::fallocate(fd, 0, static_cast<off_t>(end - 1), 1); }) == 0) return Errc::kOk;
   if (errno != EOPNOTSUPP) return errc_from_errno(errno);
   const char zero = 0;
-  return retried([&] { return ::pwrite(fd, &zero, 1, static_cast<off_t>(end - 1)); }) == 1 ? Errc::kOk : errc_from_errno(errno);
+  return retried([&] { return ::pwrite(fd, &zero, 1, static_cast<off_t>(end - 1)); }) == 1 ? Errc::kOk
+                                                                                           : errc_from_errno(errno);
 }
 
 }  // namespace

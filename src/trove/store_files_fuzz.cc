@@ -43,7 +43,8 @@ void check_changes(ByteView input) {
   out.u32(1);
   out.raw(as_bytes(boot));
   raw.resize(kHeader);
-  if (!input.empty() && static_cast<std::size_t>(input[0]) < 48) raw[static_cast<std::size_t>(input[0])] ^= std::byte{1};
+  if (!input.empty() && static_cast<std::size_t>(input[0]) < 48)
+    raw[static_cast<std::size_t>(input[0])] ^= std::byte{1};
   raw.insert(raw.end(), input.begin(), input.end());
   const LeftOverRecords found = ChangeRecords::parse(raw, boot);
   SPATE_CHECK(found.records.size() <= input.size() / kRecord);

@@ -7,8 +7,8 @@ namespace {
 // One list of fields for both directions; A is a Writer or a Reader.
 template <typename A, typename T>
 void attributes_fields(A& a, T& v) {
-  a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime, v.mtime,
-    v.ctime, v.btime, v.version, v.size_known, v.change_sum);
+  a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime,
+    v.mtime, v.ctime, v.btime, v.version, v.size_known, v.change_sum);
 }
 
 template <typename A, typename T>

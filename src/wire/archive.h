@@ -86,7 +86,8 @@ class Writer {
   Encoder out_;
 };
 
-/// Fills values from foreign bytes; sticky failure as in Decoder. Every length and count is checked against what is left.
+/// Fills values from foreign bytes; sticky failure as in Decoder. Every length and count is checked against what is
+/// left.
 class Reader {
  public:
   explicit Reader(ByteView in) : in_(in) {}

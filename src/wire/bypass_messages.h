@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to an io server about data paths (docs/wire.md, "Data"; docs/data-paths.md): bypass leases, and which path a read
-// or write would take.
+// Requests to an io server about data paths (docs/wire.md, "Data"; docs/data-paths.md): bypass leases, and which path a
+// read or write would take.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -12,8 +12,8 @@ constexpr std::size_t kMaxLeaseSlots = 16;
 /// Leases given back by one request at most.
 constexpr std::size_t kMaxReturned = 4096;
 
-/// Asks for leases on datafiles, by a connection that passes descriptors. Needs the right to read, or with `for_writing`
-/// to write.
+/// Asks for leases on datafiles, by a connection that passes descriptors. Needs the right to read, or with
+/// `for_writing` to write.
 struct BypassLeaseRequest {
   static constexpr Op kOp = Op::kBypassLease;
   static constexpr std::string_view kName = "bypass lease request";
@@ -26,8 +26,8 @@ struct BypassLeaseRequest {
   }
 };
 
-/// With lease_id not 0 two descriptors have been passed before this reply: the lease's page (model/lease_words.h) with tag
-/// reply_tag + 1 + 2 * i, and the datafile with the tag after it, i being the slot's place in the request.
+/// With lease_id not 0 two descriptors have been passed before this reply: the lease's page (model/lease_words.h) with
+/// tag reply_tag + 1 + 2 * i, and the datafile with the tag after it, i being the slot's place in the request.
 struct GrantedLease {
   std::uint64_t lease_id = 0;  // 0: not granted,
   std::string refusal;         // because; for people

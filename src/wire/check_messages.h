@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests by which `spate fsck` looks at the stores of servers and mends them (docs/wire.md, "Checking"). Only who proves
-// the server key is answered. What each kind of damage means: docs/fsck.md.
+// Requests by which `spate fsck` looks at the stores of servers and mends them (docs/wire.md, "Checking"). Only who
+// proves the server key is answered. What each kind of damage means: docs/fsck.md.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -9,37 +9,37 @@
 namespace spate::wire {
 
 /// X(enumerator, number, name). Numbers are part of the wire format, names of fsck's output: append only.
-#define SPATE_DAMAGES(X)                                     \
-  X(DanglingEntry, 1, "dangling-entry")                      \
-  X(MissingDirectory, 2, "missing-directory")                \
-  X(WrongEntryType, 3, "wrong-entry-type")                   \
-  X(MisfiledEntry, 4, "misfiled-entry")                      \
-  X(WrongDirectoryCounts, 5, "wrong-directory-counts")       \
-  X(UnreadableRecord, 6, "unreadable-record")                \
-  X(WrongLinkCount, 20, "wrong-link-count")                  \
-  X(OrphanInode, 21, "orphan-inode")                         \
-  X(UnfinishedUnlink, 22, "unfinished-unlink")               \
-  X(WrongParent, 23, "wrong-parent")                         \
-  X(SecondName, 24, "second-name")                           \
-  X(DirectoryLoop, 25, "directory-loop")                     \
-  X(WrongXattrCounts, 26, "wrong-xattr-counts")              \
-  X(UnknownTarget, 27, "unknown-target")                     \
-  X(HandleNotGiven, 28, "handle-not-given")                  \
-  X(WrongOpenCount, 40, "wrong-open-count")                  \
-  X(SizeNotAsked, 41, "size-not-asked")                      \
-  X(TruncateWithoutIntent, 42, "truncate-without-intent")    \
-  X(StrayOpen, 43, "stray-open")                             \
-  X(StrayIntent, 44, "stray-intent")                         \
-  X(StrayUnsettled, 45, "stray-unsettled")                   \
-  X(StrayXattr, 46, "stray-xattr")                           \
-  X(StrayAnswer, 47, "stray-answer")                         \
-  X(RemovalOfLiveFile, 48, "removal-of-live-file")           \
-  X(StuckTruncate, 49, "stuck-truncate")                     \
-  X(StuckSize, 50, "stuck-size")                             \
-  X(StuckRemoval, 51, "stuck-removal")                       \
-  X(OrphanDatafile, 60, "orphan-datafile")                   \
-  X(WrongSize, 61, "wrong-size")                             \
-  X(MisplacedDatafile, 62, "misplaced-datafile")             \
+#define SPATE_DAMAGES(X)                                  \
+  X(DanglingEntry, 1, "dangling-entry")                   \
+  X(MissingDirectory, 2, "missing-directory")             \
+  X(WrongEntryType, 3, "wrong-entry-type")                \
+  X(MisfiledEntry, 4, "misfiled-entry")                   \
+  X(WrongDirectoryCounts, 5, "wrong-directory-counts")    \
+  X(UnreadableRecord, 6, "unreadable-record")             \
+  X(WrongLinkCount, 20, "wrong-link-count")               \
+  X(OrphanInode, 21, "orphan-inode")                      \
+  X(UnfinishedUnlink, 22, "unfinished-unlink")            \
+  X(WrongParent, 23, "wrong-parent")                      \
+  X(SecondName, 24, "second-name")                        \
+  X(DirectoryLoop, 25, "directory-loop")                  \
+  X(WrongXattrCounts, 26, "wrong-xattr-counts")           \
+  X(UnknownTarget, 27, "unknown-target")                  \
+  X(HandleNotGiven, 28, "handle-not-given")               \
+  X(WrongOpenCount, 40, "wrong-open-count")               \
+  X(SizeNotAsked, 41, "size-not-asked")                   \
+  X(TruncateWithoutIntent, 42, "truncate-without-intent") \
+  X(StrayOpen, 43, "stray-open")                          \
+  X(StrayIntent, 44, "stray-intent")                      \
+  X(StrayUnsettled, 45, "stray-unsettled")                \
+  X(StrayXattr, 46, "stray-xattr")                        \
+  X(StrayAnswer, 47, "stray-answer")                      \
+  X(RemovalOfLiveFile, 48, "removal-of-live-file")        \
+  X(StuckTruncate, 49, "stuck-truncate")                  \
+  X(StuckSize, 50, "stuck-size")                          \
+  X(StuckRemoval, 51, "stuck-removal")                    \
+  X(OrphanDatafile, 60, "orphan-datafile")                \
+  X(WrongSize, 61, "wrong-size")                          \
+  X(MisplacedDatafile, 62, "misplaced-datafile")          \
   X(DatafileNotGiven, 63, "datafile-not-given")
 
 enum class Damage : std::uint16_t {
@@ -52,8 +52,7 @@ enum class Damage : std::uint16_t {
 constexpr std::string_view damage_name(Damage damage) {
   switch (damage) {
 #define SPATE_DAMAGE_NAME(id, number, text) \
-  case Damage::k##id:                       \
-    return text;
+  case Damage::k##id: return text;
     SPATE_DAMAGES(SPATE_DAMAGE_NAME)
 #undef SPATE_DAMAGE_NAME
   }
@@ -95,19 +94,19 @@ enum class ScanKind : std::uint8_t {
   kSessions = 9,
 };
 
-/// One page of the records of a kind, checked against the records next to them, all in one state of the store. What needs
-/// more than one page (how many names an object has) is left to the caller, who gets the facts.
+/// One page of the records of a kind, checked against the records next to them, all in one state of the store. What
+/// needs more than one page (how many names an object has) is left to the caller, who gets the facts.
 struct MetaScanRequest {
   static constexpr Op kOp = Op::kMetaScan;
   static constexpr std::string_view kName = "meta scan request";
   ScanKind what = ScanKind::kInodes;
-  Bytes after;              // where the last page ended (MetaScanReply::next); empty begins
-  std::uint32_t max = 0;    // records looked at, 1..kMaxScanPage; 0 = that
+  Bytes after;            // where the last page ended (MetaScanReply::next); empty begins
+  std::uint32_t max = 0;  // records looked at, 1..kMaxScanPage; 0 = that
   /// Facts are told of objects in [low, high] only; inodes below `low` are not looked at.
   Handle low;
   Handle high{UINT64_MAX};
-  bool findings = true;     // false: facts only
-  bool names = false;       // entries: facts with names
+  bool findings = true;  // false: facts only
+  bool names = false;    // entries: facts with names
   /// What should be done in the background is damage when it is older than this, ns.
   std::uint64_t grace_ns = 0;
   template <typename A>
@@ -125,8 +124,8 @@ struct InodeFact {
   std::uint64_t version = 0;
   FileType type = FileType::kRegular;
   std::uint32_t link_count = 0;
-  /// Of a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile must
-  /// be.
+  /// Of a file whose size is known and not 0: the size, the slot that holds the last byte, and how long its datafile
+  /// must be.
   std::uint64_t size = 0;
   std::optional<SlotRef> last_slot;
   std::uint64_t last_bytes = 0;

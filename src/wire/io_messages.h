@@ -43,11 +43,18 @@ struct DatafileState {
 };
 
 /// How a server moves the bytes (docs/architecture.md, "Data paths").
-enum class DataPath : std::uint8_t { kAutomatic = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeerToPeer = 5 };
+enum class DataPath : std::uint8_t {
+  kAutomatic = 0,
+  kBuffered = 1,
+  kCached = 2,
+  kDirect = 3,
+  kBypass = 4,
+  kPeerToPeer = 5
+};
 
-/// Each slot's share is one stream in logical order. Streams of all slots together of at most `inline_limit` bytes come in
-/// the reply; else slot i's stream comes as bulk messages of `unit_bytes` (the last one shorter) with tag reply_tag + 1 + i,
-/// for which the client has posted receives before asking; what lies beyond a datafile's end is not sent.
+/// Each slot's share is one stream in logical order. Streams of all slots together of at most `inline_limit` bytes come
+/// in the reply; else slot i's stream comes as bulk messages of `unit_bytes` (the last one shorter) with tag reply_tag
+/// + 1 + i, for which the client has posted receives before asking; what lies beyond a datafile's end is not sent.
 struct ReadRequest {
   static constexpr Op kOp = Op::kRead;
   static constexpr std::string_view kName = "read request";
@@ -83,8 +90,8 @@ struct WriteRequest {
   datatype::Description what;
   std::uint32_t unit_bytes = 0;
   DataPath path = DataPath::kAutomatic;
-  WallTime fs_time;  // becomes mtime
-  bool sync = false; // durable before the reply (O_SYNC)
+  WallTime fs_time;                       // becomes mtime
+  bool sync = false;                      // durable before the reply (O_SYNC)
   std::optional<std::uint32_t> checksum;  // reserved; refused with kNotSupported today
   bool has_inline_data = false;
   Bytes data;
@@ -173,8 +180,8 @@ struct DatafileRef {
   }
 };
 
-/// Servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot bring
-/// a datafile back. Repeatable.
+/// Servers (and fsck with the server key). Leaves a tombstone until `tombstone_until`, so that a late write cannot
+/// bring a datafile back. Repeatable.
 struct DatafileRemoveRequest {
   static constexpr Op kOp = Op::kDatafileRemove;
   static constexpr std::string_view kName = "datafile remove request";

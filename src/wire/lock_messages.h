@@ -27,10 +27,10 @@ struct LockRequest {
   static constexpr Op kOp = Op::kLock;
   static constexpr std::string_view kName = "lock request";
   LockSpec lock;
-  bool wait = false;             // else kTryAgain when somebody has it
-  std::uint64_t sequence = 0;    // > 0, never used twice in a session; a resend repeats it
-  std::uint64_t oldest = 0;      // no request of a lower sequence will be sent (again)
-  std::uint64_t table = 0;       // of the last reply; 0: this session has had none
+  bool wait = false;           // else kTryAgain when somebody has it
+  std::uint64_t sequence = 0;  // > 0, never used twice in a session; a resend repeats it
+  std::uint64_t oldest = 0;    // no request of a lower sequence will be sent (again)
+  std::uint64_t table = 0;     // of the last reply; 0: this session has had none
   template <typename A>
   void fields(A& a) {
     a(lock, wait, sequence, oldest, table);
@@ -78,7 +78,7 @@ struct LockCancelRequest {
 };
 struct LockCancelReply {
   static constexpr std::string_view kName = "lock cancel reply";
-  bool ended = false;       // false: it did not wait any more; lock_events has told, or will
+  bool ended = false;  // false: it did not wait any more; lock_events has told, or will
   std::uint64_t table = 0;
   template <typename A>
   void fields(A& a) {
@@ -99,10 +99,11 @@ struct LockEventsRequest {
   }
 };
 enum class LockEventType : std::uint8_t {
-  kGranted = 1,  // the wait of `subject`, a sequence, has its lock
-  kRefused = 2,  // it ended without: too many locks
+  kGranted = 1,   // the wait of `subject`, a sequence, has its lock
+  kRefused = 2,   // it ended without: too many locks
   kRecalled = 3,  // somebody waits for this session's right to append to `subject`, a handle
-  kLeaseRecalled = 4  // what the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped
+  kLeaseRecalled =
+      4  // what the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped
 };
 struct LockEvent {
   std::uint64_t number = 0;  // grows; never the same in two epochs of a session

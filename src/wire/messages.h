@@ -14,13 +14,13 @@
 
 namespace spate::wire {
 
-/// Calls visit.template operator()<Request, Reply>(op) for every operation of the protocol. One without messages does not
-/// compile.
+/// Calls visit.template operator()<Request, Reply>(op) for every operation of the protocol. One without messages does
+/// not compile.
 template <typename Visitor>
 void for_each_operation(Visitor&& visit) {
-#define SPATE_MESSAGES_VISIT(id, number, text)                 \
-  static_assert(id##Request::kOp == Op::k##id);                \
-  static_assert(!std::is_same_v<id##Request, id##Reply>);      \
+#define SPATE_MESSAGES_VISIT(id, number, text)            \
+  static_assert(id##Request::kOp == Op::k##id);           \
+  static_assert(!std::is_same_v<id##Request, id##Reply>); \
   visit.template operator()<id##Request, id##Reply>(Op::k##id);
   SPATE_OPERATIONS(SPATE_MESSAGES_VISIT)
 #undef SPATE_MESSAGES_VISIT

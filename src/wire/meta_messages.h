@@ -6,16 +6,17 @@
 
 namespace spate::wire {
 
-/// Where an object is, or shall be: a path below a directory, walked by the server in the operation's own transaction, so
-/// that an operation by path is one request. An empty path is `start` itself.
+/// Where an object is, or shall be: a path below a directory, walked by the server in the operation's own transaction,
+/// so that an operation by path is one request. An empty path is `start` itself.
 struct NamePath {
   enum Flags : std::uint8_t {
-    kFollowLast = 1,     // a symbolic link at the path's end is followed
-    kRootedLinks = 2,    // absolute links begin at the file system's root; else they end the walk with kCrossDevice and the
-                         // link's target as context
+    kFollowLast = 1,   // a symbolic link at the path's end is followed
+    kRootedLinks = 2,  // absolute links begin at the file system's root; else they end the walk with kCrossDevice and
+                       // the link's target as context
   };
   Handle start = kRootHandle;
-  std::string path;  // components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server
+  std::string
+      path;  // components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server
   std::uint8_t flags = 0;
   template <typename A>
   void fields(A& a) {
@@ -46,8 +47,8 @@ struct LookupRequest {
 };
 using LookupReply = ObjectReply;
 
-/// Looks up what the caller may read, write or execute: kPermissionDenied when it lacks one of the rights. access(2), opening a
-/// directory.
+/// Looks up what the caller may read, write or execute: kPermissionDenied when it lacks one of the rights. access(2),
+/// opening a directory.
 struct AccessRequest {
   static constexpr Op kOp = Op::kAccess;
   static constexpr std::string_view kName = "access request";
@@ -108,9 +109,9 @@ using SetattrReply = ObjectReply;
 /// Layout wishes at creation; what is absent comes from the directory (xattr user.spate.*), then the file system.
 struct LayoutHints {
   std::optional<std::uint64_t> strip_bytes;
-  std::optional<std::uint32_t> slot_count;       // 0 = all targets
-  std::optional<TargetId> first_target;          // PVFS's base
-  std::vector<TargetId> targets;                 // these, in this order; overrides the two above
+  std::optional<std::uint32_t> slot_count;  // 0 = all targets
+  std::optional<TargetId> first_target;     // PVFS's base
+  std::vector<TargetId> targets;            // these, in this order; overrides the two above
   template <typename A>
   void fields(A& a) {
     a(strip_bytes, slot_count, first_target, targets);
@@ -123,17 +124,19 @@ enum OpenFlags : std::uint8_t {
   kOpenTruncate = 4,   // an existing file is cut to 0 (an intent, as Truncate)
   kOpenExclusive = 8,  // create: kExists when it is there
   kOpenExecute = 16,   // open: rights are checked for execution as well
-  kOpenTemporary = 32, // create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one
+  kOpenTemporary =
+      32,  // create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one
 };
 
 /// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).
 struct NewAttributes {
-  /// Beside the mode: uid and gid are those of the user for whom it is made, so that a setgid directory's group goes before.
+  /// Beside the mode: uid and gid are those of the user for whom it is made, so that a setgid directory's group goes
+  /// before.
   static constexpr std::uint32_t kOnBehalf = 1U << 16U;
-  /// And the user's umask, from this bit on, where the client has not taken it from the mode: it counts unless the directory has a
-  /// default access control list.
+  /// And the user's umask, from this bit on, where the client has not taken it from the mode: it counts unless the
+  /// directory has a default access control list.
   static constexpr unsigned kUmaskShift = 20;
-  std::uint32_t mode = 0;  // 0..07777, with what is said above
+  std::uint32_t mode = 0;            // 0..07777, with what is said above
   std::optional<std::uint32_t> uid;  // other than the caller's: only for uid 0
   std::optional<std::uint32_t> gid;
   std::optional<WallTime> atime;
@@ -187,8 +190,8 @@ struct OpenRequest {
   }
 };
 
-/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p). An atime alone, of an open
-/// for reading, is when it read last: anybody may say it, and it moves atime forward only.
+/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p). An atime
+/// alone, of an open for reading, is when it read last: anybody may say it, and it moves atime forward only.
 struct CloseRequest {
   static constexpr Op kOp = Op::kClose;
   static constexpr std::string_view kName = "close request";
@@ -285,8 +288,8 @@ struct ReaddirRequest {
   static constexpr Op kOp = Op::kReaddir;
   static constexpr std::string_view kName = "readdir request";
   Handle handle;
-  std::uint64_t cookie = 0;      // 0 begins; else the last entry's cookie that was seen
-  std::uint32_t max_entries = 0; // 0: as many as fit the reply room
+  std::uint64_t cookie = 0;       // 0 begins; else the last entry's cookie that was seen
+  std::uint32_t max_entries = 0;  // 0: as many as fit the reply room
   bool attributes = false;
   template <typename A>
   void fields(A& a) {
@@ -405,9 +408,9 @@ struct MetaStatfsRequest {
 };
 struct MetaStatfsReply {
   static constexpr std::string_view kName = "meta statfs reply";
-  std::uint64_t objects = 0;      // inodes in use
+  std::uint64_t objects = 0;  // inodes in use
   std::uint64_t sessions = 0;
-  std::uint64_t removals = 0;     // files whose datafiles are still to be removed
+  std::uint64_t removals = 0;  // files whose datafiles are still to be removed
   template <typename A>
   void fields(A& a) {
     a(objects, sessions, removals);

@@ -21,7 +21,7 @@ struct HelloRequest {
   std::uint16_t oldest_version = kOldestProtocolVersion;
   std::uint16_t newest_version = kProtocolVersion;
   std::uint64_t features = kFeatureNone;  // that the client wants
-  FsId fs;  // 0: "whichever you serve"
+  FsId fs;                                // 0: "whichever you serve"
   Nonce client_nonce{};
   template <typename A>
   void fields(A& a) {
@@ -68,11 +68,11 @@ struct AuthenticateReply {
   static constexpr std::string_view kName = "authenticate reply";
   ClientId client;
   std::uint32_t epoch = 0;
-  SessionTicket ticket;             // from the meta server; io servers repeat the one they got
-  std::uint32_t lease_ms = 0;       // the session ends when nothing is heard for so long
-  WallTime fs_time;                 // the file system's clock, now
-  std::uint16_t answer_slots = 0;   // how many RequestId slots the client may use (meta)
-  Mac server_proof{};               // the server knows the key as well: HMAC over both nonces
+  SessionTicket ticket;            // from the meta server; io servers repeat the one they got
+  std::uint32_t lease_ms = 0;      // the session ends when nothing is heard for so long
+  WallTime fs_time;                // the file system's clock, now
+  std::uint16_t answer_slots = 0;  // how many RequestId slots the client may use (meta)
+  Mac server_proof{};              // the server knows the key as well: HMAC over both nonces
   template <typename A>
   void fields(A& a) {
     a(client, epoch, ticket, lease_ms, fs_time, answer_slots, server_proof);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: foreign bytes to the decoder of every message. What decodes encodes to the same bytes again, or, where several
-// encodings mean the same, to bytes that stay as they are from then on. Input: kind, low byte of the operation, message.
+// Fuzzer: foreign bytes to the decoder of every message. What decodes encodes to the same bytes again, or, where
+// several encodings mean the same, to bytes that stay as they are from then on. Input: kind, low byte of the operation,
+// message.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

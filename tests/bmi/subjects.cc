@@ -82,10 +82,14 @@ struct Exclusion {
 };
 // One line each: subject, test, why. Must shrink.
 constexpr std::array<Exclusion, 4> kExclusions{{
-    {"ofi_shm", "ARestartedServerIsReachedByTheNextPost", "libfabric 1.17's shm provider ends a process that reopens a name"},
-    {"ofi_shm", "ADeadServerIsUnreachableUntilItComesBack", "libfabric 1.17's shm provider ends a process that reopens a name"},
-    {"fault_ofi_shm", "ADeadServerIsUnreachableUntilItComesBack", "libfabric 1.17's shm provider ends a process that reopens a name"},
-    {"fault_ofi_shm", "ARestartedServerIsReachedByTheNextPost", "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"ofi_shm", "ARestartedServerIsReachedByTheNextPost",
+     "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"ofi_shm", "ADeadServerIsUnreachableUntilItComesBack",
+     "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"fault_ofi_shm", "ADeadServerIsUnreachableUntilItComesBack",
+     "libfabric 1.17's shm provider ends a process that reopens a name"},
+    {"fault_ofi_shm", "ARestartedServerIsReachedByTheNextPost",
+     "libfabric 1.17's shm provider ends a process that reopens a name"},
 }};
 }  // namespace
 

@@ -72,7 +72,8 @@ struct IoHost : Host {
 class ClientData : public ::testing::Test {
  protected:
   /// `rounds`: how many slots of a file lie on each io server.
-  explicit ClientData(std::size_t rounds = 1) : executor_(clock_), random_(5), meta_host_(executor_, clock_, random_, 1) {
+  explicit ClientData(std::size_t rounds = 1)
+      : executor_(clock_), random_(5), meta_host_(executor_, clock_, random_, 1) {
     std::vector<TargetId> targets;
     options_.map.fs = kFs;
     options_.map.servers.push_back({ServerId(1), {meta_host_.url}, {true, false}, {}});

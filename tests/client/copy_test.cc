@@ -42,7 +42,8 @@ TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
     const auto copied = executor_.run(to->copy_from(*from, span));
     ASSERT_TRUE(copied.has_value()) << copied.error().message();
     EXPECT_EQ(bytes_read(), sent);
-    const std::uint64_t want = span.from < source.size() ? std::min<std::uint64_t>(span.size, source.size() - span.from) : 0;
+    const std::uint64_t want =
+        span.from < source.size() ? std::min<std::uint64_t>(span.size, source.size() - span.from) : 0;
     ASSERT_EQ(*copied, want);
     if (want > 0 && model.size() < span.to + want) model.resize(span.to + want);
     std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(want > 0 ? span.from : 0), want,

@@ -85,7 +85,8 @@ TEST_F(ClientData, AStridedReadIsOneRequestToEachServer) {
   EXPECT_EQ(*n, got.size());
   EXPECT_EQ(requests() - before, io_.size());
   for (std::size_t i = 0; i < 100; ++i) {
-    ASSERT_TRUE(std::equal(got.begin() + static_cast<std::ptrdiff_t>(i * 100), got.begin() + static_cast<std::ptrdiff_t>(i * 100 + 100),
+    ASSERT_TRUE(std::equal(got.begin() + static_cast<std::ptrdiff_t>(i * 100),
+                           got.begin() + static_cast<std::ptrdiff_t>(i * 100 + 100),
                            data.begin() + static_cast<std::ptrdiff_t>(50 + i * 600)))
         << i;
   }
@@ -156,7 +157,8 @@ TEST_F(ClientData, ADeadServerIsNamedAfterTheDeadline) {
   ASSERT_TRUE(again.has_value());
   const auto written = executor_.run((*again)->write(0, bytes(10)));
   EXPECT_FALSE(written.has_value());
-  EXPECT_NE(written.error().message().find("server 2 (tcp://127.0.0.1:1)"), std::string::npos) << written.error().message();
+  EXPECT_NE(written.error().message().find("server 2 (tcp://127.0.0.1:1)"), std::string::npos)
+      << written.error().message();
   EXPECT_TRUE(executor_.run((*again)->close()).has_value());
   EXPECT_TRUE(executor_.run(file->close()).has_value());
   executor_.run(second.stop());

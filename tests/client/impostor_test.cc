@@ -23,7 +23,9 @@ TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());
   EXPECT_EQ(connected.code(), Errc::kUnauthenticated);
-  if (!connected) EXPECT_NE(connected.error().message().find("does not know the key"), std::string::npos) << connected.error().message();
+  if (!connected)
+    EXPECT_NE(connected.error().message().find("does not know the key"), std::string::npos)
+        << connected.error().message();
 }
 
 TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {
@@ -32,7 +34,8 @@ TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());
   EXPECT_EQ(connected.code(), Errc::kWrongFileSystem);
-  if (!connected) EXPECT_NE(connected.error().message().find("server 77"), std::string::npos) << connected.error().message();
+  if (!connected)
+    EXPECT_NE(connected.error().message().find("server 77"), std::string::npos) << connected.error().message();
 }
 
 }  // namespace

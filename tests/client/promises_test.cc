@@ -50,7 +50,8 @@ TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
   file->force_path(static_cast<wire::DataPath>(99));  // which no server knows
   EXPECT_FALSE(executor_.run(file->write(100, bytes(100))));
   file->force_path(wire::DataPath::kAutomatic);
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
+  ASSERT_TRUE(
+      executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
   ASSERT_TRUE(executor_.run(file->close()));
   EXPECT_FALSE(meta_->closed_with.has_value());
 }

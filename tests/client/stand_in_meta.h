@@ -28,7 +28,8 @@ class StandInMeta final : public rpc::Service {
 
   job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override {
-    if (request.client && std::exchange(forgets_sessions, false)) co_return Error(Errc::kSessionUnknown, "it has ended");
+    if (request.client && std::exchange(forgets_sessions, false))
+      co_return Error(Errc::kSessionUnknown, "it has ended");
     reply.client = ClientId(7);
     reply.epoch = epoch;
     reply.ticket = ticket();
@@ -79,7 +80,9 @@ class StandInMeta final : public rpc::Service {
     reply.ticket = ticket();
     co_return reply;
   }
-  job::Task<Result<wire::EndSessionReply>> end(rpc::Call&, wire::EndSessionRequest) { co_return wire::EndSessionReply(); }
+  job::Task<Result<wire::EndSessionReply>> end(rpc::Call&, wire::EndSessionRequest) {
+    co_return wire::EndSessionReply();
+  }
   job::Task<Result<wire::CreateReply>> create(rpc::Call&, wire::CreateRequest request) {
     const auto [it, fresh] = files_.try_emplace(request.where.path, Handle(100 + files_.size()));
     co_return opened(it->second, fresh);

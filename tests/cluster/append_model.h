@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AppendModel: files that are only appended to: nothing overlaps, is torn, or comes before what was there when it began.
+// AppendModel: files that are only appended to: nothing overlaps, is torn, or comes before what was there when it
+// began.
 #pragma once
 
 #include <map>
@@ -12,8 +13,8 @@ namespace spate::cluster {
 
 using AppendId = std::uint32_t;
 
-/// An append that succeeded is there, whole, at the place that was told, until a crash may have taken it. One that failed
-/// may be there in part, but touches no other.
+/// An append that succeeded is there, whole, at the place that was told, until a crash may have taken it. One that
+/// failed may be there in part, but touches no other.
 class AppendModel {
  public:
   /// This file is one of them.
@@ -41,7 +42,7 @@ class AppendModel {
     std::uint64_t handle = 0;
     std::uint64_t size = 0;
     std::uint64_t begun = 0;
-    std::uint64_t ended = 0;    // 0: not yet, or it failed
+    std::uint64_t ended = 0;  // 0: not yet, or it failed
     std::uint64_t start = 0;
     std::uint64_t crashes = 0;  // when it began
     bool perhaps_lost = false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/coverage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
-
-#include <fmt/format.h>
 
 namespace spate::cluster {
 namespace {
@@ -28,7 +28,8 @@ std::string_view why_unused(Op op) {
     case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
     case Op::kBypassLease:
     case Op::kBypassReturn:
-      return "leases are for processes that pass descriptors by shared memory, which the simulated network does not have "
+      return "leases are for processes that pass descriptors by shared memory, which the simulated network does not "
+             "have "
              "(tests/integration/paths_bypass.py stops and kills holders and servers)";
     case Op::kPing:
     case Op::kExplainPath:
@@ -37,7 +38,8 @@ std::string_view why_unused(Op op) {
     case Op::kMetaRepair:
     case Op::kMetaJudge:
     case Op::kDatafileList:
-    case Op::kDatafileProbe: return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
+    case Op::kDatafileProbe:
+      return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     default: return {};
   }
 }
@@ -114,7 +116,8 @@ std::vector<Coverage::Cell> Coverage::missing() const {
 
 std::string Coverage::table() const {
   std::string text = fmt::format("{:<18}", "");
-  for (std::size_t kind = 0; kind < kFaultKinds; ++kind) text += fmt::format(" {:>15}", name(static_cast<FaultKind>(kind)));
+  for (std::size_t kind = 0; kind < kFaultKinds; ++kind)
+    text += fmt::format(" {:>15}", name(static_cast<FaultKind>(kind)));
   text += "\n";
   for (const Op op : kOps) {
     if (!why_unused(op).empty()) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/data_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
-
-#include <fmt/format.h>
 
 #include "model/cluster_map.h"
 
@@ -14,7 +14,9 @@ namespace {
 constexpr std::uint64_t kNotYet = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
 
-bool contains(const std::vector<WriteId>& list, WriteId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
+bool contains(const std::vector<WriteId>& list, WriteId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
 
 void add(std::vector<WriteId>& list, WriteId id) {
   if (!contains(list, id)) list.push_back(id);
@@ -165,8 +167,7 @@ void DataModel::over(WriteId id) {
 }
 
 ReadId DataModel::begin_read(std::uint64_t handle, std::span<const Extent> extents) {
-  reads_.emplace(++last_read_,
-                 Read{handle, {extents.begin(), extents.end()}, files_.at(handle).cells, ++time_, false});
+  reads_.emplace(++last_read_, Read{handle, {extents.begin(), extents.end()}, files_.at(handle).cells, ++time_, false});
   return last_read_;
 }
 
@@ -266,13 +267,15 @@ std::string DataModel::end_read(ReadId id, ByteView data) {
       if (at_end) return "a read goes on behind the end of the file";
       std::string wrong = check_run(read, extent.offset, data.first(size));
       if (!wrong.empty()) return wrong;
-      if (extent.offset + size > high) return fmt::format("{} bytes at {}, but the file ends at {}", size, extent.offset, high);
+      if (extent.offset + size > high)
+        return fmt::format("{} bytes at {}, but the file ends at {}", size, extent.offset, high);
       if (!read.crashed) narrow(read, extent.offset, data.first(size));
     }
     data = data.subspan(size);
     if (size == extent.size) continue;
     at_end = true;
-    if (extent.offset + size < low) return fmt::format("the file ends at {}, but it must reach {}", extent.offset + size, low);
+    if (extent.offset + size < low)
+      return fmt::format("the file ends at {}, but it must reach {}", extent.offset + size, low);
   }
   merge_equal(files_.at(read.handle).cells);
   return {};

@@ -26,7 +26,8 @@ using ReadId = std::uint32_t;
 /// - A write that is under way, or failed, may or may not have reached each of its bytes.
 /// - A write that succeeded has: what ended before it began can be seen there no longer.
 /// - A sync that covered it takes such bytes from the disk as well.
-/// - A crash of a server's machine leaves any of what may be on its disk; also of writes that are answered after it, since
+/// - A crash of a server's machine leaves any of what may be on its disk; also of writes that are answered after it,
+/// since
 ///   the server may have done its part before. A sync then finds the writes lost, but not truncations.
 /// - A read sees, for each byte, something that was possible at some time between its begin and its end.
 class DataModel {
@@ -80,8 +81,8 @@ class DataModel {
     WriteId companion = 0;  // kCut: the kExtended
     std::uint64_t begun = 0;
     std::uint64_t ended = 0;
-    /// Servers whose machines have crashed since it began (a write: while it was under way): it may be lost there, although
-    /// it is answered, or has been.
+    /// Servers whose machines have crashed since it began (a write: while it was under way): it may be lost there,
+    /// although it is answered, or has been.
     std::set<ServerId> lost_on;
   };
   struct Cell {

@@ -24,7 +24,8 @@ WorldOptions directed_options() {
 
 class DirectedTest : public ::testing::Test {
  protected:
-  explicit DirectedTest(const WorldOptions& options = directed_options()) : world_(options), client_(world_.start_client()) {}
+  explicit DirectedTest(const WorldOptions& options = directed_options())
+      : world_(options), client_(world_.start_client()) {}
 
   template <typename T>
   T run(job::Task<T> task) {
@@ -139,8 +140,10 @@ TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
     stall_at(wire::Op::kMkdir);
     EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // done before its answer was lost: again, it would be there already
     EXPECT_TRUE(stalled_);
-    EXPECT_EQ(run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0)).code(),
-              Errc::kOk);
+    EXPECT_EQ(
+        run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0))
+            .code(),
+        Errc::kOk);
     expected.insert("b" + suffix);
     EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
     EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
@@ -205,8 +208,8 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   EXPECT_EQ(code, Errc::kCancelled);
 }
 
-/// The session expires while the client is cut off, and its next one begins with a keep-alive that nobody has asked for: the io
-/// servers, who know the old one, are told of it before they are asked for anything.
+/// The session expires while the client is cut off, and its next one begins with a keep-alive that nobody has asked
+/// for: the io servers, who know the old one, are told of it before they are asked for anything.
 TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
   const FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
@@ -260,7 +263,8 @@ TEST_F(DirectedTest, AnAppendGivesUpAtItsDeadline) {
   const Bytes record(100);
   const std::array<ByteView, 1> memory{ByteView(record)};
   std::optional<Errc> second;
-  const auto go_on = [](client::File& file, std::span<const ByteView> memory, std::optional<Errc>& code) -> job::Task<void> {
+  const auto go_on = [](client::File& file, std::span<const ByteView> memory,
+                        std::optional<Errc>& code) -> job::Task<void> {
     auto end = co_await file.append(memory);
     code = end.code();
   };
@@ -288,7 +292,8 @@ TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   world_.run_for(std::chrono::seconds(10));
   world_.fabric().drop_connection(1, client_.node());
   world_.fabric().partition(1, client_.node(), false);
-  while (client_.client().cluster().identity().epoch == epoch) ASSERT_TRUE(world_.turn(world_.now() + std::chrono::minutes(1)));
+  while (client_.client().cluster().identity().epoch == epoch)
+    ASSERT_TRUE(world_.turn(world_.now() + std::chrono::minutes(1)));
   EXPECT_FALSE(locks.holds(file->handle(), kRight));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/faults.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace spate::cluster {
 namespace {
@@ -69,7 +69,8 @@ void FaultDriver::arrived(const WatchedRequest& request) {
     if (--armed_[i].nth > 0) continue;
     armed_.erase(armed_.begin() + static_cast<std::ptrdiff_t>(i));
     const Duration delay = planned.at_once || random_.chance(1, 2) ? Duration(0) : Duration(random_.below(kAimNs));
-    scene_.world.at(scene_.world.now() + delay, [this, kind = planned.kind, target = *target] { strike(kind, target); });
+    scene_.world.at(scene_.world.now() + delay,
+                    [this, kind = planned.kind, target = *target] { strike(kind, target); });
     return;
   }
 }
@@ -141,8 +142,8 @@ void FaultDriver::strike(FaultKind kind, Target target) {
 
 Duration FaultDriver::some_span() {
   static constexpr std::array<std::int64_t, 5> kMost = {5, 50, 400, 3000, 12000};  // ms
-  return Duration(static_cast<std::int64_t>(1 + random_.below(static_cast<std::uint64_t>(
-                      kMost.at(random_.below(kMost.size())) * 1'000'000))));
+  return Duration(static_cast<std::int64_t>(
+      1 + random_.below(static_cast<std::uint64_t>(kMost.at(random_.below(kMost.size())) * 1'000'000))));
 }
 
 void FaultDriver::keep_in_force(FaultKind kind, const Target& target, Duration span, UniqueFunction<void()> mend_it) {
@@ -242,9 +243,9 @@ void FaultDriver::strike_storage(FaultKind kind, const Target& target) {
 
 void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
   using trove::BytestreamOp;
-  static constexpr std::array kDiskOps = {BytestreamOp::kRead,     BytestreamOp::kWrite, BytestreamOp::kTruncate,
-                                      BytestreamOp::kPunch,    BytestreamOp::kSync,  BytestreamOp::kStat,
-                                      BytestreamOp::kRemove,   BytestreamOp::kOpen,  BytestreamOp::kMakeResident};
+  static constexpr std::array kDiskOps = {BytestreamOp::kRead,   BytestreamOp::kWrite, BytestreamOp::kTruncate,
+                                          BytestreamOp::kPunch,  BytestreamOp::kSync,  BytestreamOp::kStat,
+                                          BytestreamOp::kRemove, BytestreamOp::kOpen,  BytestreamOp::kMakeResident};
   ServerDisks& server_disks = scene_.world.disks(target.server);
   for (auto& disk : server_disks.targets) {
     if (kind == FaultKind::kDiskFull) {
@@ -276,7 +277,8 @@ void FaultDriver::hurt_records(FaultKind kind, const Target& target) {
       case 1: faults.commit_error_per_mille = 500; break;
       default: faults.sync_error_per_mille = 500; break;
     }
-    needs_restart = faults.commit_error_per_mille != 0 || faults.sync_error_per_mille != 0;  // or of another fault, in force
+    needs_restart =
+        faults.commit_error_per_mille != 0 || faults.sync_error_per_mille != 0;  // or of another fault, in force
   }
   if (of_meta) ++hurt_records_;
   meta_healthy_ = meta_healthy_ && !of_meta;

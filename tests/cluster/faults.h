@@ -32,8 +32,8 @@ class FaultDriver {
   FaultDriver(const FaultDriver&) = delete;
   FaultDriver& operator=(const FaultDriver&) = delete;
 
-  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine. Each of
-  /// `aims` happens beside that.
+  /// Draws what is to happen in a run of so many operations: at least one killed process and one crashed machine. Each
+  /// of `aims` happens beside that.
   void plan(std::uint64_t operations, const std::vector<Aim>& aims);
   /// Called again and again.
   void run(std::uint64_t operations_left);
@@ -98,7 +98,7 @@ class FaultDriver {
   std::set<std::uint64_t> forgotten_;
   MonoTime meta_healthy_since_;
   bool meta_healthy_ = false;
-  int hurt_records_ = 0;      // of the meta server
+  int hurt_records_ = 0;  // of the meta server
   std::uint64_t last_fault_ = 0;
 };
 

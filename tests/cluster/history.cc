@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/history.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace spate::cluster {
 namespace {
@@ -154,9 +154,8 @@ void History::give_up(NodeId number) {
 
 void History::settled(int client) {
   // Until now each of them may have taken effect, of which no state need know yet.
-  const bool any = std::any_of(pending_.begin(), pending_.end(), [client](const auto& p) {
-    return p.second.given_up && p.second.client == client;
-  });
+  const bool any = std::any_of(pending_.begin(), pending_.end(),
+                               [client](const auto& p) { return p.second.given_up && p.second.client == client; });
   if (any) reach_all(states_, pending_, 0);
   for (auto it = pending_.begin(); it != pending_.end();) {
     if (!it->second.given_up || it->second.client != client) {
@@ -178,7 +177,8 @@ void History::durable(MonoTime when) {
   while (checkpoints_.size() > 1 && checkpoints_[1].when <= when) checkpoints_.pop_front();
 }
 
-/// Adds states in which some of what is under way has been done and lost with the machine, and only the answer still comes.
+/// Adds states in which some of what is under way has been done and lost with the machine, and only the answer still
+/// comes.
 void History::add_answers_on_their_way(const std::vector<State>& before) {
   for (const auto& [number, op] : pending_) {
     if (op.given_up) continue;
@@ -240,8 +240,8 @@ bool History::keep_matching(const StoredTree& seen) {
     last_difference = std::move(this_difference);
   }
   if (matching.empty()) {
-    return fail(fmt::format("none of {} possible states is what is there; of the first: {}; of the last: {}", states_.size(),
-                            first_difference, last_difference),
+    return fail(fmt::format("none of {} possible states is what is there; of the first: {}; of the last: {}",
+                            states_.size(), first_difference, last_difference),
                 nullptr, nullptr);
   }
   states_ = std::move(matching);
@@ -268,7 +268,8 @@ bool History::fail(std::string what, const NameOp* op, const Facts* told) {
   }
   for (const auto& [number, pending] : pending_) {
     if (op != nullptr && number == op->number) continue;
-    explanation_ += fmt::format("\n  under way{}: {}", pending.given_up ? " (given up)" : "", to_string(names_, pending.op));
+    explanation_ +=
+        fmt::format("\n  under way{}: {}", pending.given_up ? " (given up)" : "", to_string(names_, pending.op));
   }
   explanation_ += fmt::format("\n  states: {}", states_.size());
   return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/lock_model.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace spate::cluster {
 namespace {
@@ -14,12 +14,14 @@ bool know_each_other(LockKind a, LockKind b) { return (a == LockKind::kFlock) ==
 
 void LockModel::begin(const LockClaim& claim, const wire::LockSpec& lock) {
   for (Hold& hold : holds_[lock.handle.value]) {
-    const bool same = hold.claim.client == claim.client && hold.claim.kind == claim.kind && hold.claim.number == claim.number;
+    const bool same =
+        hold.claim.client == claim.client && hold.claim.kind == claim.kind && hold.claim.number == claim.number;
     if (same) hold.ranges.set({lock.first, lock.last}, LockMode::kNone);
   }
 }
 
-const LockModel::Hold* LockModel::in_the_way(const LockClaim& claim, const wire::LockSpec& lock, MonoTime since_before) const {
+const LockModel::Hold* LockModel::in_the_way(const LockClaim& claim, const wire::LockSpec& lock,
+                                             MonoTime since_before) const {
   const auto file = holds_.find(lock.handle.value);
   if (file == holds_.end()) return nullptr;
   for (const Hold& hold : file->second) {
@@ -34,8 +36,9 @@ std::string LockModel::granted(const LockClaim& claim, const wire::LockSpec& loc
   if (!still_held_(lock.handle.value, claim)) return {};  // the answer comes when the session has ended already
   ++grants_;
   if (const Hold* hold = in_the_way(claim, lock, MonoTime::never())) {
-    return fmt::format("it has bytes {}..{} of file {}, which client {} (kind {}, owner {}) has locked", lock.first, lock.last,
-                       lock.handle.value, hold->claim.client, static_cast<int>(hold->claim.kind), hold->claim.number);
+    return fmt::format("it has bytes {}..{} of file {}, which client {} (kind {}, owner {}) has locked", lock.first,
+                       lock.last, lock.handle.value, hold->claim.client, static_cast<int>(hold->claim.kind),
+                       hold->claim.number);
   }
   auto& holds = holds_[lock.handle.value];
   auto mine = std::find_if(holds.begin(), holds.end(), [&claim](const Hold& hold) { return hold.claim == claim; });

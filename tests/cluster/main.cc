@@ -22,12 +22,14 @@ constexpr std::uint64_t kMostJobs = 256;
 constexpr std::size_t kLinesShown = 25;
 
 constexpr const char* kUsage =
-    "usage: spate-sim [--seed S | --seeds N] [--ops N] [--plant NAME] [--no-faults] [--aim FAULT:REQUEST:N] [--coverage] [--verbose] [--jobs N]\n"
+    "usage: spate-sim [--seed S | --seeds N] [--ops N] [--plant NAME] [--no-faults] [--aim FAULT:REQUEST:N] "
+    "[--coverage] [--verbose] [--jobs N]\n"
     "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
     "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop\n"
     "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
-    "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; several\n"
+    "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
+    "several\n"
     "                 times: several\n"
     "  --verbose      every step                --jobs N      so many processes, each with its share of the seeds\n"
     "Exit codes: 0 all seeds were well, 1 some were not, 2 wrong arguments.\n";
@@ -112,7 +114,8 @@ int run(const Orders& orders, std::uint64_t first, std::uint64_t step) {
     show(options, report);
   }
   if (orders.coverage) std::printf("%s%zu cells are missing\n", coverage.table().c_str(), coverage.missing().size());
-  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(runs), static_cast<unsigned long long>(failures));
+  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(runs),
+              static_cast<unsigned long long>(failures));
   std::fflush(stdout);
   return failures == 0 ? 0 : 1;
 }

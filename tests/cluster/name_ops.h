@@ -30,17 +30,17 @@ bool changes(NameOpKind kind);
 struct NameOp {
   NameOpKind kind = NameOpKind::kLookup;
   Path path;
-  Path other;             // link: the new name; rename: where to; symlink: the target
-  bool follow = true;     // links at the end of `path`
-  bool exclusive = false; // create
-  std::uint8_t flags = 0; // rename, setxattr: as on the wire
-  std::uint16_t xattr = 0;        // which name
-  std::uint16_t value = 0;        // setxattr
-  std::optional<std::uint32_t> mode;   // create, mkdir: always; setattr: if given
-  std::optional<std::int64_t> mtime;   // setattr
-  std::uint64_t handle = 0;       // readdir
-  std::uint16_t target = 0;       // symlink: the number of `other` in Targets
-  NodeId number = 0;              // of this operation, and of what it makes
+  Path other;                         // link: the new name; rename: where to; symlink: the target
+  bool follow = true;                 // links at the end of `path`
+  bool exclusive = false;             // create
+  std::uint8_t flags = 0;             // rename, setxattr: as on the wire
+  std::uint16_t xattr = 0;            // which name
+  std::uint16_t value = 0;            // setxattr
+  std::optional<std::uint32_t> mode;  // create, mkdir: always; setattr: if given
+  std::optional<std::int64_t> mtime;  // setattr
+  std::uint64_t handle = 0;           // readdir
+  std::uint16_t target = 0;           // symlink: the number of `other` in Targets
+  NodeId number = 0;                  // of this operation, and of what it makes
 };
 std::string to_string(const NameTable& names, const NameOp& op);
 
@@ -54,8 +54,8 @@ struct Listed {
 /// What an answer says, or a prediction of it.
 struct Facts {
   Errc code = Errc::kOk;
-  bool object = false;   // the following are told
-  NodeId node = 0;       // in a prediction
+  bool object = false;  // the following are told
+  NodeId node = 0;      // in a prediction
   std::uint64_t handle = 0;
   FileType type = FileType::kRegular;
   std::uint32_t mode = 0;
@@ -63,8 +63,8 @@ struct Facts {
   std::uint32_t entries = 0;
   std::int64_t mtime = kUnknownTime;
   std::string target;
-  std::uint16_t xattr = 0;           // getxattr: the value; listxattr: a bit for each name
-  std::vector<Listed> listing;       // readdir, by name
+  std::uint16_t xattr = 0;      // getxattr: the value; listxattr: a bit for each name
+  std::vector<Listed> listing;  // readdir, by name
 };
 std::string to_string(const NameTable& names, const Facts& facts);
 

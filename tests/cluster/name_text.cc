@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations and answers as text, for a person who looks into a failing seed.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "tests/cluster/name_ops.h"
 
@@ -32,7 +32,8 @@ std::string to_string(const NameTable& names, const NameOp& op) {
   if (!op.other.parts.empty()) text += " " + to_string(names, op.other);
   if (op.handle != 0) text += fmt::format(" handle={}", op.handle);
   if (op.flags != 0) text += fmt::format(" flags={}", op.flags);
-  if (op.kind >= NameOpKind::kGetxattr && op.kind != NameOpKind::kListxattr) text += fmt::format(" x{}={}", op.xattr, op.value);
+  if (op.kind >= NameOpKind::kGetxattr && op.kind != NameOpKind::kListxattr)
+    text += fmt::format(" x{}={}", op.xattr, op.value);
   if (op.mode) text += fmt::format(" mode={:o}", *op.mode);
   if (op.mtime) text += fmt::format(" mtime={}", *op.mtime);
   if (op.exclusive) text += " exclusive";

@@ -6,8 +6,8 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPlantNames = {"none",       "skipped-fsync", "forgotten-answer", "stale-resend",
-                                                    "lost-fence", "rename-loop",   "forgotten-recall"};
+constexpr std::array<std::string_view, 7> kPlantNames = {
+    "none", "skipped-fsync", "forgotten-answer", "stale-resend", "lost-fence", "rename-loop", "forgotten-recall"};
 
 /// Says that everything is durable, and syncs nothing.
 class UnsyncedBytestreams final : public trove::Bytestreams {
@@ -67,7 +67,9 @@ class HastyLeases final : public meta::Leases {
   job::Task<Result<void>> recall(meta::Operation&) override { co_return Result<void>(); }
   void begin_change(Handle object) override { inner_.begin_change(object); }
   void end_change(Handle object, bool removed) override { inner_.end_change(object, removed); }
-  void heard(ClientId client, std::uint32_t epoch, bool knows_table) override { inner_.heard(client, epoch, knows_table); }
+  void heard(ClientId client, std::uint32_t epoch, bool knows_table) override {
+    inner_.heard(client, epoch, knows_table);
+  }
   void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) override {
     inner_.acknowledged(client, epoch, event);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants: bugs on purpose, each a decorator around a part of a server, so that the simulation can show that it finds them.
+// Plants: bugs on purpose, each a decorator around a part of a server, so that the simulation can show that it finds
+// them.
 #pragma once
 
 #include <memory>

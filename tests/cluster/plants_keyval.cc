@@ -33,8 +33,8 @@ class PlantedKeyval final : public trove::Keyval {
   std::map<void*, std::pair<PlantedTransaction*, Bytes>> reading_;  // checked reads under way, with their keys
 };
 
-/// kForgottenAnswer: answers are not put. kRenameLoop: when two entries have been read to be changed, which only a rename
-/// does, the directories that are read after what moves are said to lie in the root.
+/// kForgottenAnswer: answers are not put. kRenameLoop: when two entries have been read to be changed, which only a
+/// rename does, the directories that are read after what moves are said to lie in the root.
 class PlantedKeyval::PlantedTransaction final : public trove::Transaction {
  public:
   PlantedTransaction(PlantedKeyval& store, std::unique_ptr<trove::Transaction> inner)

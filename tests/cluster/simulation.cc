@@ -121,7 +121,8 @@ class Simulation final : private ClientRoster {
 
   bool still_held(std::uint64_t handle, const LockClaim& claim) {
     const Workload& holder = *workloads_.at(static_cast<std::size_t>(claim.client));
-    if (ClientProcess* process = scene_.world.client(holder.node())) {  // else it is dead, and holds on to it for a while
+    if (ClientProcess* process =
+            scene_.world.client(holder.node())) {  // else it is dead, and holds on to it for a while
       client::Locks& locks = process->client().cluster().locks();
       if (!locks.holds(Handle(handle), {claim.kind, claim.number})) return false;
     }
@@ -138,9 +139,8 @@ class Simulation final : private ClientRoster {
     const auto sessions = read_sessions();
     std::erase_if(gone_, [&](Workload* workload) {
       const auto session = sessions.find(workload->session());
-      const bool over = session == sessions.end() ||
-                        (session->second.state != meta::SessionState::kOpen &&
-                         session->second.released_epoch == session->second.epoch);
+      const bool over = session == sessions.end() || (session->second.state != meta::SessionState::kOpen &&
+                                                      session->second.released_epoch == session->second.epoch);
       if (over) workload->fenced();
       return over;
     });

@@ -17,7 +17,7 @@ struct SimulationOptions {
   Plant plant = Plant::kNone;
   bool faults = true;
   std::vector<Aim> aims;  // faults beside those of the seed
-  bool print = false;  // every step to standard output
+  bool print = false;     // every step to standard output
 };
 
 struct SimulationReport {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/stored_tree.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
+
+#include <charconv>
 
 #include "server/meta/keys.h"
 #include "server/meta/records.h"
@@ -118,8 +118,10 @@ std::string StoredTree::inconsistency() const {
   for (const auto& [handle, node] : nodes) {
     const bool directory = node.type == FileType::kDirectory;
     const std::uint32_t own = !directory ? 0U : (handle == kRootHandle.value ? 2U : 1U);
-    if (node.links != links[handle] + own) return fmt::format("object {} has {} links, not {}", handle, node.links, links[handle] + own);
-    if (directory && node.entries != entries_of[handle]) return fmt::format("directory {} has {} entries, not {}", handle, node.entries, entries_of[handle]);
+    if (node.links != links[handle] + own)
+      return fmt::format("object {} has {} links, not {}", handle, node.links, links[handle] + own);
+    if (directory && node.entries != entries_of[handle])
+      return fmt::format("directory {} has {} entries, not {}", handle, node.entries, entries_of[handle]);
   }
   return {};
 }

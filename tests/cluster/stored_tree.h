@@ -29,7 +29,8 @@ struct StoredTree {
   std::vector<std::uint64_t> unnamed;  // files without a name: open, or waiting for their removal
 
   bool empty() const { return nodes.empty() && entries.empty() && unnamed.empty(); }
-  /// Empty when it is what the tree says; else the first difference. Handles that the tree did not know are noted in it.
+  /// Empty when it is what the tree says; else the first difference. Handles that the tree did not know are noted in
+  /// it.
   std::string differs(Tree& tree, const NameTable& names, const Targets& targets) const;
   /// Empty when counts and parents are right by themselves.
   std::string inconsistency() const;

@@ -23,9 +23,7 @@ std::uint64_t hash_of(const Node& n) {
   return h;
 }
 
-std::uint64_t hash_of(const Entry& e) {
-  return mix(mix(2, std::uint64_t{e.directory} << 32U | e.node), e.name);
-}
+std::uint64_t hash_of(const Entry& e) { return mix(mix(2, std::uint64_t{e.directory} << 32U | e.node), e.name); }
 
 struct EntryPlace {
   NodeId directory;
@@ -80,7 +78,8 @@ NodeId Tree::entry(NodeId directory, NameId name) const {
 }
 
 void Tree::put(const Node& node) {
-  const auto it = std::lower_bound(nodes_.begin(), nodes_.end(), node.id, [](const Node& n, NodeId i) { return n.id < i; });
+  const auto it =
+      std::lower_bound(nodes_.begin(), nodes_.end(), node.id, [](const Node& n, NodeId i) { return n.id < i; });
   hash_ ^= hash_of(node);
   if (it != nodes_.end() && it->id == node.id) {
     hash_ ^= hash_of(*it);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tree: a name space in memory, small and quick to copy: what the servers' should look like after a sequence of operations.
+// Tree: a name space in memory, small and quick to copy: what the servers' should look like after a sequence of
+// operations.
 #pragma once
 
 #include <array>
@@ -49,12 +50,12 @@ struct Node {
   FileType type = FileType::kRegular;
   std::uint32_t mode = 0;
   std::uint32_t links = 0;
-  std::uint32_t entries = 0;           // of a directory
-  NodeId parent = 0;                   // of a directory
-  std::uint64_t handle = 0;            // 0: no answer has told yet
-  std::int64_t mtime = kUnknownTime;   // as somebody set it, while nothing has changed it
+  std::uint32_t entries = 0;                        // of a directory
+  NodeId parent = 0;                                // of a directory
+  std::uint64_t handle = 0;                         // 0: no answer has told yet
+  std::int64_t mtime = kUnknownTime;                // as somebody set it, while nothing has changed it
   std::array<std::uint16_t, kXattrNames> xattrs{};  // 0: none
-  std::uint16_t target = 0;            // of a symbolic link: number of its path (Targets)
+  std::uint16_t target = 0;                         // of a symbolic link: number of its path (Targets)
   bool is_directory() const { return type == FileType::kDirectory; }
 };
 
@@ -86,8 +87,8 @@ class Tree {
   bool bind(NodeId id, std::uint64_t handle);
 
  private:
-  std::vector<Node> nodes_;      // by id
-  std::vector<Entry> entries_;   // in order
+  std::vector<Node> nodes_;     // by id
+  std::vector<Entry> entries_;  // in order
   std::uint64_t hash_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/verify.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "server/meta/keys.h"
 #include "server/meta/records.h"
@@ -58,9 +58,7 @@ class Walk {
  public:
   Walk(Scene& scene, ClientProcess& client) : scene_(scene), client_(client.client()) {}
 
-  job::Task<void> run() {
-    co_await enter(kRootHandle, "");
-  }
+  job::Task<void> run() { co_await enter(kRootHandle, ""); }
   const StoredTree& tree() const { return tree_; }
 
  private:
@@ -135,7 +133,9 @@ class Walk {
       lock.owner = 1;
       lock.mode = LockMode::kExclusive;
       auto locked = co_await client_.cluster().locks().set(lock, false);
-      if (!locked) co_return scene_.fail(fmt::format("at the end, file {} cannot be locked: {}", handle.value, name(locked.code())));
+      if (!locked)
+        co_return scene_.fail(
+            fmt::format("at the end, file {} cannot be locked: {}", handle.value, name(locked.code())));
       std::ignore = co_await client_.cluster().locks().release(handle, {kind, 1});
     }
   }
@@ -177,7 +177,8 @@ void check_stores(Scene& scene, const StoredTree& walked, const std::set<std::ui
   if (!stored) return scene.fail("the meta server's records cannot be read");
   const std::string inconsistency = stored->inconsistency();
   if (!inconsistency.empty()) return scene.fail("the meta server's records contradict each other: " + inconsistency);
-  if (!stored->unnamed.empty()) return scene.fail(fmt::format("file {} has no name and is still there", stored->unnamed.front()));
+  if (!stored->unnamed.empty())
+    return scene.fail(fmt::format("file {} has no name and is still there", stored->unnamed.front()));
   if (stored->nodes.size() != walked.nodes.size() || stored->entries != walked.entries) {
     return scene.fail("the meta server holds what no path leads to");
   }

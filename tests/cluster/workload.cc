@@ -34,7 +34,9 @@ job::Task<void> Workload::run() {
     if (dead()) break;
     if (random_.chance(1, 200)) break;  // it leaves, and somebody else comes
     const Duration pause = scene_.pause();
-    const std::uint64_t most = pause.count() > 0 ? static_cast<std::uint64_t>(pause.count()) : random_.chance(1, 10) ? 3'000'000 : 1;
+    const std::uint64_t most = pause.count() > 0       ? static_cast<std::uint64_t>(pause.count())
+                               : random_.chance(1, 10) ? 3'000'000
+                                                       : 1;
     std::ignore = co_await process_.executor().sleep(Duration(random_.below(most)));
   }
   finished_ = true;

@@ -17,7 +17,8 @@ job::Task<void> Workload::map_data(OpenFilePtr open) {
   auto map = co_await open->file->data_map(0, 64);
   if (dead() || !map) scene_.data.drop_read(id);
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} map of {}: {} {}", index_, open->handle, name(map.code()), map ? map->file_size() : 0));
+  scene_.journal.note(
+      fmt::format("c{} map of {}: {} {}", index_, open->handle, name(map.code()), map ? map->file_size() : 0));
   if (!map) {
     if (map.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
     note_failure("map of data", map.code(), begun);
@@ -27,8 +28,8 @@ job::Task<void> Workload::map_data(OpenFilePtr open) {
   if (!wrong.empty()) scene_.fail(fmt::format("client {}: map of file {}: {}", index_, open->handle, wrong));
 }
 
-/// From a file to the client's own place in one that only takes copies, from there to where the servers can do it alone,
-/// and back: what is read must have been in the file meanwhile.
+/// From a file to the client's own place in one that only takes copies, from there to where the servers can do it
+/// alone, and back: what is read must have been in the file meanwhile.
 job::Task<void> Workload::copy(OpenFilePtr open) {
   OpenFilePtr scratch;
   for (const OpenFilePtr& other : open_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workload's reads, writes, cuts and syncs, and what the data model is told of them.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "client/transfer.h"
 #include "tests/cluster/workload.h"
@@ -54,7 +54,8 @@ bool Workload::open_lost(const OpenFile& open) {
 
 /// What a file is for is decided by who first has it open.
 void Workload::know(OpenFile& open, Use wish) {
-  const bool fresh = !scene_.data.knows(open.handle) && !scene_.appends.knows(open.handle) && !scene_.scratch.contains(open.handle);
+  const bool fresh =
+      !scene_.data.knows(open.handle) && !scene_.appends.knows(open.handle) && !scene_.scratch.contains(open.handle);
   if (scene_.appends.knows(open.handle) || (fresh && wish == Use::kLog)) {
     open.use = Use::kLog;
     scene_.appends.add(open.handle);
@@ -120,7 +121,8 @@ job::Task<void> Workload::truncate_by_handle() {
   const WriteId cut = scene_.data.begin_truncate(handle, size);
   auto done = co_await process_.client().truncate(where, size);
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} truncate {} to {}: {} (write {})", index_, handle, size, name(done.code()), cut));
+  scene_.journal.note(
+      fmt::format("c{} truncate {} to {}: {} (write {})", index_, handle, size, name(done.code()), cut));
   if (done) {
     scene_.data.succeeded(cut);
     co_return;
@@ -172,8 +174,8 @@ job::Task<void> Workload::read(OpenFilePtr open) {
   auto got = co_await open->file->read_list(what, views);
   if (dead() || !got) scene_.data.drop_read(id);
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} read {} {}: {} {}", index_, open->handle, to_string(extents), name(got.code()),
-                                  got ? *got : 0));
+  scene_.journal.note(
+      fmt::format("c{} read {} {}: {} {}", index_, open->handle, to_string(extents), name(got.code()), got ? *got : 0));
   if (!got) {
     if (got.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
     note_failure("read", got.code(), begun);
@@ -196,8 +198,8 @@ job::Task<void> Workload::write(OpenFilePtr open) {
   auto done = co_await open->file->write_list(what, views);
   if (dead()) co_return;
   std::erase(writing_, id);
-  scene_.journal.note(fmt::format("c{} write {} {}: {} (write {})", index_, open->handle, to_string(extents),
-                                  name(done.code()), id));
+  scene_.journal.note(
+      fmt::format("c{} write {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
     open->unsynced.push_back(id);
@@ -220,8 +222,8 @@ job::Task<void> Workload::punch(OpenFilePtr open) {
   auto done = co_await open->file->punch(extents[0].offset, extents[0].size);
   if (dead()) co_return;
   std::erase(writing_, id);
-  scene_.journal.note(fmt::format("c{} punch {} {}: {} (write {})", index_, open->handle, to_string(extents),
-                                  name(done.code()), id));
+  scene_.journal.note(
+      fmt::format("c{} punch {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
     open->unsynced.push_back(id);
@@ -239,7 +241,8 @@ job::Task<void> Workload::sync(OpenFilePtr open) {
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
   if (done || done.code() == Errc::kLostWrite) {
-    std::erase_if(open->unsynced, [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
+    std::erase_if(open->unsynced,
+                  [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
   }
   if (done) {
     const std::string wrong = scene_.data.synced(covered);
@@ -276,7 +279,8 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
   const WriteId cut = scene_.data.begin_truncate(open->handle, size);
   auto done = co_await open->file->truncate(size);
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} ftruncate {} to {}: {} (write {})", index_, open->handle, size, name(done.code()), cut));
+  scene_.journal.note(
+      fmt::format("c{} ftruncate {} to {}: {} (write {})", index_, open->handle, size, name(done.code()), cut));
   if (done) {
     scene_.data.succeeded(cut);
     open->unsynced.push_back(cut);
@@ -297,7 +301,8 @@ job::Task<void> Workload::close(OpenFilePtr open) {
   if (done) co_return;
   const Errc code = done.code();
   if (code == Errc::kLostWrite) {
-    if (!scene_.io_server_died && !scene_.history.may_be_gone(open->handle)) scene_.fail("close says that a write may be lost, but no io server has died");
+    if (!scene_.io_server_died && !scene_.history.may_be_gone(open->handle))
+      scene_.fail("close says that a write may be lost, but no io server has died");
     co_return;
   }
   const bool gone = code == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);

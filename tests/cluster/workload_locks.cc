@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workload's locks and appends, and what their models are told of them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-
-#include <fmt/format.h>
 
 #include "job/deadline.h"
 #include "tests/cluster/workload.h"
@@ -49,9 +49,9 @@ job::Task<void> Workload::lock(OpenFilePtr open) {
   scene_.locks.begin(claim_of(lock), lock);
   auto set = co_await process_.client().cluster().locks().set(lock, waits, scope.token());
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} {} {} kind={} owner={} mode={} {}..{}: {}", index_, waits ? "waits for lock" : "lock",
-                                  lock.handle.value, static_cast<int>(lock.kind), lock.owner, static_cast<int>(lock.mode),
-                                  lock.first, lock.last, name(set.code())));
+  scene_.journal.note(fmt::format("c{} {} {} kind={} owner={} mode={} {}..{}: {}", index_,
+                                  waits ? "waits for lock" : "lock", lock.handle.value, static_cast<int>(lock.kind),
+                                  lock.owner, static_cast<int>(lock.mode), lock.first, lock.last, name(set.code())));
   if (set && lock.mode != LockMode::kNone) {
     const std::string wrong = scene_.locks.granted(claim_of(lock), lock, process_.executor().now());
     if (!wrong.empty()) scene_.fail(fmt::format("client {}: {}", index_, wrong));
@@ -92,7 +92,8 @@ job::Task<void> Workload::release_locks(std::uint64_t handle) {
 
 job::Task<void> Workload::use_a_log() {
   std::vector<OpenFilePtr> logs;
-  std::copy_if(open_.begin(), open_.end(), std::back_inserter(logs), [](const OpenFilePtr& open) { return open->use == Use::kLog; });
+  std::copy_if(open_.begin(), open_.end(), std::back_inserter(logs),
+               [](const OpenFilePtr& open) { return open->use == Use::kLog; });
   if (logs.empty()) {
     NameOp op;
     op.kind = NameOpKind::kCreate;
@@ -122,8 +123,8 @@ job::Task<void> Workload::append(OpenFilePtr log) {
   const std::array<ByteView, 1> views{memory};
   auto at = co_await log->file->append(views);
   if (dead()) co_return;
-  scene_.journal.note(fmt::format("c{} append {} of {}: {} at {} (append {})", index_, log->handle, size, name(at.code()),
-                                  at ? *at : 0, id));
+  scene_.journal.note(fmt::format("c{} append {} of {}: {} at {} (append {})", index_, log->handle, size,
+                                  name(at.code()), at ? *at : 0, id));
   if (at) {
     log->appended.push_back(id);
     const std::string wrong = scene_.appends.succeeded(id, *at);
@@ -144,7 +145,8 @@ job::Task<void> Workload::sync_log(OpenFilePtr log) {
   if (done) {
     scene_.appends.synced(covered);
     scene_.history.durable(begun);
-  } else if (done.code() != Errc::kLostWrite && (done.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(log->handle))) {
+  } else if (done.code() != Errc::kLostWrite &&
+             (done.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(log->handle))) {
     note_failure("fsync", done.code(), begun);
   }
 }

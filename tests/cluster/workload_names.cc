@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workload's operations on names: chosen so that clients get in each other's way, and told to the model.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-
-#include <fmt/format.h>
 
 #include "tests/cluster/workload.h"
 
@@ -57,7 +57,8 @@ NodeId Workload::some_object(bool regular_only) {
   }
   if (objects.empty()) return 0;
   // Files: mostly the same few, so that there is something in them.
-  const std::size_t among = regular_only && random_.chance(9, 10) ? std::min<std::size_t>(objects.size(), 5) : objects.size();
+  const std::size_t among =
+      regular_only && random_.chance(9, 10) ? std::min<std::size_t>(objects.size(), 5) : objects.size();
   return objects[random_.below(among)];
 }
 
@@ -179,8 +180,8 @@ NameOp Workload::choose_look() {
   return op;
 }
 
-/// A change that changes nothing, and uses the slot of the one that was given up: when it is answered, that one is known to
-/// the server, or forgotten by it.
+/// A change that changes nothing, and uses the slot of the one that was given up: when it is answered, that one is
+/// known to the server, or forgotten by it.
 job::Task<void> Workload::settle_given_up() {
   const MonoTime begun = process_.executor().now();
   const ClientId as = session();
@@ -374,7 +375,8 @@ job::Task<Facts> Workload::list(const NameOp& op) {
   for (const wire::DirectoryEntry& entry : reply->entries) {
     facts.listing.push_back({scene_.names.id(entry.name), entry.type, entry.handle.value, 0});
   }
-  std::sort(facts.listing.begin(), facts.listing.end(), [](const Listed& a, const Listed& b) { return a.name < b.name; });
+  std::sort(facts.listing.begin(), facts.listing.end(),
+            [](const Listed& a, const Listed& b) { return a.name < b.name; });
   co_return facts;
 }
 

@@ -120,7 +120,8 @@ void World::kill_client(ClientProcess& client, bmi::sim::Death death) {
 
 ClientProcess* World::client(std::uint32_t node) {
   for (const auto& process : processes_) {
-    if (process->node() == node && process->alive() && !process->ended()) return dynamic_cast<ClientProcess*>(process.get());
+    if (process->node() == node && process->alive() && !process->ended())
+      return dynamic_cast<ClientProcess*>(process.get());
   }
   return nullptr;
 }

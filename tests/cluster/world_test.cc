@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include "tests/cluster/world.h"
+
+#include <gtest/gtest.h>
 
 namespace spate::cluster {
 namespace {

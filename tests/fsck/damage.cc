@@ -129,44 +129,55 @@ const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> all = {
       {"drop-inode", {1, "HANDLE", [](Store& s, const Arguments& a) { s.erase(inode_key(handle_of(a[0]))); }}},
       {"drop-entry", {2, "DIRECTORY NAME", [](Store& s, const Arguments& a) { s.erase(s.entry(a[0], a[1])); }}},
-      {"put-entry", {4, "DIRECTORY NAME HANDLE TYPE", [](Store& s, const Arguments& a) {
-         s.put(s.entry(a[0], a[1]), EntryRecord{handle_of(a[2]), type_of(a[3])});
-       }}},
-      {"misfile-entry", {3, "DIRECTORY NAME HANDLE", [](Store& s, const Arguments& a) {
-         s.erase(s.entry(a[0], a[1]));
-         s.put(entry_key(handle_of(a[0]), 4711, a[1]), EntryRecord{handle_of(a[2]), FileType::kRegular});
-       }}},
+      {"put-entry",
+       {4, "DIRECTORY NAME HANDLE TYPE",
+        [](Store& s, const Arguments& a) { s.put(s.entry(a[0], a[1]), EntryRecord{handle_of(a[2]), type_of(a[3])}); }}},
+      {"misfile-entry",
+       {3, "DIRECTORY NAME HANDLE",
+        [](Store& s, const Arguments& a) {
+          s.erase(s.entry(a[0], a[1]));
+          s.put(entry_key(handle_of(a[0]), 4711, a[1]), EntryRecord{handle_of(a[2]), FileType::kRegular});
+        }}},
       {"set", {3, "HANDLE FIELD VALUE", set_field}},
       {"add-size", {2, "HANDLE BYTES", add_size}},
-      {"garble-inode", {1, "HANDLE", [](Store& s, const Arguments& a) { s.put_raw(inode_key(handle_of(a[0])), "\1??"); }}},
-      {"put-xattr", {2, "HANDLE NAME", [](Store& s, const Arguments& a) {
-         s.put_raw(xattr_key(handle_of(a[0]), a[1]), "\1value");
-       }}},
-      {"put-open", {2, "HANDLE CLIENT", [](Store& s, const Arguments& a) {
-         s.put(open_key(handle_of(a[0]), ClientId(number_of(a[1])), 1), OpenRecord{1, 1});
-       }}},
-      {"put-answer", {1, "CLIENT", [](Store& s, const Arguments& a) {
-         s.put(answer_key(ClientId(number_of(a[0])), 0), AnswerRecord());
-       }}},
-      {"put-removal", {3, "HANDLE LIKE SECONDS_AGO", [](Store& s, const Arguments& a) {
-         s.put(removal_key(handle_of(a[0])), RemovalRecord{layout_of(s, a[1]), s.ago(a[2])});
-       }}},
-      {"put-lost-removal", {3, "HANDLE LIKE SECONDS_AGO", [](Store& s, const Arguments& a) {
-         RemovalRecord record{layout_of(s, a[1]), s.ago(a[2])};
-         record.layout.slots[0].targets[0] = TargetId(60000);
-         s.put(removal_key(handle_of(a[0])), record);
-       }}},
-      {"put-intent", {5, "HANDLE LIKE SIZE GENERATION SECONDS_AGO", [](Store& s, const Arguments& a) {
-         TruncateIntent intent;
-         intent.size = number_of(a[2]);
-         intent.generation = number_of(a[3]);
-         intent.when = s.ago(a[4]);
-         intent.layout = layout_of(s, a[1]);
-         s.put(truncate_key(handle_of(a[0])), intent);
-       }}},
-      {"put-unsettled", {2, "HANDLE SECONDS_AGO", [](Store& s, const Arguments& a) {
-         s.put(unsettled_key(handle_of(a[0])), UnsettledRecord{s.ago(a[1])});
-       }}},
+      {"garble-inode",
+       {1, "HANDLE", [](Store& s, const Arguments& a) { s.put_raw(inode_key(handle_of(a[0])), "\1??"); }}},
+      {"put-xattr",
+       {2, "HANDLE NAME",
+        [](Store& s, const Arguments& a) { s.put_raw(xattr_key(handle_of(a[0]), a[1]), "\1value"); }}},
+      {"put-open",
+       {2, "HANDLE CLIENT",
+        [](Store& s, const Arguments& a) {
+          s.put(open_key(handle_of(a[0]), ClientId(number_of(a[1])), 1), OpenRecord{1, 1});
+        }}},
+      {"put-answer",
+       {1, "CLIENT",
+        [](Store& s, const Arguments& a) { s.put(answer_key(ClientId(number_of(a[0])), 0), AnswerRecord()); }}},
+      {"put-removal",
+       {3, "HANDLE LIKE SECONDS_AGO",
+        [](Store& s, const Arguments& a) {
+          s.put(removal_key(handle_of(a[0])), RemovalRecord{layout_of(s, a[1]), s.ago(a[2])});
+        }}},
+      {"put-lost-removal",
+       {3, "HANDLE LIKE SECONDS_AGO",
+        [](Store& s, const Arguments& a) {
+          RemovalRecord record{layout_of(s, a[1]), s.ago(a[2])};
+          record.layout.slots[0].targets[0] = TargetId(60000);
+          s.put(removal_key(handle_of(a[0])), record);
+        }}},
+      {"put-intent",
+       {5, "HANDLE LIKE SIZE GENERATION SECONDS_AGO",
+        [](Store& s, const Arguments& a) {
+          TruncateIntent intent;
+          intent.size = number_of(a[2]);
+          intent.generation = number_of(a[3]);
+          intent.when = s.ago(a[4]);
+          intent.layout = layout_of(s, a[1]);
+          s.put(truncate_key(handle_of(a[0])), intent);
+        }}},
+      {"put-unsettled",
+       {2, "HANDLE SECONDS_AGO",
+        [](Store& s, const Arguments& a) { s.put(unsettled_key(handle_of(a[0])), UnsettledRecord{s.ago(a[1])}); }}},
   };
   return all;
 }

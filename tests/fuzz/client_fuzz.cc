@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer of a whole client: its servers answer what the input says: a proper answer with bytes changed, any bytes, an error,
-// or nothing. Every call of the client ends in time, and none yields more than there was room for.
+// Fuzzer of a whole client: its servers answer what the input says: a proper answer with bytes changed, any bytes, an
+// error, or nothing. Every call of the client ends in time, and none yields more than there was room for.
 #include <array>
 #include <deque>
 #include <memory>
@@ -90,7 +90,8 @@ Reply proper(const Request& request) {
     for (auto& state : reply.datafiles) state.size = 6000;
   }
   if constexpr (std::is_same_v<Reply, wire::ReadReply>) {
-    const auto distribution = make_distribution(request.where.distribution, request.where.strip_bytes, request.where.slot_count);
+    const auto distribution =
+        make_distribution(request.where.distribution, request.where.strip_bytes, request.where.slot_count);
     SPATE_CHECK(distribution.has_value());  // the client asks properly
     std::uint64_t total = 0;
     for (const wire::SlotRef& ref : request.where.slots) {
@@ -184,7 +185,8 @@ class Responder {
   void send_bulk(const bmi::UnexpectedMessage& message) {
     const std::size_t count = script_.u8() % 6;
     for (std::size_t i = 0; i < count; ++i) {
-      send(message, Bytes(static_cast<std::size_t>(script_.u8()) * 64), bmi::MessageClass::kBulk, 1 + script_.u8() % 3U);
+      send(message, Bytes(static_cast<std::size_t>(script_.u8()) * 64), bmi::MessageClass::kBulk,
+           1 + script_.u8() % 3U);
     }
   }
 
@@ -210,11 +212,15 @@ class Responder {
 class Run {
  public:
   explicit Run(ByteView input)
-      : script_(input), fabric_(clock_, random_), meta_(fabric_, ServerId(1), script_), io_(fabric_, ServerId(2), script_) {
+      : script_(input),
+        fabric_(clock_, random_),
+        meta_(fabric_, ServerId(1), script_),
+        io_(fabric_, ServerId(2), script_) {
     ClusterMap map;
     map.fs = kFs;
-    map.servers = {{ServerId(1), {urls_of(1).front()}, {true, false}, {}},
-                   {ServerId(2), {urls_of(2).front()}, {false, true}, {target_id(ServerId(2), 0), target_id(ServerId(2), 1)}}};
+    map.servers = {
+        {ServerId(1), {urls_of(1).front()}, {true, false}, {}},
+        {ServerId(2), {urls_of(2).front()}, {false, true}, {target_id(ServerId(2), 0), target_id(ServerId(2), 1)}}};
     auto options = small_client_options(map, Key{}, "fuzzed");
     options.client_key.reset();
     process_.emplace(Ether{clock_, fabric_}, 100U, 5U, std::move(options));

@@ -47,7 +47,8 @@ class Script {
 /// One connection's asker, byte by byte.
 class Asker {
  public:
-  Asker(World& world, std::uint32_t node, ServerId server, wire::PeerKind kind) : world_(world), server_(server), kind_(kind) {
+  Asker(World& world, std::uint32_t node, ServerId server, wire::PeerKind kind)
+      : world_(world), server_(server), kind_(kind) {
     std::vector<std::unique_ptr<bmi::Module>> modules;
     modules.push_back(world.fabric().attach(node));
     network_ = bmi::make_network(std::move(modules), {});
@@ -265,10 +266,10 @@ class Run {
     const std::uint8_t how = script.u8();
     const std::uint8_t op_number = script.u8();
     const std::size_t who = how & 3U;
-    const bool whole = (how & 4U) != 0;       // no header of ours
-    const bool capable = (how & 8U) != 0;     // a genuine capability
-    const bool at_once = (how & 16U) != 0;    // the next one does not wait for this one's answer
-    const bool odd = (how & 32U) != 0;        // odd values in the header
+    const bool whole = (how & 4U) != 0;     // no header of ours
+    const bool capable = (how & 8U) != 0;   // a genuine capability
+    const bool at_once = (how & 16U) != 0;  // the next one does not wait for this one's answer
+    const bool odd = (how & 32U) != 0;      // odd values in the header
     Asker& asker = *askers_[who];
     const auto op = static_cast<wire::Op>(op_number);
     wire::RequestHeader header = asker.header(op);

@@ -85,9 +85,7 @@ class Dump {
   }
   void write(const SessionTicket& v) { inside("ticket", v.client, v.epoch, v.uid, v.gid, v.expiry, v.mac); }
   void write(const Slot& v) { inside("slot", v.targets); }
-  void write(const Layout& v) {
-    inside("layout", v.generation, v.distribution, v.redundancy, v.strip_bytes, v.slots);
-  }
+  void write(const Layout& v) { inside("layout", v.generation, v.distribution, v.redundancy, v.strip_bytes, v.slots); }
   void write(const Extent& v) { inside("piece", v.offset, v.size); }
   void write(const datatype::Level& v) { inside("level", v.count, v.stride); }
   void write(const datatype::Description& v) {

@@ -44,7 +44,8 @@ Result<Bytes> golden(const std::string& name) {
 
 TEST(Golden, EverythingHasAFile) {
   for (const auto& [name, item] : catalog()) {
-    EXPECT_TRUE(fs::exists(kFolder + "/" + name + ".hex")) << name << ": write it with golden_write (tests/golden/README.md)";
+    EXPECT_TRUE(fs::exists(kFolder + "/" + name + ".hex"))
+        << name << ": write it with golden_write (tests/golden/README.md)";
   }
 }
 
@@ -68,7 +69,8 @@ TEST(Golden, ThisVersionWritesTheSameBytes) {
   for (const auto& [name, item] : catalog()) {
     const auto bytes = golden(name);
     ASSERT_TRUE(bytes) << name << ": " << bytes.error().message();
-    EXPECT_EQ(to_hex(name, item.bytes), to_hex(name, *bytes)) << "changed without a new version: tests/golden/README.md";
+    EXPECT_EQ(to_hex(name, item.bytes), to_hex(name, *bytes))
+        << "changed without a new version: tests/golden/README.md";
   }
 }
 

@@ -7,7 +7,9 @@ namespace {
 constexpr Handle kFile{0x0002000000000007};
 constexpr Handle kFolder{0x0002000000000003};
 
-wire::NamePath path(std::string text = "a/b\xff.txt", std::uint8_t flags = 3) { return {kFolder, std::move(text), flags}; }
+wire::NamePath path(std::string text = "a/b\xff.txt", std::uint8_t flags = 3) {
+  return {kFolder, std::move(text), flags};
+}
 
 wire::NewAttributes new_attributes() {
   return {0640, 1001, 1002, WallTime{1'700'000'000'000'000'071}, WallTime{1'700'000'000'000'000'072}};
@@ -156,7 +158,8 @@ std::vector<wire::ReaddirRequest> samples() {
 
 template <>
 std::vector<wire::ReaddirReply> samples() {
-  wire::DirectoryEntry file{"file", kFile, FileType::kRegular, 0x7123456789ABCDEF, sample_attributes(), sample_layout()};
+  wire::DirectoryEntry file{"file",         kFile, FileType::kRegular, 0x7123456789ABCDEF, sample_attributes(),
+                            sample_layout()};
   wire::DirectoryEntry folder{"\xff", kFolder, FileType::kDirectory, 17, {}, {}};
   wire::ReaddirReply m;
   m.entries = {file, folder};

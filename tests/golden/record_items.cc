@@ -15,7 +15,10 @@ constexpr WallTime kTime{1'700'000'000'000'000'111};
 
 template <typename Record>
 Item meta_record(const std::string& name, const Record& value) {
-  Item item{"meta/" + name, name + " of a meta server's store, record version 1: docs/disk-meta.md", meta::encoded(value), {}};
+  Item item{"meta/" + name,
+            name + " of a meta server's store, record version 1: docs/disk-meta.md",
+            meta::encoded(value),
+            {}};
   item.read = [value](ByteView bytes) -> std::string {
     const auto record = meta::decode_record<Record>(bytes);
     if (!record) return record.error().message();
@@ -28,7 +31,8 @@ Item meta_record(const std::string& name, const Record& value) {
 Item key(const std::string& name, Bytes bytes) {
   Item item{name, name + ", a key: docs/disk-meta.md, docs/disk-io.md", bytes, {}};
   item.read = [bytes](ByteView given) -> std::string {
-    return std::equal(given.begin(), given.end(), bytes.begin(), bytes.end()) ? "" : "is not the key that is looked for";
+    return std::equal(given.begin(), given.end(), bytes.begin(), bytes.end()) ? ""
+                                                                              : "is not the key that is looked for";
   };
   return item;
 }

@@ -74,7 +74,8 @@ Item snapshot_item() {
   metrics::Snapshot snapshot;
   metrics::Sample counter{"spate_rpc_failed_total", {{"op", "create"}}, metrics::Kind::kCounter, 12, {}};
   metrics::Sample gauge{"spate_io_open_datafiles", {}, metrics::Kind::kGauge, -3, {}};
-  metrics::Sample histogram{"spate_rpc_request_ns", {{"op", "read"}, {"server", "2"}}, metrics::Kind::kHistogram, 0, {}};
+  metrics::Sample histogram{
+      "spate_rpc_request_ns", {{"op", "read"}, {"server", "2"}}, metrics::Kind::kHistogram, 0, {}};
   histogram.histogram.sum = 123'456;
   histogram.histogram.max = 100'000;
   histogram.histogram.buckets = {{17, 2}, {400, 1}};
@@ -92,7 +93,10 @@ Item snapshot_item() {
 Item target_item() {
   Folder folder;
   SPATE_CHECK(trove::create_target(folder.file("t"), kTarget).has_value());
-  Item item{"stored/spate-target", "a target's identity file, format 1: docs/disk-datafiles.md", folder.read("t/spate-target"), {}};
+  Item item{"stored/spate-target",
+            "a target's identity file, format 1: docs/disk-datafiles.md",
+            folder.read("t/spate-target"),
+            {}};
   item.read = [](ByteView bytes) -> std::string {
     Folder own;
     own.write("spate-target", bytes);
@@ -112,7 +116,8 @@ Item changes_item() {
   auto records = trove::ChangeRecords::create(folder.open().get(), kBoot, 3);
   SPATE_CHECK(records.has_value());
   for (const trove::ChangeRecord& record : change_records()) (*records)->store((*records)->take(), record);
-  Item item{"stored/changes", "a target's change records, version 1: docs/disk-datafiles.md", folder.read("changes"), {}};
+  Item item{
+      "stored/changes", "a target's change records, version 1: docs/disk-datafiles.md", folder.read("changes"), {}};
   item.read = [](ByteView bytes) -> std::string {
     const Folder own;
     own.write("changes", bytes);
@@ -132,14 +137,18 @@ Item names_item() {
   const std::vector<DatafileId> ids{{Handle(7), 0}, {Handle(0x0002000000000007), 3}, {Handle(~0ULL), 4095}};
   std::string text;
   for (const DatafileId& id : ids) text.append(trove::DatafilePath(id).c_str()).append("\n");
-  Item item{"stored/datafile-names", "paths of datafiles in a target's folder: docs/disk-datafiles.md", to_bytes(as_bytes(text)), {}};
+  Item item{"stored/datafile-names",
+            "paths of datafiles in a target's folder: docs/disk-datafiles.md",
+            to_bytes(as_bytes(text)),
+            {}};
   item.read = [ids, text](ByteView bytes) -> std::string {
     std::istringstream lines{std::string(as_text(bytes))};
     std::vector<DatafileId> read;
     for (std::string line; std::getline(lines, line);) {
       const auto id = line.size() > 3 ? trove::parse_datafile_name(line.substr(3)) : std::nullopt;
       if (!id) return line + " is no datafile's name";
-      if (trove::hash_folder_name(trove::hash_folder(*id)) != line.substr(0, 2)) return line + " is in the wrong folder";
+      if (trove::hash_folder_name(trove::hash_folder(*id)) != line.substr(0, 2))
+        return line + " is in the wrong folder";
       read.push_back(*id);
     }
     return read == ids ? "" : "is read as other datafiles";

@@ -60,7 +60,8 @@ Hello hello() {
 std::vector<Item> tcp_items() {
   std::vector<Item> items;
   items.push_back(item_of("hello", hello(), decode_hello));
-  items.push_back(item_of("welcome", Welcome{Errc::kOk, 1, 0x4142434445464748, {0x100000, 0x40000, 8192}}, decode_welcome));
+  items.push_back(
+      item_of("welcome", Welcome{Errc::kOk, 1, 0x4142434445464748, {0x100000, 0x40000, 8192}}, decode_welcome));
   items.push_back(item_of("welcome.refused", Welcome{Errc::kVersionMismatch, 1, 0, {}}, decode_welcome));
   for (unsigned type = 0; type < 256; ++type) {
     FrameHeader header;

@@ -33,13 +33,15 @@ bool write_missing(const fs::path& path, std::string_view text) {
     return write_file(path, text);
   }
   if (*there == text) return true;
-  std::fprintf(stderr, "%s: there already, and other bytes are written now; see tests/golden/README.md\n", path.c_str());
+  std::fprintf(stderr, "%s: there already, and other bytes are written now; see tests/golden/README.md\n",
+               path.c_str());
   return false;
 }
 
 bool write_golden(const fs::path& folder) {
   bool good = true;
-  for (const Item& item : all_items()) good &= write_missing(folder / (item.name + ".hex"), to_hex(item.comment, item.bytes));
+  for (const Item& item : all_items())
+    good &= write_missing(folder / (item.name + ".hex"), to_hex(item.comment, item.bytes));
   const fs::path config = folder / "stored" / "spate.toml";
   if (!fs::exists(config)) good &= write_missing(config, config::to_toml(sample_config()));
   return good;
@@ -61,7 +63,9 @@ std::string seed_of(const Item& item, std::string& fuzzer) {
     fuzzer = name;
     return choice + body;
   };
-  const auto two = [](int kind, std::uint8_t op) { return std::string{static_cast<char>(kind), static_cast<char>(op)}; };
+  const auto two = [](int kind, std::uint8_t op) {
+    return std::string{static_cast<char>(kind), static_cast<char>(op)};
+  };
   if (item.name.starts_with("wire/request_header")) return with("wire", two(0, 0));
   if (item.name.starts_with("wire/reply_header")) return with("wire", two(1, 0));
   if (item.name.find(".request") != std::string::npos) return with("wire", two(2, operation_of(item.name)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // interleaved_writer SPATE.TOML PATH SEED WRITERS WHO BYTES
-// The file is cut at random into pieces of 1 byte to 1 MiB, each of which belongs to one of the writers. Writer WHO writes
-// its own, several at once, in an order of its own. WHO = WRITERS: reads the file and compares every byte.
+// The file is cut at random into pieces of 1 byte to 1 MiB, each of which belongs to one of the writers. Writer WHO
+// writes its own, several at once, in an order of its own. WHO = WRITERS: reads the file and compares every byte.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,7 +46,8 @@ std::vector<Piece> cut(const Plan& plan) {
 }
 
 std::byte content(const Plan& plan, std::uint64_t offset, std::uint64_t writer) {
-  std::uint64_t x = (offset / 8 + 1) * 0x9E3779B97F4A7C15ULL ^ plan.seed * 0xBF58476D1CE4E5B9ULL ^ (writer + 1) * 0x94D049BB133111EBULL;
+  std::uint64_t x = (offset / 8 + 1) * 0x9E3779B97F4A7C15ULL ^ plan.seed * 0xBF58476D1CE4E5B9ULL ^
+                    (writer + 1) * 0x94D049BB133111EBULL;
   x ^= x >> 31U;
   return static_cast<std::byte>(x >> (8 * (offset % 8)));
 }
@@ -93,11 +94,13 @@ job::Task<Result<void>> compare(client::Client& client, const Plan& plan, const 
   Bytes expected;
   for (const Piece& piece : pieces) {
     fill(plan, piece, expected);
-    const auto wrong = std::mismatch(expected.begin(), expected.end(), all.begin() + static_cast<std::ptrdiff_t>(piece.offset)).first;
+    const auto wrong =
+        std::mismatch(expected.begin(), expected.end(), all.begin() + static_cast<std::ptrdiff_t>(piece.offset)).first;
     if (wrong == expected.end()) continue;
-    co_return Error(Errc::kCorrupt, "byte " + std::to_string(piece.offset + static_cast<std::uint64_t>(wrong - expected.begin())) + " of the piece at " +
-                                        std::to_string(piece.offset) + ", " + std::to_string(piece.size) + " bytes, of writer " +
-                                        std::to_string(piece.writer));
+    co_return Error(Errc::kCorrupt,
+                    "byte " + std::to_string(piece.offset + static_cast<std::uint64_t>(wrong - expected.begin())) +
+                        " of the piece at " + std::to_string(piece.offset) + ", " + std::to_string(piece.size) +
+                        " bytes, of writer " + std::to_string(piece.writer));
   }
   auto closed = co_await file->close();
   if (!closed) co_return std::move(closed).error();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // steady_writer SPATE.TOML PATH LOCAL-FILE SEED
-// Makes PATH and writes the local file into it from front to back, in pieces of 1 byte to 1 MiB. After each acknowledged piece
-// it prints where it has come to; "closed" at the end. To be killed, or stopped for a while.
+// Makes PATH and writes the local file into it from front to back, in pieces of 1 byte to 1 MiB. After each
+// acknowledged piece it prints where it has come to; "closed" at the end. To be killed, or stopped for a while.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +32,8 @@ void say(const std::string& line) {
   if (::write(STDOUT_FILENO, (line + "\n").c_str(), line.size() + 1) < 0) std::exit(1);
 }
 
-job::Task<Result<void>> write_steadily(client::Client& client, std::string path, const Bytes& data, SeededRandom& random) {
+job::Task<Result<void>> write_steadily(client::Client& client, std::string path, const Bytes& data,
+                                       SeededRandom& random) {
   client::NewObject object;
   object.attributes.mode = 0644;
   SPATE_CO_TRY(auto file, co_await client.create(client::path_from_root(path), wire::kOpenWrite, object));

@@ -14,7 +14,8 @@ constexpr Handle kTo{43};
 class CopyTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    wire::WriteRequest request = write_request(slot_set(kFrom, 1), *datatype::Description::contiguous(8192, data_.size()));
+    wire::WriteRequest request =
+        write_request(slot_set(kFrom, 1), *datatype::Description::contiguous(8192, data_.size()));
     request.has_inline_data = true;
     ASSERT_TRUE(world_.run(client_.write(request, {data_}, client_.capability(kFrom))));
   }
@@ -53,7 +54,8 @@ TEST_F(CopyTest, BytesHolesAndLengthArriveAndTheStateIsTold) {
   ASSERT_EQ(reply->datafiles.size(), 1U);
   EXPECT_EQ(reply->datafiles[0].size, 4096 + 8192 + data_.size());
   EXPECT_EQ(reply->datafiles[0].mtime.ns, 1'000'000'000'000'000'000);
-  wire::ReadRequest read = read_request(slot_set(kTo, 1), *datatype::Description::contiguous(4096 + 8192, data_.size()));
+  wire::ReadRequest read =
+      read_request(slot_set(kTo, 1), *datatype::Description::contiguous(4096 + 8192, data_.size()));
   read.inline_limit = 65536;
   const auto got = world_.run(client_.read(read, client_.capability(kTo)));
   ASSERT_TRUE(got);

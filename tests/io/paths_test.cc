@@ -230,7 +230,8 @@ TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
   Bytes expected;
   for (int round = 0; round < 60; ++round) {
     const std::uint64_t offset = random.chance(1, 3) ? random.below(20) * 4096 : random.below(90'000);
-    const Bytes data = pattern(static_cast<std::uint64_t>(round) + 100, 1 + random.below(random.chance(1, 4) ? 300 : 70'000));
+    const Bytes data =
+        pattern(static_cast<std::uint64_t>(round) + 100, 1 + random.below(random.chance(1, 4) ? 300 : 70'000));
     const DataPath path = random.chance(2, 3) ? DataPath::kDirect : DataPath::kBuffered;
     ASSERT_TRUE(write(offset, data, false, path));
     if (expected.size() < offset + data.size()) expected.resize(offset + data.size());

@@ -182,7 +182,8 @@ TEST_F(SessionTest, AFenceEndsWhatIsUnderWay) {
   bool ended = false;
   Sending two;
   two.messages = 2;
-  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), two), code, ended));
+  world_.spawn(
+      keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), two), code, ended));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
   EXPECT_FALSE(ended);
@@ -217,7 +218,8 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   bool ended = false;
   Sending one;
   one.messages = 1;
-  world_.spawn(keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), one), code, ended));
+  world_.spawn(
+      keep(client_.write(bulk_write(), {pattern(1, kSessionBytes)}, client_.capability(kFile), one), code, ended));
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
 

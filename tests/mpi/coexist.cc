@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process, two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with hooks of its own.
-// Both send the same buffers, whose pages are replaced at the same address between transfers, from two ranks at once. What
-// arrives by either is what was there when it was sent. The open problem of the BMI paper, section 6.
+// One process, two libraries that keep registrations of the caller's memory: bmi over libfabric, and MPI with hooks of
+// its own. Both send the same buffers, whose pages are replaced at the same address between transfers, from two ranks
+// at once. What arrives by either is what was there when it was sent. The open problem of the BMI paper, section 6.
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -148,8 +148,12 @@ int run(int rank) {
     MPI_Barrier(MPI_COMM_WORLD);
   }
   const PinCounters pins = end.pins();
-  if (rank == 1) std::printf("pins: %llu hits, %llu misses, %llu invalidations\n", static_cast<unsigned long long>(pins.hits), static_cast<unsigned long long>(pins.misses), static_cast<unsigned long long>(pins.invalidations));
-  if (rank == 0) std::printf("%d of %d rounds wrong, %llu bytes read straight into place\n", wrong, kRounds, static_cast<unsigned long long>(end.read_bytes()));
+  if (rank == 1)
+    std::printf("pins: %llu hits, %llu misses, %llu invalidations\n", static_cast<unsigned long long>(pins.hits),
+                static_cast<unsigned long long>(pins.misses), static_cast<unsigned long long>(pins.invalidations));
+  if (rank == 0)
+    std::printf("%d of %d rounds wrong, %llu bytes read straight into place\n", wrong, kRounds,
+                static_cast<unsigned long long>(end.read_bytes()));
   const bool registered = rank == 0 ? end.read_bytes() > 0 : pins.misses >= kRounds / 3;
   return wrong == 0 && registered ? 0 : 1;
 }

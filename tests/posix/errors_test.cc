@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each call on each kind of path, on the kernel's file system and on Spate's: the same result, and the same tree after it.
+// Each call on each kind of path, on the kernel's file system and on Spate's: the same result, and the same tree after
+// it.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/xattr.h>
@@ -19,12 +20,13 @@ void populate(Face& face) {
   for (const char* directory : {"/dir", "/dir/sub", "/empty"}) ASSERT_EQ(face.mkdir(directory, 0755).number, 0);
   for (const char* file : {"/file", "/dir/inside", "/twin"}) {
     const auto fd = static_cast<int>(face.open(file, O_WRONLY | O_CREAT | O_EXCL, 0644).number);
-    ASSERT_EQ(face.write(fd, std::string("contents of ") + file).number, static_cast<std::int64_t>(12 + std::string(file).size()));
+    ASSERT_EQ(face.write(fd, std::string("contents of ") + file).number,
+              static_cast<std::int64_t>(12 + std::string(file).size()));
     face.close(fd);
   }
-  const std::pair<std::string, const char*> links[] = {{"file", "/rel"},         {root + "/file", "/abs"},  {"dir", "/dirlink"},
-                                                       {root + "/dir", "/absdir"}, {"nowhere", "/dangling"}, {"loop", "/loop"},
-                                                       {root, "/toroot"},          {"../file", "/dir/up"}};
+  const std::pair<std::string, const char*> links[] = {
+      {"file", "/rel"},         {root + "/file", "/abs"}, {"dir", "/dirlink"}, {root + "/dir", "/absdir"},
+      {"nowhere", "/dangling"}, {"loop", "/loop"},        {root, "/toroot"},   {"../file", "/dir/up"}};
   for (const auto& [target, path] : links) ASSERT_EQ(face.symlink(target, path).number, 0) << path;
   ASSERT_EQ(face.mknod("/fifo", S_IFIFO | 0600).number, 0);
   ASSERT_EQ(face.link("/twin", "/dir/twin2", false).number, 0);
@@ -32,13 +34,51 @@ void populate(Face& face) {
 
 /// What a path may run into. None leads out of the tree.
 std::vector<std::string> paths() {
-  return {"",          "/file",         "/file/",        "/file/x",       "/file/..",     "/none",         "/none/",
-          "/none/x",   "/dir",          "/dir/",         "/dir/.",        "/dir/sub",     "/dir/sub/..",   "/dir/sub/../inside",
-          "/empty",    "/empty/",       "/empty/new",    "/empty/new/",   "/rel",         "/rel/",         "/rel/x",
-          "/abs",      "/dirlink",      "/dirlink/",     "/dirlink/sub",  "/dirlink/new", "/absdir/sub",   "/absdir/inside",
-          "/dangling", "/dangling/",    "/dangling/x",   "/loop",         "/loop/x",      "/toroot/file",  "/toroot/dir/up",
-          "/dir/up",   "//dir///sub//", "/fifo",         "/fifo/x",       "/twin",        "/dir/twin2",    "/" + kLongName,
-          "/" + kLongName + "x", "/" + kLongName + "x/y", "/dir/./sub/./../twin2"};
+  return {"",
+          "/file",
+          "/file/",
+          "/file/x",
+          "/file/..",
+          "/none",
+          "/none/",
+          "/none/x",
+          "/dir",
+          "/dir/",
+          "/dir/.",
+          "/dir/sub",
+          "/dir/sub/..",
+          "/dir/sub/../inside",
+          "/empty",
+          "/empty/",
+          "/empty/new",
+          "/empty/new/",
+          "/rel",
+          "/rel/",
+          "/rel/x",
+          "/abs",
+          "/dirlink",
+          "/dirlink/",
+          "/dirlink/sub",
+          "/dirlink/new",
+          "/absdir/sub",
+          "/absdir/inside",
+          "/dangling",
+          "/dangling/",
+          "/dangling/x",
+          "/loop",
+          "/loop/x",
+          "/toroot/file",
+          "/toroot/dir/up",
+          "/dir/up",
+          "//dir///sub//",
+          "/fifo",
+          "/fifo/x",
+          "/twin",
+          "/dir/twin2",
+          "/" + kLongName,
+          "/" + kLongName + "x",
+          "/" + kLongName + "x/y",
+          "/dir/./sub/./../twin2"};
 }
 
 struct Call {
@@ -53,8 +93,9 @@ Outcome open_and_use(Face& face, const std::string& path, int flags) {
   if (opened.number < 0) return opened;
   const auto fd = static_cast<int>(opened.number);
   Outcome all = face.fstat(fd);
-  all.text += " write " + describe(face.write(fd, "abc")) + " read " + describe(face.read(fd, 5)) + " seek " + describe(face.seek(fd, 0, SEEK_CUR)) +
-              " ftruncate " + describe(face.ftruncate(fd, 7)) + " close " + describe(face.close(fd));
+  all.text += " write " + describe(face.write(fd, "abc")) + " read " + describe(face.read(fd, 5)) + " seek " +
+              describe(face.seek(fd, 0, SEEK_CUR)) + " ftruncate " + describe(face.ftruncate(fd, 7)) + " close " +
+              describe(face.close(fd));
   return all;
 }
 
@@ -65,15 +106,18 @@ std::vector<Call> calls_that_look() {
       {"access", [](Face& f, const std::string& p) { return f.access(p, R_OK | X_OK); }},
       {"readlink", [](Face& f, const std::string& p) { return f.readlink(p); }},
       {"getxattr", [](Face& f, const std::string& p) { return f.getxattr(p, "user.none"); }},
-      {"open path", [](Face& f, const std::string& p) {
+      {"open path",
+       [](Face& f, const std::string& p) {
          const Outcome opened = f.open(p, O_PATH, 0);
          if (opened.number < 0) return opened;
          const auto fd = static_cast<int>(opened.number);
          Outcome all = f.fstat(fd);
-         all.text += " read " + describe(f.read(fd, 1)) + " seek " + describe(f.seek(fd, 0, SEEK_SET)) + " close " + describe(f.close(fd));
+         all.text += " read " + describe(f.read(fd, 1)) + " seek " + describe(f.seek(fd, 0, SEEK_SET)) + " close " +
+                     describe(f.close(fd));
          return all;
        }},
-      {"open path nofollow directory", [](Face& f, const std::string& p) {
+      {"open path nofollow directory",
+       [](Face& f, const std::string& p) {
          const Outcome opened = f.open(p, O_PATH | O_NOFOLLOW | O_DIRECTORY, 0);
          if (opened.number >= 0) f.close(static_cast<int>(opened.number));
          return opened;
@@ -94,7 +138,8 @@ std::vector<Call> calls_that_change() {
       {"rename to, a file", [](Face& f, const std::string& p) { return f.rename("/dir/inside", p, 0); }},
       {"rename to, a directory", [](Face& f, const std::string& p) { return f.rename("/empty", p, 0); }},
       {"rename to, noreplace", [](Face& f, const std::string& p) { return f.rename("/file", p, RENAME_NOREPLACE); }},
-      {"rename to, exchange", [](Face& f, const std::string& p) { return f.rename("/dir/inside", p, RENAME_EXCHANGE); }},
+      {"rename to, exchange",
+       [](Face& f, const std::string& p) { return f.rename("/dir/inside", p, RENAME_EXCHANGE); }},
       {"truncate", [](Face& f, const std::string& p) { return f.truncate(p, 3); }},
       {"chmod", [](Face& f, const std::string& p) { return f.chmod(p, 0711); }},
       {"mknod fifo", [](Face& f, const std::string& p) { return f.mknod(p, S_IFIFO | 0640); }},
@@ -158,7 +203,8 @@ class Errors : public testing::Test {
 TEST_F(Errors, EachLookOnEachPath) {
   for (const Call& call : calls_that_look()) {
     for (const std::string& path : paths()) {
-      if (!excused(call.name, path)) pair.same(call.name + " " + path, [&](Face& face) { return call.run(face, path); });
+      if (!excused(call.name, path))
+        pair.same(call.name + " " + path, [&](Face& face) { return call.run(face, path); });
     }
   }
 }
@@ -175,10 +221,12 @@ TEST_F(Errors, EachChangeOnEachPath) {
 }
 
 TEST_F(Errors, RenameOfEachKindOverEachKind) {
-  const char* kinds[] = {"/file", "/dir", "/empty", "/rel", "/dirlink", "/fifo", "/twin", "/dir/twin2", "/dir/sub", "/none", "/dangling", "/dir/sub/x"};
+  const char* kinds[] = {"/file", "/dir",       "/empty",   "/rel",  "/dirlink",  "/fifo",
+                         "/twin", "/dir/twin2", "/dir/sub", "/none", "/dangling", "/dir/sub/x"};
   for (const char* from : kinds) {
     for (const char* to : kinds) {
-      for (const unsigned flags : {0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE)}) {
+      for (const unsigned flags :
+           {0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE)}) {
         if (std::string(from) == "/dir/twin2" && std::string(to) == "/dir" && flags == 0) continue;  // see excused()
         const std::string what = std::string("rename ") + from + " " + to + " flags " + std::to_string(flags);
         pair.same(what, [&](Face& face) { return face.rename(from, to, flags); });
@@ -223,7 +271,8 @@ TEST_F(Errors, ValuesOutOfRange) {
   pair.same("symlink empty", [](Face& f) { return f.symlink("", "/new"); });
   pair.same("symlink 4095", [](Face& f) { return f.symlink(std::string(4095, 'x'), "/new"); });
   pair.same("symlink 4096", [](Face& f) { return f.symlink(std::string(4096, 'x'), "/new2"); });
-  pair.same("tmpfile rdonly", [](Face& f) { return f.open("/dir", O_TMPFILE | O_RDONLY, 0600).number < 0 ? Outcome{-1} : Outcome{0}; });
+  pair.same("tmpfile rdonly",
+            [](Face& f) { return f.open("/dir", O_TMPFILE | O_RDONLY, 0600).number < 0 ? Outcome{-1} : Outcome{0}; });
 }
 
 TEST_F(Errors, ExtendedAttributes) {
@@ -243,8 +292,10 @@ TEST_F(Errors, ExtendedAttributes) {
 }
 
 TEST_F(Errors, PathsBelowAnOpenDirectory) {
-  const auto fd = static_cast<int>(pair.same("open", [](Face& f) { return f.open("/dir", O_RDONLY | O_DIRECTORY, 0); }).number);
-  for (const char* path : {"inside", "sub", "../file", "none", "", ".", "up", "inside/x", "../rel", "../absdir/inside"}) {
+  const auto fd =
+      static_cast<int>(pair.same("open", [](Face& f) { return f.open("/dir", O_RDONLY | O_DIRECTORY, 0); }).number);
+  for (const char* path :
+       {"inside", "sub", "../file", "none", "", ".", "up", "inside/x", "../rel", "../absdir/inside"}) {
     pair.same(std::string("openat ") + path, [&](Face& f) {
       const Outcome opened = f.open_at(fd, path, O_RDONLY, 0);
       if (opened.number < 0) return opened;

@@ -37,7 +37,9 @@ class KernelFace final : public Face {
 
   std::string root() const override { return root_; }
 
-  Outcome open(const std::string& path, int flags, unsigned mode) override { return keep(::open(at(path).c_str(), flags | O_CLOEXEC, mode)); }
+  Outcome open(const std::string& path, int flags, unsigned mode) override {
+    return keep(::open(at(path).c_str(), flags | O_CLOEXEC, mode));
+  }
   Outcome open_at(int directory, const std::string& path, int flags, unsigned mode) override {
     return keep(::openat(kernel(directory), path.c_str(), flags | O_CLOEXEC, mode));
   }
@@ -50,7 +52,9 @@ class KernelFace final : public Face {
     std::string data(size, '\0');
     return got(::read(kernel(fd), data.data(), size), data);
   }
-  Outcome write(int fd, const std::string& data) override { return outcome(::write(kernel(fd), data.data(), data.size())); }
+  Outcome write(int fd, const std::string& data) override {
+    return outcome(::write(kernel(fd), data.data(), data.size()));
+  }
   Outcome pread(int fd, std::size_t size, std::int64_t offset) override {
     std::string data(size, '\0');
     return got(::pread(kernel(fd), data.data(), size, offset), data);
@@ -58,13 +62,15 @@ class KernelFace final : public Face {
   Outcome pwrite(int fd, const std::string& data, std::int64_t offset) override {
     return outcome(::pwrite(kernel(fd), data.data(), data.size(), offset));
   }
-  Outcome seek(int fd, std::int64_t offset, int whence) override { return outcome(::lseek(kernel(fd), offset, whence)); }
+  Outcome seek(int fd, std::int64_t offset, int whence) override {
+    return outcome(::lseek(kernel(fd), offset, whence));
+  }
   Outcome ftruncate(int fd, std::int64_t size) override { return outcome(::ftruncate(kernel(fd), size)); }
   Outcome fallocate(int fd, int mode, std::int64_t offset, std::int64_t size) override {
     return outcome(::fallocate(kernel(fd), mode, offset, size));
   }
   Outcome fstat(int fd) override {
-    struct stat st {};
+    struct stat st{};
     return ::fstat(kernel(fd), &st) != 0 ? outcome(-1) : told(st);
   }
   Outcome list(int fd) override {
@@ -72,7 +78,8 @@ class KernelFace final : public Face {
     DIR* const directory = copy < 0 ? nullptr : ::fdopendir(copy);
     if (directory == nullptr) return outcome(-1);
     std::vector<std::string> names;
-    while (const dirent* entry = ::readdir(directory)) names.push_back(std::string(entry->d_name) + ":" + std::to_string(entry->d_type));
+    while (const dirent* entry = ::readdir(directory))
+      names.push_back(std::string(entry->d_name) + ":" + std::to_string(entry->d_type));
     ::closedir(directory);
     std::sort(names.begin(), names.end());
     Outcome all{static_cast<std::int64_t>(names.size())};
@@ -81,32 +88,37 @@ class KernelFace final : public Face {
   }
 
   Outcome stat(const std::string& path, bool follow) override {
-    struct stat st {};
+    struct stat st{};
     return ::fstatat(AT_FDCWD, at(path).c_str(), &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0 ? outcome(-1) : told(st);
   }
   Outcome access(const std::string& path, int wanted) override { return outcome(::access(at(path).c_str(), wanted)); }
   Outcome mkdir(const std::string& path, unsigned mode) override { return outcome(::mkdir(at(path).c_str(), mode)); }
   Outcome rmdir(const std::string& path) override { return outcome(::rmdir(at(path).c_str())); }
   Outcome unlink(const std::string& path) override { return outcome(::unlink(at(path).c_str())); }
-  Outcome symlink(const std::string& target, const std::string& path) override { return outcome(::symlink(target.c_str(), at(path).c_str())); }
+  Outcome symlink(const std::string& target, const std::string& path) override {
+    return outcome(::symlink(target.c_str(), at(path).c_str()));
+  }
   Outcome readlink(const std::string& path) override {
     std::string target(5000, '\0');
     const ssize_t n = ::readlink(at(path).c_str(), target.data(), target.size());
     return n < 0 ? outcome(-1) : Outcome{n, target.substr(0, static_cast<std::size_t>(n))};
   }
   Outcome link(const std::string& existing, const std::string& path, bool follow) override {
-    return outcome(::linkat(AT_FDCWD, at(existing).c_str(), AT_FDCWD, at(path).c_str(), follow ? AT_SYMLINK_FOLLOW : 0));
+    return outcome(
+        ::linkat(AT_FDCWD, at(existing).c_str(), AT_FDCWD, at(path).c_str(), follow ? AT_SYMLINK_FOLLOW : 0));
   }
   Outcome rename(const std::string& from, const std::string& to, unsigned flags) override {
     return outcome(::renameat2(AT_FDCWD, at(from).c_str(), AT_FDCWD, at(to).c_str(), flags));
   }
-  Outcome truncate(const std::string& path, std::int64_t size) override { return outcome(::truncate(at(path).c_str(), size)); }
+  Outcome truncate(const std::string& path, std::int64_t size) override {
+    return outcome(::truncate(at(path).c_str(), size));
+  }
   Outcome chmod(const std::string& path, unsigned mode) override { return outcome(::chmod(at(path).c_str(), mode)); }
   Outcome mknod(const std::string& path, unsigned mode) override { return outcome(::mknod(at(path).c_str(), mode, 0)); }
   Outcome utimens(const std::string& path, std::int64_t atime_s, std::int64_t mtime_s) override {
     const timespec times[2] = {{atime_s, 5}, {mtime_s, 6}};
     if (::utimensat(AT_FDCWD, at(path).c_str(), times, 0) != 0) return outcome(-1);
-    struct stat st {};
+    struct stat st{};
     ::stat(at(path).c_str(), &st);
     return {st.st_atim.tv_sec + st.st_mtim.tv_sec + st.st_atim.tv_nsec + st.st_mtim.tv_nsec};
   }
@@ -118,7 +130,9 @@ class KernelFace final : public Face {
     const ssize_t n = ::getxattr(at(path).c_str(), name.c_str(), value.data(), value.size());
     return n < 0 ? outcome(-1) : Outcome{n, value.substr(0, static_cast<std::size_t>(n))};
   }
-  Outcome removexattr(const std::string& path, const std::string& name) override { return outcome(::removexattr(at(path).c_str(), name.c_str())); }
+  Outcome removexattr(const std::string& path, const std::string& name) override {
+    return outcome(::removexattr(at(path).c_str(), name.c_str()));
+  }
 
  private:
   /// An empty path stays one: it is an error of its own.
@@ -154,8 +168,8 @@ std::string describe(const Outcome& outcome) {
 Outcome told(const struct stat& st) {
   const bool directory = S_ISDIR(st.st_mode);
   char text[100];
-  std::snprintf(text, sizeof text, "mode %o links %llu size %lld", st.st_mode, static_cast<unsigned long long>(st.st_nlink),
-                directory ? -1LL : static_cast<long long>(st.st_size));
+  std::snprintf(text, sizeof text, "mode %o links %llu size %lld", st.st_mode,
+                static_cast<unsigned long long>(st.st_nlink), directory ? -1LL : static_cast<long long>(st.st_size));
   return {0, text};
 }
 

@@ -23,7 +23,8 @@ std::vector<Name> names_in(Face& face, const std::string& directory) {
   for (std::string word; in >> word;) {
     const std::size_t colon = word.rfind(':');
     const std::string name = word.substr(0, colon);
-    if (name != "." && name != "..") names.push_back({directory + (directory.ends_with('/') ? "" : "/") + name, std::stoi(word.substr(colon + 1))});
+    if (name != "." && name != "..")
+      names.push_back({directory + (directory.ends_with('/') ? "" : "/") + name, std::stoi(word.substr(colon + 1))});
   }
   return names;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random calls of one process: the kernel's file system says what each has to give. A seed that fails is printed.
+#include "base/random.h"
+
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/xattr.h>
@@ -7,7 +9,6 @@
 
 #include <cstdlib>
 
-#include "base/random.h"
 #include "tests/posix/pair.h"
 
 namespace spate::posix_test {
@@ -32,7 +33,8 @@ class Actor {
   std::string path() {
     static const char* const kNames[] = {"a", "b", "c", "d"};
     std::string path;
-    for (std::uint64_t depth = random_.below(3); depth < 3; ++depth) path += std::string("/") + kNames[random_.below(4)];
+    for (std::uint64_t depth = random_.below(3); depth < 3; ++depth)
+      path += std::string("/") + kNames[random_.below(4)];
     return path;
   }
   int fd() { return static_cast<int>(random_.below(kDescriptors)); }
@@ -62,14 +64,17 @@ class Actor {
   void names(int step) {
     const std::string p = path();
     const std::string q = path();
-    const unsigned flags = pick({0U, 0U, 0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE)});
+    const unsigned flags =
+        pick({0U, 0U, 0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE)});
     const unsigned mode = pick({0644U, 0600U, 0755U, 0777U});
     switch (random_.below(12)) {
       case 0:
       case 1: return same(step, "mkdir " + p, [&](Face& f) { return f.mkdir(p, mode); });
       case 2: return same(step, "rmdir " + p, [&](Face& f) { return f.rmdir(p); });
       case 3: return same(step, "unlink " + p, [&](Face& f) { return f.unlink(p); });
-      case 4: return same(step, "symlink " + q + " " + p, [&](Face& f) { return f.symlink(flags == 0 ? f.root() + q : "." + q, p); });
+      case 4:
+        return same(step, "symlink " + q + " " + p,
+                    [&](Face& f) { return f.symlink(flags == 0 ? f.root() + q : "." + q, p); });
       case 5: return same(step, "link " + p + " " + q, [&](Face& f) { return f.link(p, q, flags == 0); });
       case 6:
       case 7: return same(step, "rename " + p + " " + q, [&](Face& f) { return f.rename(p, q, flags); });
@@ -79,7 +84,9 @@ class Actor {
         const std::int64_t size = place();
         return same(step, "truncate " + p, [&](Face& f) { return f.truncate(p, size); });
       }
-      default: return same(step, "setxattr " + p, [&](Face& f) { return f.setxattr(p, "user.x", q, flags == 0 ? XATTR_CREATE : 0); });
+      default:
+        return same(step, "setxattr " + p,
+                    [&](Face& f) { return f.setxattr(p, "user.x", q, flags == 0 ? XATTR_CREATE : 0); });
     }
   }
 
@@ -90,7 +97,8 @@ class Actor {
     }
     const std::string p = path();
     const int access = pick({O_RDONLY, O_WRONLY, O_RDWR, O_RDWR});
-    const int flags = access | pick({0, O_CREAT, O_CREAT, O_CREAT | O_EXCL, O_CREAT | O_TRUNC, O_TRUNC, O_APPEND, O_CREAT | O_APPEND, O_NOFOLLOW});
+    const int flags = access | pick({0, O_CREAT, O_CREAT, O_CREAT | O_EXCL, O_CREAT | O_TRUNC, O_TRUNC, O_APPEND,
+                                     O_CREAT | O_APPEND, O_NOFOLLOW});
     same(step, "open " + p + " flags " + std::to_string(flags), [&](Face& f) {
       Outcome opened = f.open(p, flags, 0644);
       if (opened.number >= kDescriptors) {
@@ -116,12 +124,15 @@ class Actor {
       case 5: return same(step, "pread" + which, [&](Face& f) { return f.pread(n, size, at); });
       case 6: {
         const int whence = pick({SEEK_SET, SEEK_CUR, SEEK_END});
-        return same(step, "seek" + which, [&](Face& f) { return is_directory(f, n) ? Outcome() : f.seek(n, at / 4 - 500, whence); });
+        return same(step, "seek" + which,
+                    [&](Face& f) { return is_directory(f, n) ? Outcome() : f.seek(n, at / 4 - 500, whence); });
       }
       case 7: return same(step, "ftruncate" + which, [&](Face& f) { return f.ftruncate(n, at); });
       case 8: {
-        const int mode = pick({0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE});
-        return same(step, "fallocate" + which, [&](Face& f) { return is_directory(f, n) ? Outcome() : f.fallocate(n, mode, at, 3000); });
+        const int mode =
+            pick({0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE});
+        return same(step, "fallocate" + which,
+                    [&](Face& f) { return is_directory(f, n) ? Outcome() : f.fallocate(n, mode, at, 3000); });
       }
       default: return same(step, "fstat" + which, [&](Face& f) { return f.fstat(n); });
     }

@@ -37,7 +37,10 @@ job::Task<Result<std::vector<std::string>>> all_entries(OpenFile& file) {
 class SpateFace final : public Face {
  public:
   SpateFace(std::string root, std::uint64_t seed)
-      : root_(std::move(root)), world_(options(seed)), client_(world_.start_client()), fs_(client_.client(), {0, root_}) {}
+      : root_(std::move(root)),
+        world_(options(seed)),
+        client_(world_.start_client()),
+        fs_(client_.client(), {0, root_}) {}
   ~SpateFace() override {
     for (auto& [fd, file] : files_) std::ignore = run(file->close());
     files_.clear();
@@ -63,33 +66,48 @@ class SpateFace final : public Face {
     return done;
   }
   Outcome read(int fd, std::size_t size) override {
-    return read_by(fd, size, [&](OpenFile& file, std::span<const MutableByteView> memory) { return file.read(memory); });
+    return read_by(fd, size,
+                   [&](OpenFile& file, std::span<const MutableByteView> memory) { return file.read(memory); });
   }
   Outcome pread(int fd, std::size_t size, std::int64_t offset) override {
     if (offset < 0) return {-EINVAL};
-    return read_by(fd, size, [&](OpenFile& file, std::span<const MutableByteView> memory) { return file.pread(static_cast<std::uint64_t>(offset), memory); });
+    return read_by(fd, size, [&](OpenFile& file, std::span<const MutableByteView> memory) {
+      return file.pread(static_cast<std::uint64_t>(offset), memory);
+    });
   }
   Outcome write(int fd, const std::string& data) override {
     return write_by(fd, data, [&](OpenFile& file, std::span<const ByteView> memory) { return file.write(memory); });
   }
   Outcome pwrite(int fd, const std::string& data, std::int64_t offset) override {
     if (offset < 0) return {-EINVAL};
-    return write_by(fd, data, [&](OpenFile& file, std::span<const ByteView> memory) { return file.pwrite(static_cast<std::uint64_t>(offset), memory); });
+    return write_by(fd, data, [&](OpenFile& file, std::span<const ByteView> memory) {
+      return file.pwrite(static_cast<std::uint64_t>(offset), memory);
+    });
   }
-  Outcome seek(int fd, std::int64_t offset, int whence) override { return with(fd, [&](OpenFile& file) { return file.seek(offset, whence); }); }
-  Outcome ftruncate(int fd, std::int64_t size) override { return with(fd, [&](OpenFile& file) { return file.truncate(size); }); }
+  Outcome seek(int fd, std::int64_t offset, int whence) override {
+    return with(fd, [&](OpenFile& file) { return file.seek(offset, whence); });
+  }
+  Outcome ftruncate(int fd, std::int64_t size) override {
+    return with(fd, [&](OpenFile& file) { return file.truncate(size); });
+  }
   Outcome fallocate(int fd, int mode, std::int64_t offset, std::int64_t size) override {
     return with(fd, [&](OpenFile& file) { return file.allocate(mode, offset, size); });
   }
-  Outcome fstat(int fd) override { return with(fd, [&](OpenFile& file) { return file.stat(); }); }
-  Outcome list(int fd) override { return with(fd, [&](OpenFile& file) { return all_entries(file); }); }
+  Outcome fstat(int fd) override {
+    return with(fd, [&](OpenFile& file) { return file.stat(); });
+  }
+  Outcome list(int fd) override {
+    return with(fd, [&](OpenFile& file) { return all_entries(file); });
+  }
 
   Outcome stat(const std::string& path, bool follow) override { return told_of(run(fs_.stat(at(path, follow)))); }
   Outcome access(const std::string& path, int wanted) override { return told_of(run(fs_.access(at(path), wanted))); }
   Outcome mkdir(const std::string& path, unsigned mode) override { return done(run(fs_.mkdir(at(path), mode))); }
   Outcome rmdir(const std::string& path) override { return told_of(run(fs_.rmdir(at(path)))); }
   Outcome unlink(const std::string& path) override { return told_of(run(fs_.unlink(at(path)))); }
-  Outcome symlink(const std::string& target, const std::string& path) override { return done(run(fs_.symlink(target, at(path)))); }
+  Outcome symlink(const std::string& target, const std::string& path) override {
+    return done(run(fs_.symlink(target, at(path))));
+  }
   Outcome readlink(const std::string& path) override { return told_of(run(fs_.readlink(at(path)))); }
   Outcome link(const std::string& existing, const std::string& path, bool follow) override {
     return done(run(fs_.link(at(existing, follow), at(path))));
@@ -97,7 +115,9 @@ class SpateFace final : public Face {
   Outcome rename(const std::string& from, const std::string& to, unsigned flags) override {
     return told_of(run(fs_.rename(at(from), at(to), flags)));
   }
-  Outcome truncate(const std::string& path, std::int64_t size) override { return told_of(run(fs_.truncate(at(path), size))); }
+  Outcome truncate(const std::string& path, std::int64_t size) override {
+    return told_of(run(fs_.truncate(at(path), size)));
+  }
   Outcome chmod(const std::string& path, unsigned mode) override {
     wire::SetattrRequest request;
     request.mode = mode & 07777U;
@@ -121,7 +141,9 @@ class SpateFace final : public Face {
     if (!value) return {-posix::to_errno(value.code())};
     return {static_cast<std::int64_t>(value->size()), std::string(as_text(*value))};
   }
-  Outcome removexattr(const std::string& path, const std::string& name) override { return told_of(run(fs_.removexattr(at(path), name))); }
+  Outcome removexattr(const std::string& path, const std::string& name) override {
+    return told_of(run(fs_.removexattr(at(path), name)));
+  }
 
  private:
   static cluster::WorldOptions options(std::uint64_t seed) {
@@ -149,9 +171,12 @@ class SpateFace final : public Face {
   Outcome told_of(const Result<std::uint64_t>& result) {
     return {result ? static_cast<std::int64_t>(*result) : -posix::to_errno(result.code())};
   }
-  Outcome told_of(const Result<Attributes>& result) { return result ? told(posix::to_stat(*result)) : Outcome{-posix::to_errno(result.code())}; }
+  Outcome told_of(const Result<Attributes>& result) {
+    return result ? told(posix::to_stat(*result)) : Outcome{-posix::to_errno(result.code())};
+  }
   Outcome told_of(const Result<std::string>& result) {
-    return result ? Outcome{static_cast<std::int64_t>(result->size()), *result} : Outcome{-posix::to_errno(result.code())};
+    return result ? Outcome{static_cast<std::int64_t>(result->size()), *result}
+                  : Outcome{-posix::to_errno(result.code())};
   }
   Outcome told_of(const Result<std::vector<std::string>>& result) {
     if (!result) return {-posix::to_errno(result.code())};
@@ -209,6 +234,8 @@ class SpateFace final : public Face {
 
 }  // namespace
 
-std::unique_ptr<Face> make_spate_face(const std::string& root, std::uint64_t seed) { return std::make_unique<SpateFace>(root, seed); }
+std::unique_ptr<Face> make_spate_face(const std::string& root, std::uint64_t seed) {
+  return std::make_unique<SpateFace>(root, seed);
+}
 
 }  // namespace spate::posix_test

@@ -313,7 +313,8 @@ TEST_P(BytestreamTest, ListPagesThroughAllOnce) {
 /// Blocks, in memory that is aligned to them.
 class AlignedMemory {
  public:
-  explicit AlignedMemory(std::size_t size) : size_(size), memory_(static_cast<std::byte*>(std::aligned_alloc(65536, size))) {}
+  explicit AlignedMemory(std::size_t size)
+      : size_(size), memory_(static_cast<std::byte*>(std::aligned_alloc(65536, size))) {}
   MutableByteView view() const { return {memory_.get(), size_}; }
 
  private:
@@ -355,19 +356,23 @@ TEST_P(BytestreamTest, DirectAndCachedAccessSeeEachOther) {
   EXPECT_GT(written.stat.change_counter, all.stat.change_counter);
   expected.resize(54 * block);
   std::copy_n(fresh.begin(), 8 * block, expected.begin() + static_cast<std::ptrdiff_t>(3 * block));
-  std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(8 * block), 4 * block, expected.begin() + static_cast<std::ptrdiff_t>(50 * block));
+  std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(8 * block), 4 * block,
+              expected.begin() + static_cast<std::ptrdiff_t>(50 * block));
   EXPECT_TRUE(read(id(1), 0, expected.size()) == expected);
   // What does not fit is refused as a whole.
   EXPECT_EQ(direct(BytestreamOp::kRead, {{1, block}}, memory.view().first(block)).status, Errc::kInvalidArgument);
-  EXPECT_EQ(direct(BytestreamOp::kRead, {{0, block - 1}}, memory.view().first(block - 1)).status, Errc::kInvalidArgument);
+  EXPECT_EQ(direct(BytestreamOp::kRead, {{0, block - 1}}, memory.view().first(block - 1)).status,
+            Errc::kInvalidArgument);
   EXPECT_EQ(direct(BytestreamOp::kWrite, {{0, block}}, memory.view().subspan(8, block)).status, Errc::kInvalidArgument);
 }
 
 TEST_P(BytestreamTest, WhatWasJustWrittenIsSaidToBeInTheCache) {
   ASSERT_EQ(write(id(1), 0, pattern(1, 64 * 4096)).status, Errc::kOk);
   const BytestreamCompletion probed = run(BytestreamOp::kProbeCache, id(1), {{0, 64 * 4096}});
-  if (probed.status == Errc::kOk) EXPECT_EQ(probed.bytes, GetParam().find("sim") == std::string::npos ? 64 * 4096U : 0U);
-  else EXPECT_EQ(probed.status, Errc::kNotSupported);
+  if (probed.status == Errc::kOk)
+    EXPECT_EQ(probed.bytes, GetParam().find("sim") == std::string::npos ? 64 * 4096U : 0U);
+  else
+    EXPECT_EQ(probed.status, Errc::kNotSupported);
 }
 
 TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {

@@ -25,7 +25,8 @@ Error no_store(const std::string& folder, std::string_view what) {
 /// What the system refuses says neither where it was nor whose mistake.
 Error in_folder(Error error, const std::string& folder) {
   if (error.code() == Errc::kPermissionDenied || error.code() == Errc::kNotPermitted) {
-    return std::move(error).within("storage folder " + folder + " must belong to the server's user (uid " + std::to_string(::geteuid()) +
+    return std::move(error).within("storage folder " + folder + " must belong to the server's user (uid " +
+                                   std::to_string(::geteuid()) +
                                    ") with all that is in it: chown -R it, or start the server as its owner");
   }
   if (error.context().find(folder) != std::string::npos) return error;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which storage modules this build is linked with, and how targets and stores are opened. The only place that includes them.
+// Which storage modules this build is linked with, and how targets and stores are opened. The only place that includes
+// them.
 #pragma once
 
 #include <memory>

@@ -247,7 +247,9 @@ Result<void> Engine::mem_register(MutableByteView memory) {
 
 void Engine::mem_deregister(MutableByteView memory) {
   const std::lock_guard lock(mutex_);
-  const auto same = [&](MutableByteView other) { return other.data() == memory.data() && other.size() == memory.size(); };
+  const auto same = [&](MutableByteView other) {
+    return other.data() == memory.data() && other.size() == memory.size();
+  };
   const auto found = std::ranges::find_if(registered_, same);
   if (found == registered_.end()) return;
   registered_.erase(found);

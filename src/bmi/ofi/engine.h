@@ -159,10 +159,10 @@ class Engine final : public OfiModule, private PeerHost {
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
   std::map<LinkId, Peer*> inbound_;
-  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  std::vector<Peer*> gone_;                            // inbound peers that left, the oldest first
   std::unordered_map<std::uint64_t, Peer*> sessions_;  // by what their packets carry
   std::list<Entry> wires_;
-  std::map<std::string, Entry*> outbound_;  // by provider and host
+  std::map<std::string, Entry*> outbound_;   // by provider and host
   std::vector<MutableByteView> registered_;  // explicitly: wires to come register it, too
   std::vector<Peer*> turning_;
   std::vector<Peer*> turning_now_;  // scratch

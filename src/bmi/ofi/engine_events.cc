@@ -47,7 +47,8 @@ bool Engine::also_wait_for(int fd) {
 bool Engine::poll() {
   sleeping_ = false;
   std::uint64_t count = 0;
-  if (std::exchange(woken_, false)) [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof count);
+  if (std::exchange(woken_, false)) [[maybe_unused]]
+    const auto drained = ::read(wake_.get(), &count, sizeof count);
   bool did = false;
   for (Entry& entry : wires_) did = poll_wire(entry) || did;
   did = turn_all() || did;
@@ -194,7 +195,8 @@ void Engine::sweep() {
 
 void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   if (peer.grace_of_reads() <= now) hung = peer.wire;
-  if (peer.state == Standing::kConnecting && peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint) hung = peer.wire;
+  if (peer.state == Standing::kConnecting && peer.route != nullptr && peer.route->broken && !peer.on_new_endpoint)
+    hung = peer.wire;
   if (peer.state == Standing::kConnecting && peer.give_up <= now) {
     return attempt_failed(peer, "no answer within the connect timeout");
   }
@@ -228,10 +230,12 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   peer.say(PacketType::kPing);
 }
 
-/// For reads that do not end, which hold up whoever wants his memory back, and for a connection that has failed and is not
-/// made again: the endpoint and every session of it are given up. Who was being connected still is, over the new one.
+/// For reads that do not end, which hold up whoever wants his memory back, and for a connection that has failed and is
+/// not made again: the endpoint and every session of it are given up. Who was being connected still is, over the new
+/// one.
 void Engine::reopen(Wire& wire) {
-  SPATE_LOG("bmi/ofi", warn, "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",
+  SPATE_LOG("bmi/ofi", warn,
+            "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",
             wire.provider());
   ++counters_.endpoints_reopened;
   const auto entry = std::ranges::find_if(wires_, [&](const Entry& e) { return e.wire.get() == &wire; });

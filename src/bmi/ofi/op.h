@@ -39,18 +39,18 @@ struct OfiOp : Node {
   bool receive = false;
   bool unexpected = false;
   bool receiver_ready = false;
-  bool located = false;         // announced as located
-  bool in_post = false;         // its post has not returned yet: reports through `done_in_post`
+  bool located = false;  // announced as located
+  bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool past_end = false;        // its file segment ended early: zeros up to the promised length
-  Errc end_status = Errc::kOk;  // kEnding: what to report
-  std::uint32_t reads = 0;      // under way into its memory
-  std::uint64_t size = 0;       // posted, bytes
-  std::uint64_t arriving = 0;   // receives from kAwaitData on: bytes of the message
-  std::uint64_t left = 0;       // kSending: bytes not yet in a packet; kPulling: for which no read was posted
-  std::uint64_t charged = 0;    // sends: what the packet cost of the peer's credit
-  std::uint64_t remote_id = 0;  // kData, kPulling: the other side's operation
-  std::uint64_t position = 0;   // in the send queue, kSending
+  bool past_end = false;                  // its file segment ended early: zeros up to the promised length
+  Errc end_status = Errc::kOk;            // kEnding: what to report
+  std::uint32_t reads = 0;                // under way into its memory
+  std::uint64_t size = 0;                 // posted, bytes
+  std::uint64_t arriving = 0;             // receives from kAwaitData on: bytes of the message
+  std::uint64_t left = 0;                 // kSending: bytes not yet in a packet; kPulling: for which no read was posted
+  std::uint64_t charged = 0;              // sends: what the packet cost of the peer's credit
+  std::uint64_t remote_id = 0;            // kData, kPulling: the other side's operation
+  std::uint64_t position = 0;             // in the send queue, kSending
   MonoTime deadline = MonoTime::never();  // kWithdrawing, kEnding
   SegmentStore segments;
   SegmentCursor cursor;

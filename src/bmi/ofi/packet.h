@@ -93,8 +93,8 @@ void encode(std::span<const Extent> extents, Bytes& out);
 /// Empty unless the extents are 1 to kMaxExtents, none is empty or wraps around, and they add up to `length`.
 std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t length);
 
-/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the acceptor
-/// that a peer came back.
+/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the
+/// acceptor that a peer came back.
 using LinkId = std::array<std::byte, 16>;
 
 /// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.

@@ -64,10 +64,10 @@ TEST(OfiPacket, WhatNoPacketHasIsRefused) {
   EXPECT_FALSE(with(0, 0xF4));  // magic
   EXPECT_FALSE(with(1, 0));     // type
   EXPECT_FALSE(with(1, 19));
-  EXPECT_FALSE(with(2, 2));     // class
-  EXPECT_FALSE(with(3, 4));     // flags
-  EXPECT_FALSE(with(4, 1));     // payload that is not there
-  EXPECT_FALSE(with(39, 0x41)); // length beyond the largest
+  EXPECT_FALSE(with(2, 2));      // class
+  EXPECT_FALSE(with(3, 4));      // flags
+  EXPECT_FALSE(with(4, 1));      // payload that is not there
+  EXPECT_FALSE(with(39, 0x41));  // length beyond the largest
 }
 
 TEST(OfiExtents, ComeBackAsTheyWere) {

@@ -135,28 +135,28 @@ class Peer final : public SendObserver, private PacketWriter {
   bool outbound = false;
   Standing state = Standing::kIdle;
   std::string url;
-  Target remote;           // outbound
-  bool attempted = false;  // to connect, ever
+  Target remote;                 // outbound
+  bool attempted = false;        // to connect, ever
   bool on_new_endpoint = false;  // opened anew during this attempt to connect, since the old one could not reach it
-  std::string failure;     // why the last attempt failed; empty when it did not
+  std::string failure;           // why the last attempt failed; empty when it did not
   LinkId link_id{};
   ContextId context;  // inbound: of the listener
   std::uint32_t connections = 0;
   Wire* wire = nullptr;
   Route* route = nullptr;
-  std::uint64_t local_session = 0;   // what its packets carry
-  std::uint64_t remote_session = 0;  // what ours carry
+  std::uint64_t local_session = 0;           // what its packets carry
+  std::uint64_t remote_session = 0;          // what ours carry
   MonoTime give_up = MonoTime::never();      // kConnecting
   MonoTime hello_again = MonoTime::never();  // kConnecting: the last one may have gone the way of an older connection
   Limits granted;                            // inbound: what this side lets it do
   bool answered = false;                     // inbound: it has sent something after its hello
   MonoTime heard;                            // of it, last, as the last look at the clock knows
   bool spoke = false;                        // since then
-  unsigned pings = 0;                    // since then
+  unsigned pings = 0;                        // since then
   MonoTime stuck_since = MonoTime::never();  // nothing could be sent
-  UniqueFd process;                      // shm: its end is the peer's
-  bool doomed = false;                   // it has broken the protocol: nothing of this session counts any more
-  bool turning = false;                  // in the module's list
+  UniqueFd process;                          // shm: its end is the peer's
+  bool doomed = false;                       // it has broken the protocol: nothing of this session counts any more
+  bool turning = false;                      // in the module's list
 
  private:
   ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }

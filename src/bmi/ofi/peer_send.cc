@@ -35,7 +35,8 @@ bool Peer::send_at_once(const Post& post, bool unexpected) {
   ClassState& c = state_of(post.message_class);
   const bool first = c.queue.empty() && (unexpected ? unexpected_waiting_ : c.sends_waiting).empty();
   if (!first || (unexpected && post.size > remote_.max_unexpected)) return false;
-  if (!std::ranges::all_of(post.segments, [](const Segment& s) { return s.memory != nullptr || s.size == 0; })) return false;
+  if (!std::ranges::all_of(post.segments, [](const Segment& s) { return s.memory != nullptr || s.size == 0; }))
+    return false;
   writing_ = post.message_class;
   const MutableByteView to = room();
   if (to.empty() || post.size > to.size()) return false;
@@ -120,7 +121,9 @@ bool Peer::offer(OfiOp& op) {
     if (segment.size > 0 && segment.memory == nullptr) return false;  // a file is read into packets
     pieces += segment.size > 0 ? 1 : 0;
   }
-  if (pieces > std::min(kMaxExtents, (std::min<std::size_t>(remote_.max_packet, wire->packet_bytes()) - kHeaderSize) / kExtentSize)) return false;
+  if (pieces > std::min(kMaxExtents,
+                        (std::min<std::size_t>(remote_.max_packet, wire->packet_bytes()) - kHeaderSize) / kExtentSize))
+    return false;
   if (better_copied(op)) return false;
   if (!pin(op)) {
     for (PinCache::Region* region : op.pins) wire->pins().release(*region);
@@ -227,7 +230,8 @@ MutableByteView Peer::room() {
   if (route->in_flight >= (writing_ == MessageClass::kBulk ? kBulkAtOnce : kPacketsAtOnce)) return {};
   if (slot_ == nullptr) slot_ = wire->take_slot();
   if (slot_ == nullptr) return {};
-  const std::size_t size = std::min<std::size_t>(wire->packet_bytes(), remote_.max_packet == 0 ? SIZE_MAX : remote_.max_packet);
+  const std::size_t size =
+      std::min<std::size_t>(wire->packet_bytes(), remote_.max_packet == 0 ? SIZE_MAX : remote_.max_packet);
   return {Wire::data_of(*slot_) + kHeaderSize, size - kHeaderSize};
 }
 

@@ -118,19 +118,22 @@ struct RegistrationTest : testing::Test {
 TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
   Bytes data(100, std::byte{5});
   Bytes room(data.size());
-  const std::array<Segment, 2> from{Segment::of(MutableByteView(data).first(30)), Segment::of(MutableByteView(data).subspan(30))};
+  const std::array<Segment, 2> from{Segment::of(MutableByteView(data).first(30)),
+                                    Segment::of(MutableByteView(data).subspan(30))};
   const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
   client_done = server_done = 0;
   ASSERT_TRUE(server.network->post_recv({to_client, Tag(2), MessageClass::kControl, to}, server.context, nullptr));
   const std::uint64_t before = client.module->counters().sent_at_once;
-  const auto out = client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
+  const auto out =
+      client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
   ASSERT_TRUE(out && out->done);
   EXPECT_EQ(client.module->counters().sent_at_once, before + 1);
   while (server_done == 0) step();
   EXPECT_EQ(room, data);
 }
 
-// Packets of bulk data leave some of those that may be on their way to control messages. Nobody tests meanwhile, so that none ends.
+// Packets of bulk data leave some of those that may be on their way to control messages. Nobody tests meanwhile, so
+// that none ends.
 TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
   Bytes data(1000);
   const std::array<Segment, 1> segments{Segment::of(MutableByteView(data))};
@@ -144,7 +147,8 @@ TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
     if (!posted->done) ++open;
   }
   EXPECT_GT(open, 0U) << "there was room for all of them";
-  const auto control = client.network->post_send({to_server, Tag(2), MessageClass::kControl, segments}, client.context, nullptr);
+  const auto control =
+      client.network->post_send({to_server, Tag(2), MessageClass::kControl, segments}, client.context, nullptr);
   ASSERT_TRUE(control);
   EXPECT_TRUE(control->done);
   while (client_done < open) step();

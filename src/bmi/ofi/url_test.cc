@@ -33,10 +33,27 @@ TEST(OfiUrl, NamesRawAddressesAndAny) {
 }
 
 TEST(OfiUrl, WhatIsNoUrlOfOursIsRefused) {
-  for (const char* url : {"", "ofi", "ofi+", "ofi+tcp", "ofi+tcp://", "ofi+://1.2.3.4:5", "ofi+tcp://1.2.3.4", "ofi+tcp://:5",
-                          "ofi+tcp://name:5", "ofi+tcp://1.2.3.4:66000", "ofi+tcp://1.2.3.4:x", "ofi+tcp://[1.2.3.4]:5",
-                          "ofi+shm://", "ofi+shm://../x", "ofi+shm://a/b", "ofi+shm://.a", "ofi+efa://@", "ofi+efa://@0",
-                          "ofi+efa://@0g", "ofi+a;b://1.2.3.4:5", "tcp://1.2.3.4:5"}) {
+  for (const char* url : {"",
+                          "ofi",
+                          "ofi+",
+                          "ofi+tcp",
+                          "ofi+tcp://",
+                          "ofi+://1.2.3.4:5",
+                          "ofi+tcp://1.2.3.4",
+                          "ofi+tcp://:5",
+                          "ofi+tcp://name:5",
+                          "ofi+tcp://1.2.3.4:66000",
+                          "ofi+tcp://1.2.3.4:x",
+                          "ofi+tcp://[1.2.3.4]:5",
+                          "ofi+shm://",
+                          "ofi+shm://../x",
+                          "ofi+shm://a/b",
+                          "ofi+shm://.a",
+                          "ofi+efa://@",
+                          "ofi+efa://@0",
+                          "ofi+efa://@0g",
+                          "ofi+a;b://1.2.3.4:5",
+                          "tcp://1.2.3.4:5"}) {
     EXPECT_EQ(parse_url(url).code(), Errc::kBadAddress) << url;
   }
   EXPECT_FALSE(parse_url("ofi+shm://" + std::string(101, 'a')));

@@ -21,11 +21,11 @@ constexpr std::uint32_t kApi = FI_VERSION(1, 15);
 constexpr std::size_t kQueueSize = 1024;
 constexpr std::size_t kSlabPackets = 64;
 
-/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its completion
-/// queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries with rdma_rxe, which
-/// libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations below PinCache: what
-/// that one deregisters would stay registered, and a peer that has its key would read what is there later. Set before
-/// libfabric reads its settings, and only where nobody has said otherwise.
+/// Buffers that ofi_rxm makes ready for each connection (of 16 KiB each): by itself it takes 32 MiB a peer. Its
+/// completion queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries
+/// with rdma_rxe, which libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations
+/// below PinCache: what that one deregisters would stay registered, and a peer that has its key would read what is
+/// there later. Set before libfabric reads its settings, and only where nobody has said otherwise.
 void choose_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -79,7 +79,8 @@ Result<std::unique_ptr<Wire>> Wire::open(const WireOptions& options, PageWatcher
 }
 
 Wire::~Wire() {
-  // Registrations of callers' memory go while there is a domain, whatever still uses them: the endpoint is closed first.
+  // Registrations of callers' memory go while there is a domain, whatever still uses them: the endpoint is closed
+  // first.
   {
     ShmNames& local = ShmNames::of_this_process();
     const std::lock_guard lock(local.mutex);
@@ -315,8 +316,8 @@ Result<void*> Wire::pin(const PageRange& range) {
   int failed = 0;
   for (int i = 0; i < kTries; ++i) {
     fid_mr* key = nullptr;
-    failed = fi_mr_reg(fabric_->domain.get(), reinterpret_cast<void*>(range.begin), range.size(), FI_READ | FI_REMOTE_READ,
-                       0, provider_keys_ ? 0 : new_key(), 0, &key, nullptr);
+    failed = fi_mr_reg(fabric_->domain.get(), reinterpret_cast<void*>(range.begin), range.size(),
+                       FI_READ | FI_REMOTE_READ, 0, provider_keys_ ? 0 : new_key(), 0, &key, nullptr);
     if (failed == 0) return static_cast<void*>(key);
     if (failed != -FI_ENOKEY) break;
   }

@@ -35,7 +35,8 @@ struct Route {
   Slot* refused = nullptr;      // filled, but the provider could not take it yet: goes first
   bool same_process = false;
   bool failed = false;  // the provider refuses to send there: lose the peer
-  bool broken = false;  // and will for ever: its connection has failed, and it makes no other while the endpoint is open
+  bool broken =
+      false;  // and will for ever: its connection has failed, and it makes no other while the endpoint is open
 };
 
 /// What happens on a wire; told from inside poll().
@@ -88,8 +89,8 @@ class Wire final : public Registrar {
   bool may_sleep();
 
   Route* open_route(ByteView name, void* owner);
-  /// The packet that it still holds (route.refused) is sent when the provider takes it: the last one of a session tells that
-  /// it is over.
+  /// The packet that it still holds (route.refused) is sent when the provider takes it: the last one of a session tells
+  /// that it is over.
   void close_route(Route& route);
   /// A closed route still holds its last packet; poll() tries again. drop_parting(): no longer.
   bool parting() const { return !parting_.empty(); }
@@ -117,9 +118,9 @@ class Wire final : public Registrar {
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   std::size_t reads_in_flight() const { return reads_in_flight_.size(); }
-  /// Closes the endpoint and opens it anew: the only way to be sure that a read which does not end touches its memory no
-  /// more. At another address peers take it for a stranger, whatever they still hold of the old one. Tells no ends; every
-  /// route is dead.
+  /// Closes the endpoint and opens it anew: the only way to be sure that a read which does not end touches its memory
+  /// no more. At another address peers take it for a stranger, whatever they still hold of the old one. Tells no ends;
+  /// every route is dead.
   Result<void> reopen(bool at_its_address);
 
   /// Registrations of the caller's memory. local_needed(): the provider asks for one where data is read to, too.
@@ -171,11 +172,11 @@ class Wire final : public Registrar {
   std::size_t send_slots_ = 0;
   std::size_t in_flight_ = 0;
   std::list<std::unique_ptr<Route>> routes_;
-  std::vector<Route*> parting_;  // closed, with a refused packet
-  std::map<Bytes, std::uint64_t> known_;  // addresses that the provider was given, by name
-  std::deque<Bytes> known_order_;         // the oldest first
+  std::vector<Route*> parting_;               // closed, with a refused packet
+  std::map<Bytes, std::uint64_t> known_;      // addresses that the provider was given, by name
+  std::deque<Bytes> known_order_;             // the oldest first
   std::unordered_set<std::uint64_t> worked_;  // addresses that something has been sent to
-  std::list<ReadSlot> reads_in_flight_;  // in the order of their beginning
+  std::list<ReadSlot> reads_in_flight_;       // in the order of their beginning
   std::unique_ptr<PinCache> pins_;
 };
 

@@ -63,8 +63,8 @@ struct Wire::ReadSlot : Context {
 };
 
 /// Endpoints of the shm provider in this process. In 1.17 two of them share one mapping, which goes away with the one
-/// that owns it: to touch it afterwards ends the process. So whoever sends holds the lock and looks first. A process-wide
-/// object, since what it guards against is one.
+/// that owns it: to touch it afterwards ends the process. So whoever sends holds the lock and looks first. A
+/// process-wide object, since what it guards against is one.
 class ShmNames {
  public:
   static ShmNames& of_this_process();

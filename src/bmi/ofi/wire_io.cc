@@ -16,7 +16,7 @@ constexpr std::string_view kShmPrefix = "fi_shm://";
 
 /// shm takes the process down when it is given the name of an endpoint that does not exist.
 bool shm_exists(const std::string& name) {
-  struct stat st {};
+  struct stat st{};
   const std::string path = "/dev/shm/" + name.substr(std::min(name.size(), kShmPrefix.size()));
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
 }
@@ -108,9 +108,9 @@ bool Wire::insert_address(Route& route) {
   return true;
 }
 
-/// Called when a route is closed. For shm an address is a mapping of the other's memory, to be made anew. With the others
-/// it is kept for whoever comes back: in 1.17 rxm and net lose what is sent soon after an address was taken out and put
-/// back. Strangers' addresses go in the order of their coming.
+/// Called when a route is closed. For shm an address is a mapping of the other's memory, to be made anew. With the
+/// others it is kept for whoever comes back: in 1.17 rxm and net lose what is sent soon after an address was taken out
+/// and put back. Strangers' addresses go in the order of their coming.
 void Wire::remove_address(const Route& route) {
   constexpr std::size_t kKept = 4096;
   fi_addr_t at = route.fabric_address;
@@ -138,8 +138,8 @@ void Wire::remove_address(const Route& route) {
 }
 
 Result<void> Wire::post_receive(Slot& slot) {
-  const long failed = fi_recv(fabric_->endpoint.get(), slot.data, options_.packet_bytes, slot.descriptor, FI_ADDR_UNSPEC,
-                              &slot.fabric);
+  const long failed =
+      fi_recv(fabric_->endpoint.get(), slot.data, options_.packet_bytes, slot.descriptor, FI_ADDR_UNSPEC, &slot.fabric);
   if (failed != 0) return fabric_error(failed, "fi_recv");
   return {};
 }

@@ -59,7 +59,8 @@ class ForeignArenas {
   bool knows(std::uint32_t number) const { return number < arenas_.size(); }
 
   enum class Found : std::uint8_t { kYes, kNotMapped, kInvalid };
-  /// Where the extents lie on this side; kInvalid: outside of the peer's arenas, or their sizes are not `length` together.
+  /// Where the extents lie on this side; kInvalid: outside of the peer's arenas, or their sizes are not `length`
+  /// together.
   Found find(std::span<const Extent> extents, std::uint64_t length, std::vector<Segment>& segments) const;
   void clear() { arenas_.clear(); }
 

@@ -108,7 +108,9 @@ TEST(ForeignArenas, ExtentsAreHeldToTheirArenas) {
   ForeignArenas foreign;
   ASSERT_TRUE(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), kArena));
   std::vector<Segment> segments;
-  const auto find = [&](Extent extent, std::uint64_t length) { return foreign.find(std::span(&extent, 1), length, segments); };
+  const auto find = [&](Extent extent, std::uint64_t length) {
+    return foreign.find(std::span(&extent, 1), length, segments);
+  };
   EXPECT_EQ(find({0, kArena - 1, 1}, 1), ForeignArenas::Found::kYes);
   EXPECT_EQ(find({0, kArena - 1, 2}, 2), ForeignArenas::Found::kInvalid);
   EXPECT_EQ(find({0, ~std::uint64_t{0}, 2}, 2), ForeignArenas::Found::kInvalid);

@@ -22,7 +22,8 @@ constexpr int kBacklog = 1024;
 
 bool is_name(std::string_view name) {
   const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
   };
   return !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, good);
 }
@@ -43,7 +44,8 @@ Result<Address> address_of(const Endpoint& endpoint) {
     a.folder.reset(::open(text.substr(0, slash + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!a.folder) return errno_error(errno, "folder of " + text);
     text = fmt::format("/proc/self/fd/{}/{}", a.folder.get(), text.substr(slash + 1));
-    if (text.size() >= sizeof a.address.sun_path) return Error(Errc::kBadAddress, endpoint.name + ": file name too long");
+    if (text.size() >= sizeof a.address.sun_path)
+      return Error(Errc::kBadAddress, endpoint.name + ": file name too long");
   }
   std::memcpy(a.address.sun_path, text.data(), text.size());
   a.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size() + (endpoint.abstract ? 0 : 1));
@@ -54,7 +56,7 @@ const sockaddr* raw(const Address& a) { return reinterpret_cast<const sockaddr*>
 
 /// A socket file whose server is gone.
 bool is_abandoned(const Address& a, const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   if (::lstat(path.c_str(), &st) != 0 || !S_ISSOCK(st.st_mode)) return false;
   const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return probe && ::connect(probe.get(), raw(a), a.size) != 0 && errno == ECONNREFUSED;
@@ -65,10 +67,13 @@ bool is_abandoned(const Address& a, const std::string& path) {
 Result<Endpoint> parse_url(std::string_view url) {
   const std::string_view rest = url.starts_with(kScheme) ? url.substr(kScheme.size()) : std::string_view();
   const bool path = rest.starts_with('/');
-  const bool good = path ? rest.size() > 1 && rest.size() <= kMaxPath && !rest.ends_with('/') && rest.find('\0') == rest.npos
-                         : rest == "*" || is_name(rest);
+  const bool good =
+      path ? rest.size() > 1 && rest.size() <= kMaxPath && !rest.ends_with('/') && rest.find('\0') == rest.npos
+           : rest == "*" || is_name(rest);
   if (!good) {
-    return Error(Errc::kBadAddress, "\"" + std::string(url) + "\" is neither shm:///path/to/socket nor shm://name (1 to 96 of a-z A-Z 0-9 . _ -)");
+    return Error(
+        Errc::kBadAddress,
+        "\"" + std::string(url) + "\" is neither shm:///path/to/socket nor shm://name (1 to 96 of a-z A-Z 0-9 . _ -)");
   }
   return Endpoint{!path, std::string(rest)};
 }

@@ -33,7 +33,8 @@ TEST(ShmUrl, PathsAndNames) {
   EXPECT_EQ(parse_url("shm:///run/x.sock").value().name, "/run/x.sock");
   EXPECT_TRUE(parse_url("shm://spate-1_2.3").value().abstract);
   EXPECT_EQ(url_of(parse_url("shm://n").value()), "shm://n");
-  for (const std::string bad : {"shm://", "shm:///", "shm:///dir/", "shm://a b", "shm://a/b", "tcp://x", "shm://x?", "shm:/x"}) {
+  for (const std::string bad :
+       {"shm://", "shm:///", "shm:///dir/", "shm://a b", "shm://a/b", "tcp://x", "shm://x?", "shm:/x"}) {
     EXPECT_EQ(parse_url(bad).code(), Errc::kBadAddress) << bad;
   }
   EXPECT_FALSE(parse_url("shm://" + std::string(97, 'a')));
@@ -80,7 +81,7 @@ TEST_F(EndpointTest, APathOfAnyLength) {
 }
 
 TEST_F(EndpointTest, RightsFollowThePolicy) {
-  struct stat st {};
+  struct stat st{};
   const UniqueFd own = listen_on(at("own"), false).value();
   ASSERT_EQ(::stat((folder_ + "/own").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777U, 0600U);

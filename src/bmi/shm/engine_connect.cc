@@ -20,7 +20,7 @@ constexpr std::uint32_t kBellEvents = EPOLLIN | EPOLLET;
 constexpr Duration kConnectAgain = std::chrono::milliseconds(2);
 
 std::uint64_t inode_of(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   return ::lstat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_ino) : 0;
 }
 
@@ -63,7 +63,8 @@ void Engine::close_link(Link* link) {
   // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
   epoll_event unused{};
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->socket(), &unused);
-  if (link->peer == nullptr || !link->connecting) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->own_bell(), &unused);
+  if (link->peer == nullptr || !link->connecting)
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->own_bell(), &unused);
   link->close();
   const auto found = links_.find(link);
   graveyard_.push_back(std::move(found->second));
@@ -144,7 +145,9 @@ bool Engine::admit(Link& link, const Packet& packet, Welcome& welcome, Hello& he
   }
   if (!shm_options_.policy.admits(link.credentials.uid, own_uid_)) {
     welcome.status = Errc::kPermissionDenied;
-    refuse(link, welcome, "user " + std::to_string(link.credentials.uid) + " is not let in: this server " + describe(welcome.policy, own_uid_));
+    refuse(link, welcome,
+           "user " + std::to_string(link.credentials.uid) + " is not let in: this server " +
+               describe(welcome.policy, own_uid_));
     return false;
   }
   if (packet.descriptor_count == 1) return true;
@@ -264,11 +267,12 @@ Result<void> Engine::accept_welcome(Link& link, Packet& packet, Limits& limits) 
   const std::optional<Welcome> welcome = decode_welcome(packet.view());
   if (!welcome) return Error(Errc::kProtocol, "whoever listens there is no spate server");
   if (welcome->status == Errc::kPermissionDenied) {
-    return Error(welcome->status, "the server " + describe(welcome->policy, link.credentials.uid) + "; this process is uid " +
-                                      std::to_string(own_uid_) + " (network.shm_users)");
+    return Error(welcome->status, "the server " + describe(welcome->policy, link.credentials.uid) +
+                                      "; this process is uid " + std::to_string(own_uid_) + " (network.shm_users)");
   }
   if (welcome->status != Errc::kOk) return Error(welcome->status, "refused by the server");
-  if (packet.descriptor_count != 2) return Error(Errc::kProtocol, "a welcome without shared memory (out of descriptors?)");
+  if (packet.descriptor_count != 2)
+    return Error(Errc::kProtocol, "a welcome without shared memory (out of descriptors?)");
   SPATE_TRY(std::ignore, link.map_segment(welcome->geometry, packet.descriptors[0].get()));
   link.set_remote_bell(std::move(packet.descriptors[1]));
   limits = welcome->limits;

@@ -19,8 +19,8 @@ namespace spate::bmi::shm {
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 1;
 
-/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the acceptor
-/// that a peer came back.
+/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the
+/// acceptor that a peer came back.
 using LinkId = std::array<std::byte, 16>;
 
 /// What the side that says it lets the other one do.

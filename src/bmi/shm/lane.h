@@ -34,8 +34,8 @@ class LaneWriter {
 
   /// Largest payload of one frame.
   std::uint64_t max_chunk() const { return max_chunk_; }
-  /// There is room for a frame with `chunk` bytes (<= max_chunk()) of payload. O(1); reads the reader's counters only when
-  /// those that it remembers do not suffice.
+  /// There is room for a frame with `chunk` bytes (<= max_chunk()) of payload. O(1); reads the reader's counters only
+  /// when those that it remembers do not suffice.
   bool has_room(std::uint64_t chunk);
   /// Where the payload of the next frame goes (kInlineBytes < chunk <= max_chunk(), there is room).
   Stretch room(std::uint64_t chunk);
@@ -75,7 +75,8 @@ class LaneReader {
            static_cast<std::uint32_t>(slot_ + 1);
   }
   enum class Look : std::uint8_t { kNothing, kFrame, kInvalid };
-  /// Reads the next frame without taking it. kInvalid: unknown type, class or flags, or more payload than the lane holds.
+  /// Reads the next frame without taking it. kInvalid: unknown type, class or flags, or more payload than the lane
+  /// holds.
   Look look(Frame& frame) const;
   /// The payload of the frame that look() found, kInlineBytes < chunk. Foreign memory: read it once.
   Stretch payload(std::uint64_t chunk) const;
@@ -93,7 +94,7 @@ class LaneReader {
   std::atomic<std::uint64_t>* bytes_taken_ = nullptr;
   std::uint64_t slot_ = 0;
   std::uint64_t byte_ = 0;
-  std::uint64_t published_ = 0;   // slot_ as the writer knows it
+  std::uint64_t published_ = 0;  // slot_ as the writer knows it
   std::uint64_t slot_at_wake_ = 0;
   std::uint64_t byte_at_wake_ = 0;
 };

@@ -84,7 +84,8 @@ TEST_F(LaneTest, FramesOfEverySizeInOrderOverManyLaps) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> in_flight;
   std::uint64_t tag = 0;
   for (int step = 0; step < 8'000; ++step) {
-    const std::uint64_t chunk = random.chance(1, 2) ? random.below(kInlineBytes + 1) : random.below(writer_.max_chunk() + 1);
+    const std::uint64_t chunk =
+        random.chance(1, 2) ? random.below(kInlineBytes + 1) : random.below(writer_.max_chunk() + 1);
     if (write(tag, chunk)) {
       in_flight.emplace_back(tag++ % 256, chunk);
       tag %= 256;

@@ -6,7 +6,7 @@
 namespace spate::bmi::shm {
 namespace {
 
-constexpr std::uint64_t kSideBlocks = 256;   // of the acceptor; the connector's 256 bytes behind it
+constexpr std::uint64_t kSideBlocks = 256;  // of the acceptor; the connector's 256 bytes behind it
 constexpr std::uint64_t kLanesOffset = 4096;
 
 std::uint64_t lane_size(const LaneSize& lane) { return lane.slots * kSlotSize + lane.bytes; }

@@ -43,7 +43,7 @@ inline constexpr std::uint32_t kWakeCredit = 4;
 
 /// Slots and payload bytes of one lane; powers of two.
 struct LaneSize {
-  std::uint32_t slots = 256;        // 16 to 65,536
+  std::uint32_t slots = 256;         // 16 to 65,536
   std::uint64_t bytes = 128 * 1024;  // 4 KiB to 1 GiB
   friend bool operator==(const LaneSize&, const LaneSize&) = default;
 };

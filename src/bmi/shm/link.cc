@@ -46,8 +46,10 @@ void Link::lay_out(const Geometry& geometry) {
     };
     const LanePlace to = lane_place(geometry, side, static_cast<MessageClass>(i));
     const LanePlace from = lane_place(geometry, other(side), static_cast<MessageClass>(i));
-    out_[i] = LaneWriter(slots(to), memory.subspan(to.data, size.bytes), theirs_->slots_taken[i], theirs_->bytes_taken[i]);
-    in_[i] = LaneReader(slots(from), memory.subspan(from.data, size.bytes), mine_->slots_taken[i], mine_->bytes_taken[i]);
+    out_[i] =
+        LaneWriter(slots(to), memory.subspan(to.data, size.bytes), theirs_->slots_taken[i], theirs_->bytes_taken[i]);
+    in_[i] =
+        LaneReader(slots(from), memory.subspan(from.data, size.bytes), mine_->slots_taken[i], mine_->bytes_taken[i]);
   }
 }
 

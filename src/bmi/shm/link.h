@@ -82,11 +82,11 @@ class Link {
   Peer* peer = nullptr;
   std::string remote;  // for people
   Credentials credentials;
-  bool trusted = false;     // the other process may do to this one as it likes: same user, or root
-  bool connecting = false;  // not connected yet: the other side was busy
-  bool closed = false;      // taken down; freed at the next turn
-  bool polled = false;      // the module looks into it each turn
-  std::uint32_t idle_turns = 0;  // while polled
+  bool trusted = false;                   // the other process may do to this one as it likes: same user, or root
+  bool connecting = false;                // not connected yet: the other side was busy
+  bool closed = false;                    // taken down; freed at the next turn
+  bool polled = false;                    // the module looks into it each turn
+  std::uint32_t idle_turns = 0;           // while polled
   MonoTime give_up = MonoTime::never();   // of the handshake
   MonoTime deadline = MonoTime::never();  // the module's entry in its list of deadlines
   ContextId context;                      // accepted, no hello yet: of the listener

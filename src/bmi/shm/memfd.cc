@@ -15,7 +15,8 @@
 namespace spate::bmi::shm {
 namespace {
 
-constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL, Linux 6.3; newer kernels ask for a decision, older ones refuse it
+constexpr unsigned kNoExecSeal =
+    8;  // MFD_NOEXEC_SEAL, Linux 6.3; newer kernels ask for a decision, older ones refuse it
 
 int memory_file(const char* purpose) {
   const int fd = ::memfd_create(purpose, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
@@ -53,11 +54,12 @@ Result<UniqueFd> make_memory(const char* purpose, std::uint64_t size) {
 }
 
 Result<void> check_foreign_memory(int fd, std::uint64_t size) {
-  struct statfs fs {};
-  struct stat st {};
+  struct statfs fs{};
+  struct stat st{};
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Error(Errc::kProtocol, "shared memory that may shrink");
-  if (::fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC) return Error(Errc::kProtocol, "shared memory of a strange kind");
+  if (::fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
+    return Error(Errc::kProtocol, "shared memory of a strange kind");
   if (::fstat(fd, &st) != 0 || static_cast<std::uint64_t>(st.st_size) < size) {
     return Error(Errc::kProtocol, "shared memory that is too small");
   }

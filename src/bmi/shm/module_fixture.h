@@ -64,7 +64,8 @@ class Instance {
     if (posted->done) done_[posted->op] = posted->completion;
     return posted->op;
   }
-  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl, bool ready = false) {
+  OpId send(Address peer, std::uint64_t tag, ByteView data, MessageClass c = MessageClass::kControl,
+            bool ready = false) {
     const std::array segments{Segment::of(data)};
     Message m = message(peer, tag, segments, c);
     m.receiver_ready = ready;
@@ -76,7 +77,8 @@ class Instance {
   }
   OpId request(Address peer, std::uint64_t tag, ByteView data = {}) {
     const std::array segments{Segment::of(data)};
-    return noted(network_->post_send_unexpected(message(peer, tag, segments, MessageClass::kControl), context_, nullptr));
+    return noted(
+        network_->post_send_unexpected(message(peer, tag, segments, MessageClass::kControl), context_, nullptr));
   }
   bool done(OpId op) const { return done_.contains(op); }
   Completion completion(OpId op) const { return done_.at(op); }

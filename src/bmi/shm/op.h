@@ -36,20 +36,20 @@ struct ShmOp : Node {
   bool receive = false;
   bool unexpected = false;
   bool receiver_ready = false;
-  bool located = false;       // announced as located
-  bool in_post = false;       // its post has not returned yet: reports through `done_in_post`
+  bool located = false;  // announced as located
+  bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool past_end = false;      // its file segment ended early: zeros up to the promised length
-  std::uint64_t size = 0;       // posted, bytes
-  std::uint64_t arriving = 0;   // receives from kAwaitData on: bytes of the message
-  std::uint64_t left = 0;       // kSending: bytes not yet in the lane; kPulling: not yet copied
-  std::uint64_t charged = 0;    // sends: what the frame cost of the peer's credit
-  std::uint64_t remote_id = 0;  // kData, kPulling: the other side's operation
-  std::uint64_t position = 0;   // in the send queue, kSending
+  bool past_end = false;                  // its file segment ended early: zeros up to the promised length
+  std::uint64_t size = 0;                 // posted, bytes
+  std::uint64_t arriving = 0;             // receives from kAwaitData on: bytes of the message
+  std::uint64_t left = 0;                 // kSending: bytes not yet in the lane; kPulling: not yet copied
+  std::uint64_t charged = 0;              // sends: what the frame cost of the peer's credit
+  std::uint64_t remote_id = 0;            // kData, kPulling: the other side's operation
+  std::uint64_t position = 0;             // in the send queue, kSending
   MonoTime deadline = MonoTime::never();  // kWithdrawing
   SegmentStore segments;
   SegmentCursor cursor;
-  SegmentStore source;        // kPulling: where the message lies
+  SegmentStore source;  // kPulling: where the message lies
   SegmentCursor source_cursor;
   ShmOp* previous_of_peer = nullptr;  // all operations of the peer, in the order of their posts
   ShmOp* next_of_peer = nullptr;
@@ -63,7 +63,7 @@ struct Arrived : Node {
   std::uint64_t length = 0;
   std::uint64_t remote_id = 0;  // announced: the sender's operation
   bool announced = false;
-  bool located = false;         // and where, when this side has it mapped:
+  bool located = false;  // and where, when this side has it mapped:
   std::vector<Segment> source;
   Buffer payload;
 };

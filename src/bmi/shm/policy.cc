@@ -27,7 +27,8 @@ Result<AccessPolicy> parse_policy(std::string_view text) {
     std::uint32_t uid = 0;
     const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), uid);
     if (error != std::errc() || end != one.data() + one.size() || policy.uids.size() == kMaxUids) {
-      return Error(Errc::kInvalidArgument, "\"" + std::string(text) + "\" is none of \"same\", \"any\" and user ids (\"1000,1001\")");
+      return Error(Errc::kInvalidArgument,
+                   "\"" + std::string(text) + "\" is none of \"same\", \"any\" and user ids (\"1000,1001\")");
     }
     policy.uids.push_back(uid);
     if (one.size() == rest.size()) return policy;
@@ -37,7 +38,8 @@ Result<AccessPolicy> parse_policy(std::string_view text) {
 
 std::string describe(AccessPolicy::Kind kind, std::uint32_t server_uid) {
   switch (kind) {
-    case AccessPolicy::Kind::kSameUser: return "admits only its own user (uid " + std::to_string(server_uid) + ") and root";
+    case AccessPolicy::Kind::kSameUser:
+      return "admits only its own user (uid " + std::to_string(server_uid) + ") and root";
     case AccessPolicy::Kind::kAnyUser: return "admits every user";
     case AccessPolicy::Kind::kList: return "admits only the users that its configuration lists";
   }

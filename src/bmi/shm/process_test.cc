@@ -193,7 +193,8 @@ TEST_F(Processes, AFileOfTheServersInTheClientsHands) {
       const auto passed = self->take_descriptor(server, Tag(5));
       if (!passed) return 2;
       Bytes bytes(1'000'001);
-      if (::pread(passed->get(), bytes.data(), bytes.size(), 0) != 1'000'000 || bytes[999'999] != std::byte{8}) return 3;
+      if (::pread(passed->get(), bytes.data(), bytes.size(), 0) != 1'000'000 || bytes[999'999] != std::byte{8})
+        return 3;
       return ::pwrite(passed->get(), "x", 1, 0) == 1 ? 4 : 0;
     });
   });
@@ -240,7 +241,8 @@ class OtherUsers : public Processes {
   }
   /// Answers what the child sends; its exit code.
   int serve(Child& child, ShmCounters& counters) {
-    if (drive([&] { return !server_->arrived.empty() || server_->counters().refused > 0; }) && !server_->arrived.empty()) {
+    if (drive([&] { return !server_->arrived.empty() || server_->counters().refused > 0; }) &&
+        !server_->arrived.empty()) {
       const Address peer = server_->arrived.front().peer;
       EXPECT_EQ((*server_)->peer_info(peer).uid, 12345U);
       const MutableByteView memory = (*server_)->mem_alloc(1'000'000);

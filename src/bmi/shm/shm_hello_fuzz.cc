@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzer: what strangers say over a link's socket before they share memory, and what people write: URLs, who is let in. The
-// first byte chooses; what decodes encodes to the same meaning.
+// Fuzzer: what strangers say over a link's socket before they share memory, and what people write: URLs, who is let in.
+// The first byte chooses; what decodes encodes to the same meaning.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -31,7 +31,8 @@ struct ShmOptions {
   std::uint32_t cancel_grace_ms = 500;
   /// Inbound peers that left and are remembered, so that they have the same address when they come back.
   std::uint32_t gone_peers_kept = 1024;
-  /// Passed descriptors that wait to be taken, of each peer that this side connected to, and of each that connected to it.
+  /// Passed descriptors that wait to be taken, of each peer that this side connected to, and of each that connected to
+  /// it.
   std::uint32_t descriptors_from_servers = 64;
   std::uint32_t descriptors_from_clients = 0;
 };

@@ -240,8 +240,9 @@ class World {
     Message m = message(script, *memory);
     const Segment segment = Segment::of(ByteView(*memory));
     m.segments = {&segment, 1};
-    posted(unexpected ? network_->post_send_unexpected(m, context_, nullptr) : network_->post_send(m, context_, nullptr),
-           std::move(memory));
+    posted(
+        unexpected ? network_->post_send_unexpected(m, context_, nullptr) : network_->post_send(m, context_, nullptr),
+        std::move(memory));
   }
 
   /// This side connected to the script's listener: the script answers.
@@ -271,7 +272,8 @@ class World {
     for (std::size_t i = 0; i < m; ++i) {
       SPATE_CHECK(messages[i].payload.size() <= kMaxUnexpected);
       kept[messages[i].peer] += cost_of(messages[i].payload.size());
-      if (known_.size() < 4 && std::ranges::find(known_, messages[i].peer) == known_.end()) known_.push_back(messages[i].peer);
+      if (known_.size() < 4 && std::ranges::find(known_, messages[i].peer) == known_.end())
+        known_.push_back(messages[i].peer);
     }
     for (const auto& [from, bytes] : kept) SPATE_CHECK(bytes <= kWindow);
   }

@@ -68,7 +68,8 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   request.lend = access_of(work.request, work.call.header.capability->rights);
   auto lent = co_await run_op(target, asker_of(work.call, nullptr), request, work.active.token());
   if (lent.code() == Errc::kNotFound) co_return no("nothing was ever written to the datafile");
-  if (lent.code() == Errc::kNotSupported || (lent && lent->file == nullptr)) co_return no("the target's storage has no files to be passed on");
+  if (lent.code() == Errc::kNotSupported || (lent && lent->file == nullptr))
+    co_return no("the target's storage has no files to be passed on");
   if (!lent) co_return std::move(lent).error();
   Lease lease;
   lease.client = client;
@@ -88,7 +89,8 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
 
 std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& call, bool for_writing) {
   if (parts.options.bypass == BypassPolicy::kOff) return "flow.bypass is off on this server";
-  if (for_writing && parts.options.bypass != BypassPolicy::kWrite) return "flow.bypass lets clients of this server read only";
+  if (for_writing && parts.options.bypass != BypassPolicy::kWrite)
+    return "flow.bypass lets clients of this server read only";
   const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
   if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
   // Whoever can write the file as this user could do so without asking; nobody else gets to.
@@ -100,7 +102,8 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
   const Rights rights = request.for_writing ? Rights::kWrite : Rights::kRead;
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.handle, rights, Need::kRequired));
   if (caller == nullptr || !call.header.capability) co_return Error(Errc::kInvalidArgument, "leases are for clients");
-  if (request.slots.size() > wire::kMaxLeaseSlots) co_return Error(Errc::kInvalidArgument, "at most 16 slots a lease request");
+  if (request.slots.size() > wire::kMaxLeaseSlots)
+    co_return Error(Errc::kInvalidArgument, "at most 16 slots a lease request");
   if (!request.handle) co_return Error(Errc::kInvalidArgument, "a request needs a handle");
   SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
@@ -118,17 +121,20 @@ job::Task<Result<wire::BypassLeaseReply>> IoService::bypass_lease(rpc::Call& cal
   co_return reply;
 }
 
-job::Task<Result<wire::BypassReturnReply>> IoService::bypass_return(rpc::Call& call, wire::BypassReturnRequest request) {
+job::Task<Result<wire::BypassReturnReply>> IoService::bypass_return(rpc::Call& call,
+                                                                    wire::BypassReturnRequest request) {
   SPATE_CO_TRY(ClientTable::Entry* const caller, find_caller(*parts_, call));
   if (caller == nullptr) co_return Error(Errc::kInvalidArgument, "leases are for clients");
-  if (request.leases.size() > wire::kMaxReturned) co_return Error(Errc::kInvalidArgument, "at most 4096 leases a request");
+  if (request.leases.size() > wire::kMaxReturned)
+    co_return Error(Errc::kInvalidArgument, "at most 4096 leases a request");
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
   for (const wire::ReturnedLease& returned : request.leases) {
     if (parts_->leases.find(returned.lease_id, caller->client) == nullptr) continue;
     parts_->counters.moved(flow::Lane::kBypass, flow::Direction::kRead, returned.read_bytes);
     parts_->counters.moved(flow::Lane::kBypass, flow::Direction::kWrite, returned.written_bytes);
     // Not finish(): what a client says of itself is looked up.
-    SPATE_CO_TRY(std::ignore, co_await parts_->leases.recall(returned.lease_id, parts_->leases.deadline(), active.token()));
+    SPATE_CO_TRY(std::ignore,
+                 co_await parts_->leases.recall(returned.lease_id, parts_->leases.deadline(), active.token()));
   }
   co_return wire::Empty();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy: ranges of one file's datafiles become ranges of another's, on the same target. No byte goes over the network, and
-// where the local file system shares blocks none is moved.
+// Copy: ranges of one file's datafiles become ranges of another's, on the same target. No byte goes over the network,
+// and where the local file system shares blocks none is moved.
 #include <algorithm>
 
 #include "server/io/checks.h"
@@ -34,9 +34,8 @@ job::Task<Result<void>> copy_piece(CopyWork& work, std::size_t index) {
   const wire::CopyPiece& piece = work.request.pieces[index];
   Pair& pair = work.pairs[index];
   // The source is read as by any reader, without its lock.
-  SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*pair.to, DatafileLock::Mode::kShared, work.asker.client,
-                                               work.active.token()));
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*pair.to, DatafileLock::Mode::kShared,
+                                                                              work.asker.client, work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *pair.to));
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kCopy;
@@ -90,9 +89,9 @@ Result<std::vector<Pair>> find_pairs(Parts& parts, const wire::DatafileCopyReque
 
 }  // namespace
 
-job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& call, wire::DatafileCopyRequest request) {
-  SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.to, Rights::kWrite, Need::kRequired));
+job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& call,
+                                                                    wire::DatafileCopyRequest request) {
+  SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.to, Rights::kWrite, Need::kRequired));
   if (caller != nullptr) {
     SPATE_CO_TRY(std::ignore, check_capability(*parts_, call, request.from_capability, {request.from, Rights::kRead}));
   }

@@ -13,10 +13,10 @@
 
 namespace spate::io {
 
-/// Cached and direct ones each go together with their like. (The page cache is kept in folios of many pages: one that is
-/// being changed cannot be given up for what is written past it, and would later stand for it.)
-/// First come, first served: who comes after one that waits waits behind it. Nothing is allocated. One
-/// executor; pinned; outlives its holds.
+/// Cached and direct ones each go together with their like. (The page cache is kept in folios of many pages: one that
+/// is being changed cannot be given up for what is written past it, and would later stand for it.) First come, first
+/// served: who comes after one that waits waits behind it. Nothing is allocated. One executor; pinned; outlives its
+/// holds.
 class DatafileLock {
  public:
   explicit DatafileLock(job::Executor& executor) : executor_(executor) {}

@@ -8,7 +8,8 @@
 namespace spate::io {
 namespace {
 
-job::Task<Result<void>> probe_one(Target& target, DatafileId id, ActiveRequest& active, wire::DatafilePresence& presence) {
+job::Task<Result<void>> probe_one(Target& target, DatafileId id, ActiveRequest& active,
+                                  wire::DatafilePresence& presence) {
   trove::BytestreamRequest request;
   request.op = trove::BytestreamOp::kOpen;
   request.id = id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removal of datafiles, for a meta server. The tombstones come first, durably: whatever happens after, no write brings one
-// back, and what a crash of the machine brings back is removed again.
+// Removal of datafiles, for a meta server. The tombstones come first, durably: whatever happens after, no write brings
+// one back, and what a crash of the machine brings back is removed again.
 #include "job/deadline.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
@@ -20,8 +20,8 @@ constexpr std::size_t kRedoBatch = 256;
 struct RemoveWork {
   Parts& parts;
   std::vector<DatafileKey> keys;
-  std::vector<WallTime> until;    // as many
-  std::vector<Target*> targets;   // as many
+  std::vector<WallTime> until;   // as many
+  std::vector<Target*> targets;  // as many
   flow::Asker asker;
   job::StopToken stop;
 };

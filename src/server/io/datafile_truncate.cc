@@ -37,8 +37,8 @@ job::Task<Result<void>> truncate_slot(TruncateWork& work, std::size_t index) {
   Target& target = *work.targets[index];
   const DatafileId id{work.request.handle, work.request.slots[index].slot};
   const DatafileTable::Use datafile = work.parts.datafiles.use({target.description.id, id});
-  SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive, ClientId(), work.active.token()));
+  SPATE_CO_TRY(const DatafileLock::Hold hold, co_await work.parts.leases.lock(*datafile, DatafileLock::Mode::kExclusive,
+                                                                              ClientId(), work.active.token()));
   // Of a removed file nothing is left to cut, and it must not come back.
   SPATE_CO_TRY(const bool removed, co_await is_removed(work.parts, *datafile));
   if (removed) co_return Result<void>();

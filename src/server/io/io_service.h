@@ -9,9 +9,9 @@
 #include "job/network.h"
 #include "rpc/service.h"
 #include "server/io/options.h"
+#include "wire/bypass_messages.h"
 #include "wire/check_messages.h"
 #include "wire/copy_messages.h"
-#include "wire/bypass_messages.h"
 #include "wire/io_messages.h"
 
 namespace spate::io {

@@ -85,8 +85,8 @@ std::vector<std::uint64_t> Leases::writers_in_the_way(const DatafileKey& key, Cl
   return ids;
 }
 
-job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, DatafileLock::Mode mode,
-                                                   ClientId who, job::StopToken stop) {
+job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, DatafileLock::Mode mode, ClientId who,
+                                                   job::StopToken stop) {
   for (;;) {
     // The holder's own writes through the server are in nobody's way, but not past the page cache that it writes to.
     const ClientId friendly = mode == DatafileLock::Mode::kShared ? who : ClientId();
@@ -168,8 +168,10 @@ job::Task<Result<void>> Leases::fence(Target& target, const DatafileKey& key, jo
     lease.words().state.store(LeaseWords::kFenced, std::memory_order_seq_cst);
     silent = true;
     fenced_.add();
-    SPATE_LOG("server", warn, "lease fenced, its holder is silent: the datafile moves to a new file client={} target={} handle={} slot={}",
-              lease.client, key.target, key.id.handle, key.id.slot);
+    SPATE_LOG(
+        "server", warn,
+        "lease fenced, its holder is silent: the datafile moves to a new file client={} target={} handle={} slot={}",
+        lease.client, key.target, key.id.handle, key.id.slot);
   }
   if (silent) {
     trove::BytestreamRequest request;

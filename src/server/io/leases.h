@@ -33,19 +33,19 @@ struct Lease {
   LeaseWords& words() const { return page->words(); }
 };
 
-/// While a client holds a lease for writing, no other one writes the datafile, nothing writes it past the page cache, and it
-/// is neither truncated nor removed: whoever wants to goes through lock(). A reader's lease is in nobody's way, as all see one
-/// page cache; it ends when the datafile's local file does. One executor; pinned.
+/// While a client holds a lease for writing, no other one writes the datafile, nothing writes it past the page cache,
+/// and it is neither truncated nor removed: whoever wants to goes through lock(). A reader's lease is in nobody's way,
+/// as all see one page cache; it ends when the datafile's local file does. One executor; pinned.
 class Leases {
  public:
   Leases(Parts& parts, metrics::Registry& metrics);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
-  /// Takes the datafile's lock once no lease is in the way of `who` (0: of nobody in particular) in this mode. Leases that
-  /// are in the way are recalled; one whose holder does not let go in time is fenced.
-  job::Task<Result<DatafileLock::Hold>> lock(DatafileTable::Entry& entry, DatafileLock::Mode mode,
-                                             ClientId who, job::StopToken stop);
+  /// Takes the datafile's lock once no lease is in the way of `who` (0: of nobody in particular) in this mode. Leases
+  /// that are in the way are recalled; one whose holder does not let go in time is fenced.
+  job::Task<Result<DatafileLock::Hold>> lock(DatafileTable::Entry& entry, DatafileLock::Mode mode, ClientId who,
+                                             job::StopToken stop);
 
   std::uint64_t add(Lease lease);
   bool full() const;
@@ -54,8 +54,8 @@ class Leases {
   /// The lease, if it is this client's.
   Lease* find(std::uint64_t id, ClientId client);
 
-  /// No operation of the holder has an effect when it ends. It is fenced (the datafile moves to a new local file) if it is
-  /// still at work after `deadline`.
+  /// No operation of the holder has an effect when it ends. It is fenced (the datafile moves to a new local file) if it
+  /// is still at work after `deadline`.
   job::Task<Result<void>> recall(std::uint64_t id, MonoTime deadline, job::StopToken stop);
   /// The holder has said that it is done.
   job::Task<Result<void>> finish(std::uint64_t id, job::StopToken stop);

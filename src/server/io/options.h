@@ -61,7 +61,8 @@ struct IoOptions {
 struct IoTarget {
   TargetId id;
   job::StorageContext& storage;
-  /// Equal for targets on the same device (of this host: no device of another host has the same), so that df counts its space once.
+  /// Equal for targets on the same device (of this host: no device of another host has the same), so that df counts its
+  /// space once.
   std::uint64_t device = 0;
 };
 

@@ -12,8 +12,8 @@
 namespace spate::io {
 namespace {
 
-/// Of the pages that a large read begins with, so many must be there for it to count as cached: what is being read ahead
-/// or pushed out is no reason to go through the cache.
+/// Of the pages that a large read begins with, so many must be there for it to count as cached: what is being read
+/// ahead or pushed out is no reason to go through the cache.
 constexpr std::uint64_t kCachedShare = 2;  // 1/2. Guess
 
 struct Beginning {

@@ -22,8 +22,8 @@ struct ChosenPath {
   Extent run;  // direct writes: what of the datafile is written
 };
 
-/// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for by
-/// name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
+/// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for
+/// by name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
 job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
                                        bool has_descriptor);
 

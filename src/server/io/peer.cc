@@ -26,7 +26,8 @@ void open_peer_memory(Parts& parts, metrics::Registry& metrics) {
     target.peer_refusal = memory == nullptr ? parts.options.no_peer_memory : try_target(target, *memory);
     if (memory == nullptr) continue;
     if (target.peer_refusal.empty()) {
-      SPATE_LOG("server", info, "path p2p can be had target={} memory={}", target.description.id, log::Quoted{memory->path()});
+      SPATE_LOG("server", info, "path p2p can be had target={} memory={}", target.description.id,
+                log::Quoted{memory->path()});
     } else {
       SPATE_LOG("server", warn, "path p2p cannot be had target={} memory={} why={}", target.description.id,
                 log::Quoted{memory->path()}, log::Quoted{target.peer_refusal});
@@ -43,7 +44,8 @@ void open_peer_memory(Parts& parts, metrics::Registry& metrics) {
 
 std::string_view peer_refusal(const Parts& parts, const Target& target, bmi::Address peer, std::uint32_t unit_bytes) {
   if (!target.peer_refusal.empty()) return target.peer_refusal;
-  if (unit_bytes > flow::kPeerUnitBytes) return "messages of more than 1 MiB do not fit the buffers in the device's memory";
+  if (unit_bytes > flow::kPeerUnitBytes)
+    return "messages of more than 1 MiB do not fit the buffers in the device's memory";
   if (!sends_device_memory(parts.flow.network.network().peer_info(peer).url)) {
     return "the client came by another network than tcp, which takes no memory of a device";
   }
@@ -53,7 +55,8 @@ std::string_view peer_refusal(const Parts& parts, const Target& target, bmi::Add
 void note_peer_refusal(Target& target) {
   if (!target.peer_refusal.empty()) return;
   target.peer_refusal = "the target's device cannot reach the memory of the other one (EREMOTEIO)";
-  SPATE_LOG("server", warn, "path p2p is given up target={} why={}", target.description.id, log::Quoted{target.peer_refusal});
+  SPATE_LOG("server", warn, "path p2p is given up target={} why={}", target.description.id,
+            log::Quoted{target.peer_refusal});
 }
 
 }  // namespace spate::io

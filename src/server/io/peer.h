@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a PCI device that the p2p path uses: which targets and peers it is of use for (docs/data-paths.md, "p2p").
+// The memory of a PCI device that the p2p path uses: which targets and peers it is of use for (docs/data-paths.md,
+// "p2p").
 #pragma once
 
 #include "server/io/parts.h"

@@ -24,8 +24,8 @@ struct PunchWork {
 job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   SPATE_CO_TRY(const DatafileLock::Hold hold,
-               co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared,
-                                               work.asker.client, work.active.token()));
+               co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared, work.asker.client,
+                                               work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
   datatype::SlotCursor cursor(work.request.what, *work.slots.distribution, slot.id.slot);
   std::vector<Extent> extents;

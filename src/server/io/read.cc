@@ -241,7 +241,8 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
                authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
   if (request.want_checksum) co_return Error(Errc::kNotSupported, "this server computes no checksums of data");
   if (request.path > wire::DataPath::kPeerToPeer) {  // also where the path is of no matter: an answer in the reply
-    co_return Error(Errc::kInvalidArgument, "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
+    co_return Error(Errc::kInvalidArgument,
+                    "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
   }
   if (request.inline_limit > kMaxInlineBytes) co_return Error(Errc::kInvalidArgument, "at most 256 KiB fit a reply");
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));

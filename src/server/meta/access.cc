@@ -18,7 +18,8 @@ bool may(const Credential& who, const InodeRecord& inode, unsigned want) {
     return (want & kWantExecute) == 0 || object.type == FileType::kDirectory || anyone_executes;
   }
   // A list without any right in its mask is not asked, as on Linux.
-  if (!inode.acl.empty() && who.uid != object.uid && (object.mode & 070U) != 0) return acl_allows(who, object, inode.acl, want);
+  if (!inode.acl.empty() && who.uid != object.uid && (object.mode & 070U) != 0)
+    return acl_allows(who, object, inode.acl, want);
   // The first class that fits decides, even when a later one would allow more.
   unsigned shift = 0;
   if (who.uid == object.uid) {

@@ -17,8 +17,8 @@ constexpr std::uint32_t kGroupExecute = 010;
 inline bool is_root(const Credential& who) { return who.uid == 0; }
 bool in_group(const Credential& who, std::uint32_t gid);
 
-/// `want`: Want values together. uid 0 lacks only execution of a file that nobody may execute. The access control list counts,
-/// where there is one.
+/// `want`: Want values together. uid 0 lacks only execution of a file that nobody may execute. The access control list
+/// counts, where there is one.
 bool may(const Credential& who, const InodeRecord& object, unsigned want);
 /// May do what only the owner may: chmod, explicit times.
 inline bool owns(const Credential& who, const Attributes& object) { return is_root(who) || who.uid == object.uid; }

@@ -33,8 +33,8 @@ bool known_tag(std::uint16_t tag) {
   }
 }
 
-/// Owner, users, owning group, groups, mask, others: in this order, the first, third and last once, the mask when there are
-/// users or groups.
+/// Owner, users, owning group, groups, mask, others: in this order, the first, third and last once, the mask when there
+/// are users or groups.
 bool valid(const Acl& acl) {
   std::uint16_t last = 0;
   bool named = false;
@@ -45,7 +45,8 @@ bool valid(const Acl& acl) {
     named |= has_id(entry.tag);
     last = entry.tag;
   }
-  const bool complete = find(acl, AclEntry::kOwner) != nullptr && find(acl, AclEntry::kOwningGroup) != nullptr && find(acl, AclEntry::kOthers) != nullptr;
+  const bool complete = find(acl, AclEntry::kOwner) != nullptr && find(acl, AclEntry::kOwningGroup) != nullptr &&
+                        find(acl, AclEntry::kOthers) != nullptr;
   return complete && (!named || find(acl, AclEntry::kMask) != nullptr);
 }
 
@@ -67,9 +68,11 @@ Result<Acl> decode_acl(ByteView value) {
   if (value.empty()) return Acl();
   Decoder in(value);
   const std::uint32_t version = in.u32();
-  if (!in.ok() || in.remaining() % kEntryBytes != 0) return Error(Errc::kInvalidArgument, "an access control list cut off");
+  if (!in.ok() || in.remaining() % kEntryBytes != 0)
+    return Error(Errc::kInvalidArgument, "an access control list cut off");
   if (version != kXattrVersion) return Error(Errc::kNotSupported, "an access control list of another version than 2");
-  if (in.remaining() / kEntryBytes > kMaxAclEntries) return Error(Errc::kNoSpace, "more than 256 entries in an access control list");
+  if (in.remaining() / kEntryBytes > kMaxAclEntries)
+    return Error(Errc::kNoSpace, "more than 256 entries in an access control list");
   Acl acl;
   while (in.remaining() > 0) {
     AclEntry entry;

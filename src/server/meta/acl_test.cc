@@ -11,8 +11,11 @@ namespace {
 constexpr std::uint32_t kNone = ~0U;
 
 Acl list(std::uint16_t owner, std::uint16_t bob_may, std::uint16_t group, std::uint16_t mask, std::uint16_t others) {
-  return {{AclEntry::kOwner, owner, kNone}, {AclEntry::kUser, bob_may, kBob}, {AclEntry::kOwningGroup, group, kNone},
-          {AclEntry::kMask, mask, kNone},   {AclEntry::kOthers, others, kNone}};
+  return {{AclEntry::kOwner, owner, kNone},
+          {AclEntry::kUser, bob_may, kBob},
+          {AclEntry::kOwningGroup, group, kNone},
+          {AclEntry::kMask, mask, kNone},
+          {AclEntry::kOthers, others, kNone}};
 }
 
 TEST(AclForm, ComesBackAsItWas) {
@@ -77,7 +80,8 @@ TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
 
 TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
   InodeRecord file;
-  set_access_acl(file, {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
+  set_access_acl(file,
+                 {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
   EXPECT_EQ(file.attributes.mode, 0751U);
   EXPECT_TRUE(file.acl.empty());
 }

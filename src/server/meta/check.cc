@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the scans and the repairs share.
 #include "server/meta/check.h"
-#include "server/meta/keys.h"
 
 #include <algorithm>
 
 #include "server/meta/core.h"
+#include "server/meta/keys.h"
 #include "server/meta/walk.h"
 
 namespace spate::meta {

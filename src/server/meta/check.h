@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checking the store for `spate fsck`: pages of records held against their neighbours, and repairs, each one transaction
-// that looks again before it changes anything (docs/fsck.md; what must hold: docs/disk-meta.md, "What holds").
+// Checking the store for `spate fsck`: pages of records held against their neighbours, and repairs, each one
+// transaction that looks again before it changes anything (docs/fsck.md; what must hold: docs/disk-meta.md, "What
+// holds").
 #pragma once
 
 #include <unordered_map>
@@ -52,7 +53,8 @@ void go_on(trove::KeyRange& range, const trove::KeyvalCompletion& page);
 job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& directory,
                                      std::unordered_map<Handle, bool>& good);
 
-/// Where an entry that leads to `wanted` stands in `directory`; `except` does not count. Reads the directory to its end.
+/// Where an entry that leads to `wanted` stands in `directory`; `except` does not count. Reads the directory to its
+/// end.
 job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted,
                                                         std::string except);
 inline job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted) {

@@ -31,7 +31,8 @@ TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
     const auto entries = scan(ScanKind::kEntries);
     EXPECT_EQ(entries.entries.size(), 6U);
     EXPECT_EQ(entries.records, 6U);
-    const auto fact = std::find_if(inodes.begin(), inodes.end(), [&](const auto& i) { return i.handle == file_handle; });
+    const auto fact =
+        std::find_if(inodes.begin(), inodes.end(), [&](const auto& i) { return i.handle == file_handle; });
     ASSERT_NE(fact, inodes.end());
     EXPECT_EQ(fact->size, 5000U);
     ASSERT_TRUE(fact->last_slot.has_value());
@@ -99,7 +100,8 @@ TEST_F(CheckNames, AMissingDirectoryIsMadeAgainInItsPlace) {
   erase(inode_key(b));
   auto findings = check();
   ASSERT_EQ(findings.size(), 2U);  // by the entry that leads to it, and by its own entries
-  const auto placed = std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.directory != Handle(); });
+  const auto placed =
+      std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.directory != Handle(); });
   ASSERT_NE(placed, findings.end());
   EXPECT_EQ(placed->damage, Damage::kMissingDirectory);
   mend(*placed);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/core.h"
-#include "server/meta/keys.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "log/log.h"
+#include "server/meta/keys.h"
 
 namespace spate::meta {
 namespace {
@@ -135,7 +135,8 @@ bool MetaCore::short_of_space() {
 
 job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
   if (short_of_space()) {
-    co_return Error(Errc::kNoSpace, "the device of the meta server has room for removals only: remove files, or give it more");
+    co_return Error(Errc::kNoSpace,
+                    "the device of the meta server has room for removals only: remove files, or give it more");
   }
   SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
   if (number >> kPlaceShift != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
@@ -150,7 +151,8 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   }
   Operation operation(*this, call, Operation::Kind::kChange);
   auto result = co_await run_changes(operation, request, body);
-  if (result && (call.peer->features & wire::kFeatureLeases) != 0) co_return with_touched(operation.answered_touch_, *result);
+  if (result && (call.peer->features & wire::kFeatureLeases) != 0)
+    co_return with_touched(operation.answered_touch_, *result);
   co_return result;
 }
 

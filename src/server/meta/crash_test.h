@@ -7,8 +7,8 @@
 namespace spate::meta {
 
 /// A meta server whose steps are counted: each commit before and after it takes effect, each sync, each call to the io
-/// servers before and after its effect. At the step that it was armed for it dies: nothing that it does from then on gets
-/// anywhere.
+/// servers before and after its effect. At the step that it was armed for it dies: nothing that it does from then on
+/// gets anywhere.
 class CrashWorld : public RoleTest {
  public:
   CrashWorld() = default;
@@ -44,8 +44,9 @@ class CrashWorld : public RoleTest {
   bool dead_ = false;
 };
 
-/// Has the server die at each step of `act` in turn; afterwards `check` sees the world with a new server. Returns at how
-/// many steps it died. `setup`, `act`, `check`: void(CrashWorld&). With `machine`, what was not synced is lost, too.
+/// Has the server die at each step of `act` in turn; afterwards `check` sees the world with a new server. Returns at
+/// how many steps it died. `setup`, `act`, `check`: void(CrashWorld&). With `machine`, what was not synced is lost,
+/// too.
 template <typename Setup, typename Act, typename Check>
 std::size_t die_at_each_step(bool machine, Setup setup, Act act, Check check) {
   constexpr std::size_t kMost = 200;

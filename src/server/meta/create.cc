@@ -10,9 +10,8 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::uint8_t kCreateFlags =
-    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute |
-    wire::kOpenTemporary;
+constexpr std::uint8_t kCreateFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
+                                      wire::kOpenExecute | wire::kOpenTemporary;
 
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 

@@ -184,10 +184,12 @@ TEST(MetaErrors, Rename) {
       {"file to new/", Errc::kNotDirectory, [](User& u) { return u.rename("dir/file", "new/").code(); }},
       {"name too long", Errc::kNameTooLong, [](User& u) { return u.rename("empty", kLongName).code(); }},
       {"nothing, to a name too long", Errc::kNotFound, [](User& u) { return u.rename("none", kLongName).code(); }},
-      {"name too long, to no directory", Errc::kNotFound, [](User& u) { return u.rename(kLongName, "none/new").code(); }},
+      {"name too long, to no directory", Errc::kNotFound,
+       [](User& u) { return u.rename(kLongName, "none/new").code(); }},
       {"dot, to a name too long", Errc::kInvalidArgument, [](User& u) { return u.rename("dir/.", kLongName).code(); }},
       {"file onto the directory above it", Errc::kNotEmpty, [](User& u) { return u.rename("dir/file", "dir").code(); }},
-      {"file onto a directory far above it", Errc::kNotEmpty, [](User& u) { return u.rename("dir/sub/inner", "dir").code(); }},
+      {"file onto a directory far above it", Errc::kNotEmpty,
+       [](User& u) { return u.rename("dir/sub/inner", "dir").code(); }},
   });
 }
 
@@ -202,8 +204,7 @@ TEST(MetaErrors, Xattrs) {
       {"large value", Errc::kOutOfRange,
        [](User& u) { return u.setxattr("dir", "user.a", std::string(65537, 'v')).code(); }},
       {"nothing after the dot", Errc::kInvalidArgument, [](User& u) { return u.setxattr("dir", "user.", "v").code(); }},
-      {"another space", Errc::kNotSupported,
-       [](User& u) { return u.setxattr("dir", "system.else", "v").code(); }},
+      {"another space", Errc::kNotSupported, [](User& u) { return u.setxattr("dir", "system.else", "v").code(); }},
       {"on a link", Errc::kNotPermitted, [](User& u) { return u.setxattr("link", "user.a", "v").code(); }},
       {"hint on a file", Errc::kInvalidArgument,
        [](User& u) { return u.setxattr("dir/file", "user.spate.strip_count", "1").code(); }},

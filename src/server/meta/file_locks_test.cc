@@ -33,7 +33,9 @@ class MetaFileLocks : public RoleTest {
     if (reply) h.table = reply->table;
     return reply;
   }
-  Result<wire::LockReply> lock(Holder& h, const wire::LockSpec& spec, bool wait = false) { return send(h, request(h, spec, wait)); }
+  Result<wire::LockReply> lock(Holder& h, const wire::LockSpec& spec, bool wait = false) {
+    return send(h, request(h, spec, wait));
+  }
   /// What there is to tell now; a wait of no time.
   std::vector<wire::LockEvent> events(Holder& h) {
     const wire::LockEventsRequest ask{h.table, h.acknowledged, 0};
@@ -223,7 +225,8 @@ TEST_F(MetaFileLocks, NonsenseIsRefused) {
   for (const auto spoil : std::initializer_list<void (*)(wire::LockSpec&)>{
            [](wire::LockSpec& s) { s.handle = Handle(); }, [](wire::LockSpec& s) { s.first = 5, s.last = 4; },
            [](wire::LockSpec& s) { s.last = UINT64_MAX; }, [](wire::LockSpec& s) { s.mode = static_cast<LockMode>(3); },
-           [](wire::LockSpec& s) { s.kind = static_cast<LockKind>(5); }, [](wire::LockSpec& s) { s.kind = LockKind::kFlock, s.last = 9; },
+           [](wire::LockSpec& s) { s.kind = static_cast<LockKind>(5); },
+           [](wire::LockSpec& s) { s.kind = LockKind::kFlock, s.last = 9; },
            [](wire::LockSpec& s) { s.kind = LockKind::kAppend; }}) {
     wire::LockSpec bad = spec(LockMode::kExclusive);
     spoil(bad);

@@ -91,8 +91,20 @@ class Scribbler {
   }
   void set(bool& field) { field = random_.chance(1, 2); }
   void set(std::string& field) {
-    static const std::string names[] = {"a", "b", "", "/", "..", "a/b", "b/", std::string(255, 'n'), std::string("\0", 1),
-                                        std::string(5000, '/'), "user.x", "user.spate.strip_count", "a/../b", "c"};
+    static const std::string names[] = {"a",
+                                        "b",
+                                        "",
+                                        "/",
+                                        "..",
+                                        "a/b",
+                                        "b/",
+                                        std::string(255, 'n'),
+                                        std::string("\0", 1),
+                                        std::string(5000, '/'),
+                                        "user.x",
+                                        "user.spate.strip_count",
+                                        "a/../b",
+                                        "c"};
     field = names[random_.below(std::size(names))];
   }
   void set(Bytes& field) {
@@ -144,12 +156,13 @@ class Scribbler {
 template <typename... Requests>
 struct RequestList {};
 using AllRequests =
-    RequestList<wire::LookupRequest, wire::AccessRequest, wire::GetattrRequest, wire::ReaddirRequest, wire::GetxattrRequest,
-                wire::ListxattrRequest, wire::MetaStatfsRequest, wire::MetaSyncRequest, wire::SetattrRequest,
-                wire::CreateRequest, wire::OpenRequest, wire::CloseRequest, wire::TruncateRequest, wire::MkdirRequest,
-                wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest, wire::RenameRequest,
-                wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest, wire::LockRequest, wire::LockTestRequest,
-                wire::LockCancelRequest, wire::LockEventsRequest, wire::LockReclaimRequest, wire::LookupLeaseRequest>;
+    RequestList<wire::LookupRequest, wire::AccessRequest, wire::GetattrRequest, wire::ReaddirRequest,
+                wire::GetxattrRequest, wire::ListxattrRequest, wire::MetaStatfsRequest, wire::MetaSyncRequest,
+                wire::SetattrRequest, wire::CreateRequest, wire::OpenRequest, wire::CloseRequest, wire::TruncateRequest,
+                wire::MkdirRequest, wire::SymlinkRequest, wire::LinkRequest, wire::UnlinkRequest, wire::RmdirRequest,
+                wire::RenameRequest, wire::SetxattrRequest, wire::RemovexattrRequest, wire::KeepAliveRequest,
+                wire::LockRequest, wire::LockTestRequest, wire::LockCancelRequest, wire::LockEventsRequest,
+                wire::LockReclaimRequest, wire::LookupLeaseRequest>;
 
 TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   Scribbler scribbler(random, {0, 1, 2, 3, 7, 0777, 07777, 010000, file.value, client.id.value, 4096, 1U << 20U,

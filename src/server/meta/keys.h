@@ -49,8 +49,8 @@ class StoreKey {
   std::size_t size_ = 0;
 };
 
-/// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice; the place, that of the
-/// name's hash among those of a large directory, else 0, says where in the store the inode lies.
+/// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice; the place,
+/// that of the name's hash among those of a large directory, else 0, says where in the store the inode lies.
 constexpr unsigned kPlaceBits = 7;
 constexpr unsigned kPlaceShift = 41;
 constexpr std::uint64_t number_of(Handle handle) { return handle.value & ((1ULL << kPlaceShift) - 1); }

@@ -11,9 +11,9 @@
 
 namespace spate::meta {
 
-/// Whoever fills a new directory asks of each name whether it is there, and it never is: half of what creating a file costs
-/// the store. So the fingerprints of all names ever put into a directory that this process has made are kept, in bounded
-/// memory; what it does not know of, it has no opinion on. One executor.
+/// Whoever fills a new directory asks of each name whether it is there, and it never is: half of what creating a file
+/// costs the store. So the fingerprints of all names ever put into a directory that this process has made are kept, in
+/// bounded memory; what it does not know of, it has no opinion on. One executor.
 class KnownNames {
  public:
   /// `slots`: fingerprints of 4 bytes, over all directories; a table is at most three quarters full.

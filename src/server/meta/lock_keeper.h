@@ -12,8 +12,8 @@
 
 namespace spate::meta {
 
-/// The locks themselves are in memory. In the store is only which sessions have taken any, so that after a restart no new
-/// lock is granted before each of those has claimed its own again, or has been fenced. One executor; pinned. Life:
+/// The locks themselves are in memory. In the store is only which sessions have taken any, so that after a restart no
+/// new lock is granted before each of those has claimed its own again, or has been fenced. One executor; pinned. Life:
 /// construct -> start() -> requests; release() when a session's epoch has been fenced.
 class LockKeeper final : public Locks {
  public:
@@ -42,12 +42,14 @@ class LockKeeper final : public Locks {
  private:
   /// What one epoch of a session was told and is still to be told.
   struct Session {
-    Session(std::uint32_t its_epoch, job::Executor& executor) : epoch(its_epoch), last_event(std::uint64_t{its_epoch} << 32U), news(executor) {}
+    Session(std::uint32_t its_epoch, job::Executor& executor)
+        : epoch(its_epoch), last_event(std::uint64_t{its_epoch} << 32U), news(executor) {}
     const std::uint32_t epoch;
     bool recorded = false;  // in the store
     bool over = false;
-    std::uint64_t last_event;  // from the epoch's own range: an acknowledgment of an older epoch's says nothing of these
-    std::uint64_t floor = 0;                                    // requests below it are late copies
+    std::uint64_t
+        last_event;           // from the epoch's own range: an acknowledgment of an older epoch's says nothing of these
+    std::uint64_t floor = 0;  // requests below it are late copies
     std::map<std::uint64_t, Result<wire::LockReply>> answers;  // by sequence, from floor on
     std::deque<wire::LockEvent> events;
     std::uint64_t polls = 0;  // the newest request for events is the one that waits
@@ -76,7 +78,7 @@ class LockKeeper final : public Locks {
   std::unordered_map<ClientId, SessionPtr> sessions_;
   std::map<ClientId, std::uint32_t> pending_;  // have locks from before the restart, of this epoch
   std::set<ClientId> reclaimed_;               // have claimed them
-  std::size_t holds_ = 0;  // requests for events that wait
+  std::size_t holds_ = 0;                      // requests for events that wait
 };
 
 }  // namespace spate::meta

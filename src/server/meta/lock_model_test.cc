@@ -93,10 +93,12 @@ class LockModel {
   }
   void check() {
     ASSERT_EQ(table_.waits(), model_.queue.size());
-    for (const ModelTable::Wish& w : model_.queue) ASSERT_FALSE(model_.has_turn(w)) << "wait " << w.wait << " is not served";
+    for (const ModelTable::Wish& w : model_.queue)
+      ASSERT_FALSE(model_.has_turn(w)) << "wait " << w.wait << " is not served";
     for (std::size_t f = 0; f < kFiles; ++f) {
       for (std::uint64_t i = 0; i < kBytes; ++i) {
-        const ModelTable::Wish probe{f, random_.below(kOwners), random_.chance(1, 2) ? LockMode::kShared : LockMode::kExclusive, i, i, 0};
+        const ModelTable::Wish probe{
+            f, random_.below(kOwners), random_.chance(1, 2) ? LockMode::kShared : LockMode::kExclusive, i, i, 0};
         ASSERT_EQ(table_.test(real(probe)).has_value(), !model_.free_for(probe));
       }
     }
@@ -104,11 +106,13 @@ class LockModel {
 
  private:
   static LockOwner owner(std::size_t number) { return {ClientId(1 + number % 3), 1, LockKind::kProcess, number}; }
-  static LockWish real(const ModelTable::Wish& w) { return {Handle(1 + w.file), owner(w.owner), w.mode, {w.first, w.last}, 0}; }
+  static LockWish real(const ModelTable::Wish& w) {
+    return {Handle(1 + w.file), owner(w.owner), w.mode, {w.first, w.last}, 0};
+  }
 
   void set() {
     ModelTable::Wish w{random_.below(kFiles), random_.below(kOwners), static_cast<LockMode>(random_.below(3)),
-                  random_.below(kBytes), random_.below(kBytes), 0};
+                       random_.below(kBytes), random_.below(kBytes),  0};
     if (w.first > w.last) std::swap(w.first, w.last);
     if (random_.chance(2, 3)) w.wait = ++last_wait_;
     const LockOutcome outcome = table_.set(real(w), w.wait);

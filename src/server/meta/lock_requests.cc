@@ -38,8 +38,10 @@ Result<LockWish> LockKeeper::wish_of(const rpc::Call& call, const wire::LockSpec
   return LockWish{lock.handle, owner, lock.mode, range, lock.pid};
 }
 
-/// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for it.
-Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& session, const wire::LockRequest& request) const {
+/// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for
+/// it.
+Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& session,
+                                                                  const wire::LockRequest& request) const {
   if (request.sequence < session.floor) return Errc::kForgottenRequest;
   session.floor = std::max(session.floor, request.oldest);
   session.answers.erase(session.answers.begin(), session.answers.lower_bound(session.floor));
@@ -48,7 +50,8 @@ Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& sessi
     if (!known->second) return known->second.error();
     return std::optional<wire::LockReply>(*known->second);
   }
-  if (session.answers.size() >= kMostAnswers) return Error(Errc::kBusy, "too many lock requests of one session under way");
+  if (session.answers.size() >= kMostAnswers)
+    return Error(Errc::kBusy, "too many lock requests of one session under way");
   return std::optional<wire::LockReply>();
 }
 
@@ -135,7 +138,8 @@ job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wir
   session->wake();  // an older request for events is answered: its connection is gone
   if (holds_ < kMostHolds && session->epoch == call.header.session_epoch) {
     ++holds_;
-    const Duration longest = std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
+    const Duration longest =
+        std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
     job::DeadlineScope scope(core_.executor(), core_.executor().now() + longest, call.stop);
     while (session->events.empty() && session->polls == mine && !session->over) {
       const auto woken = co_await session->news.wait(scope.token());

@@ -176,7 +176,8 @@ bool LockTable::would_deadlock(const LockWish& wish) const {
     for (const std::uint64_t number : owner->second.waits) {
       const LockWait wait{next.client, next.epoch, number};
       const File& file = files_.at(waits_.at(wait));
-      const auto waiting = std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; });
+      const auto waiting =
+          std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; });
       add_holders(waiting->wish, open);
     }
   }
@@ -232,7 +233,8 @@ std::optional<LockConflict> LockTable::test(const LockWish& wish) const {
   return first;
 }
 
-/// One pass through those who wait. What is granted makes another pass needed (apply): it may be less than its owner had.
+/// One pass through those who wait. What is granted makes another pass needed (apply): it may be less than its owner
+/// had.
 void LockTable::serve_once(File& file) {
   for (auto waiting = file.queue.begin(); waiting != file.queue.end();) {
     if (!has_turn(file, *waiting)) {

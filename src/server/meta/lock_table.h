@@ -63,16 +63,16 @@ struct LockLimits {
   std::size_t waits_for_file = 1024;
 };
 
-/// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights do not know each other.
-/// Those who wait are served first come, first served; only who holds a lock already, or does not wait, may pass those who
-/// wait, since otherwise it could be made to wait for whoever waits for it. Deadlocks are looked for among owners of the
-/// kind kProcess, over all files. No thread, no clock, no I/O.
+/// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights do not know each
+/// other. Those who wait are served first come, first served; only who holds a lock already, or does not wait, may pass
+/// those who wait, since otherwise it could be made to wait for whoever waits for it. Deadlocks are looked for among
+/// owners of the kind kProcess, over all files. No thread, no clock, no I/O.
 class LockTable {
  public:
   explicit LockTable(LockLimits limits = {}) : limits_(limits) {}
 
-  /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees whatever the owner has there; it ends no wait.
-  /// As on Linux, flock from one mode to another gives up the first when it cannot have the second at once.
+  /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees whatever the owner has there; it ends no
+  /// wait. As on Linux, flock from one mode to another gives up the first when it cannot have the second at once.
   LockOutcome set(const LockWish& wish, std::uint64_t wait);
   /// The owner's locks and waits on this file end.
   void release(Handle handle, const LockOwner& owner);

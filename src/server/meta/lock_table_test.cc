@@ -9,7 +9,9 @@ namespace {
 constexpr Handle kFile{7};
 constexpr Handle kOther{8};
 
-LockOwner process(std::uint64_t token, std::uint64_t client = 1) { return {ClientId(client), 1, LockKind::kProcess, token}; }
+LockOwner process(std::uint64_t token, std::uint64_t client = 1) {
+  return {ClientId(client), 1, LockKind::kProcess, token};
+}
 
 LockWish wish(const LockOwner& owner, LockMode mode, std::uint64_t first = 0, std::uint64_t last = LockRange::kToEnd) {
   return {kFile, owner, mode, {first, last}, static_cast<std::uint32_t>(owner.token)};

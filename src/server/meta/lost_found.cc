@@ -25,7 +25,8 @@ job::Task<Result<InodeRecord>> make_lost_found(Operation& operation, InodeRecord
 job::Task<Result<InodeRecord>> lost_found(Operation& operation) {
   SPATE_CO_TRY(std::ignore, operation.lock({kRootHandle}));
   SPATE_CO_TRY(InodeState root, co_await inode_state(operation, kRootHandle));
-  if (!root.directory()) co_return Error(Errc::kCorrupt, "the root directory is missing: that has to be repaired first");
+  if (!root.directory())
+    co_return Error(Errc::kCorrupt, "the root directory is missing: that has to be repaired first");
   std::string name(kLostFound);
   SPATE_CO_TRY(const auto entry, co_await operation.entry(kRootHandle, std::move(name)));
   if (!entry) {
@@ -35,7 +36,8 @@ job::Task<Result<InodeRecord>> lost_found(Operation& operation) {
   SPATE_CO_TRY(std::ignore, operation.lock({entry->handle}));
   SPATE_CO_TRY(InodeState there, co_await inode_state(operation, entry->handle));
   if (!there.directory()) {
-    co_return Error(Errc::kNotDirectory, "/lost+found cannot be used: give it another name with `spate mv`, or remove it");
+    co_return Error(Errc::kNotDirectory,
+                    "/lost+found cannot be used: give it another name with `spate mv`, or remove it");
   }
   co_return std::move(there.record);
 }

@@ -38,9 +38,8 @@ void MetaService::fill_table() {
   change<wire::RemovexattrRequest, &removexattr>();
   read<wire::MetaScanRequest, &meta_scan>(rpc::Access::kServersOnly);
   read<wire::MetaJudgeRequest, &meta_judge>(rpc::Access::kServersOnly);
-  serve_encoded(wire::Op::kMetaRepair, rpc::Access::kServersOnly, [core = &core_](rpc::Call& call, ByteView body) {
-    return meta_repair(*core, call, body);
-  });
+  serve_encoded(wire::Op::kMetaRepair, rpc::Access::kServersOnly,
+                [core = &core_](rpc::Call& call, ByteView body) { return meta_repair(*core, call, body); });
   serve(rpc::Access::kAuthenticated, this, &MetaService::keep_alive);
   serve(rpc::Access::kAuthenticated, this, &MetaService::end_session);
   constexpr auto kAccess = rpc::Access::kAuthenticated;

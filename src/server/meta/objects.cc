@@ -49,8 +49,9 @@ Result<void> check_addable(const Place& place) {
   return {};
 }
 
-/// Inodes of a large directory lie in the store in about the order in which it is listed: a listing meets neighbours, where in
-/// order of creation each one lay in a block of its own. Small directories are read whole: theirs stay in order of creation.
+/// Inodes of a large directory lie in the store in about the order in which it is listed: a listing meets neighbours,
+/// where in order of creation each one lay in a block of its own. Small directories are read whole: theirs stay in
+/// order of creation.
 std::uint64_t place_of(Operation& operation, const InodeRecord& directory, std::string_view name) {
   constexpr std::uint64_t kLargeDirectory = 4096;  // entries: some 200 blocks of inodes
   if (name.empty() || directory.attributes.size < kLargeDirectory) return 0;
@@ -61,7 +62,8 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   const Credential& who = operation.who();
   const wire::NewAttributes& asked = wish.attributes;
   const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
-  const std::uint32_t mode = asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
+  const std::uint32_t mode =
+      asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
   if (mode > 07777) co_return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
   if (asked.uid && *asked.uid != who.uid && !is_root(who)) co_return Errc::kNotPermitted;
   InodeRecord object;

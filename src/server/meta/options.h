@@ -24,10 +24,10 @@ struct MetaOptions {
   std::size_t max_sessions = std::size_t{1} << 20U;
   /// How long a capability is good for; clients renew it before. >= session_lease.
   Duration capability_life = std::chrono::hours(1);
-  /// How long a removed file waits for others before its datafiles are removed, all of them with one sync and one request to
-  /// each server. 0: not at all.
+  /// How long a removed file waits for others before its datafiles are removed, all of them with one sync and one
+  /// request to each server. 0: not at all.
   Duration gather_removals = Duration(0);
-  bool make_store = true;  // an empty store becomes a new name space; else it is refused
+  bool make_store = true;            // an empty store becomes a new name space; else it is refused
   std::uint16_t answer_slots = 256;  // requests that one client may have under way, 1..0xFFFE
   std::uint8_t name_hash_bits = 63;  // of a new store; fewer only in tests (NameHash)
 };

@@ -46,7 +46,8 @@ class IoServers {
                                           job::StopToken stop) = 0;
   /// Every io server refuses this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
-  /// The name of a server that has not answered a stat or truncate of this file which is under way; empty: there is none.
+  /// The name of a server that has not answered a stat or truncate of this file which is under way; empty: there is
+  /// none.
   virtual std::string unanswered(Handle) const { return {}; }
 };
 
@@ -133,9 +134,10 @@ class Locks {
 class Leases {
  public:
   virtual ~Leases() = default;
-  virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation, const wire::LookupLeaseRequest& request) = 0;
-  /// Before the commit of an operation, which has said of all it touches that it is being changed: waits until no client but its own keeps any of it. When its
-  /// call is stopped first, the operation must not be committed.
+  virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
+                                                            const wire::LookupLeaseRequest& request) = 0;
+  /// Before the commit of an operation, which has said of all it touches that it is being changed: waits until no
+  /// client but its own keeps any of it. When its call is stopped first, the operation must not be committed.
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;
   /// From before recall() until the commit is done, or given up. `removed`: the object is gone.
   virtual void begin_change(Handle object) = 0;
@@ -180,7 +182,7 @@ struct MetaParts {
   Opens* opens = nullptr;
   Removals* removals = nullptr;
   Settler* settler = nullptr;
-  Locks* locks = nullptr;  // null: lock requests are refused
+  Locks* locks = nullptr;    // null: lock requests are refused
   Leases* leases = nullptr;  // null: none are given
 };
 

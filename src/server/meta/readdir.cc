@@ -99,8 +99,8 @@ job::Task<Result<void>> read_inodes(Operation& operation, Batch& batch) {
   co_return {};
 }
 
-/// The groups after hash `after`. A group that does not end in `limit` entries is left to the next batch, unless it is the
-/// only one: then more are read.
+/// The groups after hash `after`. A group that does not end in `limit` entries is left to the next batch, unless it is
+/// the only one: then more are read.
 job::Task<Result<Batch>> read_names(Operation& operation, Handle directory, std::uint64_t after, std::size_t limit) {
   for (;; limit *= 2) {
     trove::KeyRange range = entries_after(directory, after);

@@ -65,8 +65,8 @@ struct Format<InodeRecord> {
   }
   static bool valid(const InodeRecord& r) {
     return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
-           r.is_regular() == r.layout.has_value() && r.is_directory() == static_cast<bool>(r.parent) && check_acl(r.acl) &&
-           check_acl(r.default_acl);
+           r.is_regular() == r.layout.has_value() && r.is_directory() == static_cast<bool>(r.parent) &&
+           check_acl(r.acl) && check_acl(r.default_acl);
   }
 };
 

@@ -65,20 +65,21 @@ struct InodeRecord {
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
-  Handle parent;                      // of a directory; the root is its own
+  Handle parent;  // of a directory; the root is its own
   /// Of a directory: grows with every entry added, removed or replaced. Of a file without a name that may get one: 1.
   std::uint64_t entries_version = 0;
-  DirectoryHints hints;               // of a directory
+  DirectoryHints hints;           // of a directory
   std::uint32_t write_opens = 0;  // opens for writing, of all sessions; while > 0 size and mtime are in the datafiles
   bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
   bool truncating = false;        // a truncate intent is there
   bool keep_mtime = false;        // the last close set mtime, but change_sum is still to be asked of the datafiles
-  std::uint64_t write_generation = 0;     // grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing
+  std::uint64_t write_generation =
+      0;  // grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
-  Acl acl;          // says more than the mode does; else empty
-  Acl default_acl;  // of a directory: what is made in it gets this
+  Acl acl;                        // says more than the mode does; else empty
+  Acl default_acl;                // of a directory: what is made in it gets this
 
   Handle handle() const { return attributes.handle; }
   /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.

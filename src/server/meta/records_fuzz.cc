@@ -26,14 +26,13 @@ void check(ByteView input) {
 
 /// What is taken apart makes the same key again; the handle, which nobody asks of an entry's key, is read from it.
 void check_keys(ByteView key) {
-  const auto same = [key](const StoreKey& again) {
-    SPATE_CHECK(std::ranges::equal(again.view(), key));
-  };
+  const auto same = [key](const StoreKey& again) { SPATE_CHECK(std::ranges::equal(again.view(), key)); };
   const auto id = parse_id_key(key);
   if (const auto entry = parse_entry_key(key); entry && entry->name.size() <= kMaxNameBytes) {
     same(entry_key(Handle(*id), entry->hash, entry->name));
   }
-  if (const auto name = parse_xattr_key(key); name && name->size() <= kMaxNameBytes) same(xattr_key(Handle(*id), *name));
+  if (const auto name = parse_xattr_key(key); name && name->size() <= kMaxNameBytes)
+    same(xattr_key(Handle(*id), *name));
   if (const auto open = parse_open_key(key)) same(open_key(open->handle, open->client, open->epoch));
 }
 

@@ -52,7 +52,7 @@ class RemovalQueue final : public Removals {
   std::vector<Handle> fresh_;  // added lately; when there are too many, a pass over the store finds them
   bool pass_wanted_ = false;
   bool in_pass_ = false;
-  bool hurried_ = false;  // somebody waits for a removal
+  bool hurried_ = false;      // somebody waits for a removal
   Bytes cursor_;              // of the pass under way
   bool left_behind_ = false;  // something was passed over because of a target out of reach
   std::map<TargetId, OutOfReach> out_of_reach_;

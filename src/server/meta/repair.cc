@@ -104,8 +104,8 @@ job::Task<Result<void>> wait_for_removal(MetaCore& core, StoreKey key, Handle ha
   }
 }
 
-job::Task<Result<wire::MetaRepairReply>> hurry_work(MetaCore& core, rpc::Call& call, const wire::MetaRepairRequest& request,
-                                                    StoreKey key) {
+job::Task<Result<wire::MetaRepairReply>> hurry_work(MetaCore& core, rpc::Call& call,
+                                                    const wire::MetaRepairRequest& request, StoreKey key) {
   const wire::Finding& finding = request.finding;
   wire::MetaRepairReply reply;
   SPATE_CO_TRY(const auto value, co_await work_record(core, key));

@@ -146,7 +146,8 @@ job::Task<Result<void>> mend_xattr_counts(Repair& repair) {
   if (!inode.readable()) co_return {};
   SPATE_CO_TRY(const XattrCounts counts, co_await count_xattrs(operation, handle));
   if (inode.record.xattr_count == counts.count && inode.record.xattr_bytes == counts.bytes) co_return {};
-  if (!repair.confirm("there are " + std::to_string(counts.count) + ", of " + std::to_string(counts.bytes) + " bytes")) {
+  if (!repair.confirm("there are " + std::to_string(counts.count) + ", of " + std::to_string(counts.bytes) +
+                      " bytes")) {
     co_return {};
   }
   inode.record.xattr_count = counts.count;

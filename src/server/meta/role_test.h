@@ -20,7 +20,7 @@ struct TestClient {
   std::uint32_t epoch = 0;
   std::optional<SessionTicket> ticket;
   Credential who;
-  std::uint64_t next = 0;  // sequence, of slot 0
+  std::uint64_t next = 0;         // sequence, of slot 0
   std::uint64_t incarnation = 1;  // of its connection
 };
 

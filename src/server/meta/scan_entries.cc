@@ -105,8 +105,7 @@ job::Task<Result<void>> check_entry(EntryScan& scan, const Entry& entry, Handle 
     scan.found(Damage::kMisfiledEntry, entry).key = entry.item->key;
   }
   if (directory.directory()) {
-    const bool leads_to_directory =
-        child.readable() ? child.directory() : entry.record.type == FileType::kDirectory;
+    const bool leads_to_directory = child.readable() ? child.directory() : entry.record.type == FileType::kDirectory;
     count(scan, entry, directory.record, leads_to_directory);
   } else if (directory.is != InodeState::Is::kUnreadable && before != entry.directory) {
     // Told once, with the first of its entries.

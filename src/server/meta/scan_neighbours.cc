@@ -28,7 +28,8 @@ struct NeighbourScan {
   }
   /// Older than the grace: nothing in the background should take so long.
   bool late(WallTime since) const {
-    return operation.now().ns - since.ns > static_cast<std::int64_t>(std::min<std::uint64_t>(request.grace_ns, INT64_MAX));
+    return operation.now().ns - since.ns >
+           static_cast<std::int64_t>(std::min<std::uint64_t>(request.grace_ns, INT64_MAX));
   }
 };
 

@@ -40,7 +40,8 @@ void leave_unsettled(Operation& operation, InodeRecord& inode) {
   const TraceId trace = operation.call().header.trace;
   inode.attributes.size_known = false;
   operation.put(unsettled_key(handle), UnsettledRecord{operation.now()});
-  operation.when_committed([settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+  operation.when_committed(
+      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
 }
 
 job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode) {
@@ -75,7 +76,8 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   inode.truncating = true;
   ++inode.truncate_generation;
   operation.put(truncate_key(handle), TruncateIntent{size, inode.truncate_generation, operation.now(), *inode.layout});
-  operation.when_committed([settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+  operation.when_committed(
+      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
   operation.answer_after_truncate(handle);
 }
 

@@ -112,7 +112,7 @@ class TableIoServers final : public IoServers {
   std::function<Errc(std::string_view call)> fail;
   std::function<Errc(std::string_view call)> lose_reply;
   std::vector<std::string> log;
-  std::string silent;  // unanswered()
+  std::string silent;    // unanswered()
   std::size_t cuts = 0;  // truncations that had an effect
   std::size_t largest_removal = 0;
 

@@ -224,7 +224,8 @@ TEST_F(MetaTruncate, OneThatWaitsForAnAnswerSaysWhose) {
   io.silent = "server 3 (tcp://io3:7400)";
   const auto cut = truncate(client, "f", 10);
   EXPECT_EQ(cut.code(), Errc::kTimeout);
-  EXPECT_NE(cut.error().message().find("waits for server 3 (tcp://io3:7400)"), std::string::npos) << cut.error().message();
+  EXPECT_NE(cut.error().message().find("waits for server 3 (tcp://io3:7400)"), std::string::npos)
+      << cut.error().message();
   io.release();
 }
 

@@ -22,7 +22,8 @@ job::Task<Result<InodeRecord>> inode_of(Operation& operation, EntryRecord entry,
 namespace {
 
 /// The entry, which goes on the operation's trail.
-job::Task<Result<std::optional<EntryRecord>>> next_entry(Operation& operation, Handle directory, std::string name, ReadMode mode) {
+job::Task<Result<std::optional<EntryRecord>>> next_entry(Operation& operation, Handle directory, std::string name,
+                                                         ReadMode mode) {
   if (operation.trail() == nullptr) {
     auto found = co_await operation.entry(directory, std::move(name), mode);
     co_return found;

@@ -26,8 +26,8 @@ struct Place {
 
 /// Walks one path. Directories on the way must be directories and searchable by the caller; they are read in the
 /// operation's transaction but not checked at its commit, so that changes in them do not disturb whoever passes
-/// through. The names on the way are checked: a change by a path that a rename has ended meanwhile runs again. Symbolic links on the way are followed, kMaxSymlinkDepth of them in all. Lives no longer than its
-/// operation's run.
+/// through. The names on the way are checked: a change by a path that a rename has ended meanwhile runs again. Symbolic
+/// links on the way are followed, kMaxSymlinkDepth of them in all. Lives no longer than its operation's run.
 class Walker {
  public:
   Walker(Operation& operation, const wire::NamePath& where);

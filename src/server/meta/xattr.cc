@@ -99,7 +99,8 @@ const Acl& acl_named(const InodeRecord& object, std::string_view name) {
 Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::SetxattrRequest& request) {
   SPATE_TRY(Acl acl, decode_acl(request.value));
   if (request.name == kDefaultAclXattr) {
-    if (!object.is_directory() && !acl.empty()) return Error(Errc::kPermissionDenied, "only directories have default lists");
+    if (!object.is_directory() && !acl.empty())
+      return Error(Errc::kPermissionDenied, "only directories have default lists");
     SPATE_TRY(std::ignore, check_acl(acl));
     object.default_acl = std::move(acl);
     return {};
@@ -107,7 +108,8 @@ Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::Setx
   SPATE_TRY(std::ignore, check_acl(acl));
   set_access_acl(object, std::move(acl));
   const Credential& who = operation.who();
-  if (!request.value.empty() && !is_root(who) && !in_group(who, object.attributes.gid)) object.attributes.mode &= ~kSetGid;
+  if (!request.value.empty() && !is_root(who) && !in_group(who, object.attributes.gid))
+    object.attributes.mode &= ~kSetGid;
   return {};
 }
 

@@ -41,8 +41,9 @@ void SpaceReserve::release_if_needed() {
   const std::optional<Room> room = room_of(folder_);
   if (!kept_ || !room || room->free >= room->reserve) return;
   kept_ = ::unlink(path().c_str()) != 0;
-  SPATE_LOG("trove/rocksdb", warn, "the device is full: the store starts in the room that was kept for this folder={} bytes={}",
-            folder_, st.st_size);
+  SPATE_LOG("trove/rocksdb", warn,
+            "the device is full: the store starts in the room that was kept for this folder={} bytes={}", folder_,
+            st.st_size);
 }
 
 bool SpaceReserve::short_of_space(const std::string& folder) {

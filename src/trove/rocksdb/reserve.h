@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpaceReserve: room on the device that nobody else can take. RocksDB cannot be opened on a full device (it begins a log and
-// a manifest), and a server that cannot start could never remove a file to make room.
+// SpaceReserve: room on the device that nobody else can take. RocksDB cannot be opened on a full device (it begins a
+// log and a manifest), and a server that cannot start could never remove a file to make room.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,12 @@ class SpaceReserve {
 
   /// Before the store is opened: gives the room back when the device has less than that left.
   void release_if_needed();
-  /// While the store is open: keeps the room again, once the device has four times as much free. Does nothing while kept.
+  /// While the store is open: keeps the room again, once the device has four times as much free. Does nothing while
+  /// kept.
   void keep();
   bool kept() const { return kept_; }
-  /// Less is free than RocksDB may need at once: it writes a whole buffer to a table before it gives the log's room back.
+  /// Less is free than RocksDB may need at once: it writes a whole buffer to a table before it gives the log's room
+  /// back.
   static bool short_of_space(const std::string& folder);
 
  private:

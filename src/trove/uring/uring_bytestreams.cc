@@ -47,7 +47,8 @@ void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
   if (op->request.op != BytestreamOp::kRead && op->request.op != BytestreamOp::kWrite) return;
   // The kernel hands a buffered write to a worker of its own. For one alone our thread is faster (4 KiB on ext4: 23 us
   // against 47), for several the ring is (16 at a time: 8 us against 4). trove_bench, 2026-11.
-  if (op->request.op == BytestreamOp::kWrite && !op->request.direct && options_.lone_writes_by_threads && ops_.empty() && !threads_busy())
+  if (op->request.op == BytestreamOp::kWrite && !op->request.direct && options_.lone_writes_by_threads &&
+      ops_.empty() && !threads_busy())
     return;
   DatafileStore::Datafile datafile = target().store().find(op->request.id);
   if (datafile == nullptr || !own_ring()) return;
