@@ -68,6 +68,19 @@ struct Wrong {
   Allowed allowed;
 };
 
+/// A word of which a write has changed a part so far: nobody promises more than bytes to who reads beside a write. Each
+/// byte must be of an allowed version all the same.
+inline bool is_half_written(std::uint64_t found, std::uint64_t file, std::uint64_t index, Allowed allowed) {
+  std::uint64_t explained = 0;
+  for (std::uint32_t version = allowed.least; version <= allowed.most && allowed.least < allowed.most; ++version) {
+    const std::uint64_t differs = found ^ (version == 0 ? 0 : word(file, index, version));
+    for (std::uint64_t byte = 0xFF; byte != 0; byte <<= 8U) {
+      if ((differs & byte) == 0) explained |= byte;
+    }
+  }
+  return explained == ~std::uint64_t{0};
+}
+
 /// Each word of `data`, which was read at `offset` (a multiple of 8) and lies in one cell.
 inline std::optional<Wrong> check(ByteView data, std::uint64_t file, std::uint64_t offset, Allowed allowed) {
   for (std::uint64_t at = 0; at + 8 <= data.size(); at += 8) {
@@ -75,7 +88,8 @@ inline std::optional<Wrong> check(ByteView data, std::uint64_t file, std::uint64
     std::memcpy(&found, data.data() + at, 8);
     const auto version = static_cast<std::uint32_t>(found >> 32U);
     const std::uint64_t right = version == 0 ? 0 : word(file, (offset + at) / 8, version);
-    if (found != right || version < allowed.least || version > allowed.most) return Wrong{offset + at, found, allowed};
+    const bool good = found == right && version >= allowed.least && version <= allowed.most;
+    if (!good && !is_half_written(found, file, (offset + at) / 8, allowed)) return Wrong{offset + at, found, allowed};
   }
   return std::nullopt;
 }

@@ -34,6 +34,21 @@ TEST(Marks, OneWordOfAnotherVersionOrAnotherPlaceIsFoundWhereItIs) {
   EXPECT_EQ(check(cell, 0, 0, {4, 5})->offset, 128U);
 }
 
+// Requests travel in pieces of any size: found by a run that read a word of which three bytes were still the version
+// before.
+TEST(Marks, AWordMayBeHalfWrittenBesideAWriteAndOnlyThen) {
+  Bytes cell(64);
+  stamp(cell, 4, 0, 39);
+  Bytes old(64);
+  stamp(old, 4, 0, 38);
+  std::copy_n(old.begin() + 24, 3, cell.begin() + 24);
+  EXPECT_FALSE(check(cell, 4, 0, {38, 39}));
+  EXPECT_TRUE(check(cell, 4, 0, {39, 39})) << "the write was acknowledged";
+  EXPECT_TRUE(check(cell, 4, 0, {39, 40})) << "the older part is of no write under way";
+  std::copy_n(old.begin() + 32, 3, cell.begin() + 24);
+  EXPECT_TRUE(check(cell, 4, 0, {38, 39})) << "another place's bytes";
+}
+
 TEST(Marks, ZerosAreWhatWasNeverWritten) {
   const Bytes zeros(64);
   EXPECT_FALSE(check(zeros, 0, 0, {0, 3}));
