@@ -29,14 +29,14 @@ bool is_name(std::string_view name) {
 }
 
 /// The kernel's form of an endpoint. A path too long for it goes by way of its folder's descriptor.
-struct Address {
+struct SocketName {
   sockaddr_un address{};
   socklen_t size = 0;
   UniqueFd folder;
 };
 
-Result<Address> address_of(const Endpoint& endpoint) {
-  Address a;
+Result<SocketName> address_of(const Endpoint& endpoint) {
+  SocketName a;
   a.address.sun_family = AF_UNIX;
   std::string text = endpoint.abstract ? std::string(1, '\0') + std::string(kPrefix) + endpoint.name : endpoint.name;
   if (text.size() >= sizeof a.address.sun_path) {
@@ -52,10 +52,10 @@ Result<Address> address_of(const Endpoint& endpoint) {
   return a;
 }
 
-const sockaddr* raw(const Address& a) { return reinterpret_cast<const sockaddr*>(&a.address); }
+const sockaddr* raw(const SocketName& a) { return reinterpret_cast<const sockaddr*>(&a.address); }
 
 /// A socket file whose server is gone.
-bool is_abandoned(const Address& a, const std::string& path) {
+bool is_abandoned(const SocketName& a, const std::string& path) {
   struct stat st{};
   if (::lstat(path.c_str(), &st) != 0 || !S_ISSOCK(st.st_mode)) return false;
   const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -92,7 +92,7 @@ Result<UniqueFd> make_socket() {
 }
 
 Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users) {
-  SPATE_TRY(const Address address, address_of(endpoint));
+  SPATE_TRY(const SocketName address, address_of(endpoint));
   SPATE_TRY(UniqueFd socket, make_socket());
   int failed = ::bind(socket.get(), raw(address), address.size) == 0 ? 0 : errno;
   if (failed == EADDRINUSE && !endpoint.abstract && is_abandoned(address, endpoint.name)) {
@@ -110,7 +110,7 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users) {
 }
 
 int connect_to(int socket, const Endpoint& endpoint) {
-  const Result<Address> address = address_of(endpoint);
+  const Result<SocketName> address = address_of(endpoint);
   if (!address) return ENOENT;
   while (::connect(socket, raw(*address), address->size) != 0) {
     if (errno != EINTR) return errno;

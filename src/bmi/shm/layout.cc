@@ -22,10 +22,10 @@ bool is_valid(const Geometry& geometry) {
 }
 
 std::uint64_t segment_size(const Geometry& geometry) {
-  constexpr std::uint64_t kPage = 4096;
+  constexpr std::uint64_t kPageBytes = 4096;
   std::uint64_t size = kLanesOffset;
   for (const LaneSize& lane : geometry.lanes) size += 2 * lane_size(lane);
-  return (size + kPage - 1) / kPage * kPage;
+  return (size + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 std::uint64_t side_offset(Side side) { return kSideBlocks + 256 * static_cast<std::uint64_t>(side); }

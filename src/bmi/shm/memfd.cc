@@ -15,8 +15,8 @@
 namespace spate::bmi::shm {
 namespace {
 
-constexpr unsigned kNoExecSeal =
-    8;  // MFD_NOEXEC_SEAL, Linux 6.3; newer kernels ask for a decision, older ones refuse it
+// MFD_NOEXEC_SEAL, Linux 6.3; newer kernels ask for a decision, older ones refuse it.
+constexpr unsigned kNoExecSeal = 8;
 
 int memory_file(const char* purpose) {
   const int fd = ::memfd_create(purpose, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
