@@ -192,8 +192,8 @@ TEST_P(Bmi, PrepareToWaitSaysNoWhileThereIsSomethingToTest) {
 /// cancel).
 class BmiWakes : public Bmi {
  protected:
-  using Sleep =
-      std::function<bool(Network&, ContextId)>;  // a while at most; true when it was woken, as far as it can tell
+  // A while at most; true when it was woken, as far as it can tell.
+  using Sleep = std::function<bool(Network&, ContextId)>;
 
   void expect_wakes(const Sleep& sleep) {
     const Pair pair = start_pair();

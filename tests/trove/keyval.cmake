@@ -6,7 +6,7 @@ if(TARGET spate_trove_rocksdb AND TARGET spate_trove_kvsim)
     SOURCES keyval_backends.cc keyval_fixture.cc keyval_conformance_test.cc keyval_isolation_test.cc
       keyval_serial_test.cc keyval_kill_test.cc keyval_tsan.cc
     DEPS trove_rocksdb trove_kvsim trove_kvmem trove_kvfault trove base
-    LABELS tsan)
+    LABELS tsan OPTIMIZED)
   target_include_directories(keyval_conformance_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(keyval_conformance_test PRIVATE
     SPATE_TEST_COMMIT_CHILD="$<TARGET_FILE:keyval_commit_child>")
