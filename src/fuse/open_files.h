@@ -19,8 +19,8 @@ struct OpenFile {
   bool direct = false;                     // the kernel keeps none of its pages
   client::Ledger::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
-  std::unique_ptr<client::File>
-      file;  // null until open_file(), when an earlier process has opened it; guarded by `opening` till then
+  // Null until open_file(), when an earlier process has opened it; guarded by `opening` till then.
+  std::unique_ptr<client::File> file;
 };
 
 /// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of

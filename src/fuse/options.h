@@ -28,8 +28,8 @@ struct MountOptions {
   bool no_exec = false;
   bool soft = false;  // an operation fails after client.deadline; hard ones wait for the servers
   std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
-  std::string
-      leases;  // on or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says
+  // On or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says.
+  std::string leases;
   bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;

@@ -19,8 +19,8 @@ struct RawRequest {
     kSend = 1,     // `size` bytes of the file from `offset`, by sendfile
     kReceive = 2,  // `size` bytes follow: received whole, written at `offset` by pwrite; answered by one RawRequest
     kAnswer = 3,   // `offset` bytes follow and are dropped; answered by `size` bytes of memory
-    kRead =
-        4,  // `offset` bytes follow; their first 8 are the place in the file to pread `size` bytes from, which are sent
+    // `offset` bytes follow; their first 8 are the place in the file to pread `size` bytes from, which are sent.
+    kRead = 4,
   };
   Op op = Op::kAnswer;
   std::uint32_t unused = 0;

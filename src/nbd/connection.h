@@ -160,8 +160,8 @@ class Connection final : public ReadyHandler {
   Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
-  bool expect_payload_ =
-      false;  // after one large write another one: its header is received alone, the rest into a pipe
+  // After one large write another one: its header is received alone, the rest into a pipe.
+  bool expect_payload_ = false;
   Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away
 
   Device* device_ = nullptr;

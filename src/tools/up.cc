@@ -61,8 +61,8 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
   }
   if (options.io != 0 && options.io != io) return fmt::format("--io {}", options.io);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
-  const auto& urls =
-      config.servers.front().urls;  // one without TCP was changed by hand: any port may have been its own
+  // One without TCP was changed by hand: any port may have been its own.
+  const auto& urls = config.servers.front().urls;
   const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
   const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", options.port)); };
   const bool port = options.port == 0 || std::none_of(urls.begin(), urls.end(), is_tcp) ||

@@ -67,8 +67,8 @@ struct ReplyHeader {
   static constexpr std::string_view kName = "reply header";
   std::uint16_t version = kProtocolVersion;
   Errc status = Errc::kOk;
-  std::string
-      context;  // of an error: what to tell a person, at most 512 bytes; of kCrossDevice: NamePath::kRootedLinks
+  // Of an error: what to tell a person, at most 512 bytes; of kCrossDevice: NamePath::kRootedLinks.
+  std::string context;
   Incarnation incarnation;
   std::uint64_t map_version = 0;
 

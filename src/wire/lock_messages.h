@@ -102,8 +102,8 @@ enum class LockEventType : std::uint8_t {
   kGranted = 1,   // the wait of `subject`, a sequence, has its lock
   kRefused = 2,   // it ended without: too many locks
   kRecalled = 3,  // somebody waits for this session's right to append to `subject`, a handle
-  kLeaseRecalled =
-      4  // what the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped
+  // What the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped.
+  kLeaseRecalled = 4
 };
 struct LockEvent {
   std::uint64_t number = 0;  // grows; never the same in two epochs of a session

@@ -15,8 +15,8 @@ struct NamePath {
                        // the link's target as context
   };
   Handle start = kRootHandle;
-  std::string
-      path;  // components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server
+  // Components between '/', bytes but NUL; at most kMaxPathBytes; "." and ".." are walked by the server.
+  std::string path;
   std::uint8_t flags = 0;
   template <typename A>
   void fields(A& a) {
@@ -124,8 +124,8 @@ enum OpenFlags : std::uint8_t {
   kOpenTruncate = 4,   // an existing file is cut to 0 (an intent, as Truncate)
   kOpenExclusive = 8,  // create: kExists when it is there
   kOpenExecute = 16,   // open: rights are checked for execution as well
-  kOpenTemporary =
-      32,  // create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one
+  // Create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one.
+  kOpenTemporary = 32,
 };
 
 /// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).

@@ -277,8 +277,7 @@ void FaultDriver::hurt_records(FaultKind kind, const Target& target) {
       case 1: faults.commit_error_per_mille = 500; break;
       default: faults.sync_error_per_mille = 500; break;
     }
-    needs_restart =
-        faults.commit_error_per_mille != 0 || faults.sync_error_per_mille != 0;  // or of another fault, in force
+    needs_restart = faults.commit_error_per_mille != 0 || faults.sync_error_per_mille != 0;
   }
   if (of_meta) ++hurt_records_;
   meta_healthy_ = meta_healthy_ && !of_meta;

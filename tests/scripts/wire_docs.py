@@ -106,7 +106,7 @@ def structures(root):
     for name, fields in order.items():
         members = {}
         flat = re.sub(r"\{[^{}]*\}", "", re.sub(r"\{[^{}]*\}", "", bodies[name]))
-        for cpp, member in re.findall(r"^\s+((?:std::|datatype::)?\w+(?:<.*>)?) (\w+)(?: = [^;]*)?;", flat, re.M):
+        for cpp, member in re.findall(r"^\s+((?:std::|datatype::)?\w+(?:<.*>)?)\s+(\w+)(?: = [^;]*)?;", flat, re.M):
             members[member] = cpp
         if name not in NOT_SENT:
             found[name] = [(f, wire_type(members[f], ids, enum_names, order)) for f in fields]

@@ -35,8 +35,8 @@ struct Route {
   Slot* refused = nullptr;      // filled, but the provider could not take it yet: goes first
   bool same_process = false;
   bool failed = false;  // the provider refuses to send there: lose the peer
-  bool broken =
-      false;  // and will for ever: its connection has failed, and it makes no other while the endpoint is open
+  // For ever: its connection has failed, and it makes no other while the endpoint is open.
+  bool broken = false;
 };
 
 /// What happens on a wire; told from inside poll().

@@ -73,8 +73,8 @@ struct InodeRecord {
   bool single_writer = false;     // since write_opens was 0 it has not been above 1, nor did anyone else truncate
   bool truncating = false;        // a truncate intent is there
   bool keep_mtime = false;        // the last close set mtime, but change_sum is still to be asked of the datafiles
-  std::uint64_t write_generation =
-      0;  // grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing
+  // Grows whenever write_opens leaves 0: 0 of a file that nobody ever opened for writing.
+  std::uint64_t write_generation = 0;
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
