@@ -292,7 +292,7 @@ def main():
         sub.add_argument("--label", action="append")
         sub.add_argument("--exclude-label", action="append")
         sub.add_argument("--config")
-        sub.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="tests at a time; many wait")
+        sub.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1), help="tests at a time; many wait")
     sub = commands.add_parser("command")
     sub.set_defaults(function=command_command)
     sub.add_argument("name")
