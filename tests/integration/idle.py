@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A running file system that nobody uses takes no CPU: its servers sleep until something comes."""
+"""A running file system that nobody uses takes no CPU: its servers sleep until something comes. Between requests they do so,
+too, unless network.server_busy_poll tells them to look for the next one a while."""
 import os
 import time
 
@@ -38,3 +39,22 @@ with Cluster(io=2) as fs:
         woken, ticks = wakeups(pid) - before[server][0], ran_through(pid) - before[server][1]
         check(woken <= MOST_WAKEUPS, "server %d was woken %d times in %d s of rest" % (server, woken, SECONDS))
         check(ticks <= SECONDS * os.sysconf("SC_CLK_TCK") // 4, "server %d took %d ticks in %d s of rest" % (server, ticks, SECONDS))
+
+
+def sleeps_in_a_ping(fs):
+    """How often the meta server went to sleep while it was asked again and again."""
+    pid = fs.pids()[1]
+    before = wakeups(pid)
+    fs.spate("ping")
+    return wakeups(pid) - before
+
+
+def sleeps(attempts, **more):
+    with Cluster(io=1, **more) as fs:
+        fs.up()
+        return min(sleeps_in_a_ping(fs) for _ in range(attempts))
+
+
+# The best of several: on a busy machine the next request comes too late for who polls.
+asleep, polling = sleeps(1), sleeps(10, env={"SPATE_NETWORK_SERVER_BUSY_POLL": "10 ms"})
+check(polling < asleep / 2, "with server_busy_poll the server slept %d times, without %d" % (polling, asleep))
