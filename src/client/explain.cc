@@ -20,6 +20,7 @@ std::string name_of(wire::DataPath path) {
   return "refused";
 }
 
+/// Of a transfer that is not told to go past the server.
 std::string own_refusal(const Options& options, bool is_write) {
   if (options.bypass == BypassWish::kOff) return "client.bypass is off";
   if (is_write && options.bypass != BypassWish::kWrite) return "client.bypass is for reading only";
@@ -36,13 +37,17 @@ SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_
   answer.path = name_of(told.path);
   answer.why = told.why;
   const bool small = share.total_bytes() <= (is_write ? options.inline_write_bytes : options.inline_read_bytes);
-  if (small && told.path != wire::DataPath::kAutomatic) {
+  if (small && target.path == wire::DataPath::kAutomatic && told.path != wire::DataPath::kAutomatic) {
     answer.path = "inline";
     answer.why = std::string("so little travels in the ") + (is_write ? "request" : "reply") + " itself";
   }
-  answer.no_bypass = own_refusal(options, is_write);
+  const bool told_to = target.path == wire::DataPath::kBypass;
+  if (!told_to) answer.no_bypass = own_refusal(options, is_write);
   if (answer.no_bypass.empty() && told.bypass != wire::kLeaseToBeHad) answer.no_bypass = told.bypass;
-  if (answer.no_bypass.empty() && target.path == wire::DataPath::kAutomatic) {
+  if (told_to) {
+    answer.path = answer.no_bypass.empty() ? "bypass" : "refused";
+    answer.why = answer.no_bypass.empty() ? "asked for by name" : answer.no_bypass;
+  } else if (answer.no_bypass.empty() && target.path == wire::DataPath::kAutomatic) {
     answer.path = "bypass";
     answer.why =
         "the client is on the server's machine and may do it itself, once the file moves enough to be worth a lease";
@@ -64,7 +69,8 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
     request.where = slot_set(target, share);
     request.what = what;
     request.is_write = is_write;
-    request.path = target.path;
+    // Bypass is no path of a server's; whether it gives leases is in each answer.
+    request.path = target.path == wire::DataPath::kBypass ? wire::DataPath::kAutomatic : target.path;
     rpc::CallOptions options = limits.call_options();
     options.capability = &target.capability;
     options.reply_room = 1U << 20U;

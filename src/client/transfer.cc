@@ -150,6 +150,11 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
   co_return able;
 }
 
+/// Whether a share's data travel in the request or reply itself. Not where a path is named: that one is to be taken.
+bool in_message(const Transfer& transfer, const Share& share, std::uint32_t most_bytes) {
+  return transfer.target.path == wire::DataPath::kAutomatic && share.total_bytes() <= most_bytes;
+}
+
 /// The connection broke, or could not be made.
 bool lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUnreachable; }
 
@@ -157,7 +162,7 @@ bool lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUn
 job::Task<Result<void>> read_once(Transfer& transfer, const Share& share) {
   const Options& settings = transfer.target.cluster.options();
   const std::uint64_t total = share.total_bytes();
-  const bool in_reply = total <= settings.inline_read_bytes;
+  const bool in_reply = in_message(transfer, share, settings.inline_read_bytes);
   wire::ReadRequest request;
   request.where = slot_set(transfer.target, share);
   request.what = transfer.what;
@@ -226,7 +231,7 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   request.unit_bytes = settings.unit_bytes;
   request.path = transfer.target.path;
   request.fs_time = transfer.target.cluster.fs_time();
-  request.has_inline_data = share.total_bytes() <= settings.inline_write_bytes;
+  request.has_inline_data = in_message(transfer, share, settings.inline_write_bytes);
   rpc::CallOptions options = call_options(transfer, share);
   BulkData bulk(transfer.target, share, transfer.what, transfer.memory, BulkData::Direction::kSend);
   if (request.has_inline_data) {

@@ -3,6 +3,18 @@
 
 namespace spate::flow {
 
+Lane lane_of(wire::DataPath path) {
+  switch (path) {
+    case wire::DataPath::kBuffered: return Lane::kBuffered;
+    case wire::DataPath::kCached: return Lane::kCached;
+    case wire::DataPath::kDirect: return Lane::kDirect;
+    case wire::DataPath::kBypass: return Lane::kBypass;
+    case wire::DataPath::kPeerToPeer: return Lane::kPeer;
+    case wire::DataPath::kAutomatic: break;
+  }
+  return Lane::kInline;
+}
+
 Counters::Pair::Pair(metrics::Registry& registry, const metrics::Labels& labels)
     : bytes(registry, "spate_flow_bytes_total", labels),
       copied(registry, "spate_flow_copied_bytes_total", labels),

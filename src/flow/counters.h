@@ -17,6 +17,9 @@ enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 /// kBypass: what clients say that they read and wrote themselves, under leases that they have given back.
 enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeer = 5 };
 
+/// Of a bulk path that has a name; kInline for kAutomatic.
+Lane lane_of(wire::DataPath path);
+
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
 /// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
 /// `spate_flow_fallbacks_total{path,direction}`: times that the policy or a stream wanted this path and had to take

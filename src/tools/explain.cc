@@ -42,8 +42,9 @@ Result<wire::DataPath> path_named(const std::string& name) {
   if (name == "buffered") return wire::DataPath::kBuffered;
   if (name == "cached") return wire::DataPath::kCached;
   if (name == "direct") return wire::DataPath::kDirect;
+  if (name == "bypass") return wire::DataPath::kBypass;
   if (name == "p2p") return wire::DataPath::kPeerToPeer;
-  return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached, direct or p2p, not \"" + name + "\"");
+  return Error(Errc::kInvalidArgument, "--path is auto, buffered, cached, direct, bypass or p2p, not \"" + name + "\"");
 }
 
 Result<Question> question_of(const ExplainOptions& options) {
@@ -100,7 +101,7 @@ Command make_explain() {
                       "as if this path were asked for by name",
                       &options->forced,
                       false,
-                      {"auto", "buffered", "cached", "direct", "p2p"}}};
+                      {"auto", "buffered", "cached", "direct", "bypass", "p2p"}}};
   command.run = [options](Context& context) { return run_explain(context, *options); };
   return command;
 }

@@ -97,6 +97,24 @@ TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
   EXPECT_EQ(explain(false, static_cast<wire::DataPath>(77)).code(), Errc::kInvalidArgument);
 }
 
+TEST(BypassPolicy, AConfiguredPathIsNotGoneAround) {
+  WorldOptions options = with(BypassPolicy::kWrite);
+  options.io.policy.read_path = wire::DataPath::kBuffered;
+  World world(options);
+  Client client(world);
+  const Capability capability = client.capability(kFile, Rights::kReadWrite);
+  for (const bool for_writing : {false, true}) {
+    wire::BypassLeaseRequest request;
+    request.handle = kFile;
+    request.slots = {{0, World::target(0)}};
+    request.for_writing = for_writing;
+    const auto reply = client.ask<wire::BypassLeaseReply>(request, &capability);
+    ASSERT_TRUE(reply);
+    const std::string& why = reply->leases.at(0).refusal;
+    EXPECT_EQ(why.find("flow.read_path is buffered") != std::string::npos, !for_writing) << why;
+  }
+}
+
 class NoBypassTest : public BypassTest {
  protected:
   NoBypassTest() : BypassTest(BypassPolicy::kOff) {}

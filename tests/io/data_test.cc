@@ -33,7 +33,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
   void read(const datatype::DescriptionCase& drawn, DataPath path, bool in_reply) {
     wire::ReadRequest request = read_request(where_, drawn.description);
     request.inline_limit = in_reply ? kMaxInlineBytes : 0;
-    request.path = path;
+    request.path = in_reply ? DataPath::kAutomatic : path;
     request.unit_bytes = static_cast<std::uint32_t>(4096 + random_.below(20000));
     const auto outcome = world_.run(client_.read(request, client_.capability(kFile, Rights::kRead)));
     ASSERT_TRUE(outcome) << outcome.error().message();

@@ -83,6 +83,44 @@ TEST_F(PathsTest, SmallDataTravelsInTheMessages) {
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), 4096U);
 }
 
+TEST_F(PathsTest, ANamedPathIsNotForDataInTheMessages) {
+  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  for (const DataPath path : {DataPath::kBuffered, DataPath::kCached, DataPath::kDirect, DataPath::kPeerToPeer}) {
+    EXPECT_EQ(read(0, 4096, path, 4096).code(), Errc::kInvalidArgument);
+    if (path != DataPath::kCached) {
+      EXPECT_EQ(write(0, pattern(2, 4096), true, path).code(), Errc::kInvalidArgument);
+    }
+  }
+  EXPECT_EQ(moved(Lane::kInline, Direction::kRead) + moved(Lane::kInline, Direction::kWrite), 0U);
+  ASSERT_TRUE(read(0, 4096, DataPath::kBuffered));
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 4096U);
+}
+
+/// flow.read_path and write_path are buffered.
+class ConfiguredTest : public PathsTest {
+ protected:
+  static WorldOptions buffered() {
+    WorldOptions options;
+    options.io.policy.read_path = DataPath::kBuffered;
+    options.io.policy.write_path = DataPath::kBuffered;
+    return options;
+  }
+  ConfiguredTest() : PathsTest(buffered()) {}
+};
+
+TEST_F(ConfiguredTest, WhatGoesInTheMessagesAllTheSameIsAFallBackAndCounted) {
+  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_TRUE(read(0, kBytes, DataPath::kAutomatic));
+  const flow::Counters& counters = world_.io().counters();
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kBytes);
+  EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kRead), 0U);
+  EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kWrite), 0U);
+  ASSERT_TRUE(write(0, pattern(1, 4096), true));
+  ASSERT_TRUE(read(0, 4096, DataPath::kAutomatic, 4096));
+  EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kRead), 1U);
+  EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kWrite), 1U);
+}
+
 TEST_F(PathsTest, ASmallReadIsOneStorageOperation) {
   ASSERT_TRUE(write(0, pattern(1, 4096), true));
   const std::uint64_t reads = world_.storage(0).posted(BytestreamOp::kRead);

@@ -91,6 +91,12 @@ std::optional<std::string> bypass_refusal(const Parts& parts, const rpc::Call& c
   if (parts.options.bypass == BypassPolicy::kOff) return "flow.bypass is off on this server";
   if (for_writing && parts.options.bypass != BypassPolicy::kWrite)
     return "flow.bypass lets clients of this server read only";
+  const auto direction = for_writing ? flow::Direction::kWrite : flow::Direction::kRead;
+  const wire::DataPath named = parts.options.policy.path_of(direction);
+  if (named != wire::DataPath::kAutomatic) {  // past the server it would be another one
+    return std::string(for_writing ? "flow.write_path is " : "flow.read_path is ") +
+           std::string(flow::path_name(named));
+  }
   const bmi::PeerInfo peer = parts.flow.network.network().peer_info(call.address);
   if (!peer.passes_descriptors) return "the client is not connected to this server by shm://";
   // Whoever can write the file as this user could do so without asking; nobody else gets to.

@@ -84,14 +84,28 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
   }
   SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(wish.asked, facts, policy));
   if (choice.fell_back) {
-    const bool peer = choice.wanted == wire::DataPath::kPeerToPeer;
-    parts.counters.fell_back(peer ? flow::Lane::kPeer : flow::Lane::kDirect, wish.direction);
+    parts.counters.fell_back(flow::lane_of(choice.wanted), wish.direction);
     if (const auto more = parts.fell_back_log.admit()) {
       SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.wanted),
                 flow::path_name(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);
     }
   }
   co_return ChosenPath{std::move(choice), run.value_or(Extent{})};
+}
+
+Result<void> check_inline(wire::DataPath asked) {
+  if (asked == wire::DataPath::kAutomatic) return {};
+  return Error(Errc::kInvalidArgument, "a request that names a data path has its data in bulk messages");
+}
+
+void note_inline(Parts& parts, flow::Direction direction) {
+  const wire::DataPath configured = parts.options.policy.path_of(direction);
+  if (configured == wire::DataPath::kAutomatic) return;
+  parts.counters.fell_back(flow::lane_of(configured), direction);
+  if (const auto more = parts.fell_back_log.admit()) {
+    SPATE_LOG("server", info, "path {} is not taken for data that fit a request or reply itself{}",
+              flow::path_name(configured), *more);
+  }
 }
 
 }  // namespace spate::io

@@ -27,4 +27,9 @@ struct ChosenPath {
 job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
                                        bool has_descriptor);
 
+/// A request that names a path has its data in bulk: in a message they would take another one. kInvalidArgument.
+Result<void> check_inline(wire::DataPath asked);
+/// Data went in a request or reply. Where the configuration names a path that is a fall-back: counted and logged.
+void note_inline(Parts& parts, flow::Direction direction);
+
 }  // namespace spate::io

@@ -240,11 +240,14 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.where.handle, Rights::kRead, Need::kRequired));
   if (request.want_checksum) co_return Error(Errc::kNotSupported, "this server computes no checksums of data");
-  if (request.path > wire::DataPath::kPeerToPeer) {  // also where the path is of no matter: an answer in the reply
+  if (request.path > wire::DataPath::kPeerToPeer) {
     co_return Error(Errc::kInvalidArgument,
                     "data path " + std::to_string(static_cast<unsigned>(request.path)) + " is not known");
   }
   if (request.inline_limit > kMaxInlineBytes) co_return Error(Errc::kInvalidArgument, "at most 256 KiB fit a reply");
+  if (request.inline_limit > 0) {
+    SPATE_CO_TRY(std::ignore, check_inline(request.path));
+  }
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
   std::vector<std::uint64_t> sizes = inline_sizes(request, slots);
   if (!sizes.empty()) {
@@ -252,6 +255,7 @@ job::Task<Result<Bytes>> IoService::read(rpc::Call& call, wire::ReadRequest requ
     InlineRead work{slots, request.what, asker_of(call, caller), active, std::move(sizes), {}};
     auto reply = co_await read_inline(*parts_, work, call.header.reply_room);
     if (!reply) co_return explain(std::move(reply).error(), active, caller);
+    if (request.inline_limit > 0) note_inline(*parts_, flow::Direction::kRead);
     if (anything_missing(work.done)) {
       SPATE_CO_TRY(std::ignore, co_await check_not_removed(*parts_, slots, work.done));
     }

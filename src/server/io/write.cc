@@ -59,6 +59,7 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
   datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
   SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
+  if (index == 0) note_inline(work.parts, flow::Direction::kWrite);
   work.parts.counters.moved(flow::Lane::kInline, flow::Direction::kWrite, work.inline_data[index].size());
   co_return stat_of(writer);
 }
@@ -119,7 +120,10 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
 
 Result<void> check_request(const wire::WriteRequest& request) {
   if (request.checksum) return Error(Errc::kNotSupported, "this server checks no checksums of data");
-  // What no write can have is refused also where the path is of no matter: for data in the request.
+  if (request.has_inline_data) {
+    SPATE_TRY(std::ignore, check_inline(request.path));
+  }
+  // What no write can have is refused before anything is looked at.
   flow::PathFacts facts;
   facts.direction = flow::Direction::kWrite;
   facts.direct_alignment = 1;
