@@ -2,16 +2,21 @@
 """What the tests of the data paths share: clients that are told what to do, counters, other URLs."""
 import os
 import re
+import shutil
+import signal
 import subprocess
+import tempfile
 
 from cluster import BIN, check
+
+PLAIN = {"read": ("preadv2", "preadv", "pread64"), "write": ("pwritev2", "pwritev", "pwrite64")}
 
 
 class Client:
     """A path_client process: client.say("write 0 4096 7") == "ok"."""
 
-    def __init__(self, fs):
-        self.process = subprocess.Popen([os.path.join(BIN, "path_client"), os.path.join(fs.dir, "spate.toml")], env=fs.env,
+    def __init__(self, fs, config="spate.toml"):
+        self.process = subprocess.Popen([os.path.join(BIN, "path_client"), os.path.join(fs.dir, config)], env=fs.env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def send(self, line):
@@ -43,6 +48,29 @@ def refuses_direct(folder):
         return subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True).stdout.strip() == "tmpfs"
     except OSError:
         return True
+
+
+def system_calls(pid, work):
+    """How often a process calls what while `work` is done: {name: times}. None, and a word of it, where that cannot be seen."""
+    with tempfile.NamedTemporaryFile() as out:
+        tracer = shutil.which("strace") and subprocess.Popen([shutil.which("strace"), "-f", "-c", "-o", out.name, "-p", str(pid)], stderr=subprocess.PIPE)
+        if not tracer or "attached" not in tracer.stderr.readline().decode():
+            print("system calls were not looked at: there is no strace that may trace")
+            work()
+            return None
+        work()
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate(timeout=20)
+        with open(out.name) as f:
+            return {line.split()[-1]: int(line.split()[3]) for line in f if line.strip() and line.split()[0][0].isdigit()}
+
+
+def expect_calls(pid, work, some=(), none=(), what=""):
+    """Any one of `some`, and none of `none`."""
+    calls = system_calls(pid, work)
+    if calls is not None:
+        fine = (not some or any(calls.get(name, 0) for name in some)) and not any(calls.get(name, 0) for name in none)
+        check(fine, "%s: system calls %s; wanted one of %s and none of %s" % (what, calls, some, none))
 
 
 def pattern(seed, offset, size):

@@ -4,8 +4,6 @@
 programs on the server; where it cannot be had it is refused, or counted as a fall-back."""
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 
 from cluster import BIN, Cluster, check, skip
@@ -28,29 +26,6 @@ def direct_descriptors(pid):
     return found
 
 
-def system_calls(pid, work):
-    """What the server calls while `work` is done, by name; none where there is no strace."""
-    if shutil.which("strace") is None:
-        work()
-        return None
-    out = os.path.join(disk, "calls")
-    tracer = subprocess.Popen(["strace", "-f", "-c", "-o", out, "-p", str(pid)], stderr=subprocess.PIPE)
-    if "attached" not in tracer.stderr.readline().decode():
-        work()
-        return None  # not allowed here
-    work()
-    tracer.send_signal(signal.SIGINT)
-    tracer.wait()
-    with open(out) as f:
-        return {line.split()[-1]: int(line.split()[3]) for line in f if line.strip() and line.split()[0][0].isdigit()}
-
-
-def expect_calls(pid, work, some=(), none=()):
-    calls = system_calls(pid, work)
-    if calls is not None:
-        check(all(calls.get(name, 0) > 0 for name in some) and not any(calls.get(name, 0) for name in none), "system calls: %s" % calls)
-
-
 if refuses_direct(disk):
     shutil.rmtree(disk)
     skip("the build folder's file system has no O_DIRECT")
@@ -69,16 +44,6 @@ with Cluster(io=1, folder=disk) as fs:
     client.ok("check 0 %d 1" % (4 * MIB))
     check(moved(fs, 2, "direct", "read") == 4 * MIB, "not read directly")
     check(metric(fs, 2, "flow_copied_bytes_total", path="direct", direction="read") == 4 * MIB, "one copy a byte, to the socket")
-
-    # Each path by the system calls that it is made of.
-    plain = ("preadv2", "preadv", "pread64", "pwritev2", "pwritev", "pwrite64")
-    expect_calls(pid, lambda: client.ok("check 0 %d 1" % MIB), some=("io_uring_enter",), none=plain + ("sendfile",))
-    expect_calls(pid, lambda: client.ok("write 0 %d 1" % MIB), some=("io_uring_enter",), none=plain + ("sendfile",))
-    client.ok("path cached", "check 0 %d 1" % MIB)
-    expect_calls(pid, lambda: client.ok("check 0 %d 1" % MIB), some=("sendfile",), none=plain)
-    client.ok("path buffered")
-    expect_calls(pid, lambda: client.ok("check 0 %d 1" % MIB), some=("preadv2",), none=("sendfile",))
-    client.ok("path direct")
 
     # Ends that fill no block, and reads of any shape.
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1",

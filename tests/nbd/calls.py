@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""By which system calls an export of a local file does its work: small reads together, large ones by sendfile, holes looked for by nobody
+but block status, syncs where they are due; and that zeros and trims leave no blocks, nor does a copy of holes."""
+import os
+import sys
+
+from common import Cluster, Export, check, timed
+from cluster import skip
+from nbd_wire import *  # noqa: F403
+from paths import system_calls
+
+KIB, MIB = 1 << 10, 1 << 20
+LOOKS = ("lseek", "ioctl")  # SEEK_DATA and SEEK_HOLE, FIEMAP
+SENDS = ("sendmsg", "sendto", "write", "writev")
+SYNCS = ("fdatasync", "fsync", "sync_file_range")
+COPIES = ("preadv2", "preadv", "pread64", "read")
+
+
+def total(calls, names):
+    return sum(calls.get(name, 0) for name in names)
+
+
+def many(c, length, count):
+    """So many reads under way at once; all of them come."""
+    def work():
+        requests = b""
+        for i in range(count):
+            c.cookie += 1
+            c.pending[c.cookie] = reply = Reply(c.cookie)
+            reply.command, reply.offset, reply.length = READ, i * length, length
+            requests += struct.pack(">IHHQQI", REQUEST, 0, READ, c.cookie, i * length, length)
+        c.send(requests)
+        for _ in range(count):
+            check(c.reply().error == 0, "READ failed")
+    return work
+
+
+def looked(export, work):
+    calls = system_calls(export.process.pid, work)
+    if calls is None:
+        skip("no strace that may trace")
+    return calls
+
+
+def reads(export, c, crossing):
+    """Below the size at which sendfile costs less many replies leave by one call; from there on by sendfile; holes are of no matter."""
+    small = looked(export, many(c, 4 * KIB, 64))
+    check(total(small, SENDS) <= 16, "64 replies of 4 KiB in %d calls: %s" % (total(small, SENDS), small))
+    check(small.get("sendfile", 0) == 0 and total(small, LOOKS) == 0, "small reads: %s" % small)
+    below, above = looked(export, many(c, crossing - KIB, 8)), looked(export, many(c, crossing, 8))
+    check(below.get("sendfile", 0) == 0 and total(below, COPIES) >= 8, "reads of %d: %s" % (crossing - KIB, below))
+    check(above.get("sendfile", 0) >= 8 and above.get("preadv2", 0) == 0, "reads of %d: %s" % (crossing, above))
+    large = looked(export, many(c, 256 * KIB, 16))
+    check(large.get("sendfile", 0) >= 16 and large.get("preadv2", 0) == 0, "reads of 256 KiB: %s" % large)
+    check(total(large, LOOKS) + total(above, LOOKS) + total(below, LOOKS) == 0, "a read looks for holes: %s" % large)
+    status = looked(export, lambda: c.request(BLOCK_STATUS, 0, MIB))
+    check(status.get("lseek", 0) > 0, "block status does not look either, so this test cannot see it: %s" % status)
+
+
+def syncs(export, c):
+    """FLUSH and FUA reach the file's device; nothing else does."""
+    check(total(looked(export, lambda: c.write(0, b"x" * 4096)), SYNCS) == 0, "a plain write waits for the device")
+    for what, work in (("FLUSH", lambda: c.request(FLUSH)), ("a write with FUA", lambda: c.write(0, b"y" * 4096, FUA)),
+                       ("a large one", lambda: c.write(0, b"y" * 300000, FUA)), ("zeros with FUA", lambda: c.request(WRITE_ZEROES, 0, 4096, FUA)),
+                       ("TRIM with FUA", lambda: c.request(TRIM, 0, 4096, FUA))):
+        calls = looked(export, work)
+        check(total(calls, SYNCS) > 0, "%s is not synced: %s" % (what, calls))
+
+
+def writes(export, c):
+    """A large payload does not go through memory of this program, but where its pieces have filled a pipe before all of it was there."""
+    data = os.urandom(512 * KIB)
+    calls = looked(export, lambda: [c.write(at * 512 * KIB, data) for at in range(16)])
+    check(calls.get("splice", 0) >= 16 and total(calls, ("pwrite64", "pwritev")) <= 8, "large writes: %s" % calls)
+
+
+def blocks(path):
+    return os.stat(path).st_blocks * 512
+
+
+def room(c, path):
+    """TRIM and WRITE_ZEROES give the room back, NO_HOLE keeps it."""
+    c.write(0, b"z" * (8 * MIB))
+    had = blocks(path)
+    check(c.request(TRIM, 0, 4 * MIB).error == 0 and blocks(path) <= had - 4 * MIB, "TRIM leaves %d of %d bytes" % (blocks(path), had))
+    check(c.request(WRITE_ZEROES, 4 * MIB, 4 * MIB).error == 0 and blocks(path) <= had - 8 * MIB, "WRITE_ZEROES leaves %d of %d bytes" % (blocks(path), had))
+    check(c.request(WRITE_ZEROES, 0, 8 * MIB, NO_HOLE).error == 0 and blocks(path) >= had, "NO_HOLE has %d of %d bytes" % (blocks(path), had))
+    check(c.read(0, 8 * MIB) == bytes(8 * MIB), "not zeros")
+
+
+def main():
+    with Cluster(io=1) as fs:
+        path = os.path.join(fs.root, "disk")
+        with open(path, "wb") as f:
+            f.write(os.urandom(16 * MIB))
+        for where, crossing in ((("--port", "0"), 24 * KIB), (("--unix", os.path.join(fs.root, "socket")), 8 * KIB)):
+            with Export(*where, path) as export, Connection(export.address) as c:
+                c.structured_reply()
+                c.option(OPT["SET_META_CONTEXT"], context_data("", "base:allocation"))
+                c.go("")
+                c.read(0, MIB)
+                for test in (reads, syncs, writes):
+                    with timed("%s %s" % (test.__name__, where[0])):
+                        test(export, c, crossing) if test is reads else test(export, c)
+                room(c, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
