@@ -70,6 +70,7 @@ class Transaction {
   auto range(const trove::KeyRange& range);
   auto commit(trove::Durability durability);
   void note_read(ByteView key) { inner_->note_read(key); }
+  void note_range_read(ByteView begin, ByteView end) { inner_->note_range_read(begin, end); }
   void put(ByteView key, ByteView value) { inner_->put(key, value); }
   void erase(ByteView key) { inner_->erase(key); }
 

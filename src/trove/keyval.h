@@ -62,6 +62,8 @@ class Transaction {
   /// The key counts as read with kChecked: for who knows by itself what the store holds. kConflict at the commit if
   /// another transaction has changed the key since this one began.
   virtual void note_read(ByteView key) = 0;
+  /// The same of all keys in [begin, end).
+  virtual void note_range_read(ByteView begin, ByteView end) = 0;
   virtual void put(ByteView key, ByteView value) = 0;
   virtual void erase(ByteView key) = 0;
   /// kConflict: nothing was written; run the operation again on a new transaction. kNoSpace, kIoError: nothing was

@@ -59,6 +59,19 @@ TEST_P(KeyvalIsolationTest, AKeyThatIsOnlyNotedConflictsLikeOneThatWasRead) {
   EXPECT_EQ(get_now("other"), "1");
 }
 
+TEST_P(KeyvalIsolationTest, ARangeThatIsOnlyNotedConflictsLikeOneThatWasRead) {
+  const auto changed = begin();
+  const auto unchanged = begin();
+  for (Transaction* t : {changed.get(), unchanged.get()}) t->note_range_read(as_bytes("b"), as_bytes("d"));
+  put(*unchanged, "other", "1");
+  put(*changed, "other", "2");
+  for (const char* outside : {"a", "d"}) put_now(outside, "1");
+  EXPECT_EQ(commit(*unchanged), Errc::kOk);
+  put_now("c", "1");
+  EXPECT_EQ(commit(*changed), Errc::kConflict);
+  EXPECT_EQ(get_now("other"), "1");
+}
+
 TEST_P(KeyvalIsolationTest, KeyOfManyThatChangesConflicts) {
   const auto t = begin();
   EXPECT_EQ(get_many(*t, {"a", "b", "c"}), Entries{});

@@ -103,6 +103,11 @@ Result<void> add_object(Operation& operation, NamedEntry& named, std::string_vie
 
 job::Task<Result<bool>> is_open(Operation& operation, Handle handle) {
   const trove::KeyRange range = opens_of(handle);
+  // A range costs the store ten times a key, and most files that lose their last name have not been open for long.
+  if (!operation.core().parts().opens->may_be_open(handle)) {
+    operation.store().note_range_read(range.begin, range.end);
+    co_return false;
+  }
   const auto read = co_await operation.store().range(range);
   if (read.status != Errc::kOk) co_return read.status;
   co_return !read.entries.empty();

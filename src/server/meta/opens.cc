@@ -41,6 +41,7 @@ void OpenTable::count(ClientId client, Handle handle, int difference) {
   std::map<Handle, int>& files = held_[client];
   if ((files[handle] += difference) == 0) files.erase(handle);
   if (files.empty()) held_.erase(client);
+  if ((files_[handle] += difference) == 0) files_.erase(handle);
 }
 
 void OpenTable::dropped(ClientId client, Handle handle) {

@@ -24,6 +24,7 @@ class OpenTable final : public Opens {
                                                    std::uint8_t open_flags) override;
   job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode, std::uint8_t open_flags) override;
   job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) override;
+  bool may_be_open(Handle handle) const override { return files_.contains(handle); }
   void dropped(ClientId client, Handle handle) override;
 
   /// Ends all opens of the client's epochs below this one, which have been fenced. Repeatable.
@@ -42,6 +43,8 @@ class OpenTable final : public Opens {
   MetaCore& core_;
   /// Client, file: how many open records (of different epochs) there are or may be about to be.
   std::unordered_map<ClientId, std::map<Handle, int>> held_;
+  /// The same of all clients together.
+  std::unordered_map<Handle, int> files_;
 };
 
 /// The rights that open flags ask for.

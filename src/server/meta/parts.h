@@ -88,6 +88,8 @@ class Opens {
   /// Ends one open of the calling session: erases or puts its record, not the inode. kBadDescriptor when it has none
   /// with these rights.
   virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
+  /// False: no session has it open, nor is about to by an operation that has begun. Costs no look into the store.
+  virtual bool may_be_open(Handle /*handle*/) const { return true; }
   /// An open record that belonged to nothing was erased: one fewer to look at when the client's session ends.
   virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };

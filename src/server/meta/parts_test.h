@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "server/meta/core.h"
 
@@ -69,6 +70,7 @@ class FakeOpens final : public Opens {
  public:
   job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t flags, bool) override {
     const bool writes = (flags & wire::kOpenWrite) != 0;
+    begun.insert(inode.handle());
     if (writes) {
       inode.single_writer = inode.write_opens == 0;
       if (inode.write_opens++ == 0) ++inode.write_generation;
@@ -87,7 +89,7 @@ class FakeOpens final : public Opens {
                                                    std::uint8_t flags) override {
     wire::OpenReply reply;
     SPATE_CO_TRY(reply.capability, co_await add(operation, inode, flags, false));
-    operation.put(inode);
+    if ((flags & wire::kOpenWrite) != 0) operation.put(inode);
     reply.object.attributes = inode.attributes;
     co_return reply;
   }
@@ -98,6 +100,9 @@ class FakeOpens final : public Opens {
     operation.erase(open_key(handle, operation.call().header.client, 1));
     co_return {};
   }
+  bool may_be_open(Handle handle) const override { return begun.contains(handle); }
+
+  std::set<Handle> begun;  // opens of these
 };
 
 class FakeRemovals final : public Removals {

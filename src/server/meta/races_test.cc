@@ -246,6 +246,28 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
   }
 }
 
+TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
+  int opened = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    TestFs fs(overlapping(seed));
+    User user(fs, alice());
+    ASSERT_TRUE(user.create_written("f"));
+    fs.fakes.opens.begun.clear();
+    Together together(fs);
+    wire::OpenRequest open;
+    open.where = at("f");
+    open.open_flags = wire::kOpenRead;
+    together.add<wire::OpenReply>(open);
+    together.add<wire::ObjectReply>(path_request<wire::UnlinkRequest>("f"));
+    const auto codes = together.run();
+    EXPECT_EQ(codes[1], Errc::kOk);
+    EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk) << "seed " << seed;
+    opened += codes[0] == Errc::kOk ? 1 : 0;
+  }
+  EXPECT_GT(opened, 0);
+  EXPECT_LT(opened, 200);
+}
+
 /// Names from a small set, so that operations meet.
 std::string some_short_path(Random& random) {
   static const char* const names[] = {"a", "b", "c"};

@@ -91,6 +91,7 @@ class TestStore final : public trove::Keyval {
       return owner_.finish(done);
     }
     void note_read(ByteView key) override { inner_->note_read(key); }
+    void note_range_read(ByteView begin, ByteView end) override { inner_->note_range_read(begin, end); }
     void put(ByteView key, ByteView value) override {
       ++owner_.puts;
       inner_->put(key, value);

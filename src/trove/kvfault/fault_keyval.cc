@@ -25,6 +25,7 @@ class FaultKeyval::FaultTransaction final : public Transaction {
     return store_.run(FaultPoint::kRange, user, done, [&](void* who) { return inner_->post_range(range, who, done); });
   }
   void note_read(ByteView key) override { inner_->note_read(key); }
+  void note_range_read(ByteView begin, ByteView end) override { inner_->note_range_read(begin, end); }
   void put(ByteView key, ByteView value) override { inner_->put(key, value); }
   void erase(ByteView key) override { inner_->erase(key); }
   bool post_commit(Durability durability, void* user, KeyvalCompletion& done) override {

@@ -44,6 +44,7 @@ class MemoryTransaction final : public Transaction {
   }
 
   void note_read(ByteView key) override { state_.note_key(key, ReadMode::kChecked); }
+  void note_range_read(ByteView begin, ByteView end) override { state_.reads.add_range(begin, end); }
   void put(ByteView key, ByteView value) override { state_.writes.put(key, value); }
   void erase(ByteView key) override { state_.writes.erase(key); }
 

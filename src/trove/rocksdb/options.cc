@@ -13,6 +13,7 @@ rocksdb::BlockBasedTableOptions table_options(const RocksdbOptions& options) {
   table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
   table.block_size = 4096;
   table.format_version = 5;
+  table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   // Index and filters in pieces and in the cache: a store of any size takes no more memory than the cache.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;

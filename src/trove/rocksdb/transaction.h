@@ -19,6 +19,7 @@ class RocksdbTransaction final : public Transaction {
   bool post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) override;
   bool post_range(const KeyRange& range, void* user, KeyvalCompletion& done) override;
   void note_read(ByteView key) override { state_.note_key(key, ReadMode::kChecked); }
+  void note_range_read(ByteView begin, ByteView end) override { state_.reads.add_range(begin, end); }
   void put(ByteView key, ByteView value) override;
   void erase(ByteView key) override;
   bool post_commit(Durability durability, void* user, KeyvalCompletion& done) override;
