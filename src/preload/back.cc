@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back's way in: signals held back, errno kept, a fork noticed, the handler run.
+// The back's way in: errno kept, a fork noticed, the handler run.
 #include "preload/back.h"
 
 #include <dlfcn.h>
@@ -26,24 +26,6 @@ namespace {
 
 const Front* the_front = nullptr;
 std::atomic<int> at_work{0};  // threads inside take()
-
-thread_local std::uint64_t program_mask = 0;  // signals that the program itself holds back
-
-/// A handler of the program must not run in the middle of the client: it could call it again.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    const std::uint64_t all = ~std::uint64_t{0};
-    raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before_, sizeof all);
-    program_mask = before_;
-  }
-  ~SignalsHeld() { raw(SYS_rt_sigprocmask, SIG_SETMASK, &before_, 0, sizeof before_); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  std::uint64_t before_ = 0;
-};
 
 /// In a child of fork() the client's descriptors are copies of the parent's.
 void close_own_descriptors() {
@@ -77,20 +59,27 @@ bool take(Frame* frame) {
   const int kept = errno;
   int cancellable = 0;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-  bool taken = false;
-  {
-    const SignalsHeld held;
-    notice_fork();
-    at_work.fetch_add(1);
-    if (const Reply reply = run(handler, *frame)) {
-      frame->result = *reply;
-      taken = true;
-    }
-    at_work.fetch_sub(1);
-  }
+  notice_fork();
+  at_work.fetch_add(1);
+  const Reply reply = run(handler, *frame);
+  if (reply) frame->result = *reply;
+  at_work.fetch_sub(1);
   pthread_setcancelstate(cancellable, nullptr);
   errno = kept;
-  return taken;
+  return reply.has_value();
+}
+
+/// sigaction(2) as the kernel itself has it.
+struct KernelAction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+
+/// What the kernel does on its own when nobody has asked for anything else: nothing.
+bool is_ignored_by_default(int number) {
+  return number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 }
 
 unsigned read_umask() {
@@ -118,10 +107,20 @@ void* run_inside(void* data) {
 
 const Front& front() { return *the_front; }
 
-bool signal_waits() {
+long interruption() {
   std::uint64_t waiting = 0;
   raw(SYS_rt_sigpending, &waiting, sizeof waiting);
-  return (waiting & ~program_mask) != 0;
+  waiting &= ~front().thread()->program_mask;
+  long found = 0;
+  for (int number = 1; number <= 64; ++number) {
+    if ((waiting >> (number - 1) & 1U) == 0) continue;
+    KernelAction action{};
+    raw(SYS_rt_sigaction, number, nullptr, &action, sizeof action.mask);
+    if (action.handler == SIG_IGN || (action.handler == SIG_DFL && is_ignored_by_default(number))) continue;
+    if (action.handler != SIG_DFL && (action.flags & SA_RESTART) == 0) return minus(EINTR);
+    found = kAgain;
+  }
+  return found;
 }
 
 unsigned with_umask(unsigned mode) {

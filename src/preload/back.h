@@ -10,8 +10,9 @@ namespace spate::preload {
 /// Set before anything else of the back runs.
 const Front& front();
 
-/// A signal has come since the call began, and waits for its end.
-bool signal_waits();
+/// What signals that have come since the call began, and wait for its end, make of a call that waits. 0: nothing, it
+/// goes on; else its result: -EINTR, or kAgain where all their handlers have SA_RESTART.
+long interruption();
 
 /// The mode of what is made, without the bits of the program's umask.
 unsigned with_umask(unsigned mode);

@@ -1,45 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// poll, select, epoll: a file is always ready.
-#include <poll.h>
+// select, epoll: a file is always ready. poll is front_wait.cc.
 #include <sys/select.h>
-
-#include <vector>
 
 #include "preload/calls.h"
 
 namespace spate::preload {
 namespace {
-
-constexpr short kReadable = POLLIN | POLLRDNORM;
-constexpr short kWritable = POLLOUT | POLLWRNORM;
-
-/// The kernel is asked about the others, without waiting when one of ours is ready.
-Reply poll(Frame& f) {
-  auto* const fds = memory<pollfd>(f, 0);
-  const auto n = static_cast<std::size_t>(static_cast<unsigned>(f.word[1]));
-  std::vector<pollfd> others(fds, fds + n);
-  long ready = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (fds[i].fd < 0 || description_of(fds[i].fd) == nullptr) continue;
-    others[i].fd = -1;
-    others[i].revents = static_cast<short>(fds[i].events & (kReadable | kWritable));
-    if (others[i].revents != 0) ++ready;
-  }
-  const timespec none{};
-  long found = 0;
-  if (f.number == SYS_poll) {
-    found = raw(SYS_poll, others.data(), n, ready > 0 ? 0 : f.word[2]);
-  } else {
-    found =
-        raw(SYS_ppoll, others.data(), n, ready > 0 ? reinterpret_cast<long>(&none) : f.word[2], f.word[3], f.word[4]);
-  }
-  if (failed(found)) return found;
-  for (std::size_t i = 0; i < n; ++i) {
-    const bool ours = fds[i].fd >= 0 && others[i].fd < 0;
-    fds[i].revents = ours ? static_cast<short>(fds[i].events & (kReadable | kWritable)) : others[i].revents;
-  }
-  return found + ready;
-}
 
 /// Takes our descriptors out of `set` and counts them in `ours`.
 long take_out(fd_set* set, int n, fd_set& ours) {
@@ -74,6 +40,7 @@ Reply select(Frame& f) {
   timeval none{};
   timespec none_exact{};
   f.word[4] = f.number == SYS_select ? reinterpret_cast<long>(&none) : reinterpret_cast<long>(&none_exact);
+  if (f.number == SYS_pselect6) f.word[5] = 0;  // nothing is waited for: no handler runs now
   const long found = ask_kernel(f);
   if (failed(found)) return found;
   put_back(in, n, ours_in);
@@ -88,8 +55,6 @@ Reply epoll_ctl(Frame& f) { return description_of(fd(f, 2)) == nullptr ? kToKern
 
 Handler wait_handler(long number) {
   switch (number) {
-    case SYS_poll:
-    case SYS_ppoll: return poll;
     case SYS_select:
     case SYS_pselect6: return select;
     case SYS_epoll_ctl: return epoll_ctl;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 
 #include "preload/filter.h"
 #include "preload/front_start.h"
+#include "preload/front_wait.h"
 #include "preload/raw.h"
 
 #if !defined(__x86_64__)
@@ -230,6 +232,27 @@ bool work_on(void* stack, Frame* frame) {
   return taken;
 }
 
+/// Lets the back do a call. Signals wait meanwhile: a handler of the program must not run in the middle of the client.
+/// When they are let in, the thread is the program's again in every respect, so that a handler can make any call, and
+/// need not return.
+bool take_inside(Frame* frame) {
+  const std::uint64_t all = ~std::uint64_t{0};
+  std::uint64_t before = 0;
+  raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof all);
+  bool taken = true;
+  if (void* const stack = take_stack()) {
+    thread_state.program_mask = before;
+    ++thread_state.inside;
+    taken = work_on(stack, frame);
+    --thread_state.inside;
+    give_stack(stack);
+  } else {
+    frame->result = -ENOMEM;
+  }
+  raw(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
+  return taken;
+}
+
 }  // namespace
 
 extern "C" bool spate_preload_take_over(Frame* frame) {
@@ -237,16 +260,14 @@ extern "C" bool spate_preload_take_over(Frame* frame) {
   if (frame->number == SYS_exit_group && __atomic_load_n(&back, __ATOMIC_ACQUIRE) == nullptr)
     return false;  // nothing to end
   if (frame->number == SYS_recvmsg) return receive(*frame);
-  void* const stack = take_stack();
-  if (stack == nullptr) {
-    frame->result = -ENOMEM;
-    return true;
+  if (frame->number == SYS_poll || frame->number == SYS_ppoll) return wait_for_any(*frame);
+  for (;;) {
+    Frame attempt = *frame;
+    const bool taken = take_inside(&attempt);
+    if (taken && attempt.result == kAgain) continue;
+    *frame = attempt;
+    return taken;
   }
-  ++thread_state.inside;
-  const bool taken = work_on(stack, frame);
-  --thread_state.inside;
-  give_stack(stack);
-  return taken;
 }
 
 }  // namespace spate::preload

@@ -48,10 +48,15 @@ struct FrontState {
 
 /// Per thread.
 struct ThreadState {
-  int inside;         // > 0: the library itself is at work; its own system calls are nobody's affair
-  long vfork_parent;  // the process id of a thread that called vfork() or the like, until it goes on
-  long fork_flags;    // of clone(2): added to those of the library's own next fork()
+  int inside;                  // > 0: the library itself is at work; its own system calls are nobody's affair
+  long vfork_parent;           // the process id of a thread that called vfork() or the like, until it goes on
+  long fork_flags;             // of clone(2): added to those of the library's own next fork()
+  std::uint64_t program_mask;  // while inside: the signals that the program itself holds back
 };
+
+/// A result of the back: the call is to be made again, once the handlers of the signals that wait have run
+/// (-ERESTARTSYS of the kernel).
+constexpr long kAgain = -512;
 
 /// What the front offers to the back.
 struct Front {

@@ -82,7 +82,7 @@ void wait_for_answer(int socket, bool interruptible) {
   for (;;) {
     pollfd look{socket, POLLIN, 0};
     if (::poll(&look, 1, interruptible && !cancelled ? kPieceMs : -1) > 0) return;
-    if (!interruptible || cancelled || !signal_waits()) continue;
+    if (!interruptible || cancelled || interruption() == 0) continue;
     HoldRequest cancel;
     cancel.word = HoldWord::kCancel;
     std::ignore = send_packet(socket, packet_of(cancel), -1);

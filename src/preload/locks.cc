@@ -27,8 +27,12 @@ Locked*& locked() {
   return all;
 }
 
-/// The errno of a lock that the holder has refused.
-Reply refuse_lock(const Error& error) { return error.code() == Errc::kCancelled ? Reply(minus(EINTR)) : refuse(error); }
+/// The result of a lock that the holder has refused.
+Reply refuse_lock(const Error& error) {
+  if (error.code() != Errc::kCancelled) return refuse(error);
+  const long result = interruption();
+  return result == 0 ? minus(EINTR) : result;
+}
 
 /// F_SETLK and the like for the process. The file is noted before: it may be locked whatever comes back.
 Reply set_of_process(Description& d, int descriptor, HoldRequest request) {
@@ -83,7 +87,7 @@ void look_at_inherited_locks() {
 }
 
 Reply record_lock(Description& d, int descriptor, int command, struct ::flock* lock) {
-  if (d.is_place()) return minus(EBADF);
+  if ((d.flags() & O_PATH) != 0) return minus(EBADF);
   posix::RecordLock wish;
   wish.range = *lock;
   wish.open_file = command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
@@ -103,7 +107,7 @@ Reply record_lock(Description& d, int descriptor, int command, struct ::flock* l
 }
 
 Reply whole_lock(Description& d, int descriptor, int operation) {
-  if (d.is_place()) return minus(EBADF);
+  if ((d.flags() & O_PATH) != 0) return minus(EBADF);
   auto open = d.file();
   if (!open) return refuse(open.error());
   auto spec = (*open)->flock_spec(operation);
