@@ -18,15 +18,13 @@ void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes) 
   answer([&] { return fuse_reply_attr(request, &out, kNoTimeout); });
 }
 
-job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode) {
-  auto found = co_await client.stat(node(inode));
-  if (!found) co_return std::move(found).error();
-  co_return found->attributes;
-}
-
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   if (const auto kept = kept_attributes(request, node(inode))) return reply_attributes(request, *kept);
-  reply_attributes(request, run(request, [&](client::Client& c) { return stat_node(c, inode); }));
+  auto found = run(request, [&](client::Client& c) { return stat_node(c, inode); });
+  if (found.code() == Errc::kStaleHandle) {
+    if (const auto last = mount_of(request).directories.removed(Handle(inode))) found = *last;
+  }
+  reply_attributes(request, found);
 }
 
 /// As far as the attributes alone tell: what anybody but root and the owner may is also a matter of groups and lists.
@@ -141,6 +139,12 @@ void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
 }
 
 }  // namespace
+
+job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode) {
+  auto found = co_await client.stat(node(inode));
+  if (!found) co_return std::move(found).error();
+  co_return found->attributes;
+}
 
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want) {
   want &= R_OK | W_OK | X_OK;

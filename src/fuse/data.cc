@@ -198,6 +198,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
   span.from = static_cast<std::uint64_t>(from);
   span.to = static_cast<std::uint64_t>(to);
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
+  if (span.to >= kMaxFileBytes) return reply_error(request, Errc::kFileTooBig);
   mount.pages.forget(Handle(to_inode));
   const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
   if (!copied) return reply_error(request, copied.error());

@@ -21,7 +21,10 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
     const auto may = check_access(request, inode, R_OK);
     if (!may) return reply_error(request, may.error());
   }
-  info->fh = mount.directories.add();
+  auto attributes = kept_attributes(request, node(inode));
+  if (!attributes) attributes = run(request, [&](client::Client& c) { return stat_node(c, inode); });
+  if (!*attributes) return reply_error(request, attributes->error());
+  info->fh = mount.directories.add(Handle(inode), **attributes);
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) mount.directories.remove(info->fh);
 }
 

@@ -80,6 +80,9 @@ inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, con
   return mount_of(request).process.client().kept_attributes(where);
 }
 
+/// The attributes of an object, from the servers.
+job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode);
+
 /// Whether the mount's user may do all of `want` (4 read, 2 write, 1 execute) with the object, where the kernel does
 /// not judge that (checked_by_kernel()): by what is kept, or by the server.
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want);

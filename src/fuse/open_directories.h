@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "wire/meta_messages.h"
@@ -25,9 +26,24 @@ class OpenDirectories {
  public:
   explicit OpenDirectories(std::uint64_t first_number) : last_(first_number) {}
 
-  std::uint64_t add() {
+  /// `attributes`: as they are now, when they are known.
+  std::uint64_t add(Handle handle, const std::optional<Attributes>& attributes) {
     const std::lock_guard lock(mutex_);
-    return ++last_;
+    handles_.emplace(++last_, handle);
+    Open& open = open_[handle];
+    ++open.count;
+    if (attributes) open.attributes = attributes;
+    return last_;
+  }
+  /// Of a directory that the servers do not know any more, while somebody has it open: as when it was opened, but with
+  /// no name.
+  std::optional<Attributes> removed(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(handle);
+    if (found == open_.end()) return std::nullopt;
+    std::optional<Attributes> last = found->second.attributes;
+    if (last) last->link_count = 0;
+    return last;
   }
   /// Shared: once a request is answered the kernel may close the directory, on another thread, before its handler has
   /// let go.
@@ -40,12 +56,23 @@ class OpenDirectories {
   void remove(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     directories_.erase(number);
+    const auto handle = handles_.find(number);
+    if (handle == handles_.end()) return;
+    const auto open = open_.find(handle->second);
+    if (--open->second.count == 0) open_.erase(open);
+    handles_.erase(handle);
   }
 
  private:
+  struct Open {
+    std::size_t count = 0;
+    std::optional<Attributes> attributes;
+  };
   std::mutex mutex_;
   std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenDirectory>> directories_;  // those that were read
+  std::unordered_map<std::uint64_t, Handle> handles_;  // those that this process has opened, by number
+  std::unordered_map<Handle, Open> open_;
 };
 
 }  // namespace spate::fuse

@@ -80,6 +80,7 @@ class FileSystem {
   job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenWish& wish, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);
   job::Task<Result<Where>> parent_of(Where where);
+  job::Task<Result<void>> check_owner(wire::NamePath path);
   std::unique_ptr<OpenFile> make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file);
 
   /// Runs `operation(NamePath)`, which returns a Task and outlives the one returned here, and follows links that end

@@ -38,14 +38,20 @@ Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t s
 
 }  // namespace
 
+/// A file or a directory.
+Result<void> OpenFile::check_lockable() const {
+  const bool directory = type_ == FileType::kDirectory && (flags_ & O_PATH) == 0;
+  return directory ? Result<void>() : check_file(true);
+}
+
 job::Task<Result<wire::LockSpec>> OpenFile::record_lock_spec(RecordLock lock, bool sets) {
-  SPATE_CO_TRY(std::ignore, check_file(true));
+  SPATE_CO_TRY(std::ignore, check_lockable());
   std::int64_t base = 0;
   if (lock.range.l_whence == SEEK_CUR) {
     base = static_cast<std::int64_t>(position_->load());
   } else if (lock.range.l_whence == SEEK_END) {
-    SPATE_CO_TRY(const std::uint64_t end, co_await end_of_file());
-    base = static_cast<std::int64_t>(end);
+    SPATE_CO_TRY(const Attributes now, co_await stat());
+    base = static_cast<std::int64_t>(now.size);
   } else if (lock.range.l_whence != SEEK_SET) {
     co_return Errc::kInvalidArgument;
   }
@@ -59,12 +65,13 @@ job::Task<Result<wire::LockSpec>> OpenFile::record_lock_spec(RecordLock lock, bo
   spec.first = range.first;
   spec.last = range.last;
   const Rights needed = spec.mode == LockMode::kExclusive ? Rights::kWrite : Rights::kRead;
-  if (sets && spec.mode != LockMode::kNone && !allows(file_->rights(), needed)) co_return Errc::kBadDescriptor;
+  const Rights has = file_ == nullptr ? Rights::kRead : file_->rights();  // a directory is never open for writing
+  if (sets && spec.mode != LockMode::kNone && !allows(has, needed)) co_return Errc::kBadDescriptor;
   co_return spec;
 }
 
 Result<wire::LockSpec> OpenFile::flock_spec(int operation) const {
-  SPATE_TRY(std::ignore, check_file(true));
+  SPATE_TRY(std::ignore, check_lockable());
   wire::LockSpec spec;
   switch (operation & ~LOCK_NB) {
     case LOCK_SH: spec.mode = LockMode::kShared; break;

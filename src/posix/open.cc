@@ -56,6 +56,9 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWis
     auto opened = co_await open_place(wish.flags, std::move(path));
     co_return opened;
   }
+  if (has(wish.flags, O_NOATIME)) {
+    SPATE_CO_TRY(std::ignore, co_await check_owner(path));
+  }
   Result<std::unique_ptr<client::File>> file = Errc::kInvalidArgument;
   if (temporary || has(wish.flags, O_CREAT)) {
     client::NewObject object = wish.object;
@@ -74,6 +77,14 @@ job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWis
   }
   if (file.code() == Errc::kNotSupported) co_return Errc::kNoSuchDevice;
   co_return std::move(file).error();
+}
+
+/// What is not there, or cannot be reached, the open itself tells.
+job::Task<Result<void>> FileSystem::check_owner(wire::NamePath path) {
+  const std::uint32_t uid = client_.cluster().options().credential.uid;
+  if (uid == 0) co_return Result<void>();
+  auto object = co_await client_.lookup(std::move(path));
+  co_return object && object->attributes.uid != uid ? Errc::kNotPermitted : Result<void>();
 }
 
 /// A directory, or with O_PATH anything: nothing at the servers tells that it is open.
@@ -102,6 +113,7 @@ std::unique_ptr<OpenFile> FileSystem::make_open_file(int flags, const Attributes
   parts.type = attributes.type;
   parts.flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | (has(flags, O_TMPFILE) ? O_TMPFILE : 0));
   parts.file = std::move(file);
+  parts.attributes = attributes;
   if (parts.file != nullptr && has(flags, O_NOATIME)) parts.file->forget_reads();
   return std::make_unique<OpenFile>(client_, std::move(parts));
 }

@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 #include <unistd.h>
 
+#include <limits>
 #include <numeric>
 
 namespace spate::posix {
@@ -14,6 +15,12 @@ template <typename View>
 std::uint64_t total_of(std::span<const View> memory) {
   return std::accumulate(memory.begin(), memory.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const View& view) { return sum + view.size(); });
+}
+
+/// What off_t cannot count.
+Result<void> check_range(std::uint64_t offset, std::uint64_t size) {
+  constexpr std::uint64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  return size <= kEnd && offset <= kEnd - size ? Result<void>() : Errc::kInvalidArgument;
 }
 
 bool is_synchronous(int flags) { return (flags & (O_SYNC | O_DSYNC)) != 0; }
@@ -33,6 +40,7 @@ OpenFile::OpenFile(client::Client& client, Parts parts)
       type_(parts.type),
       flags_(parts.flags),
       file_(std::move(parts.file)),
+      attributes_(std::move(parts.attributes)),
       position_turn_(client.cluster().executor(), 1),
       number_(next_number()) {}
 
@@ -44,6 +52,7 @@ Result<void> OpenFile::check_file(bool writes) const {
 
 job::Task<Result<std::uint64_t>> OpenFile::pread(std::uint64_t offset, std::span<const MutableByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(false));
+  SPATE_CO_TRY(std::ignore, check_range(offset, total_of(memory)));
   if (offset >= kMaxFileBytes) co_return std::uint64_t{0};
   const std::uint64_t size = std::min(total_of(memory), kMaxFileBytes - offset);
   SPATE_CO_TRY(const auto what, datatype::Description::contiguous(offset, size));
@@ -53,6 +62,7 @@ job::Task<Result<std::uint64_t>> OpenFile::pread(std::uint64_t offset, std::span
 
 job::Task<Result<std::uint64_t>> OpenFile::pwrite(std::uint64_t offset, std::span<const ByteView> memory) {
   SPATE_CO_TRY(std::ignore, check_file(true));
+  SPATE_CO_TRY(std::ignore, check_range(offset, total_of(memory)));
   if (!appends(flags_)) {
     auto written = co_await write_at(offset, memory);
     co_return written;
@@ -208,8 +218,15 @@ job::Task<Result<Attributes>> OpenFile::stat() {
   wire::NamePath self;
   self.start = handle_;
   auto object = co_await client_.stat(std::move(self));
-  if (!object) co_return std::move(object).error();
-  co_return object->attributes;
+  // Nothing at the servers tells that it is open: when its last name is gone, it is.
+  if (object) {
+    attributes_ = object->attributes;
+  } else if (object.code() == Errc::kStaleHandle) {
+    attributes_.link_count = 0;
+  } else {
+    co_return std::move(object).error();
+  }
+  co_return attributes_;
 }
 
 job::Task<Result<Attributes>> OpenFile::set_attributes(wire::SetattrRequest request) {
@@ -221,8 +238,8 @@ job::Task<Result<Attributes>> OpenFile::set_attributes(wire::SetattrRequest requ
 }
 
 job::Task<Result<void>> OpenFile::close() {
-  if (file_ == nullptr) co_return Result<void>();
   auto released = co_await release_locks();
+  if (file_ == nullptr) co_return released;
   auto closed = co_await file_->close();
   if (closed && !released) co_return std::move(released).error();
   if (!closed) co_return std::move(closed).error();

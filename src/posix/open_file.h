@@ -46,6 +46,7 @@ class OpenFile {
     FileType type = FileType::kRegular;
     int flags = 0;                       // of open(2)
     std::unique_ptr<client::File> file;  // null: a directory or O_PATH
+    Attributes attributes = {};          // as they are now
   };
   OpenFile(client::Client& client, Parts parts);
   OpenFile(const OpenFile&) = delete;
@@ -124,6 +125,7 @@ class OpenFile {
 
  private:
   Result<void> check_file(bool writes) const;
+  Result<void> check_lockable() const;
   Result<void> check_copy(const OpenFile& source) const;
   job::Task<Result<std::uint64_t>> copy_now(OpenFile& source, client::CopySpan span);
   job::Task<Result<void>> release_locks();
@@ -139,6 +141,7 @@ class OpenFile {
   const FileType type_;
   const int flags_;
   std::unique_ptr<client::File> file_;
+  Attributes attributes_;  // of what is no file: as they were last seen
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;

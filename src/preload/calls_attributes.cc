@@ -35,8 +35,7 @@ Result<Object> object_of(Frame& f, PathArguments path, bool follow, bool empty) 
 }
 
 Result<Attributes> attributes_of(Object& object) {
-  if (object.opened != nullptr && !object.opened->is_place())
-    return object.opened->run([](posix::OpenFile& file) { return file.stat(); });
+  if (object.opened != nullptr) return object.opened->run([](posix::OpenFile& file) { return file.stat(); });
   return object.mount->run([&](FileSystem& files) { return files.stat(object.where); });
 }
 
@@ -308,9 +307,7 @@ void fill_stat(struct stat* out, const Attributes& attributes, Mount& mount) {
 }
 
 Reply stat_description(Description& description, struct stat* out) {
-  Object object{&description.mount(), Where::object(description.handle()), nullptr};
-  auto attributes = description.is_place() ? attributes_of(object)
-                                           : description.run([](posix::OpenFile& file) { return file.stat(); });
+  auto attributes = description.run([](posix::OpenFile& file) { return file.stat(); });
   if (!attributes) return refuse(attributes.error());
   fill_stat(out, *attributes, description.mount());
   return 0;

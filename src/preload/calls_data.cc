@@ -188,6 +188,9 @@ Reply copy_file_range(Frame& f) {
   if (in != nullptr && out != nullptr && &in->mount() == &out->mount())
     return copy_within(*in, memory<std::int64_t>(f, 1), *out, memory<std::int64_t>(f, 3),
                        static_cast<std::size_t>(f.word[4]));
+  for (const int descriptor : {fd(f, 0), fd(f, 2)}) {
+    if (failed(raw(SYS_fcntl, descriptor, F_GETFD))) return minus(EBADF);  // before anything is read
+  }
   return copy_between(fd(f, 0), memory<std::int64_t>(f, 1), fd(f, 2), memory<std::int64_t>(f, 3),
                       static_cast<std::size_t>(f.word[4]));
 }

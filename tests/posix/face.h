@@ -62,6 +62,11 @@ class Face {
 /// How both faces tell of an object.
 Outcome told(const struct stat& st);
 
+/// Where the kernel's face puts its folder: on ext4, where there is one. Other file systems answer some calls
+/// otherwise.
+std::string place_of_oracle();
+bool is_ext4(const std::string& folder);
+
 /// Null, with the reason, when no temporary folder can be made.
 std::unique_ptr<Face> make_kernel_face();
 /// `root`: the kernel face's root().

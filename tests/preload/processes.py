@@ -3,6 +3,7 @@
 """Descriptors of files in Spate through fork, exec, vfork, posix_spawn, threads and sockets; mmap; what python does with files.
 Run by `spate run` on /spate (processes.sh)."""
 import array
+import ctypes
 import errno
 import fcntl
 import glob
@@ -172,6 +173,15 @@ def test_mmap():
         private[0] = 99
         assert file.read(1) == b"\0"
         raises(errno.ENODEV, mmap.mmap, file.fileno(), 0)
+        # What is shared and only read cannot be made writable later: nothing of it would come to the file.
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        for kind, wanted in ((mmap.MAP_SHARED, -1), (mmap.MAP_PRIVATE, 0)):
+            memory = libc.mmap(None, 8192, mmap.PROT_READ, kind, file.fileno(), 4096)
+            assert ctypes.string_at(memory, 256) == bytes(range(256))
+            assert libc.mprotect(ctypes.c_void_p(memory), ctypes.c_size_t(8192), mmap.PROT_READ | mmap.PROT_WRITE) == wanted
+            assert wanted == 0 or ctypes.get_errno() == errno.EACCES
 
 
 def test_copying():
@@ -283,6 +293,29 @@ sys.stdin.readline()
     fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
     fcntl.lockf(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
     one.close()
+
+
+def test_directories_can_be_locked():
+    os.mkdir(f"{D}/locked")
+    one = os.open(f"{D}/locked", os.O_RDONLY)
+    script = f"""
+import fcntl, os
+two = os.open({D + "/locked"!r}, os.O_RDONLY)
+for how in (fcntl.flock, fcntl.lockf):
+    try: how(two, fcntl.LOCK_SH | fcntl.LOCK_NB); print("free")
+    except BlockingIOError: print("held")
+"""
+    seen = lambda: subprocess.check_output([sys.executable, "-c", script], text=True).split()
+    fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert seen() == ["held", "free"], seen()
+    raises(errno.EBADF, fcntl.lockf, one, fcntl.LOCK_EX)  # a directory is not open for writing
+    fcntl.lockf(one, fcntl.LOCK_SH)
+    os.close(one)
+    assert seen() == ["free", "free"], seen()
+    place = os.open(f"{D}/locked", os.O_PATH)
+    raises(errno.EBADF, fcntl.flock, place, fcntl.LOCK_SH)
+    os.close(place)
+    os.rmdir(f"{D}/locked")
 
 
 def test_signals_do_not_harm():
