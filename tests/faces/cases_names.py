@@ -165,6 +165,12 @@ def open_and_gone(r):
     r.do("fchmod", Hidden(fd), 0o400)
     r.do("stat", "/gone/dir/twin2", show=told)
     r.face.close(fd)
+    for flags in (os.O_RDONLY | os.O_DIRECTORY, os.O_PATH):
+        r.do("mkdir", "/gone/removed", 0o750)
+        fd = r.open("/gone/removed", flags)
+        r.do("rmdir", "/gone/removed")
+        r.do("fstat", Hidden(fd), show=told)
+        r.face.close(fd)
 
 
 def run(r):
