@@ -246,6 +246,28 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
   }
 }
 
+/// Somebody keeps what is changed, and takes some milliseconds to drop it.
+class SlowHolders final : public Leases {
+ public:
+  explicit SlowHolders(TestFs& fs) : fs_(fs) {}
+  job::Task<Result<wire::LookupLeaseReply>> look_up(Operation&, const wire::LookupLeaseRequest&) override {
+    co_return Errc::kNotSupported;
+  }
+  job::Task<Result<void>> recall(Operation& operation) override {
+    const auto span = std::chrono::milliseconds(fs_.random.below(8));
+    auto slept = co_await fs_.executor.sleep(span, operation.call().stop);
+    co_return slept;
+  }
+  void begin_change(Handle) override {}
+  void end_change(Handle, bool) override {}
+  void heard(ClientId, std::uint32_t, bool) override {}
+  void acknowledged(ClientId, std::uint32_t, const wire::LockEvent&) override {}
+  job::Task<Result<void>> release(ClientId, std::uint32_t, job::StopToken) override { co_return {}; }
+
+ private:
+  TestFs& fs_;
+};
+
 TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
   int opened = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -253,6 +275,8 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
     User user(fs, alice());
     ASSERT_TRUE(user.create_written("f"));
     fs.fakes.opens.begun.clear();
+    SlowHolders holders(fs);
+    fs.service->core().parts().leases = &holders;
     Together together(fs);
     wire::OpenRequest open;
     open.where = at("f");
@@ -262,6 +286,7 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
     const auto codes = together.run();
     EXPECT_EQ(codes[1], Errc::kOk);
     EXPECT_EQ(fs.fakes.removals.handles.empty(), codes[0] == Errc::kOk) << "seed " << seed;
+    fs.service->core().parts().leases = nullptr;
     opened += codes[0] == Errc::kOk ? 1 : 0;
   }
   EXPECT_GT(opened, 0);
