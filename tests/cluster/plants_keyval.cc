@@ -60,6 +60,7 @@ class PlantedKeyval::PlantedTransaction final : public trove::Transaction {
     if (kind_of(key) == meta::KeyKind::kEntry) ++entries_read_;
     inner_->note_read(key);
   }
+  void note_range_read(ByteView begin, ByteView end) override { inner_->note_range_read(begin, end); }
   void put(ByteView key, ByteView value) override {
     if (store_.plant_ == Plant::kForgottenAnswer && kind_of(key) == meta::KeyKind::kAnswer) return;
     inner_->put(key, value);
