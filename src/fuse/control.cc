@@ -15,17 +15,15 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
+
+#include "base/local_packet.h"
 
 namespace spate::fuse {
 namespace {
 
 constexpr std::size_t kMostText = 4000;
 constexpr int kUpgradePatienceMs = 60'000;
-
-union DescriptorRoom {
-  cmsghdr align;
-  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
-};
 
 /// mountinfo writes blanks and the like as three octal digits.
 std::string plain(const std::string& escaped) {
@@ -62,50 +60,22 @@ Result<UniqueFd> local_socket() {
 Result<void> send_message(int socket, Word word, std::string_view text, int descriptor) {
   std::string bytes(1, static_cast<char>(word));
   bytes += text.substr(0, kMostText);
-  iovec part{bytes.data(), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  DescriptorRoom room{};
-  if (descriptor >= 0) {
-    message.msg_control = room.bytes.data();
-    message.msg_controllen = room.bytes.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-    return errno_error(errno, "tell another process of the mount");
+  const int failed =
+      send_local_packet(socket, as_bytes(bytes), descriptor < 0 ? std::span<const int>() : std::span(&descriptor, 1));
+  if (failed != 0) return errno_error(failed, "tell another process of the mount");
   return {};
 }
 
 Result<Message> receive_message(int socket) {
-  std::array<char, kMostText + 1> bytes{};
-  iovec part{bytes.data(), bytes.size()};
-  DescriptorRoom room{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room.bytes.data();
-  message.msg_controllen = room.bytes.size();
-  ssize_t size = 0;
-  do {
-    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0) return errno_error(errno, "hear of another process of the mount");
+  std::array<std::byte, kMostText + 1> bytes{};
+  LocalPacket packet;
+  const int failed = receive_local_packet(socket, bytes, packet, true);
+  if (failed != 0) return errno_error(failed, "hear of another process of the mount");
+  if (packet.size == 0) return Error(Errc::kConnectionLost, "the other process of the mount has ended");
   Message out;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
-    out.descriptor.reset(descriptor);
-  }
-  if (size == 0) return Error(Errc::kConnectionLost, "the other process of the mount has ended");
+  out.descriptor = std::move(packet.descriptors[0]);
   out.word = static_cast<Word>(bytes[0]);
-  out.text.assign(bytes.data() + 1, static_cast<std::size_t>(size) - 1);
+  out.text = as_text(ByteView(bytes).subspan(1, packet.size - 1));
   return out;
 }
 

@@ -116,7 +116,7 @@ void Engine::accepted(UniqueFd socket, Listener& listener) {
 
 void Engine::on_hello(Link& link) {
   Packet packet;
-  receive_packet(link.socket(), packet, true);
+  receive_packet(link.socket(), packet);
   if (packet.status == Packet::Status::kNothing) return;
   Hello hello;
   Welcome welcome;
@@ -251,7 +251,7 @@ bool Engine::say_hello(Link& link) {
 
 void Engine::on_welcome(Link& link) {
   Packet packet;
-  receive_packet(link.socket(), packet, true);
+  receive_packet(link.socket(), packet);
   if (packet.status == Packet::Status::kNothing) return;
   Peer& peer = *link.peer;
   if (packet.status == Packet::Status::kClosed) return attempt_failed(peer, "the server closed the connection");

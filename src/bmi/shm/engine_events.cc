@@ -206,7 +206,7 @@ bool Engine::read_notes(Link& link) {
   constexpr int kMost = 64;  // then others get their turn
   for (int i = 0; i < kMost; ++i) {
     Packet packet;
-    receive_packet(link.socket(), packet, true);
+    receive_packet(link.socket(), packet);
     if (packet.status == Packet::Status::kNothing) return true;
     if (packet.status == Packet::Status::kClosed) return false;
     if (on_note(link, packet)) continue;

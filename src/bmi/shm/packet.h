@@ -28,8 +28,7 @@ struct Packet {
   ByteView view() const { return ByteView(bytes).first(size <= kMaxPacket ? size : 0); }
 };
 
-/// The next packet; never blocks. Descriptors beyond kMaxPassed are closed by the kernel; `accept_descriptors` false:
-/// all.
-void receive_packet(int socket, Packet& packet, bool accept_descriptors);
+/// The next packet; never blocks. Descriptors beyond kMaxPassed are closed.
+void receive_packet(int socket, Packet& packet);
 
 }  // namespace spate::bmi::shm

@@ -41,7 +41,7 @@ class RawPeer {
   /// The next packet; its descriptors are kept. Empty: nothing there, or closed().
   Bytes read() {
     Packet packet;
-    receive_packet(link_->socket(), packet, true);
+    receive_packet(link_->socket(), packet);
     closed_ = closed_ || packet.status == Packet::Status::kClosed;
     if (packet.descriptor_count == 2) {
       memory_ = std::move(packet.descriptors[0]);
