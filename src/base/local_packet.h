@@ -24,8 +24,8 @@ struct LocalPacket {
   std::array<UniqueFd, kMostPassed> descriptors;
   std::size_t descriptor_count = 0;
 };
-/// The next packet, with its bytes in `room`; waits for it only with `wait` (else EAGAIN). 0, or errno. Descriptors beyond
-/// kMostPassed are closed: a peer that sends more leaves none behind here.
+/// The next packet, with its bytes in `room`; waits for it only with `wait` (else EAGAIN). 0, or errno. Descriptors
+/// beyond kMostPassed are closed: a peer that sends more leaves none behind here.
 int receive_local_packet(int socket, MutableByteView room, LocalPacket& packet, bool wait);
 
 }  // namespace spate
