@@ -31,20 +31,23 @@ std::string fresh_name() {
   return std::to_string(::getpid()) + "." + std::to_string(++last);
 }
 
+LeaseWords& words_of(const SharedPage& page) { return *reinterpret_cast<LeaseWords*>(page.data()); }
+DatafileId datafile_of(const LeaseWords& words) { return {Handle(words.handle), words.slot}; }
+
 }  // namespace
 
-LeasePage::LeasePage(int folder, std::string name, SharedPage page)
-    : folder_(folder), name_(std::move(name)), page_(std::move(page)) {
-  datafile_ = {Handle(words().handle), words().slot};
-  writable_ = words().writable != 0;
-}
+FolderLeasePage::FolderLeasePage(int folder, std::string name, SharedPage page)
+    : LeasePage(datafile_of(words_of(page)), words_of(page).writable != 0),
+      folder_(folder),
+      name_(std::move(name)),
+      page_(std::move(page)) {}
 
-LeasePage::~LeasePage() {
+FolderLeasePage::~FolderLeasePage() {
   if (!name_.empty()) ::unlinkat(folder_, name_.c_str(), 0);
   ::close(folder_);
 }
 
-Result<std::unique_ptr<LeasePage>> LeasePage::make(int folder, const LeaseTitle& title) {
+Result<std::unique_ptr<LeasePage>> FolderLeasePage::make(int folder, const LeaseTitle& title) {
   SPATE_TRY(UniqueFd leases, open_folder(folder, true));
   const std::string name = fresh_name();
   ::unlinkat(leases.get(), name.c_str(), 0);  // of an earlier process that had this number
@@ -64,10 +67,10 @@ Result<std::unique_ptr<LeasePage>> LeasePage::make(int folder, const LeaseTitle&
   words->writable = title.writable ? 1 : 0;
   const std::string boot = current_boot_id();
   std::memcpy(words->boot_id, boot.data(), std::min(boot.size(), sizeof words->boot_id));
-  return std::unique_ptr<LeasePage>(new LeasePage(leases.release(), name, std::move(page)));
+  return std::unique_ptr<LeasePage>(new FolderLeasePage(leases.release(), name, std::move(page)));
 }
 
-Result<std::unique_ptr<LeasePage>> LeasePage::adopt(int folder, const std::string& name) {
+Result<std::unique_ptr<LeasePage>> FolderLeasePage::adopt(int folder, const std::string& name) {
   const UniqueFd fd(::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return errno_error(errno, "open lease " + name);
   SPATE_TRY(SharedPage page, SharedPage::map(fd.get(), true));
@@ -79,10 +82,10 @@ Result<std::unique_ptr<LeasePage>> LeasePage::adopt(int folder, const std::strin
     return Error(Errc::kCorrupt, "no lease of this boot");
   UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
   if (!own) return errno_error(errno, "open lease " + name);
-  return std::unique_ptr<LeasePage>(new LeasePage(own.release(), name, std::move(page)));
+  return std::unique_ptr<LeasePage>(new FolderLeasePage(own.release(), name, std::move(page)));
 }
 
-Result<std::vector<std::unique_ptr<LeasePage>>> LeasePage::left_over(int folder) {
+Result<std::vector<std::unique_ptr<LeasePage>>> FolderLeasePage::left_over(int folder) {
   std::vector<std::unique_ptr<LeasePage>> pages;
   auto leases = open_folder(folder, false);
   if (!leases) return pages;  // none was ever granted
@@ -103,8 +106,8 @@ Result<std::vector<std::unique_ptr<LeasePage>>> LeasePage::left_over(int folder)
   return pages;
 }
 
-Result<UniqueFd> LeasePage::descriptor() const {
-  const int flags = writable_ ? O_RDWR : O_RDONLY;
+Result<UniqueFd> FolderLeasePage::descriptor() const {
+  const int flags = writable() ? O_RDWR : O_RDONLY;
   UniqueFd fd(::openat(folder_, name_.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return errno_error(errno, "pass a lease");
   return fd;

@@ -48,10 +48,10 @@ class LocalBytestreams : public Bytestreams {
   DirectAbility direct() const final { return target_->direct(); }
   Result<void> try_device_memory(MutableByteView memory) final { return target_->try_device_memory(memory); }
   Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) final {
-    return LeasePage::make(target_->folder().folder.get(), title);
+    return FolderLeasePage::make(target_->folder().folder.get(), title);
   }
   Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() final {
-    return LeasePage::left_over(target_->folder().folder.get());
+    return FolderLeasePage::left_over(target_->folder().folder.get());
   }
 
  protected:

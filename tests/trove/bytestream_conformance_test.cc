@@ -378,7 +378,6 @@ TEST_P(BytestreamTest, WhatWasJustWrittenIsSaidToBeInTheCache) {
 TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {
   ASSERT_EQ(write(id(1), 0, pattern(1, 100)).status, Errc::kOk);
   const BytestreamStat before = stat(id(1));
-  if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "nobody else can change what is simulated";
   ASSERT_EQ(run(BytestreamOp::kNoteChange, id(1)).status, Errc::kOk);
   const BytestreamStat after = stat(id(1));
   EXPECT_GT(after.change_counter, before.change_counter);
@@ -387,6 +386,7 @@ TEST_P(BytestreamTest, ANotedChangeMovesTheCounterAndNothingElse) {
 }
 
 TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMore) {
+  if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "numbers only: src/trove/sim/sim_disk_test.cc";
   auto page = streams().make_lease({id(1), ClientId(3), 1, true});
   if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();
   ASSERT_TRUE(page) << page.error().message();

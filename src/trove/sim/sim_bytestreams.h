@@ -13,7 +13,10 @@ class SimBytestreams final : public Bytestreams {
   explicit SimBytestreams(SimDisk& disk) : disk_(disk), process_(disk.attach()) {}
   SimBytestreams(const SimBytestreams&) = delete;
   SimBytestreams& operator=(const SimBytestreams&) = delete;
-  ~SimBytestreams() override { disk_.detach(process_); }
+  ~SimBytestreams() override {
+    *alive_ = false;
+    disk_.detach(process_);
+  }
 
   bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override {
     return disk_.post(process_, request, user, done);
@@ -24,11 +27,16 @@ class SimBytestreams final : public Bytestreams {
   bool prepare_to_wait() override { return true; }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return disk_.list(after, max); }
   Result<SpaceInfo> space() override { return disk_.space(); }
+  Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) override {
+    return disk_.lending().make_page(title, alive_);
+  }
+  Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() override { return disk_.lending().left_pages(alive_); }
   std::string describe() const override { return "sim"; }
 
  private:
   SimDisk& disk_;
   const SimDisk::ProcessId process_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace spate::trove

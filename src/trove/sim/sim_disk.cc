@@ -17,11 +17,22 @@ Duration transfer_time(std::uint64_t bytes, std::uint64_t bytes_per_second) {
 }
 
 constexpr std::uint32_t kDescriptorsPerDisk = 1U << 16U;
+constexpr std::uint32_t kOpenDescriptors = kDescriptorsPerDisk / 2;  // the others are of what is lent
+
+int first_descriptor(std::uint32_t number) {
+  return SimDisk::kFirstDescriptor + static_cast<int>(number * kDescriptorsPerDisk);
+}
 
 }  // namespace
 
 SimDisk::SimDisk(const Clock& clock, Random& random, std::uint32_t number, SimDiskModel model)
-    : clock_(clock), random_(random), number_(number), model_(model), channel_free_(std::max(1U, model.parallel)) {
+    : clock_(clock),
+      random_(random),
+      number_(number),
+      model_(model),
+      channel_free_(std::max(1U, model.parallel)),
+      lending_(first_descriptor(number) + static_cast<int>(kOpenDescriptors),
+               static_cast<int>(kDescriptorsPerDisk - kOpenDescriptors)) {
   SPATE_CHECK(number <= kMaxNumber);
 }
 
@@ -159,6 +170,7 @@ void SimDisk::crash() {
   files_ = kept;
   files_on_disk_ = kept;
   open_files_.clear();
+  lending_.crash();
   std::fill(channel_free_.begin(), channel_free_.end(), MonoTime{});
   transfer_free_ = MonoTime{};
 }
@@ -169,7 +181,7 @@ void SimDisk::inject(BytestreamOp op, std::uint64_t nth, Errc status) {
 }
 
 bool SimDisk::owns(int fd) const {
-  const int first = kFirstDescriptor + static_cast<int>(number_ * kDescriptorsPerDisk);
+  const int first = first_descriptor(number_);
   return fd >= first && fd - first < static_cast<int>(kDescriptorsPerDisk);
 }
 
@@ -197,9 +209,9 @@ class SimOpenFile final : public OpenDatafile {
 
 void SimDisk::open(const FilePtr& file, Operation& operation) {
   std::erase_if(open_files_, [](const auto& entry) { return entry.second.expired(); });
-  const int first = kFirstDescriptor + static_cast<int>(number_ * kDescriptorsPerDisk);
-  for (std::uint32_t tries = 0; tries < kDescriptorsPerDisk; ++tries) {
-    const int fd = first + static_cast<int>(next_descriptor_++ % kDescriptorsPerDisk);
+  const int first = first_descriptor(number_);
+  for (std::uint32_t tries = 0; tries < kOpenDescriptors; ++tries) {
+    const int fd = first + static_cast<int>(next_descriptor_++ % kOpenDescriptors);
     if (open_files_.count(fd) > 0) continue;
     open_files_[fd] = file;
     operation.done.file = std::make_shared<SimOpenFile>(file, fd);

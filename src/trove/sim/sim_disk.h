@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "trove/sim/sim_file.h"
+#include "trove/sim/sim_lending.h"
 
 namespace spate::trove {
 
@@ -71,6 +72,12 @@ class SimDisk {
   /// Reads an open datafile, as seen now: at most out.size() bytes; 0 at its end. kBadDescriptor: not open (any more).
   Result<std::size_t> read_file(int fd, std::uint64_t offset, MutableByteView out) const;
 
+  /// Leases on its datafiles, and what is passed of them.
+  SimLending& lending() { return lending_; }
+  /// A holder writes by itself, at this instant, also to a file that is no datafile any more. Bytes written: less on a
+  /// full disk; kNoSpace when that is none.
+  Result<std::size_t> write_lent(const SimLentFile& lent, std::uint64_t offset, ByteView data);
+
   const SimDiskStatistics& statistics() const { return statistics_; }
 
   // For SimBytestreams.
@@ -116,6 +123,9 @@ class SimDisk {
   Errc write(SimFile& file, Operation& operation, std::uint64_t limit);
   Errc allocate(SimFile& file, const Operation& operation);
   Errc copy(SimFile& file, const Operation& operation);
+  void replace(const DatafileId& id);
+  void lend(const FilePtr& file, Operation& operation);
+  Errc write_piece(SimFile& file, std::uint64_t offset, ByteView piece);
   void cut(SimFile& file, const BytestreamRequest& request);
   void remove(const DatafileId& id);
   void sync(const DatafileId& id);
@@ -141,6 +151,7 @@ class SimDisk {
   std::vector<Fault> faults_;
   std::map<int, std::weak_ptr<SimFile>> open_files_;
   std::uint32_t next_descriptor_ = 0;
+  SimLending lending_;
 };
 
 }  // namespace spate::trove

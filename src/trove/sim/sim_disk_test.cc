@@ -240,5 +240,64 @@ TEST(SimDisk, DescriptorsReadAsSeenNow) {
   EXPECT_FALSE(other.owns(file->descriptor()));
 }
 
+SimLentFile lent_copy(World& world) {
+  const auto lent = world.run(BytestreamOp::kLend).file;
+  const auto copy = world.disk.lending().pass(lent->descriptor());
+  return *world.disk.lending().take_file(copy.value());
+}
+
+TEST(SimDisk, WhatAHolderWritesIsSeenUntilTheDatafileIsReplaced) {
+  World world(20);
+  EXPECT_EQ(world.run(BytestreamOp::kLend).status, Errc::kNotFound);
+  world.write(0, Bytes(6000, std::byte{1}));
+  const SimLentFile lent = lent_copy(world);
+  EXPECT_EQ(world.disk.write_lent(lent, 5000, Bytes(2000, std::byte{2})).value(), 2000U);
+  EXPECT_EQ(world.read(5000, 5000), Bytes(2000, std::byte{2}));
+  EXPECT_EQ(world.run(BytestreamOp::kReplace).status, Errc::kOk);
+  EXPECT_EQ(world.disk.write_lent(lent, 0, Bytes(20'000, std::byte{3})).value(), 20'000U);
+  EXPECT_EQ(world.read(0, 100), Bytes(100, std::byte{1}));
+  EXPECT_EQ(world.run(BytestreamOp::kStat).stat.size, 7000U);
+  EXPECT_EQ(world.disk.space().total_bytes - world.disk.space().free_bytes, 2 * SimFile::kPage);
+  world.crash();  // a replacement is durable
+  EXPECT_EQ(world.read(5000, 5000), Bytes(2000, std::byte{2}));
+}
+
+TEST(SimDisk, AHolderMeetsAFullDisk) {
+  World world(21);
+  world.write(0, Bytes(10, std::byte{1}));
+  const SimLentFile lent = lent_copy(world);
+  world.disk.set_capacity(2 * SimFile::kPage);
+  EXPECT_EQ(world.disk.write_lent(lent, 0, Bytes(12'000, std::byte{2})).value(), 2 * SimFile::kPage);
+  EXPECT_EQ(world.disk.write_lent(lent, 2 * SimFile::kPage, Bytes(1)).code(), Errc::kNoSpace);
+}
+
+TEST(SimDisk, APageOutlivesTheProcessThatMadeItAndNotTheMachine) {
+  World world(22);
+  auto page = world.store->make_lease({kFile, ClientId(7), 1, true}).value();
+  const auto ended = world.store->make_lease({kFile, ClientId(8), 1, true}).value();
+  const auto copy = world.disk.lending().pass(page->descriptor()->release()).value();
+  const auto holder = world.disk.lending().take_page(copy);
+  ASSERT_NE(holder, nullptr);
+  EXPECT_EQ(world.disk.lending().take_page(copy), nullptr);
+  page->words().state = LeaseWords::kRecalled;
+  EXPECT_EQ(holder->words.state, LeaseWords::kRecalled);
+  world.kill();
+  page->words().state = LeaseWords::kFenced;  // of a dead process
+  EXPECT_EQ(holder->words.state, LeaseWords::kRecalled);
+  page.reset();
+  world.start();
+  {
+    const auto left = world.store->left_leases().value();
+    ASSERT_EQ(left.size(), 2U);
+    EXPECT_EQ(left.front()->words().client, 7U);
+    left.front()->words().state = LeaseWords::kFenced;
+    EXPECT_EQ(holder->words.state, LeaseWords::kFenced);
+    left.front()->keep();
+  }
+  EXPECT_EQ(world.store->left_leases().value().size(), 1U);
+  world.crash();
+  EXPECT_TRUE(world.store->left_leases().value().empty());
+}
+
 }  // namespace
 }  // namespace spate::trove

@@ -75,6 +75,7 @@ void SimFile::write(std::uint64_t offset, ByteView data) {
     done += part;
   }
   now_.size = std::max(now_.size, offset + data.size());
+  changed_since_sync_ = true;
 }
 
 void SimFile::truncate(std::uint64_t size) {

@@ -35,6 +35,33 @@ void SimDisk::read(const SimFile& file, Operation& operation) {
   }
 }
 
+/// Of one page.
+Errc SimDisk::write_piece(SimFile& file, std::uint64_t offset, ByteView piece) {
+  const std::uint64_t missing = file.missing_pages({offset, piece.size()});
+  if (missing > pages_free()) return Errc::kNoSpace;
+  file.write(offset, piece);
+  used_bytes_ += missing * SimFile::kPage;
+  return Errc::kOk;
+}
+
+Result<std::size_t> SimDisk::write_lent(const SimLentFile& lent, std::uint64_t offset, ByteView data) {
+  if (find(lent.id) != lent.file) {  // fenced: what is written goes nowhere, and takes no room that anybody counts
+    lent.file->write(offset, data);
+    return data.size();
+  }
+  std::size_t done = 0;
+  while (done < data.size()) {
+    const std::uint64_t at = offset + done;
+    const auto size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(SimFile::kPage - at % SimFile::kPage, data.size() - done));
+    const Errc status = write_piece(*lent.file, at, data.subspan(done, size));
+    if (status != Errc::kOk && done == 0) return status;
+    if (status != Errc::kOk) break;
+    done += size;
+  }
+  return done;
+}
+
 Errc SimDisk::write(SimFile& file, Operation& operation, std::uint64_t limit) {
   ByteView rest(operation.data);
   rest = rest.first(static_cast<std::size_t>(std::min<std::uint64_t>(limit, rest.size())));
@@ -44,10 +71,8 @@ Errc SimDisk::write(SimFile& file, Operation& operation, std::uint64_t limit) {
       const std::uint64_t to_page_end = SimFile::kPage - offset % SimFile::kPage;
       const std::size_t size =
           static_cast<std::size_t>(std::min({to_page_end, extent.size - at, std::uint64_t{rest.size()}}));
-      const std::uint64_t missing = file.missing_pages({offset, size});
-      if (missing > pages_free()) return Errc::kNoSpace;
-      file.write(offset, rest.first(size));
-      used_bytes_ += missing * SimFile::kPage;
+      const Errc status = write_piece(file, offset, rest.first(size));
+      if (status != Errc::kOk) return status;
       rest = rest.subspan(size);
       operation.done.bytes += size;
       at += size;
@@ -85,6 +110,18 @@ Errc SimDisk::copy(SimFile& file, const Operation& operation) {
   used_bytes_ += missing * SimFile::kPage;
   file.changed(operation.request.now);
   return Errc::kOk;
+}
+
+void SimDisk::replace(const DatafileId& id) {
+  auto fresh = std::make_shared<SimFile>(*find(id));
+  fresh->sync();
+  files_[id] = fresh;
+  files_on_disk_[id] = std::move(fresh);
+}
+
+void SimDisk::lend(const FilePtr& file, Operation& operation) {
+  operation.done.file = lending_.lend({file, operation.request.id, operation.request.lend});
+  if (operation.done.file == nullptr) operation.done.status = Errc::kTryAgain;
 }
 
 Errc SimDisk::allocate(SimFile& file, const Operation& operation) {
@@ -140,11 +177,13 @@ void SimDisk::carry_out(Operation& operation) {
                        (request.op == BytestreamOp::kCopy && operation.extents.front().size > 0);
   if (file == nullptr && creates) file = files_[request.id] = std::make_shared<SimFile>();
   if (file == nullptr) {
-    if (request.op == BytestreamOp::kOpen) operation.done.status = Errc::kNotFound;
+    if (request.op == BytestreamOp::kOpen || request.op == BytestreamOp::kLend) operation.done.status = Errc::kNotFound;
     if (request.op == BytestreamOp::kDataRanges) operation.done.complete_to = kMaxDatafileBytes;
     return;
   }
   if (request.op == BytestreamOp::kOpen) open(file, operation);
+  if (request.op == BytestreamOp::kLend) lend(file, operation);
+  if (request.op == BytestreamOp::kReplace) replace(request.id);
   carry_out_on(*file, operation);
   operation.done.stat = file->stat();
 }
@@ -168,6 +207,7 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
     }
     case BytestreamOp::kTruncate:
     case BytestreamOp::kPunch: cut(file, request); break;
+    case BytestreamOp::kNoteChange: file.changed(request.now); break;
     case BytestreamOp::kAllocate: operation.done.status = allocate(file, operation); break;
     case BytestreamOp::kCopy:
       if (operation.extents.front().size > 0) operation.done.status = copy(file, operation);
