@@ -88,6 +88,8 @@ struct PeerState {
   std::uint32_t connections = 0;  // established so far
   bool same_host = false;
   std::optional<std::uint32_t> uid;
+  /// By a module that can pass descriptors: whether it can to this peer.
+  bool takes_descriptors = true;
   /// Why the last attempt to connect failed, for people; empty when it did not, or when the module does not say.
   std::string failure;
 };

@@ -125,7 +125,8 @@ PeerInfo Core::peer_info(Address peer) const {
     info.connected = state.connected;
     info.same_host = state.same_host;
     info.uid = state.uid;
-    info.passes_descriptors = state.connected && routes[i].module->abilities().passes_descriptors;
+    info.passes_descriptors =
+        state.connected && state.takes_descriptors && routes[i].module->abilities().passes_descriptors;
   }
   return info;
 }

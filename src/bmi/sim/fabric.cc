@@ -72,6 +72,14 @@ Result<std::size_t> Fabric::read_file(std::uint32_t node, int fd, std::uint64_t 
   return file_reader_(node, fd, offset, out);
 }
 
+Result<void> Fabric::pass_descriptor(ConnectionEnd end, Tag tag, int fd) {
+  const End* from = open_end(end);
+  if (from == nullptr || !passes_descriptors()) return Error(Errc::kConnectionLost, "pass a descriptor");
+  SPATE_TRY(const int copy, descriptor_copier_(from->place.node, fd));
+  if (End* to = open_end(end.other())) to->endpoint->descriptor(end.other(), tag, copy);
+  return {};
+}
+
 bool Fabric::blocked(Place from, Place to) const {
   return cut_.contains({from.node, to.node}) || (from.node != to.node && (stalled_.contains(from.path)));
 }

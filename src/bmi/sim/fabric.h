@@ -73,6 +73,8 @@ class Endpoint {
   virtual void connect_failed(ConnectionEnd end) = 0;
   virtual void lost(ConnectionEnd end) = 0;
   virtual void received(ConnectionEnd end, Packet packet) = 0;
+  /// The other side has passed a descriptor.
+  virtual void descriptor(ConnectionEnd /*end*/, Tag /*tag*/, int /*fd*/) {}
   /// The last byte of the packet with this token has left the interface.
   virtual void left(ConnectionEnd end, std::uint64_t token) = 0;
   /// A data packet of `transfer` has reached the other side.
@@ -90,6 +92,9 @@ class Fabric {
   /// Reads a file segment: at most out.size() bytes of `fd` at `offset`, as seen on `node`. 0: the end of the file.
   using FileReader =
       std::function<Result<std::size_t>(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out)>;
+
+  /// A copy of what `fd` stands for on `node`, for another process of the same machine.
+  using DescriptorCopier = std::function<Result<int>(std::uint32_t node, int fd)>;
 
   Fabric(ManualClock& clock, Random& random, FabricOptions options = {});
   Fabric(const Fabric&) = delete;
@@ -126,6 +131,12 @@ class Fabric {
   /// Default: pread. A simulated store lends its own numbers for descriptors through this.
   void set_file_reader(FileReader reader) { file_reader_ = std::move(reader); }
 
+  /// Without one no descriptor can be passed. Copies are numbers that no kernel gives: closing them does nothing.
+  void set_descriptor_copier(DescriptorCopier copier) { descriptor_copier_ = std::move(copier); }
+  /// `node` runs on the machine of another node: they pass each other descriptors, and know each other's uid, 0.
+  void put_on_machine_of(std::uint32_t node, std::uint32_t other) { machines_[node] = other; }
+  bool same_machine(std::uint32_t a, std::uint32_t b) const { return machine_of(a) == machine_of(b); }
+
   const FabricStatistics& statistics() const { return statistics_; }
   /// Of everything that has happened, with its time.
   std::uint64_t digest() const { return digest_; }
@@ -142,6 +153,9 @@ class Fabric {
   /// Calls poked() on the endpoint with this instance number in an event of its own, at this instant.
   void poke(Place place, std::uint64_t instance);
   Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
+  bool passes_descriptors() const { return descriptor_copier_ != nullptr; }
+  /// Of this end's process, to the other end's; there at once.
+  Result<void> pass_descriptor(ConnectionEnd end, Tag tag, int fd);
   Random& random() { return random_; }
   const FabricOptions& options() const { return options_; }
   FabricStatistics& mutable_statistics() { return statistics_; }
@@ -196,6 +210,10 @@ class Fabric {
   End* open_end(ConnectionEnd end);
   Endpoint* listener_at(Place place) const;
   bool blocked(Place from, Place to) const;
+  std::uint32_t machine_of(std::uint32_t node) const {
+    const auto found = machines_.find(node);
+    return found == machines_.end() ? node : found->second;
+  }
   Duration delay(Place from, Place to);
   Duration wire_time(Place place, std::uint64_t bytes) const;
   void travel(Place from, Place to, MonoTime departs, EventQueue::Action arrive);
@@ -227,6 +245,8 @@ class Fabric {
   std::set<std::uint32_t> stalled_;
   std::vector<Held> held_;
   FileReader file_reader_;
+  DescriptorCopier descriptor_copier_;
+  std::map<std::uint32_t, std::uint32_t> machines_;  // of nodes that are on another one's
   std::uint64_t next_connection_ = 0;
   std::uint64_t next_instance_ = 0;
   FabricStatistics statistics_;

@@ -2,12 +2,14 @@
 // Peer: connections and their loss; sending is in peer_send.cc, receiving in peer_receive.cc.
 #include "bmi/sim/peer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace spate::bmi::sim {
 namespace {
 // Messages that one peer may have announced and nobody has asked for yet, by class: each costs a table entry here.
 constexpr std::uint64_t kAnnouncements = 4096;
+constexpr std::size_t kMostDescriptors = 64;
 }  // namespace
 
 Peer::Peer(Host& host, PeerId id, Address address, std::optional<Place> target)
@@ -29,7 +31,9 @@ PeerState Peer::state() const {
   if (!target_) state.url += "#" + std::to_string(origin_.instance);
   state.connected = connected_;
   state.connections = connections_;
-  state.same_host = place.node == host_.place.node;
+  state.same_host = host_.fabric.same_machine(place.node, host_.place.node);
+  state.takes_descriptors = state.same_host;
+  if (state.same_host) state.uid = 0;
   return state;
 }
 
@@ -60,6 +64,19 @@ void Peer::connected(ConnectionEnd end, const Hello& other) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) pump(static_cast<Lane>(lane));
 }
 
+void Peer::descriptor(Tag tag, int fd) {
+  if (outbound() && descriptors_.size() < kMostDescriptors) descriptors_.emplace_back(tag, fd);
+}
+
+Result<UniqueFd> Peer::take_descriptor(Tag tag) {
+  const auto found =
+      std::find_if(descriptors_.begin(), descriptors_.end(), [tag](const auto& entry) { return entry.first == tag; });
+  if (found == descriptors_.end()) return Error(Errc::kNotFound, "take a descriptor");
+  UniqueFd fd(found->second);
+  descriptors_.erase(found);
+  return fd;
+}
+
 void Peer::drop(Errc status) {
   host_.fabric.close(end_);
   lose(status);
@@ -78,6 +95,7 @@ void Peer::lose(Errc status) {
   outgoing_.clear();
   posted_.clear();
   arrivals_.clear();
+  descriptors_.clear();
   incoming_.clear();
   for (std::size_t i = 0; i < kPools; ++i) {
     // Unexpected messages are with the caller already: they count against the next connection too.

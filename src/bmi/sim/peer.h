@@ -57,6 +57,8 @@ class Peer {
   /// The connection is gone: everything posted completes with `status`, what was buffered is dropped.
   void lose(Errc status);
   void received(Packet packet);
+  void descriptor(Tag tag, int fd);
+  Result<UniqueFd> take_descriptor(Tag tag);
   void left(std::uint64_t token);
   void delivered(std::uint64_t transfer);
   /// Ends the connection from this side.
@@ -154,7 +156,8 @@ class Peer {
   std::map<OpId, Receive> receives_;
   std::map<MatchKey, OpQueue> posted_;
   std::map<MatchKey, std::deque<Arrival>> arrivals_;
-  std::map<std::uint64_t, Incoming> incoming_;  // by the other side's transfer
+  std::map<std::uint64_t, Incoming> incoming_;   // by the other side's transfer
+  std::deque<std::pair<Tag, int>> descriptors_;  // passed by a server, not taken yet
 };
 
 }  // namespace spate::bmi::sim

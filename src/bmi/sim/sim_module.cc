@@ -18,6 +18,7 @@ SimModule::~SimModule() { fabric_.leave(host_.place, *this); }
 Abilities SimModule::abilities() const {
   Abilities abilities;
   abilities.virtual_time = true;
+  abilities.passes_descriptors = fabric_.passes_descriptors();
   return abilities;
 }
 
@@ -120,6 +121,19 @@ void SimModule::consumed(PeerId peer, std::uint64_t charge) {
   if (Peer* known = find(peer)) known->consumed(charge);
 }
 
+Result<void> SimModule::pass_descriptor(PeerId peer, Tag tag, int fd) {
+  const Peer* known = find(peer);
+  if (dead_ || known == nullptr || !known->state().connected) return Error(Errc::kConnectionLost, "pass a descriptor");
+  if (!known->state().takes_descriptors) return Error(Errc::kNotSupported, "pass a descriptor");
+  return fabric_.pass_descriptor(known->end(), tag, fd);
+}
+
+Result<UniqueFd> SimModule::take_descriptor(PeerId peer, Tag tag) {
+  Peer* known = find(peer);
+  if (dead_ || known == nullptr) return Error(Errc::kConnectionLost, "take a descriptor");
+  return known->take_descriptor(tag);
+}
+
 bool SimModule::progress() {
   const bool any = !outbox_.empty();
   flush();
@@ -207,6 +221,10 @@ void SimModule::received(ConnectionEnd end, Packet packet) {
   }
   forget_the_oldest();
   flush();
+}
+
+void SimModule::descriptor(ConnectionEnd end, Tag tag, int fd) {
+  if (Peer* peer = at(end)) peer->descriptor(tag, fd);
 }
 
 void SimModule::left(ConnectionEnd end, std::uint64_t token) {

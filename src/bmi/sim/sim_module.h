@@ -36,6 +36,8 @@ class SimModule final : public Module, private Endpoint {
   Result<PostResult> post_send_unexpected(const Post& post) override;
   void cancel(PeerId peer, OpId op) override;
   void consumed(PeerId peer, std::uint64_t charge) override;
+  Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override;
+  Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override;
   bool progress() override;
   int wait_descriptor() const override { return -1; }
   bool prepare_to_wait() override { return outbox_.empty(); }
@@ -50,6 +52,7 @@ class SimModule final : public Module, private Endpoint {
   void connect_failed(ConnectionEnd end) override;
   void lost(ConnectionEnd end) override;
   void received(ConnectionEnd end, Packet packet) override;
+  void descriptor(ConnectionEnd end, Tag tag, int fd) override;
   void left(ConnectionEnd end, std::uint64_t token) override;
   void delivered(ConnectionEnd end, std::uint64_t transfer) override;
   void poked() override { flush(); }
