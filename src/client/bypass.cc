@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/bypass.h"
 
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-
 #include <algorithm>
-
-#include "client/offload.h"
 
 namespace spate::client {
 namespace {
-
-/// A file that moves less is not worth the request for a lease. Guesses.
-constexpr std::uint64_t kWorthBytes = 64 * 1024;
-constexpr std::uint64_t kWorthTransfers = 4;
-constexpr Duration kAskAgainAfter = std::chrono::seconds(3);
 
 /// Learns under which tag the request went out: the descriptors come under those behind it.
 class TagWatch final : public rpc::Bulk {
@@ -31,11 +18,6 @@ class TagWatch final : public rpc::Bulk {
   std::uint64_t tag = 0;
 };
 
-bool lies_in_memory(int fd) {
-  struct statfs fs{};
-  return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
-}
-
 }  // namespace
 
 Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
@@ -43,7 +25,7 @@ Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
   if (found == slots_.end()) return nullptr;
   for (HeldPtr Slot::* const kind : {&Slot::writer, &Slot::reader}) {
     const HeldPtr held = found->second.*kind;
-    if (held == nullptr || (for_writing ? !held->writable : !held->readable)) continue;
+    if (held == nullptr || (for_writing ? !held->writable : !held->file->readable())) continue;
     if (held->granted()) return held;
     let_go(slot, held);
   }
@@ -74,14 +56,15 @@ bool Bypass::considers(const TransferTarget& target, const Share& share, bool fo
 bool Bypass::worth_it(const Share& share) {
   ++transfers_seen_;
   bytes_seen_ += share.total_bytes();
-  if (bytes_seen_ < kWorthBytes && transfers_seen_ < kWorthTransfers) return false;
+  const BypassOptions& when = cluster_.options().bypass_when;
+  if (bytes_seen_ < when.after_bytes && transfers_seen_ < when.after_transfers) return false;
   const MonoTime now = cluster_.executor().now();
   for (const wire::SlotRef& ref : share.slots) {
     if (slots_[ref.slot].not_before > now) return false;
   }
   if (share.channel->peer_info().passes_descriptors) return true;
   // Another machine, or another network: looked at again now and then, as a connection may move.
-  for (const wire::SlotRef& ref : share.slots) slots_[ref.slot].not_before = now + kAskAgainAfter;
+  for (const wire::SlotRef& ref : share.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
   return false;
 }
 
@@ -104,7 +87,7 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
     request.for_writing = for_writing;
     for (std::size_t i = first; i < share.slots.size() && i < first + wire::kMaxLeaseSlots; ++i) {
       const wire::SlotRef& ref = share.slots[i];
-      slots_[ref.slot].not_before = cluster_.executor().now() + kAskAgainAfter;
+      slots_[ref.slot].not_before = cluster_.executor().now() + cluster_.options().bypass_when.ask_again_after;
       if (find(ref.slot, for_writing) == nullptr) request.slots.push_back(ref);
     }
     if (request.slots.empty()) continue;
@@ -140,54 +123,31 @@ job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& s
 Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
                                      const wire::BypassLeaseRequest& request, std::size_t index) {
   bmi::Network& network = cluster_.network().network();
-  SPATE_TRY(const UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
+  SPATE_TRY(UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
+  SPATE_TRY(UniqueFd file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
   auto held = std::make_shared<Held>();
-  SPATE_TRY(held->file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
-  SPATE_TRY(held->page, SharedPage::map(shared.get(), request.for_writing));
-  // Descriptors are numbered from the lowest free one: the upper half of them is for the program itself.
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(held->file.get()) >= limit.rlim_cur / 2) {
-    return Error(Errc::kBusy, "this process has too many files open for a lease");
-  }
-  held->writable = request.for_writing;
-  struct stat st{};
-  const int access = ::fcntl(held->file.get(), F_GETFL);
+  SPATE_TRY(held->file, cluster_.lent_files().open(std::move(shared), std::move(file), request.for_writing));
   const LeaseWords& words = held->words();
-  const bool sound = access >= 0 && ::fstat(held->file.get(), &st) == 0 && S_ISREG(st.st_mode) &&
-                     words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
+  const bool sound = words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
                      words.slot == request.slots[index].slot;
   if (!sound) return Error(Errc::kProtocol, channel.name() + " passed something that is no lease");
-  held->device = st.st_dev;
-  held->inode = st.st_ino;
-  held->readable = (access & O_ACCMODE) != O_WRONLY;
-  held->in_memory = lies_in_memory(held->file.get());
+  held->writable = request.for_writing;
   return held;
-}
-
-std::optional<std::uint64_t> Bypass::look(const Held& held) {
-  struct stat st{};
-  if (::fstat(held.file.get(), &st) != 0 || st.st_dev != held.device || st.st_ino != held.inode) return std::nullopt;
-  return static_cast<std::uint64_t>(st.st_size);
 }
 
 job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
   const HeldPtr held = find(work.slot, work.is_write);  // ours while it lasts, whatever happens to the table
   if (held == nullptr) co_return std::optional<Moved>();
   if (work.is_write) {
-    const bool ours = look(*held).has_value();
-    if (!ours) std::ignore = held->file.release();  // whose it is now is not known: not ours to close
+    const bool ours = held->file->size().has_value();
+    if (!ours) held->file->disown();  // whose it is now is not known: not ours to close
     if (!ours || !held->words().begin()) {
       let_go(work.slot, held);
       co_return std::optional<Moved>();
     }
   }
   LocalMove move(work);
-  if (!move.try_now(held->file.get(), held->in_memory)) {
-    LocalMove* const rest = &move;
-    const int fd = held->file.get();
-    UniqueFunction<void()> job([rest, fd] { rest->finish(fd); });
-    co_await cluster_.offload().run(std::move(job));
-  }
+  if (!held->file->try_now(move)) co_await held->file->finish(move);
   if (work.is_write) {
     LeaseWords& words = held->words();
     words.last_write_ns.store(cluster_.fs_time().ns, std::memory_order_relaxed);
@@ -197,9 +157,9 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
       co_return Error(Errc::kLostWrite, "the server has taken this client for dead in the middle of a write");
     }
   }
-  const std::optional<std::uint64_t> size = look(*held);
+  const std::optional<std::uint64_t> size = held->file->size();
   if (!work.is_write && !size) {
-    std::ignore = held->file.release();
+    held->file->disown();
     let_go(work.slot, held);
     co_return std::optional<Moved>();  // what was read is something else's: the server reads over it
   }

@@ -3,19 +3,14 @@
 // own machine (docs/data-paths.md, "Bypass").
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
-#include "base/shared_page.h"
-#include "base/unique_fd.h"
-#include "client/local_move.h"
+#include "client/lent_file.h"
 #include "client/share.h"
 #include "job/semaphore.h"
-#include "model/lease_words.h"
 #include "wire/bypass_messages.h"
 
 namespace spate::client {
@@ -55,16 +50,11 @@ class Bypass {
   struct Held {
     rpc::Channel* channel = nullptr;
     std::uint64_t id = 0;
-    UniqueFd file;
-    SharedPage page;
+    std::unique_ptr<LentFile> file;  // null: granted, but of no use here
     bool writable = false;
-    bool readable = true;
-    bool in_memory = false;
-    dev_t device = 0;  // which file it is:
-    ino_t inode = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
     std::uint64_t read_bytes = 0;
     std::uint64_t written_bytes = 0;
-    LeaseWords& words() const { return *reinterpret_cast<LeaseWords*>(page.data()); }
+    LeaseWords& words() const { return file->words(); }
     bool granted() const { return words().state.load(std::memory_order_acquire) == LeaseWords::kGranted; }
   };
   using HeldPtr = std::shared_ptr<Held>;
@@ -80,8 +70,6 @@ class Bypass {
   job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
   Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
                        const wire::BypassLeaseRequest& request, std::size_t index);
-  /// The datafile's size, if the descriptor is the one that was passed.
-  static std::optional<std::uint64_t> look(const Held& held);
   void let_go(std::uint32_t slot, const HeldPtr& held);
 
   Cluster& cluster_;

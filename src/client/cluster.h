@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "client/appends.h"
 #include "client/attribute_cache.h"
+#include "client/lent_file.h"
 #include "client/limits.h"
 #include "client/locks.h"
 #include "client/offload.h"
@@ -68,8 +69,7 @@ class Cluster {
   Ledger* ledger() const { return options_.ledger; }
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
-  /// For what may wait for a device.
-  Offload& offload() { return offload_; }
+  LentFiles& lent_files() { return options_.lent_files != nullptr ? *options_.lent_files : kernel_files_; }
   const Options& options() const { return options_; }
   const rpc::Identity& identity() const { return identity_; }
   /// The file system's clock, as well as this client knows it.
@@ -100,7 +100,8 @@ class Cluster {
   RequestSlots slots_;
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
-  Offload offload_;
+  Offload offload_;  // for what may wait for a device
+  KernelLentFiles kernel_files_{offload_};
   AttributeCache attributes_;
   Locks locks_;
   Appends appends_;

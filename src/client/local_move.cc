@@ -33,38 +33,33 @@ LocalMove::LocalMove(const SlotWork& work) : is_write_(work.is_write) {
   }
 }
 
-bool LocalMove::try_now(int fd, bool in_memory) {
+bool LocalMove::try_now(LocalIo& io) {
   std::uint64_t total = 0;
   for (const iovec& piece : pieces_) total += piece.iov_len;
   if (total > kMostNow) return false;
-  return go_on(fd, in_memory ? 0 : RWF_NOWAIT);
+  return go_on(io, false);
 }
 
-void LocalMove::finish(int fd) { go_on(fd, 0); }
-
 /// False: it would have had to wait.
-bool LocalMove::go_on(int fd, int flags) {
+bool LocalMove::go_on(LocalIo& io, bool wait) {
   while (at_ < runs_.size()) {
-    if (!step(fd, flags)) return false;
+    if (!step(io, wait)) return false;
   }
   return true;
 }
 
-bool LocalMove::step(int fd, int flags) {
+bool LocalMove::step(LocalIo& io, bool wait) {
   Run& run = runs_[at_];
   if (run.count == 0) {
     ++at_;
     return true;
   }
-  iovec* const pieces = pieces_.data() + run.first;
   const int count = static_cast<int>(std::min(run.count, kPiecesPerCall));
-  const auto offset = static_cast<off_t>(run.offset);
-  const ssize_t n =
-      is_write_ ? ::pwritev2(fd, pieces, count, offset, flags) : ::preadv2(fd, pieces, count, offset, flags);
-  if (n < 0 && errno == EINTR) return true;
-  if (n < 0 && flags != 0) return false;  // EAGAIN, or a file system that cannot tell: the waiting way will
+  const ssize_t n = io.move_pieces({pieces_.data() + run.first, count, run.offset}, is_write_, wait);
+  if (n == -EINTR) return true;
+  if (n == -EAGAIN && !wait) return false;
   if (n <= 0) {
-    if (n < 0) status_ = errc_from_errno(errno);
+    if (n < 0) status_ = errc_from_errno(static_cast<int>(-n));
     if (n == 0 && is_write_) status_ = Errc::kIoError;
     at_ = runs_.size();
     return true;

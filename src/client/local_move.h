@@ -14,6 +14,19 @@
 
 namespace spate::client {
 
+/// The datafile of a LocalMove.
+class LocalIo {
+ public:
+  virtual ~LocalIo() = default;
+  struct Pieces {
+    const iovec* first = nullptr;
+    int count = 0;             // 1..512
+    std::uint64_t offset = 0;  // in the datafile
+  };
+  /// As preadv and pwritev; a failure is a negative errno. Without `wait`: -EAGAIN rather than wait for a device.
+  virtual ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) = 0;
+};
+
 /// What is moved; outlives the move.
 struct SlotWork {
   const datatype::Description& what;
@@ -28,9 +41,11 @@ class LocalMove {
  public:
   explicit LocalMove(const SlotWork& work);
 
-  /// As far as it goes without waiting for a device; `in_memory`: nothing ever waits. True: it is over.
-  bool try_now(int fd, bool in_memory);
-  void finish(int fd);
+  /// As far as it goes without waiting for a device. True: it is over.
+  bool try_now(LocalIo& io);
+  void finish(LocalIo& io) { go_on(io, true); }
+
+  bool is_write() const { return is_write_; }
 
   /// Reads stop at the datafile's end, with success.
   Errc status() const { return status_; }
@@ -42,8 +57,8 @@ class LocalMove {
     std::size_t first = 0;  // of pieces_
     std::size_t count = 0;
   };
-  bool go_on(int fd, int flags);
-  bool step(int fd, int flags);
+  bool go_on(LocalIo& io, bool wait);
+  bool step(LocalIo& io, bool wait);
 
   const bool is_write_;
   std::vector<iovec> pieces_;

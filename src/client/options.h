@@ -13,6 +13,7 @@
 namespace spate::client {
 
 class Ledger;
+class LentFiles;
 
 /// What of datafiles on this machine a client asks to read and write by itself.
 enum class BypassWish : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
@@ -21,6 +22,13 @@ enum class Atime : std::uint8_t {
   kRelative,  // when it is not later than mtime or ctime, or a day old
   kNever,
   kAlways,
+};
+
+/// When leases seem worth their requests. Guesses.
+struct BypassOptions {
+  std::uint64_t after_bytes = 64 * 1024;  // moved by an open file, either of the two
+  std::uint64_t after_transfers = 4;
+  Duration ask_again_after = std::chrono::seconds(3);  // a refusal
 };
 
 /// A value.
@@ -44,6 +52,9 @@ struct Options {
   std::uint32_t inline_write_bytes = 64U * 1024;
   /// Where a server is reached by shm:// and allows it.
   BypassWish bypass = BypassWish::kOff;
+  BypassOptions bypass_when;
+  /// What descriptors of leases are; null: the kernel's. Not owned, outlives the client.
+  LentFiles* lent_files = nullptr;
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
   Atime atime = Atime::kRelative;

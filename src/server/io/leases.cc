@@ -15,8 +15,6 @@ namespace {
 /// Between two looks at whether a holder's operations have ended: most end within the first.
 constexpr Duration kFirstPause = std::chrono::microseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(5);
-/// A datafile that several clients write is not lent for writing for so long after a recall. Guess.
-constexpr Duration kContendedFor = std::chrono::seconds(2);
 
 /// A lease holder's word for the time of its last write.
 WallTime write_time(const Lease& lease, WallTime now) {
@@ -91,7 +89,8 @@ job::Task<Result<DatafileLock::Hold>> Leases::lock(DatafileTable::Entry& entry, 
     // The holder's own writes through the server are in nobody's way, but not past the page cache that it writes to.
     const ClientId friendly = mode == DatafileLock::Mode::kShared ? who : ClientId();
     for (const std::uint64_t id : writers_in_the_way(entry.key, friendly)) {
-      if (mode == DatafileLock::Mode::kShared) entry.no_writer_until = parts_.executor.clock().now() + kContendedFor;
+      if (mode == DatafileLock::Mode::kShared)
+        entry.no_writer_until = parts_.executor.clock().now() + parts_.options.contended_for;
       SPATE_CO_TRY(std::ignore, co_await recall(id, deadline(), stop));
     }
     SPATE_CO_TRY(DatafileLock::Hold hold, co_await entry.lock.take(mode, stop));

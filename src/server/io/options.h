@@ -43,6 +43,8 @@ struct IoOptions {
   std::uint32_t own_uid = 0;
   /// A holder at work that does not end so long after a recall is fenced.
   Duration recall_deadline = std::chrono::seconds(5);
+  /// A datafile that several clients write is not lent for writing for so long after a recall. Guess.
+  Duration contended_for = std::chrono::seconds(2);
   std::size_t max_leases = 16384;
 
   /// No capability or ticket that expires later than this from now is accepted, and fences are forgotten after it: so a
