@@ -14,14 +14,30 @@ client::Options small_client_options(ClusterMap map, Key client_key, std::string
   options.inline_read_bytes = 4096;
   options.inline_write_bytes = 4096;
   options.max_transfer_bytes = 64 * 1024;
+  options.bypass_when = {16 * 1024, 2, std::chrono::milliseconds(30)};
   return options;
 }
 
-ClientProcess::ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options)
-    : Process(ether, node, seed), gate_(executor_), work_(executor_), client_(std::move(options), *context_, random_) {}
+namespace {
+
+client::Options with_files(client::Options options, client::LentFiles& files) {
+  options.lent_files = &files;
+  return options;
+}
+
+}  // namespace
+
+ClientProcess::ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options,
+                             LentMachine machine)
+    : Process(ether, node, seed),
+      gate_(executor_),
+      work_(executor_),
+      lent_(executor_, random_, std::move(machine)),
+      client_(with_files(std::move(options), lent_), *context_, random_) {}
 
 void ClientProcess::die() {
   alive_ = false;
+  lent_.die();
   quit();
 }
 

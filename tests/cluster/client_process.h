@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/client.h"
+#include "tests/cluster/lent_files.h"
 #include "tests/cluster/process.h"
 
 namespace spate::cluster {
@@ -13,7 +14,7 @@ client::Options small_client_options(ClusterMap map, Key client_key, std::string
 /// What works with the client runs behind gate(); it looks at alive() after each await and ends when that is false.
 class ClientProcess final : public Process {
  public:
-  ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options);
+  ClientProcess(Ether ether, std::uint32_t node, std::uint64_t seed, client::Options options, LentMachine machine);
 
   void die() override;
   /// Ends in order: the session is ended, too. What runs behind the gate must end by itself.
@@ -22,12 +23,14 @@ class ClientProcess final : public Process {
 
   client::Client& client() { return client_; }
   job::Gate& gate() { return work_; }
+  SimLentFiles& lent() { return lent_; }
 
  private:
   job::Task<void> stop();
 
   job::Gate gate_;
   job::Gate work_;
+  SimLentFiles lent_;
   client::Client client_;
   bool stopping_ = false;
   bool ended_ = false;

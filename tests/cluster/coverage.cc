@@ -20,17 +20,12 @@ constexpr std::array kOps = {
 
 constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
     "delay",          "reorder",       "drop_connection", "partition", "stalled_path", "killed_server",
-    "crashed_server", "killed_client", "crashed_client",  "disk_full", "io_error"};
+    "crashed_server", "killed_client", "crashed_client",  "disk_full", "io_error",     "stuck_holder"};
 
 /// Empty: the workload sends such requests, or makes a server send them.
 std::string_view why_unused(Op op) {
   switch (op) {
     case Op::kHello: return "part of making a connection, below the services: what meets authenticate has met it";
-    case Op::kBypassLease:
-    case Op::kBypassReturn:
-      return "leases are for processes that pass descriptors by shared memory, which the simulated network does not "
-             "have "
-             "(tests/integration/paths_bypass.py stops and kills holders and servers)";
     case Op::kPing:
     case Op::kExplainPath:
     case Op::kStats: return "asked by tools only; changes and keeps nothing";
@@ -41,6 +36,23 @@ std::string_view why_unused(Op op) {
     case Op::kDatafileProbe:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
     default: return {};
+  }
+}
+
+/// At an io server, about a datafile that may be lent, or about leases.
+bool waits_for_holders(Op op) {
+  switch (op) {
+    case Op::kRead:
+    case Op::kWrite:
+    case Op::kPunch:
+    case Op::kDatafileStat:
+    case Op::kDatafileSync:
+    case Op::kDatafileTruncate:
+    case Op::kDatafileRemove:
+    case Op::kFence:
+    case Op::kBypassLease:
+    case Op::kBypassReturn: return true;
+    default: return false;
   }
 }
 
@@ -66,6 +78,7 @@ std::string_view why_never(FaultKind kind, Op op) {
   if (!unused.empty()) return unused;
   const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
   if (client_dies && of_a_server(op)) return "asked by the meta server: there is no client that could die";
+  if (kind == FaultKind::kStuckHolder && !waits_for_holders(op)) return "is in no lease's way, nor in a holder's";
   return {};
 }
 

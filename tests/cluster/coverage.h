@@ -25,8 +25,9 @@ enum class FaultKind : std::uint8_t {
   kCrashedClient,
   kDiskFull,
   kIoError,
+  kStuckHolder,  // what a client writes by itself, under a lease, does not end
 };
-inline constexpr std::size_t kFaultKinds = 11;
+inline constexpr std::size_t kFaultKinds = 12;
 std::string_view name(FaultKind kind);
 std::optional<FaultKind> fault_by_name(std::string_view text);
 std::optional<wire::Op> op_by_name(std::string_view text);

@@ -108,6 +108,10 @@ bool FaultDriver::concerns(FaultKind kind, const Target& target, const WatchedRe
   if (kind == FaultKind::kStalledPath) return true;
   const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
   const bool same_server = request.server == target.server;
+  if (kind == FaultKind::kStuckHolder) {
+    ClientProcess* const holder = scene_.world.client(target.other_node);
+    return same_server && holder != nullptr && holder->lent().writing() > 0;
+  }
   if (!of_network(kind) && !client_dies) return same_server;
   const ClientId client = target.client == nullptr ? ClientId() : target.client->session();
   return request.client == client && (same_server || client_dies);
@@ -133,7 +137,8 @@ void FaultDriver::strike(FaultKind kind, Target target) {
     case FaultKind::kKilledClient:
     case FaultKind::kCrashedClient:
       if (target.client == nullptr) return;
-      return clients_.kill(*target.client, kind == FaultKind::kKilledClient ? Death::kProcess : Death::kMachine);
+      return strike_client(*target.client, kind == FaultKind::kKilledClient ? Death::kProcess : Death::kMachine);
+    case FaultKind::kStuckHolder: return strike_holder(target);
     case FaultKind::kDiskFull:
     case FaultKind::kIoError: return strike_storage(kind, target);
     default: return strike_network(kind, target);
@@ -215,8 +220,48 @@ void FaultDriver::note_crash_of(ServerId server) {
   }
 }
 
+/// With the machine of an io server both go down, if the server is up.
+void FaultDriver::strike_client(Workload& client, Death death) {
+  const std::optional<ServerId> beside = scene_.world.server_beside(client.node());
+  if (!beside) return clients_.kill(client, death);
+  if (death == Death::kMachine && !down_.contains(*beside)) return strike_server(*beside, death);
+  clients_.kill(client, Death::kProcess);
+}
+
+void FaultDriver::strike_holder(Target target) {
+  const auto is_beside = [&](const Workload* client) {
+    return client != nullptr && scene_.world.server_beside(client->node()) == target.server;
+  };
+  if (!is_beside(target.client)) {
+    const auto clients = clients_.alive();
+    const auto found = std::find_if(clients.begin(), clients.end(), is_beside);
+    if (found == clients.end()) return;
+    target.client = *found;
+    target.other_node = target.client->node();
+  }
+  target.client->process().lent().stick(true);
+  keep_in_force(FaultKind::kStuckHolder, target, some_span(), [this, node = target.other_node] {
+    ClientProcess* const holder = scene_.world.client(node);
+    if (holder == nullptr) return;
+    if (holder->lent().writing() > 0 && random_.chance(1, 3)) return kill_stuck(node);
+    holder->lent().stick(false);
+  });
+}
+
+/// Its owner has lost patience; what it was writing ends later.
+void FaultDriver::kill_stuck(std::uint32_t node) {
+  for (Workload* client : clients_.alive()) {
+    if (client->node() != node) continue;
+    scene_.journal.note(fmt::format("c{} is killed, stuck", client->index()));
+    return clients_.kill(*client, Death::kProcess);
+  }
+}
+
 void FaultDriver::strike_server(ServerId server, Death death) {
   if (down_.contains(server)) return;
+  for (Workload* client : clients_.alive()) {
+    if (death == Death::kMachine && scene_.world.server_beside(client->node()) == server) clients_.kill(*client, death);
+  }
   ++crashes_;
   if (server == kMetaServer) scene_.made = scene_.made || scene_.world.server(server)->serving();
   scene_.world.kill_server(server, death);

@@ -75,6 +75,9 @@ class FaultDriver {
   void strike(FaultKind kind, Target target);
   void strike_network(FaultKind kind, const Target& target);
   void strike_server(ServerId server, bmi::sim::Death death);
+  void strike_client(Workload& client, bmi::sim::Death death);
+  void strike_holder(Target target);
+  void kill_stuck(std::uint32_t node);
   void strike_storage(FaultKind kind, const Target& target);
   void hurt_disks(FaultKind kind, const Target& target);
   void hurt_records(FaultKind kind, const Target& target);

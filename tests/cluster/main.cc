@@ -26,7 +26,8 @@ constexpr const char* kUsage =
     "[--coverage] [--verbose] [--jobs N]\n"
     "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
-    "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop\n"
+    "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop,\n"
+    "                 false-fence, forgotten-recall\n"
     "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
     "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
     "several\n"
@@ -104,10 +105,12 @@ int run(const Orders& orders, std::uint64_t first, std::uint64_t step) {
     const SimulationReport report = simulate(options);
     coverage.add(report.coverage);
     if (options.print) {
-      std::printf("seed %llu digest %016llx, %llu operations, %llu crashes, %.3f s of virtual time\n",
-                  static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(report.digest),
-                  static_cast<unsigned long long>(report.operations), static_cast<unsigned long long>(report.crashes),
-                  report.virtual_seconds);
+      std::printf(
+          "seed %llu digest %016llx, %llu operations, %llu crashes, %llu bytes past servers, "
+          "%.3f s of virtual time\n",
+          static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(report.digest),
+          static_cast<unsigned long long>(report.operations), static_cast<unsigned long long>(report.crashes),
+          static_cast<unsigned long long>(report.bypassed_bytes), report.virtual_seconds);
     }
     if (report.failure.empty()) continue;
     ++failures;

@@ -66,6 +66,14 @@ class MortalBytestreams final : public trove::Bytestreams {
     if (inner_ == nullptr) return Errc::kCancelled;
     return inner_->space();
   }
+  Result<std::unique_ptr<trove::LeasePage>> make_lease(const trove::LeaseTitle& title) override {
+    if (inner_ == nullptr) return Errc::kCancelled;
+    return inner_->make_lease(title);
+  }
+  Result<std::vector<std::unique_ptr<trove::LeasePage>>> left_leases() override {
+    if (inner_ == nullptr) return Errc::kCancelled;
+    return inner_->left_leases();
+  }
   std::string describe() const override { return "sim"; }
 
  private:

@@ -6,29 +6,47 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPlantNames = {
-    "none", "skipped-fsync", "forgotten-answer", "stale-resend", "lost-fence", "rename-loop", "forgotten-recall"};
+constexpr std::array<std::string_view, 8> kPlantNames = {"none",         "skipped-fsync",   "forgotten-answer",
+                                                         "stale-resend", "lost-fence",      "rename-loop",
+                                                         "false-fence",  "forgotten-recall"};
 
-/// Says that everything is durable, and syncs nothing.
-class UnsyncedBytestreams final : public trove::Bytestreams {
+/// Passes everything on.
+class ForwardingBytestreams : public trove::Bytestreams {
  public:
-  explicit UnsyncedBytestreams(trove::Bytestreams& inner) : inner_(inner) {}
+  explicit ForwardingBytestreams(trove::Bytestreams& inner) : inner_(inner) {}
 
   bool post(const trove::BytestreamRequest& request, void* user, trove::BytestreamCompletion& done) override {
-    if (request.op != trove::BytestreamOp::kSync) return inner_.post(request, user, done);
-    done = {};
-    done.user = user;
-    return true;
+    return inner_.post(request, user, done);
   }
   std::size_t test(std::span<trove::BytestreamCompletion> out) override { return inner_.test(out); }
   int wait_descriptor() const override { return inner_.wait_descriptor(); }
   bool prepare_to_wait() override { return inner_.prepare_to_wait(); }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_.list(after, max); }
   Result<trove::SpaceInfo> space() override { return inner_.space(); }
+  Result<std::unique_ptr<trove::LeasePage>> make_lease(const trove::LeaseTitle& title) override {
+    return inner_.make_lease(title);
+  }
+  Result<std::vector<std::unique_ptr<trove::LeasePage>>> left_leases() override { return inner_.left_leases(); }
   std::string describe() const override { return inner_.describe(); }
 
  private:
   trove::Bytestreams& inner_;
+};
+
+/// Says that everything is durable, and syncs nothing; or that a datafile is another file now, and leaves it.
+class IdleBytestreams final : public ForwardingBytestreams {
+ public:
+  IdleBytestreams(trove::Bytestreams& inner, trove::BytestreamOp idle) : ForwardingBytestreams(inner), idle_(idle) {}
+
+  bool post(const trove::BytestreamRequest& request, void* user, trove::BytestreamCompletion& done) override {
+    if (request.op != idle_) return ForwardingBytestreams::post(request, user, done);
+    done = {};
+    done.user = user;
+    return true;
+  }
+
+ private:
+  const trove::BytestreamOp idle_;
 };
 
 /// Gives back what a session held without telling the io servers.
@@ -138,8 +156,11 @@ std::optional<Plant> plant_by_name(std::string_view text) {
 }
 
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner) {
-  if (plant != Plant::kSkippedFsync) return nullptr;
-  return std::make_unique<UnsyncedBytestreams>(inner);
+  switch (plant) {
+    case Plant::kSkippedFsync: return std::make_unique<IdleBytestreams>(inner, trove::BytestreamOp::kSync);
+    case Plant::kFalseFence: return std::make_unique<IdleBytestreams>(inner, trove::BytestreamOp::kReplace);
+    default: return nullptr;
+  }
 }
 
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner) {

@@ -22,6 +22,7 @@ enum class Plant : std::uint8_t {
   kStaleResend,      // a write that was sent again is carried out a second time, later
   kLostFence,        // a dead writer's session is given back without the io servers being told
   kRenameLoop,       // a rename looks at the next ancestors only
+  kFalseFence,       // a silent holder goes on writing to the datafile itself
   kForgottenRecall,  // changes wait for nobody who keeps what they touch
 };
 

@@ -5,6 +5,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::size_t kSmallBuffers = 16ULL << 20U;
+constexpr Duration kRecallDeadline = std::chrono::milliseconds(400);
 
 }  // namespace
 
@@ -82,6 +83,9 @@ void ServerProcess::make_io() {
   options.boot = disks_.boot;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
+  options.bypass = settings_.bypass;
+  options.recall_deadline = kRecallDeadline;
+  options.contended_for = std::chrono::milliseconds(20);
   std::vector<io::IoTarget> targets;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     targets.push_back({entry_.targets[i], *targets_[i].context, entry_.id.value});
@@ -100,6 +104,11 @@ job::Task<void> ServerProcess::start() {
   if (meta_ != nullptr) {
     const auto started = co_await meta_->start();
     if (!started) failed_ = true;
+  }
+  if (!failed_ && alive_ && io_ != nullptr) {
+    const auto opened = co_await io_->open(!disks_.formatted);
+    disks_.formatted = disks_.formatted || opened;
+    if (!opened) failed_ = true;
   }
   if (!failed_ && alive_) {
     if (io_ != nullptr) io_->start();

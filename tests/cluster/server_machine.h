@@ -30,6 +30,7 @@ struct ServerSettings {
   std::uint64_t strip_bytes = 4096;
   Duration meta_sync = std::chrono::milliseconds(100);
   Duration session_lease = std::chrono::seconds(3);
+  io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
   RequestWatch* watch = nullptr;  // told of every request; never null, outlives the servers
 };
@@ -39,6 +40,7 @@ struct ServerDisks {
   std::vector<std::unique_ptr<trove::SimDisk>> targets;  // of an io server
   trove::SimKeyvalDisk records;
   std::uint64_t boot = 1;
+  bool formatted = false;  // an io server has served from them
 };
 
 /// One run of `spated`, assembled from the roles as assembly/server_process.cc does it.

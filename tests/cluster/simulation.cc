@@ -29,6 +29,7 @@ WorldOptions world_options(const SimulationOptions& options) {
   world.fabric.link.slow_per_mille = static_cast<std::uint32_t>(random.below(4) * 10);
   world.fabric.chunk_bytes = 4096;
   world.fabric.cancel_drops_per_mille = 200;
+  world.bypass = io::BypassPolicy::kWrite;
   return world;
 }
 
@@ -60,6 +61,7 @@ class Simulation final : private ClientRoster {
     report.operations = options_.operations - scene_.operations_left;
     report.clients = workloads_.size();
     report.crashes = faults_.crashes();
+    report.bypassed_bytes = scene_.world.bypassed_bytes();
     report.virtual_seconds = static_cast<double>(scene_.world.now().since_start.count()) / 1e9;
     report.coverage = faults_.coverage();
     return report;
@@ -88,12 +90,21 @@ class Simulation final : private ClientRoster {
     if (!workload.has_left()) gone_.push_back(&workload);
   }
 
+  /// Every other one on the machine of an io server.
+  ClientProcess& start_process(int index, client::Options client_options) {
+    if (index % 2 == 1) return scene_.world.start_client(std::move(client_options));
+    const std::vector<ServerId> servers = scene_.world.servers();  // the first one is the meta server
+    const std::size_t place = 1 + static_cast<std::size_t>(index / 2) % (servers.size() - 1);
+    return scene_.world.start_client_beside(servers.at(place), std::move(client_options));
+  }
+
   void start_client() {
     const int index = static_cast<int>(workloads_.size());
     client::Options client_options = small_client_options({}, {}, {});
     client_options.keep_attributes = index % 3 != 2;
     client_options.most_kept = index % 2 == 0 ? 16 : 5000;
-    ClientProcess& process = scene_.world.start_client(std::move(client_options));
+    client_options.bypass = client::BypassWish::kWrite;
+    ClientProcess& process = start_process(index, std::move(client_options));
     workloads_.push_back(std::make_unique<Workload>(scene_, process, index, random_.next()));
     scene_.journal.note(fmt::format("c{} comes, node {}", index, process.node()));
     job::spawn(process.gate(), workloads_.back()->run());

@@ -26,7 +26,8 @@ struct SimulationReport {
   std::uint64_t digest = 0;  // of everything that happened, network packets included
   std::uint64_t operations = 0;
   std::uint64_t clients = 0;
-  std::uint64_t crashes = 0;  // of servers: killed processes and crashed machines
+  std::uint64_t crashes = 0;         // of servers: killed processes and crashed machines
+  std::uint64_t bypassed_bytes = 0;  // moved by clients themselves, under leases
   double virtual_seconds = 0;
   Coverage coverage;
 };

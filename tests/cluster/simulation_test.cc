@@ -104,6 +104,10 @@ TEST_P(Planted, IsFound) {
     for (const std::uint64_t nth : {1U, 3U, 6U, 9U})
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
+  if (options.plant == Plant::kFalseFence) {  // holders must be killed in the middle of a write that ends much later
+    for (const std::uint64_t nth : {1U, 4U, 8U, 12U})
+      options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kBypassLease, nth});
+  }
   for (options.seed = 1; options.seed <= kMostSeedsForAPlant; ++options.seed) {
     const SimulationReport report = simulate(options);
     if (report.failure.empty()) continue;
@@ -118,7 +122,8 @@ TEST_P(Planted, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, Planted,
                          ::testing::Values(Plant::kSkippedFsync, Plant::kForgottenAnswer, Plant::kStaleResend,
-                                           Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall),
+                                           Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall,
+                                           Plant::kFalseFence),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -21,10 +21,18 @@ World::World(const WorldOptions& options)
   settings_.server_key = key_of(7);
   settings_.meta_sync = options.meta_sync;
   settings_.plant = options.plant;
+  settings_.bypass = options.bypass;
   settings_.watch = &watch_;
   fabric_.set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
     return read_file(node, fd, offset, out);
   });
+  if (options.bypass != io::BypassPolicy::kOff) {
+    fabric_.set_descriptor_copier([this](std::uint32_t /*node*/, int fd) -> Result<int> {
+      trove::SimDisk* const disk = disk_of(fd);
+      if (disk == nullptr) return Errc::kBadDescriptor;
+      return disk->lending().pass(fd);
+    });
+  }
   for (const ServerEntry& entry : settings_.map.servers) make_machine(entry, options);
   for (const ServerEntry& entry : settings_.map.servers) start_server(entry.id);
 }
@@ -107,10 +115,38 @@ ClientProcess& World::start_client(client::Options options) {
   options.map = settings_.map;
   options.client_key = settings_.client_key;
   options.description = "client " + std::to_string(node);
-  auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options));
+  auto process = std::make_unique<ClientProcess>(ether(), node, random_.next(), std::move(options), lent_machine());
   ClientProcess& client = *process;
   processes_.push_back(std::move(process));
   return client;
+}
+
+ClientProcess& World::start_client_beside(ServerId server, client::Options options) {
+  fabric_.put_on_machine_of(next_client_node_, server.value);
+  beside_[next_client_node_] = server;
+  return start_client(std::move(options));
+}
+
+std::optional<ServerId> World::server_beside(std::uint32_t node) const {
+  const auto found = beside_.find(node);
+  return found == beside_.end() ? std::nullopt : std::optional(found->second);
+}
+
+trove::SimDisk* World::disk_of(int fd) {
+  for (const auto& [id, machine] : machines_) {
+    for (const auto& disk : machine.disks->targets) {
+      if (disk->owns(fd)) return disk.get();
+    }
+  }
+  return nullptr;
+}
+
+LentMachine World::lent_machine() {
+  LentMachine machine;
+  machine.disk_of = [this](int fd) { return disk_of(fd); };
+  machine.later = [this](Duration span, UniqueFunction<void()> action) { at(now() + span, std::move(action)); };
+  machine.moved = [this](std::uint64_t bytes) { bypassed_bytes_ += bytes; };
+  return machine;
 }
 
 void World::kill_client(ClientProcess& client, bmi::sim::Death death) {

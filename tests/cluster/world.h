@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/cluster/client_process.h"
@@ -19,6 +20,7 @@ struct WorldOptions {
   Duration meta_sync = std::chrono::milliseconds(100);
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
+  io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
 };
 
@@ -55,6 +57,12 @@ class World {
   ClientProcess& start_client();
   /// The same with limits of its own; `options` needs neither map nor key.
   ClientProcess& start_client(client::Options options);
+  /// On the machine of an io server; it goes down with that.
+  ClientProcess& start_client_beside(ServerId server, client::Options options);
+  /// The server whose machine a client runs on; nothing for one with a machine of its own.
+  std::optional<ServerId> server_beside(std::uint32_t node) const;
+  /// Read and written by clients themselves.
+  std::uint64_t bypassed_bytes() const { return bypassed_bytes_; }
   void kill_client(ClientProcess& client, bmi::sim::Death death);
   /// Null once it has ended or was killed.
   ClientProcess* client(std::uint32_t node);
@@ -77,6 +85,8 @@ class World {
   void bury_the_ended();
   MonoTime next_event_time();
   void advance_to(MonoTime when);
+  trove::SimDisk* disk_of(int fd);
+  LentMachine lent_machine();
   Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
 
   ManualClock clock_;
@@ -88,6 +98,8 @@ class World {
   std::multimap<MonoTime, UniqueFunction<void()>> actions_;
   std::vector<std::unique_ptr<Process>> processes_;  // in the order of their start
   std::uint32_t next_client_node_ = 100;
+  std::uint64_t bypassed_bytes_ = 0;
+  std::map<std::uint32_t, ServerId> beside_;  // clients' nodes, those on servers' machines
 };
 
 }  // namespace spate::cluster

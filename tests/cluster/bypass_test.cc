@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients on an io server's machine that read and write its datafiles themselves, step by step: leases granted,
+// recalled, fenced; the deaths of holders and servers.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/data_model.h"
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using FilePtr = std::unique_ptr<client::File>;
+
+constexpr auto kBothWays = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr ServerId kLender{2};
+constexpr std::uint64_t kWritten = 6000;
+
+WorldOptions lending_options(Plant plant) {
+  WorldOptions options;
+  options.io_servers = 1;
+  options.doubled = 0;
+  options.bypass = io::BypassPolicy::kWrite;
+  options.plant = plant;
+  return options;
+}
+
+client::Options wishing_options() {
+  client::Options options = small_client_options({}, {}, {});
+  options.bypass = client::BypassWish::kWrite;
+  options.bypass_when = {0, 0, Duration(0)};
+  return options;
+}
+
+class BypassTest : public ::testing::Test {
+ protected:
+  explicit BypassTest(Plant plant = Plant::kNone)
+      : world_(lending_options(plant)),
+        holder_(&world_.start_client_beside(kLender, wishing_options())),
+        other_(world_.start_client()) {}
+
+  template <typename T>
+  std::shared_ptr<std::optional<T>> begin(ClientProcess& client, job::Task<T> task) {
+    auto out = std::make_shared<std::optional<T>>();
+    const auto into = [](job::Task<T> inner, std::shared_ptr<std::optional<T>> result) -> job::Task<void> {
+      *result = co_await std::move(inner);
+    };
+    job::spawn(client.gate(), into(std::move(task), out));
+    return out;
+  }
+  template <typename T>
+  T end(const std::shared_ptr<std::optional<T>>& out) {
+    const MonoTime limit = world_.now() + std::chrono::minutes(5);
+    while (!*out && world_.turn(limit)) {
+    }
+    SPATE_CHECK(out->has_value());  // else it hangs
+    return *std::move(*out);
+  }
+  template <typename T>
+  T run(ClientProcess& client, job::Task<T> task) {
+    return end(begin(client, std::move(task)));
+  }
+
+  FilePtr create(ClientProcess& client, const std::string& name) {
+    auto made = run(client, client.client().create(client::path_from_root(name), kBothWays, {}));
+    SPATE_CHECK(made.has_value());
+    return *std::move(made);
+  }
+  FilePtr open(ClientProcess& client, const std::string& name) {
+    auto opened = run(client, client.client().open(client::path_from_root(name), kBothWays));
+    SPATE_CHECK(opened.has_value());
+    return *std::move(opened);
+  }
+  Errc write(ClientProcess& client, client::File& file, char what) {
+    const Bytes data = filled(what);
+    return run(client, file.write(0, data)).code();
+  }
+  Bytes read(ClientProcess& client, client::File& file) {
+    Bytes memory(2 * kWritten);
+    const auto got = run(client, file.read(0, memory));
+    memory.resize(got.value());
+    return memory;
+  }
+  static Bytes filled(char what) { return Bytes(kWritten, static_cast<std::byte>(what)); }
+
+  /// A file that the holder writes by itself.
+  FilePtr lend(const std::string& name) {
+    FilePtr file = create(*holder_, name);
+    for (const char what : {'a', 'b', 'c'}) EXPECT_EQ(write(*holder_, *file, what), Errc::kOk);
+    const std::uint64_t before = world_.bypassed_bytes();
+    EXPECT_EQ(write(*holder_, *file, 'd'), Errc::kOk);
+    EXPECT_EQ(world_.bypassed_bytes(), before + kWritten);
+    return file;
+  }
+  /// Begun, and stuck.
+  auto begin_stuck_write(client::File& file, const Bytes& data) {
+    holder_->lent().stick(true);
+    auto writing = begin(*holder_, file.write(0, data));
+    world_.run_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(holder_->lent().writing(), 1U);
+    return writing;
+  }
+
+  World world_;
+  ClientProcess* holder_;
+  ClientProcess& other_;
+};
+
+TEST_F(BypassTest, WhatTheHolderWritesOthersRead) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  EXPECT_EQ(read(other_, *theirs), filled('d'));
+  EXPECT_EQ(write(*holder_, *mine, 'e'), Errc::kOk);
+  EXPECT_EQ(read(other_, *theirs), filled('e'));
+}
+
+TEST_F(BypassTest, AnotherOnesWriteEndsTheLease) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
+  const std::uint64_t before = world_.bypassed_bytes();
+  EXPECT_EQ(write(*holder_, *mine, 'y'), Errc::kOk);
+  EXPECT_EQ(world_.bypassed_bytes(), before);
+  EXPECT_EQ(read(other_, *theirs), filled('y'));
+}
+
+TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  const Bytes late = filled('L');
+  const auto writing = begin_stuck_write(*mine, late);
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, not for ever
+  EXPECT_FALSE(writing->has_value());
+  holder_->lent().stick(false);
+  EXPECT_EQ(end(writing).code(), Errc::kLostWrite);
+  EXPECT_EQ(read(other_, *theirs), filled('x'));
+  EXPECT_EQ(write(*holder_, *mine, 'z'), Errc::kOk);
+  EXPECT_EQ(read(other_, *theirs), filled('z'));
+}
+
+TEST_F(BypassTest, AKilledHoldersLastWriteGoesNowhereOnceItIsFenced) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  const Bytes late = filled('L');
+  begin_stuck_write(*mine, late);
+  world_.kill_client(*holder_, Death::kProcess);
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
+  world_.run_for(std::chrono::seconds(10));  // its system call ends meanwhile
+  EXPECT_EQ(read(other_, *theirs), filled('x'));
+}
+
+TEST_F(BypassTest, AServerThatIsStartedAgainEndsWhatAnEarlierOneGranted) {
+  const FilePtr mine = lend("file");
+  const Bytes late = filled('L');
+  const auto writing = begin_stuck_write(*mine, late);
+  world_.kill_server(kLender, Death::kProcess);
+  world_.start_server(kLender);
+  const FilePtr theirs = open(other_, "file");
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
+  EXPECT_FALSE(writing->has_value());
+  holder_->lent().stick(false);
+  EXPECT_EQ(end(writing).code(), Errc::kLostWrite);
+  EXPECT_EQ(read(other_, *theirs), filled('x'));
+}
+
+TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
+  const FilePtr mine = lend("file");
+  const Bytes data = filled('e');
+  const auto writing = begin_stuck_write(*mine, data);
+  const auto cutting = begin(other_, other_.client().truncate(client::path_from_root("file"), 100));
+  world_.run_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(cutting->has_value());
+  holder_->lent().stick(false);
+  EXPECT_EQ(end(writing).code(), Errc::kOk);
+  EXPECT_EQ(end(cutting).code(), Errc::kOk);
+  const FilePtr theirs = open(other_, "file");
+  EXPECT_EQ(read(other_, *theirs), Bytes(100, std::byte{'e'}));
+}
+
+class FalseFenceTest : public BypassTest {
+ protected:
+  FalseFenceTest() : BypassTest(Plant::kFalseFence) {}
+};
+
+/// What the tests above would not see if the simulated holder had no descriptor of its own.
+TEST_F(FalseFenceTest, ALateWriteIsSeenWhenTheDatafileStaysWhereItIs) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  const Bytes late = filled('L');
+  const auto writing = begin_stuck_write(*mine, late);
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
+  holder_->lent().stick(false);
+  std::ignore = end(writing);
+  EXPECT_EQ(read(other_, *theirs), late);
+}
+
+}  // namespace
+}  // namespace spate::cluster
