@@ -137,6 +137,7 @@ void notice_fork() {
   close_own_descriptors();
   forget_clients();
   forget_descriptors();
+  forget_spare_states();
   forget_holder_links();
   forget_record_locks();
   forget_working_directory();

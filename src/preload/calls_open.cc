@@ -15,14 +15,14 @@ struct Wish {
   unsigned mode;
 };
 
-/// A descriptor for a file that was just opened.
-Result<int> make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix::OpenFile> file) {
+/// A descriptor for a file that was just opened, or -errno.
+long make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix::OpenFile> file) {
   int descriptor = -1;
   auto state =
       MappedState::create({file->handle(), file->type(), wish.flags, place.mount->prefix(), place.shown}, descriptor);
   if (!state) {
     std::ignore = place.mount->run([&](posix::FileSystem&) { return file->close(); });
-    return std::move(state).error();
+    return descriptor;
   }
   return install(std::make_shared<Description>(*place.mount, *std::move(state), std::move(file)), descriptor);
 }
@@ -42,8 +42,7 @@ Reply open_wish(Frame& frame, const Wish& wish) {
     return kToKernel;
   }
   if (!file) return refuse(file.error());
-  auto descriptor = make_descriptor(*place, wish, *std::move(file));
-  return descriptor ? Reply(*descriptor) : refuse(descriptor.error());
+  return make_descriptor(*place, wish, *std::move(file));
 }
 
 unsigned mode_of(int flags, long word) { return (flags & O_CREAT) != 0 ? static_cast<unsigned>(word) & 07777U : 0; }
@@ -61,13 +60,23 @@ Reply openat2(Frame& f) {
   return open_wish(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode) & 07777U});
 }
 
+/// A hidden descriptor of an open file's memory, which another one can use when this is its last descriptor, and no
+/// other process, nor the holder, has ever had one. Else -1.
+int keep_for_another(int number) {
+  const DescriptionRef d = known_description_of(number);
+  if (d == nullptr || d->may_be_shared() || d->state()->kept.load() != 0 || d->numbers.load() != 1) return -1;
+  return front().keep(number);
+}
+
 Reply close(Frame& f) {
   const int number = fd(f, 0);
   if (front().in_vfork_child()) return kToKernel;
   if (front().state->marks[number] == kOwn) return minus(EBADF);
   before_losing(number);
+  const int spare = keep_for_another(number);
   DescriptionRef meant = replace(number, nullptr);  // before another thread can be given the number
   const long closed = raw(SYS_close, number);
+  if (spare >= 0 && meant != nullptr) meant->state().keep_for_another(spare);
   const auto ended = lose(std::move(meant));
   return failed(closed) ? Reply(closed) : done(ended);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "preload/back.h"
@@ -52,10 +53,16 @@ DescriptionRef adopt(Table& all, int descriptor) {
 Description::Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file)
     : mount_(mount),
       state_(std::move(state)),
+      handle_((*state_)->handle),
       file_(std::move(file)),
       forks_before_(front_forks()),
       shared_(file_ == nullptr) {
   if (file_ != nullptr) file_->share_position((*state_)->position);
+}
+
+Description::~Description() {
+  std::ignore = close();
+  if (may_be_shared() || (*state_)->kept.load() != 0) state_->keep_no_more();
 }
 
 std::uint32_t Description::front_forks() { return __atomic_load_n(&front().state->forks, __ATOMIC_RELAXED); }
@@ -63,6 +70,7 @@ std::uint32_t Description::front_forks() { return __atomic_load_n(&front().state
 Result<posix::OpenFile*> Description::file() {
   constexpr int kKept = O_APPEND | O_SYNC;
   const std::lock_guard lock(*opening_);
+  if ((*state_)->handle != handle_.value) return Errc::kStaleHandle;
   if (file_ != nullptr && ((file_->flags() ^ flags()) & kKept) == 0) return file_.get();
   posix::OpenRequest request;
   request.where = posix::Where::object(handle());
@@ -104,7 +112,9 @@ DescriptionRef description_of(int descriptor) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   DescriptionRef& entry = all.of[static_cast<std::size_t>(descriptor)];
-  if (entry == nullptr) entry = adopt(all, descriptor);
+  if (entry != nullptr) return entry;
+  entry = adopt(all, descriptor);
+  if (entry != nullptr) ++entry->numbers;
   return entry;
 }
 
@@ -116,19 +126,14 @@ DescriptionRef known_description_of(int descriptor) {
 }
 
 bool is_last(int descriptor) {
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  const DescriptionRef& meant = all.of[static_cast<std::size_t>(descriptor)];
-  for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
-    if (number != descriptor && all.of[static_cast<std::size_t>(number)] == meant) return false;
-  }
-  return true;
+  const DescriptionRef meant = known_description_of(descriptor);
+  return meant != nullptr && meant->numbers.load() == 1;
 }
 
-Result<int> install(const DescriptionRef& description, int descriptor) {
+long install(const DescriptionRef& description, int descriptor) {
   if (!in_range(descriptor)) {
     raw(SYS_close, descriptor);
-    return errno_error(EMFILE, "make a descriptor");
+    return -EMFILE;
   }
   if (!front().in_vfork_child()) replace(descriptor, description);
   return descriptor;
@@ -139,19 +144,15 @@ DescriptionRef replace(int descriptor, DescriptionRef description) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   mark(descriptor, description == nullptr ? kForeign : kOurs);
+  if (description != nullptr) ++description->numbers;
   std::swap(all.of[static_cast<std::size_t>(descriptor)], description);
+  if (description != nullptr) --description->numbers;
   return description;
 }
 
 Result<bool> release(DescriptionRef description) {
   if (description == nullptr) return false;
-  {
-    Table& all = table();
-    const std::lock_guard lock(all.mutex);
-    for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
-      if (all.of[static_cast<std::size_t>(number)] == description) return false;
-    }
-  }
+  if (description->numbers.load() > 0) return false;
   // Another thread that is still at work on it closes it when it is done.
   if (description.use_count() > 1) return false;
   SPATE_TRY(std::ignore, description->close());

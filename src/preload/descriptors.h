@@ -18,13 +18,13 @@ class Description {
  public:
   /// `file` null: this process has it from another one.
   Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file);
-  ~Description() { std::ignore = close(); }
+  ~Description();
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
   Mount& mount() { return mount_; }
   MappedState& state() { return *state_; }
-  Handle handle() { return Handle((*state_)->handle); }
+  Handle handle() const { return handle_; }
   FileType type() { return static_cast<FileType>((*state_)->type); }
   int flags() { return static_cast<int>((*state_)->flags.load()); }
   std::string path() { return (*state_)->path; }
@@ -60,10 +60,14 @@ class Description {
   };
   std::optional<Pending> pending;  // guarded by the Turn
 
+  /// How many descriptors of this process mean it, as far as they are known.
+  std::atomic<int> numbers{0};
+
  private:
   static std::uint32_t front_forks();
   Mount& mount_;
   const std::unique_ptr<MappedState> state_;
+  const Handle handle_;  // the state's own is another one's when this process has it from one that has let go of it
   std::unique_ptr<std::mutex> opening_ = std::make_unique<std::mutex>();
   std::unique_ptr<posix::OpenFile> file_;
   const std::uint32_t forks_before_;
@@ -77,8 +81,8 @@ DescriptionRef description_of(int descriptor);
 DescriptionRef known_description_of(int descriptor);
 /// No other descriptor of this process than `descriptor` means what that one does.
 bool is_last(int descriptor);
-/// `descriptor`, just made, means `description`. A number that is too high is closed and refused (EMFILE).
-Result<int> install(const DescriptionRef& description, int descriptor);
+/// `descriptor`, just made, means `description`. Its number; one that is too high is closed and refused (-EMFILE).
+long install(const DescriptionRef& description, int descriptor);
 /// `descriptor` means `description` from now on (null: it is the kernel's). What it meant before.
 DescriptionRef replace(int descriptor, DescriptionRef description);
 /// Drops the use of a description by a descriptor that is gone; closes the file with the last one. True: it was.

@@ -112,17 +112,31 @@ int first_own_descriptor() {
   return static_cast<int>(most / 4 * 3);
 }
 
-int hide(int descriptor) {
-  long moved = raw(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, first_own_descriptor());
-  if (failed(moved) || moved >= kMaxDescriptors) {
-    if (!failed(moved)) raw(SYS_close, moved);
-    moved = descriptor;  // no room up there: it stays where it is
-  } else {
-    raw(SYS_close, descriptor);
+void mark_own(long descriptor) {
+  if (front_state.marks[descriptor] == kForeign)
+    __atomic_fetch_add(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
+  front_state.marks[descriptor] = kOwn;
+}
+
+int keep(int descriptor) {
+  const long copy = raw(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, first_own_descriptor());
+  if (failed(copy)) return -1;
+  if (copy >= kMaxDescriptors) {
+    raw(SYS_close, copy);
+    return -1;
   }
-  if (front_state.marks[moved] == kForeign) __atomic_fetch_add(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
-  front_state.marks[moved] = kOwn;
-  return static_cast<int>(moved);
+  mark_own(copy);
+  return static_cast<int>(copy);
+}
+
+int hide(int descriptor) {
+  const int moved = keep(descriptor);
+  if (moved < 0) {
+    mark_own(descriptor);  // no room up there: it stays where it is
+    return descriptor;
+  }
+  raw(SYS_close, descriptor);
+  return moved;
 }
 
 /// A call of the library itself: what it opens is put out of the program's way.
@@ -143,7 +157,7 @@ bool own_call(Frame& frame) {
 
 ThreadState* own_thread() { return &thread_state; }
 
-const Front kFront{&front_state, own_thread, hide, in_vfork_child};
+const Front kFront{&front_state, own_thread, hide, keep, in_vfork_child};
 
 /// The back, loaded by the first thread that needs it; null when it cannot be.
 Take back = nullptr;  // set once

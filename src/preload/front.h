@@ -65,6 +65,8 @@ struct Front {
   /// Moves a descriptor that the library itself has made out of the program's way and marks it kOwn. The new number, or
   /// -errno.
   int (*hide)(int descriptor);
+  /// Another number for what a descriptor of the program's stands for, hidden likewise; -1: there is no room.
+  int (*keep)(int descriptor);
   /// This is a child that shares its parent's memory and will call exec.
   bool (*in_vfork_child)();
 };

@@ -38,6 +38,7 @@ Result<std::string> holder_of(Description& description) {
 
 Result<HoldReply> ask_about(Description& description, int descriptor, const HoldRequest& request) {
   SPATE_TRY(std::string holder, holder_of(description));
+  if (descriptor >= 0) description.state()->kept.fetch_or(SharedState::kKnown);
   const Question question{description.mount(), std::move(holder), request, descriptor};
   return ask_holder(question);
 }

@@ -5,15 +5,19 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "preload/back.h"
 
 namespace spate::preload {
 namespace {
-
-constexpr std::size_t kLongestName = 240;  // of a memfd
 
 Error error_of(long result, const char* what) { return errno_error(static_cast<int>(-result), what); }
 
@@ -46,6 +50,55 @@ struct Transient {
   const long descriptor;
 };
 
+/// Memory that was an open file's.
+struct Spare {
+  SharedState* state;
+  std::uint64_t identity;
+  int descriptor;  // hidden
+};
+constexpr std::size_t kMostSpares = 8;
+
+struct Spares {
+  std::mutex mutex;
+  std::vector<Spare> all;
+};
+
+Spares*& spares() {
+  static Spares* all = new Spares;
+  return all;
+}
+
+std::optional<Spare> take_spare() {
+  Spares& kept = *spares();
+  const std::lock_guard lock(kept.mutex);
+  if (kept.all.empty()) return std::nullopt;
+  const Spare spare = kept.all.back();
+  kept.all.pop_back();
+  return spare;
+}
+
+bool give_spare(const Spare& spare) {
+  Spares& kept = *spares();
+  const std::lock_guard lock(kept.mutex);
+  if (kept.all.size() == kMostSpares) return false;
+  kept.all.push_back(spare);
+  return true;
+}
+
+/// All but the magic number and the turn.
+void fill(SharedState& state, const MappedState::New& what) {
+  state.handle = what.handle.value;
+  state.flags =
+      static_cast<std::uint32_t>(what.flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
+  state.type = static_cast<std::uint32_t>(what.type);
+  state.position = 0;
+  state.kept = 0;
+  state.locked_at = 0;
+  state.holder[0] = '\0';
+  copy_text(state.prefix, sizeof state.prefix, what.prefix);
+  copy_text(state.path, sizeof state.path, what.path);
+}
+
 std::string link_of(long descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
 }  // namespace
@@ -66,25 +119,41 @@ Result<std::unique_ptr<MappedState>> MappedState::map(long descriptor) {
   return std::unique_ptr<MappedState>(new MappedState(state, st.st_ino));
 }
 
-Result<std::unique_ptr<MappedState>> MappedState::create(const New& what, int& descriptor) {
-  const std::string name = (kDescriptorName + what.path).substr(0, kLongestName);
-  const Transient memfd(raw(SYS_memfd_create, name.c_str(), MFD_CLOEXEC));
+/// `path_only`: a hidden or temporary O_PATH descriptor of it.
+Result<std::unique_ptr<MappedState>> MappedState::make(long& path_only) {
+  // Not named for the path: another file may have it later.
+  const Transient memfd(path_only = raw(SYS_memfd_create, kDescriptorName, MFD_CLOEXEC));
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "make a descriptor");
-  const long sized = raw(SYS_ftruncate, memfd.descriptor, sizeof(SharedState));
-  if (failed(sized)) return error_of(sized, "make a descriptor's state");
+  path_only = raw(SYS_ftruncate, memfd.descriptor, sizeof(SharedState));
+  if (failed(path_only)) return error_of(path_only, "make a descriptor's state");
+  path_only = -EIO;
   SPATE_TRY(auto made, map(memfd.descriptor));
-  SharedState& state = *made->state_;
-  state.magic = SharedState::kMagic;
-  state.handle = what.handle.value;
-  state.flags =
-      static_cast<std::uint32_t>(what.flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
-  state.type = static_cast<std::uint32_t>(what.type);
-  copy_text(state.prefix, sizeof state.prefix, what.prefix);
-  copy_text(state.path, sizeof state.path, what.path);
-  SPATE_TRY(std::ignore, make_turn(state.turn));
-  const long opened = raw(SYS_open, link_of(memfd.descriptor).c_str(), O_PATH | (what.flags & O_CLOEXEC));
-  if (failed(opened)) return error_of(opened, "make a descriptor");
-  descriptor = static_cast<int>(opened);
+  made->state_->magic = SharedState::kMagic;
+  SPATE_TRY(std::ignore, make_turn(made->state_->turn));
+  path_only = raw(SYS_open, link_of(memfd.descriptor).c_str(), O_PATH | O_CLOEXEC);
+  if (failed(path_only)) return error_of(path_only, "make a descriptor");
+  return made;
+}
+
+Result<std::unique_ptr<MappedState>> MappedState::create(const New& what, int& descriptor) {
+  std::unique_ptr<MappedState> made;
+  long path_only = -1;
+  if (const auto spare = take_spare()) {
+    made.reset(new MappedState(spare->state, spare->identity));
+    path_only = spare->descriptor;
+  } else {
+    auto fresh = make(path_only);
+    descriptor = static_cast<int>(path_only);
+    if (!fresh) return std::move(fresh).error();
+    made = *std::move(fresh);
+  }
+  fill(*made->state_, what);
+  // The lowest number that is free, as open(2) gives it.
+  const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
+  const long number = raw(SYS_fcntl, path_only, how, 0);
+  ::close(static_cast<int>(path_only));
+  descriptor = static_cast<int>(number);
+  if (failed(number)) return error_of(number, "make a descriptor");
   return made;
 }
 
@@ -101,7 +170,22 @@ Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
   return mapped;
 }
 
-MappedState::~MappedState() { raw(SYS_munmap, state_, sizeof(SharedState)); }
+MappedState::~MappedState() {
+  if (spare_ >= 0 && give_spare({state_, identity_, spare_})) return;
+  keep_no_more();
+  raw(SYS_munmap, state_, sizeof(SharedState));
+}
+
+void MappedState::keep_for_another(int descriptor) {
+  keep_no_more();
+  spare_ = descriptor;
+}
+
+void MappedState::keep_no_more() {
+  if (spare_ >= 0) ::close(std::exchange(spare_, -1));
+}
+
+void forget_spare_states() { spares() = new Spares; }  // a thread of the parent may have held the lock
 
 Turn::Turn(MappedState& state) : mutex_(&state->turn) {
   if (pthread_mutex_lock(mutex_) == EOWNERDEAD) pthread_mutex_consistent(mutex_);

@@ -9,10 +9,12 @@ import fcntl
 import glob
 import mmap
 import os
+import resource
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,52 @@ def test_fork_shares_the_offset():
     assert os.read(copy, 2) == b"89"
     os.close(copy)
     raises(errno.EBADF, os.read, copy, 1)
+
+
+def test_what_a_closed_file_leaves_is_nobody_elses():
+    """The memory of an open file is used for the next one, but not while another process has it."""
+    paths = [write(f"left{n}", f"{n}-0123456789".encode()) for n in range(4)]
+    for path, n in list(zip(paths, range(4))) * 3:
+        lowest = os.dup(0)
+        os.close(lowest)
+        fd = os.open(path, os.O_RDWR | (os.O_APPEND if n == 2 else 0))
+        assert fd == lowest
+        assert os.lseek(fd, 0, os.SEEK_CUR) == 0 and os.read(fd, 4) == f"{n}-01".encode()
+        assert bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND) == (n == 2) and os.readlink(f"/proc/self/fd/{fd}") == path
+        os.close(fd)
+    fd = os.open(paths[0], os.O_RDONLY)
+    os.read(fd, 5)
+    go, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go, 1)
+        os._exit(0 if os.read(fd, 20) == b"3456789" and os.fstat(fd).st_size == 12 else 1)
+    os.close(fd)
+    others = [os.open(path, os.O_RDONLY) for path in paths[1:] * 4]
+    for other in others: os.read(other, 2)
+    os.write(told, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for other in others + [go, told]: os.close(other)
+    # One that a lock was asked about is known to another process, too.
+    fd = os.open(paths[0], os.O_RDWR)
+    fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+    os.close(fd)
+    fd = os.open(paths[1], os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(fd)
+
+
+def test_no_number_is_left():
+    path = write("many", b"x")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+    fds = []
+    try:
+        raises(errno.EMFILE, lambda: [fds.append(os.open(path, os.O_RDONLY)) for _ in range(64)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in fds: os.close(fd)
+    assert len(fds) > 30 and open(path).read() == "x"
 
 
 def test_exec_keeps_files_open_and_cloexec_does_not():
