@@ -43,7 +43,7 @@ void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else if (kind_ != Keeper::kReady) {  // that one looks by itself: a call need not wake it
+  } else if (kind_ == Keeper::kAlways) {  // others look by themselves: woken by a call they are in the next one's way
     idle_.notify_one();
   }
 }

@@ -66,6 +66,21 @@ TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
   EXPECT_EQ(overlaps, 0);
 }
 
+TEST_F(DriverTest, ASlowKeeperIsNotWokenByCalls) {
+  constexpr int kRounds = 200;
+  Driver driver(executor, Keeper::kSlow);
+  std::atomic<int> by_the_keeper{0};
+  for (int i = 0; i < kRounds; ++i) {
+    driver.run([] { return give(7); });
+    executor.post([&, caller = std::this_thread::get_id()] {
+      if (std::this_thread::get_id() != caller) ++by_the_keeper;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // in which one that was woken runs it
+  }
+  driver.run([] { return give(7); });
+  EXPECT_LT(by_the_keeper, kRounds / 4);
+}
+
 TEST_F(DriverTest, ATaskThatWaitsForAnotherThreadsTaskIsDrivenByIt) {
   Driver driver(executor, Keeper::kNone);
   job::Event event(executor);
