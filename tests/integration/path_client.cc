@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // path_client SPATE.TOML: a client that does what its standard input says, a line a command, and answers each with a
 // line.
-//   create PATH | open PATH            the one file that it works on
+//   create PATH [MODE] | open PATH     the one file that it works on
 //   path auto|buffered|cached|direct|bypass|p2p
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
 //   together OFFSET SIZE SEED          a check in eight pieces at the same time
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
-//   lease            takes a lease on slot 0 to write, by hand, as the client library does
+//   lease [read]     takes a lease on slot 0 to write, or to read, by hand, as the client library does
+//   allowed          what may be done with the descriptor of that lease: "read", "read write", "... reopen"
 //   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
 //   OFFSET SIZE SEED   writes; answers "fine" or "fenced"
 #include <fcntl.h>
@@ -56,16 +57,16 @@ class TagWatch final : public rpc::Bulk {
   std::uint64_t tag = 0;
 };
 
-job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string& path) {
+job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string& path, bool for_writing) {
   wire::OpenRequest open;
   open.where = client::path_from_root(path);
-  open.open_flags = wire::kOpenRead | wire::kOpenWrite;
+  open.open_flags = static_cast<std::uint8_t>(for_writing ? wire::kOpenRead | wire::kOpenWrite : wire::kOpenRead);
   const auto opened = co_await client.cluster().change<wire::OpenReply>(open, client.cluster().limits());
   if (!opened) co_return opened.error();
   wire::BypassLeaseRequest request;
   request.handle = opened->object.attributes.handle;
   request.slots = {{0, opened->object.layout->slots[0].targets.front()}};
-  request.for_writing = true;
+  request.for_writing = for_writing;
   SPATE_CO_TRY(rpc::Channel * channel, client.cluster().io_channel(request.slots[0].target));
   TagWatch watch;
   rpc::CallOptions options = client.cluster().limits().call_options();
@@ -78,7 +79,7 @@ job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string
   SPATE_CO_TRY(const UniqueFd page, network.take_descriptor(watch.peer, bmi::Tag(watch.tag + 1)));
   RawLease lease;
   SPATE_CO_TRY(lease.file, network.take_descriptor(watch.peer, bmi::Tag(watch.tag + 2)));
-  SPATE_CO_TRY(lease.page, SharedPage::map(page.get(), true));
+  SPATE_CO_TRY(lease.page, SharedPage::map(page.get(), for_writing));
   co_return std::move(lease);
 }
 
@@ -98,7 +99,8 @@ class Worker {
   Result<std::string> carry_out(const std::string& command, std::istringstream& in) {
     if (command == "create" || command == "open") return open(in, command == "create");
     if (command == "path") return force(in);
-    if (command == "lease") return lease();
+    if (command == "lease") return lease(in);
+    if (command == "allowed") return allowed();
     if (file_ == nullptr) return Error(Errc::kBadDescriptor, "no file is open");
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
@@ -128,10 +130,11 @@ class Worker {
     return std::string("ok");
   }
   Result<std::string> open(std::istringstream& in, bool make) {
-    in >> path_;
+    unsigned mode = 0644;
+    in >> path_ >> std::oct >> mode;
     const std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite;
     client::NewObject object;
-    object.attributes.mode = 0644;
+    object.attributes.mode = in ? mode : 0644;
     SPATE_TRY(file_, process_.run([&](client::Client& client) {
       return make ? client.create(client::path_from_root(path_), flags, object)
                   : client.open(client::path_from_root(path_), flags);
@@ -185,9 +188,19 @@ class Worker {
     if (!closed) return std::move(closed).error();
     return std::string("ok");
   }
-  Result<std::string> lease() {
-    SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_); }));
+  Result<std::string> lease(std::istringstream& in) {
+    std::string how;
+    in >> how;
+    SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_, how != "read"); }));
     return std::string("ok");
+  }
+  Result<std::string> allowed() {
+    const int fd = lease_.file.get();
+    char byte = 0;
+    std::string can = ::pread(fd, &byte, 1, 0) >= 0 ? "read" : "";
+    if (::pwrite(fd, &byte, 1, 0) == 1) can += " write";
+    if (UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC))) can += " reopen";
+    return can;
   }
   Result<std::string> stop(std::uint64_t offset, const Bytes& data) {
     if (!lease_.words().begin()) return std::string("recalled");

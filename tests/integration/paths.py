@@ -15,8 +15,8 @@ PLAIN = {"read": ("preadv2", "preadv", "pread64"), "write": ("pwritev2", "pwrite
 class Client:
     """A path_client process: client.say("write 0 4096 7") == "ok"."""
 
-    def __init__(self, fs, config="spate.toml"):
-        self.process = subprocess.Popen([os.path.join(BIN, "path_client"), os.path.join(fs.dir, config)], env=fs.env,
+    def __init__(self, fs, config="spate.toml", **more):
+        self.process = subprocess.Popen([os.path.join(BIN, "path_client"), os.path.join(fs.dir, config)], env=fs.env, **more,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def send(self, line):

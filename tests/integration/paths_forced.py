@@ -55,12 +55,24 @@ def by_the_request(fs, pid, tcp, shm):
             if path == "bypass":
                 expect_calls(client.process.pid, lambda: client.ok(words), PLAIN[direction], ("sendmsg", "sendto", "io_uring_enter"),
                              "client, %s of %d" % (direction, size))
+            if path == "cached" and size == MIB:
+                forget(fs)
+                expect_calls(pid, lambda: client.ok(words), ("fadvise64",), (), "what is not in memory is not brought there before it is sent")
+                expect_calls(pid, lambda: client.ok(words), (), ("fadvise64",), "what is there is brought again")
     bypassed = int(shm.say("bypassed"))
     check(bypassed >= 4 * sum(SIZES), "only %d bytes past the server" % bypassed)
     before = counted(fs)
     shm.ok("close")
     after = counted(fs)
     check(sum(after[("bypass", direction)] - before[("bypass", direction)] for direction in ("read", "write")) == bypassed, "not told to the server")
+
+
+def forget(fs):
+    """The page cache has nothing of the datafiles any more."""
+    for name in fs.datafiles(2):
+        with open(name, "r+b") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def refused(fs, tcp):

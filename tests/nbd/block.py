@@ -50,6 +50,22 @@ def reconnects(export, name):
     check(export.memory_kib() < 600_000, "the server has %d KiB" % export.memory_kib())
 
 
+def greedy(export, name):
+    """Who asks for much and takes nothing has the server hold little, whatever is asked for."""
+    before = export.memory_kib()
+    with Connection(export.address) as c:
+        c.go(name)
+        c.socket.settimeout(1)
+        try:
+            for _ in range(40):
+                c.socket.sendall(struct.pack(">IHHQQI", REQUEST, 0, READ, 1, 0, 32 * MIB) * 100)
+        except OSError:
+            pass
+        export.alive(name)
+        check(export.memory_kib() - before < 250_000, "the server holds %d KiB more" % (export.memory_kib() - before))
+    wait_until(lambda: export.memory_kib() - before < 150_000, "memory of a client that is gone")
+
+
 def resized(export, name, resize):
     """New clients see a new size; those that are there hear of what is gone as an error, and nothing breaks."""
     with Connection(export.address) as c:
@@ -84,6 +100,7 @@ def local_file(fs):
         contents(export, "d", lambda: open(path, "rb").read())
         with timed("local: reconnects"):
             reconnects(export, "d")
+        greedy(export, "d")
         resized(export, "d", lambda size: os.truncate(path, size))
 
 
@@ -184,6 +201,8 @@ def striped_file(fs):
         contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
         with timed("striped: reconnects"):
             reconnects(export, "")
+        with timed("striped: greedy"):
+            greedy(export, "")
     check(not os.path.exists(path), "the socket was left behind")
     failed = fs.run("export", "--unix", path, "a=spate:/disk", "b=spate:/nowhere", "--fs", fs.dir)
     check(failed.returncode == 1 and "spate:/nowhere" in failed.stderr, "%d %r" % (failed.returncode, failed.stderr))

@@ -5,7 +5,7 @@ but block status, syncs where they are due; and that zeros and trims leave no bl
 import os
 import sys
 
-from common import Cluster, Export, check, timed
+from common import BIN, Cluster, Export, check, timed
 from cluster import skip
 from nbd_wire import *  # noqa: F403
 from paths import system_calls
@@ -89,7 +89,39 @@ def room(c, path):
     check(c.read(0, 8 * MIB) == bytes(8 * MIB), "not zeros")
 
 
+def cold(folder):
+    """What is not in the page cache is brought there before it is sent, by another thread than that of the loop; CACHE does so, too."""
+    path = os.path.join(folder, "spate-nbd-cold-%d" % os.getpid())
+    data = os.urandom(8 * MIB)
+    try:
+        with open(path, "w+b") as f, Export("--port", "0", "--read-only", path) as export, Connection(export.address) as c:
+            f.write(data)
+            f.flush()
+            c.structured_reply()
+            c.go("")
+
+            def forget():
+                os.fsync(f.fileno())
+                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            for length in (4 * KIB, 64 * KIB, MIB):
+                forget()
+                calls = looked(export, lambda: check(c.read(2 * MIB, length) == data[2 * MIB:2 * MIB + length], "other bytes"))
+                brought = calls.get("fadvise64", 0) if length > 4 * KIB else calls.get("preadv2", 0) - 1  # the first would have waited
+                check(brought > 0, "%d bytes are read where others wait: %s" % (length, calls))
+                warm = looked(export, lambda: c.read(2 * MIB, length))
+                check(warm.get("fadvise64", 0) == 0 and warm.get("preadv2", 0) <= 1, "what is there is fetched again: %s" % warm)
+            forget()
+            check(c.request(CACHE, 4 * MIB, MIB).error == 0, "CACHE failed")
+            calls = looked(export, lambda: c.read(4 * MIB, MIB))
+            check(calls.get("fadvise64", 0) == 0, "CACHE has brought nothing: %s" % calls)
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
 def main():
+    with timed("cold"):
+        cold(BIN)
     with Cluster(io=1) as fs:
         path = os.path.join(fs.root, "disk")
         with open(path, "wb") as f:

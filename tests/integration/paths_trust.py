@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a server passes descriptors of its datafiles to: to a process of its own user to write, to another user's, who may read the file,
+to read, and nothing more can be made of that one."""
+import os
+import shutil
+import sys
+
+from cluster import BIN, Cluster, check, skip
+from paths import Client, set_shm_urls
+
+MIB = 1 << 20
+NOBODY = 65534
+
+
+def become_nobody():
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def open_to_nobody(fs):
+    """The file system's name and key, as an administrator gives them to another user."""
+    with open(fs.dir + "/spate.toml") as f:
+        text = f.read()
+    key = fs.root + "/nobody.key"
+    shutil.copy(fs.dir + "/keys/client.key", key)
+    os.chmod(key, 0o600)
+    os.chown(key, NOBODY, NOBODY)
+    changed = "\n".join('client_key_file = "%s"' % key if line.startswith("client_key_file") else line for line in text.splitlines())
+    check(changed != text, "no client_key_file in spate.toml")
+    with open(fs.root + "/nobody.toml", "w") as f:
+        f.write(changed + "\n")
+    os.chmod(fs.root, 0o755)
+
+
+def main():
+    if os.getuid() != 0:
+        skip("only root can become another user")
+    env = {"SPATE_FLOW_BYPASS": "write", "SPATE_CLIENT_BYPASS": "write", "SPATE_NETWORK_SHM_USERS": "any"}
+    with Cluster(io=1, env=env) as fs:
+        fs.up()
+        fs.spate("down", "-q", "--dir", fs.dir)
+        set_shm_urls(fs)
+        fs.up()
+        open_to_nobody(fs)
+        own = Client(fs)
+        own.ok("create /mine 666", "write 0 %d 1" % MIB, "sync", "close")
+        own.ok("open /mine", "lease", "close")
+        check(own.say("allowed").startswith("read write"), "the server's own user may not write: " + own.say("allowed"))
+        own.end()
+        fs.spate("down", "-q", "--dir", fs.dir)  # whatever was leased has ended
+        fs.up()
+        try:
+            other = Client(fs, fs.root + "/nobody.toml", preexec_fn=become_nobody)
+        except PermissionError:
+            skip("another user cannot run the programs in " + BIN)
+        other.ok("open /mine")
+        said = other.say("lease")
+        check("does not run as the server's user" in said, "a lease to write for another user: " + said)
+        other.ok("lease read")
+        check(other.say("allowed") == "read", "another user's descriptor is good for: " + other.say("allowed"))
+        other.ok("path bypass", "check 1 %d 1" % (MIB - 1))
+        check(int(other.say("bypassed")) == MIB - 1, "it does not read by itself")
+        said = other.say("write 0 %d 2" % MIB)
+        check("does not run as the server's user" in said, "a write past the server: " + said)
+        other.ok("path auto", "write 0 %d 2" % MIB, "check 0 %d 2" % MIB, "close")  # its rights are those of anybody
+        other.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
