@@ -199,6 +199,7 @@ def striped_file(fs):
             conforms(export)
         holes(export, "")
         contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
+        room(fs, export)
         with timed("striped: reconnects"):
             reconnects(export, "")
         with timed("striped: greedy"):
@@ -207,6 +208,18 @@ def striped_file(fs):
     failed = fs.run("export", "--unix", path, "a=spate:/disk", "b=spate:/nowhere", "--fs", fs.dir)
     check(failed.returncode == 1 and "spate:/nowhere" in failed.stderr, "%d %r" % (failed.returncode, failed.stderr))
     check(not os.path.exists(path), "the socket was left behind by one that could not serve")
+
+
+def room(fs, export):
+    """TRIM and WRITE_ZEROES give the room on the servers back."""
+    def taken():
+        return sum(os.stat(file).st_blocks * 512 for server in (2, 3) for file in fs.datafiles(server))
+    with Connection(export.address) as c:
+        c.go("").write(0, b"x" * (8 * MIB))
+        had = taken()
+        for command, at in ((TRIM, 0), (WRITE_ZEROES, 4 * MIB)):
+            check(c.request(command, at, 4 * MIB).error == 0 and taken() <= had - 4 * MIB, "command %d leaves %d of %d bytes" % (command, taken(), had))
+            had = taken()
 
 
 def servers_die(fs):
@@ -297,6 +310,15 @@ def activation(fs):
     try:
         with Connection(path) as c:
             c.go("").read(0, 512)
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+    # Sockets that were meant for another process, whose environment this one has inherited, are not its own.
+    other = script.replace("LISTEN_PID=$$", "LISTEN_PID=1").replace("export -r", "export --port 0 -r")
+    process = subprocess.Popen(["sh", "-c", other], pass_fds=[listening.fileno()], stdout=subprocess.PIPE)
+    try:
+        url = process.stdout.readline().decode()
+        check(url.startswith("nbd://127.0.0.1"), "it listens at " + url)
     finally:
         process.terminate()
         process.communicate(timeout=20)

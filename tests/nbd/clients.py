@@ -37,13 +37,22 @@ def nbdinfo(url, work):
     run("nbdinfo", "--list", url)
 
 
+def taken(path):
+    """Bytes of the disk that a file, or all datafiles below a folder, have."""
+    files = [path] if os.path.isfile(path) else [os.path.join(at, name) for at, _, names in os.walk(path) if "/target-0/d" in at for name in names]
+    return sum(os.stat(file).st_blocks * 512 for file in files)
+
+
 def nbdcopy(url, work):
     data = os.path.join(work, "data")
     with open(data, "wb") as f:
         f.write(os.urandom(20 * MIB))
         f.truncate(SIZE)
+    behind = os.environ["SPATE_TEST_BEHIND"]
     run("nbdcopy", "--flush", data, url)
+    check(taken(behind) < 24 * MIB, "a copy of 20 MiB and a hole takes %d bytes" % taken(behind))
     run("nbdcopy", url, data + ".back")
+    check(taken(data + ".back") < 24 * MIB, "the copy back takes %d bytes" % taken(data + ".back"))
     check(open(data, "rb").read() == open(data + ".back", "rb").read(), "other bytes after nbdcopy")
 
 
@@ -117,6 +126,7 @@ def main():
         fs.spate("put", "spate:/disk", input=bytes(SIZE))
         environment = dict(fs.env, SPATE_FS=fs.dir)
         for words in (["--port", "0", disk], ["--unix", os.path.join(fs.root, "s"), "spate:/disk"]):
+            os.environ["SPATE_TEST_BEHIND"] = disk if words[-1] == disk else fs.dir
             with Export(*words, env=environment) as export:
                 for test, name in found:
                     with timed("%s of %s" % (name, words[-1])):

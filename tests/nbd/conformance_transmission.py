@@ -91,7 +91,7 @@ def fua_everywhere(s):
             equal(c.request(CACHE, 0, 512, FUA).error, 0, "error of CACHE")
 
 
-@must("drops a client whose request has a wrong magic number")
+@should("drops a client whose request has a wrong magic number: where the next one begins is not known")
 def wrong_request_magic(s):
     with s.serve() as c:
         c.send(struct.pack(">IHHQQI", 0x12345678, 0, READ, 1, 0, 512) + bytes(64))
