@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 namespace spate::bmi::tcp {
 namespace {
@@ -26,6 +27,14 @@ ssize_t receive_pieces(int socket, Pieces& pieces) {
 }
 
 }  // namespace
+
+void Connection::close() {
+  if (queue_.has_lent()) {
+    const linger at_once{1, 0};
+    std::ignore = ::setsockopt(socket(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  socket_.reset();
+}
 
 void Connection::expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived) {
   incoming_.active = true;

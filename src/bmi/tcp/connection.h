@@ -90,7 +90,8 @@ class Connection : public Pollable {
 
   /// Nothing that comes from here on is looked at.
   void drop_input() { closed_for_input_ = true; }
-  void close() { socket_.reset(); }
+  /// What the kernel was lent and has not sent by now it does not send: the memory is the caller's again.
+  void close();
 
   SendQueue& queue() { return queue_; }
 

@@ -9,6 +9,9 @@ namespace spate::bmi::tcp {
 /// X(name, what it says). All grow only.
 #define SPATE_TCP_COUNTERS(X)                                                                     \
   X(sent_bytes, "taken by the kernel, headers included")                                          \
+  X(lent_bytes, "of sent_bytes, taken without a copy (MSG_ZEROCOPY)")                             \
+  X(lent_calls, "calls that took them and have ended")                                            \
+  X(lent_calls_copied, "of these, where the kernel or the device had to copy after all")          \
   X(received_bytes, "read from the kernel, headers included")                                     \
   X(sent_messages, "begun to be sent, of every class")                                            \
   X(received_messages, "received whole, whether a receive was posted or not")                     \

@@ -113,6 +113,10 @@ class Engine final : public TcpModule, private PeerHost {
   void connect_bulk(Peer& peer) override;
   void flush(Connection& connection) override;
   void begin_grace(Connection& connection, const TcpOp& op) override;
+  bool lends(const Peer& peer) const override {
+    const auto lend = tcp_options_.lend;
+    return lend == TcpOptions::Lend::kAlways || (lend == TcpOptions::Lend::kAuto && !peer.same_host);
+  }
   const NetworkOptions& options() const override { return *network_; }
   const Limits& local_limits() const override { return limits_; }
   TcpCounters& counters() override { return counters_; }
@@ -145,6 +149,7 @@ class Engine final : public TcpModule, private PeerHost {
   };
   Got read(Connection& connection, std::uint64_t limit);
   void connection_failed(Connection& connection, bool protocol);
+  bool take_told(Connection& connection);
   bool expire();
   void set_deadline(Connection& connection, Duration from_now);
   void clear_deadline(Connection& connection);

@@ -183,6 +183,7 @@ void Engine::on_connection_event(Connection& connection, std::uint32_t events) {
     if ((events & (EPOLLOUT | kEnd)) != 0) connect_ended(connection);
     return;
   }
+  if ((events & EPOLLERR) != 0 && take_told(connection)) events &= ~static_cast<std::uint32_t>(EPOLLERR);
   if ((events & kEnd) != 0) connection.peer_closed = true;
   if ((events & EPOLLOUT) != 0 && connection.write_blocked) {
     connection.write_blocked = false;
@@ -194,6 +195,16 @@ void Engine::on_connection_event(Connection& connection, std::uint32_t events) {
   hot_hits_ += &connection == hot_ && hot_hits_ <= 0 ? 1 : 0;
   hot_ = &connection;
   read(connection, slice());
+}
+
+/// What the kernel says of memory that it was lent comes as an error of the socket; false: it was none of that.
+bool Engine::take_told(Connection& connection) {
+  if (!connection.queue().has_lent()) return false;
+  const LentCalls::Told told = connection.queue().take_told(connection.socket(), *connection.peer);
+  counters_.lent_calls += told.calls;
+  counters_.lent_calls_copied += told.copied;
+  if (told.copied > 0 && tcp_options_.lend != TcpOptions::Lend::kAlways) connection.queue().lend(false);
+  return told.calls > 0;
 }
 
 Engine::Got Engine::read(Connection& connection, std::uint64_t limit) {
@@ -250,12 +261,14 @@ std::uint64_t Engine::flush_now(Connection& connection, std::uint64_t limit) {
     return 0;
   }
   const std::uint64_t before = connection.queue().bytes_sent();
+  const std::uint64_t lent_before = connection.queue().bytes_lent();
   // Whole packets: a slice that ends with a small one costs up to a quarter of the bandwidth (bench/run bmi figure4).
   const std::uint64_t segment = connection.segment_bytes;
   const std::uint64_t most = limit > segment ? limit - limit % segment : limit;
   const FlushStatus status = connection.queue().flush(connection.socket(), *connection.peer, *send_scratch_, most);
   const std::uint64_t bytes = connection.queue().bytes_sent() - before;
   counters_.sent_bytes += bytes;
+  counters_.lent_bytes += connection.queue().bytes_lent() - lent_before;
   if (status == FlushStatus::kEmpty) return bytes;
   if (status == FlushStatus::kMore) {
     make_due(connection, false);
@@ -289,7 +302,8 @@ bool Engine::expire() {
     const bool open = peer != nullptr && peer->channels[connection.channel].connection == &connection;
     if (!open) {
       connection_failed(connection, false);
-    } else if (connection.queue().is_front(connection.grace_position)) {
+    } else if (connection.queue().is_front(connection.grace_position) ||
+               connection.queue().has_lent(connection.grace_position)) {
       complain(connection.remote, "a cancelled message was not taken in time");
       lose_peer(*peer, Errc::kConnectionLost);
     }

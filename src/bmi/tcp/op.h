@@ -18,6 +18,7 @@ enum class OpState : std::uint8_t {
   kWaitCredit,   // an unexpected message without credit: in ClassState::unexpected_waiting
   kWaitTurn,     // an expected message without room for its announcement: in ClassState::sends_waiting
   kSending,      // its frame is in the connection's send queue
+  kLent,         // its frame has left; the kernel still reads its memory
   kAnnounced,    // announced, not yet cleared
   kPosted,       // a receive in the match table
   kAwaitData,    // a receive that cleared an announced message
@@ -36,12 +37,14 @@ struct TcpOp : Node {
   bool done_in_post = false;
   bool without_sendfile = false;     // its file cannot: read and sent instead
   bool past_end = false;             // its file segment ended early: zeros up to the promised length
+  bool lend = false;                 // its memory is sent without a copy; of those that wait to leave
+  std::uint32_t lent_calls = 0;      // calls that the kernel still reads its memory for
   std::uint64_t size = 0;            // posted, bytes
   std::uint64_t arriving = 0;        // receives in kAwaitData or kFilling: bytes of the message
   std::uint64_t charged = 0;         // sends: what the frame cost of the peer's credit
   std::uint64_t remote_id = 0;       // kData: the receiver's operation
   std::uint64_t position = 0;        // in the send queue, kSending
-  Connection* connection = nullptr;  // kSending, kFilling
+  Connection* connection = nullptr;  // kSending, kLent, kFilling
   SegmentStore segments;
   SegmentCursor cursor;
   TcpOp* previous_of_peer = nullptr;  // all operations of the peer, in the order of their posts

@@ -144,8 +144,18 @@ void Peer::push(Connection& connection, FrameHeader header, TcpOp* op) {
 }
 
 void Peer::sent(TcpOp& op) {
+  if (op.lent_calls > 0) {
+    op.state = OpState::kLent;
+    return;
+  }
   op.connection = nullptr;
   finish(op, Errc::kOk, op.size);
+}
+
+void Peer::told(OpId op_id) {
+  TcpOp* const op = host_.find_op(op_id);
+  if (op == nullptr || --op->lent_calls > 0 || op->state != OpState::kLent) return;
+  sent(*op);
 }
 
 void Peer::finish(TcpOp& op, Errc status, std::uint64_t actual_size) {
@@ -177,6 +187,9 @@ void Peer::opened(Connection& connection, const Limits& limits) {
   connection.segment_bytes = segment_bytes(connection.socket());
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
+  if (connection.channel != 0 && host_.lends(*this)) {
+    connection.queue().lend(LentCalls::enable(connection.socket()));
+  }
   ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);
   if (connection.channel == 0) {
     state = Standing::kUp;
@@ -200,6 +213,7 @@ void Peer::cancel(TcpOp& op) {
     case OpState::kWaitCredit: unexpected_waiting_.remove(op); break;
     case OpState::kWaitTurn: c.sends_waiting.remove(op); break;
     case OpState::kSending: return cancel_sending(op);
+    case OpState::kLent: return host_.begin_grace(*op.connection, op);
     case OpState::kAnnounced: return cancel_announced(op);
     case OpState::kPosted: c.posted.remove(op); break;
     case OpState::kAwaitData: break;  // the data will find nobody and be dropped

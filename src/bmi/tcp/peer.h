@@ -33,6 +33,8 @@ class PeerHost {
   virtual void flush(Connection& connection) = 0;
   /// A cancelled send has begun to leave: drop the peer unless its frame is gone soon.
   virtual void begin_grace(Connection& connection, const TcpOp& op) = 0;
+  /// Whether memory is to be lent to the kernel on bulk connections to this peer.
+  virtual bool lends(const Peer& peer) const = 0;
   virtual const NetworkOptions& options() const = 0;
   virtual const Limits& local_limits() const = 0;
   virtual TcpCounters& counters() = 0;
@@ -92,6 +94,7 @@ class Peer final : public FrameHandler, public SendObserver {
   bool on_header(Connection& connection, const std::byte* bytes) override;
   void on_payload(Connection& connection) override;
   void sent(TcpOp& op) override;
+  void told(OpId op) override;
 
   /// Nothing is posted, kept or on the way in either direction.
   bool at_rest() const;

@@ -86,6 +86,8 @@ void SendQueue::push(const FrameHeader& header, TcpOp* op) {
   const std::uint64_t position = frames_.push(Frame{encode(header), op, false});
   if (op != nullptr) {
     op->position = position;
+    op->lend = lends_ && op->size >= kLendFrom;
+    op->lent_calls = 0;
   } else {
     ++answers_;
   }
@@ -108,9 +110,12 @@ FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& sc
       finish_front(observer);
       continue;
     }
-    const bool in_file = header_sent_ == kHeaderSize && front.op->cursor.at_file();
+    const bool in_payload = header_sent_ == kHeaderSize;
+    const bool in_file = in_payload && front.op->cursor.at_file();
     if (left == 0) return FlushStatus::kMore;
-    const Written written = in_file ? write_file(socket, *front.op, scratch, left) : write_memory(socket, left);
+    const Written written = in_file                        ? write_file(socket, *front.op, scratch, left)
+                            : in_payload && front.op->lend ? write_lent(socket, *front.op, left)
+                                                           : write_memory(socket, left);
     if (written.bytes > 0) consume(written.bytes, observer);
     if (written.status != FlushStatus::kEmpty) return written.status;
     left -= std::min(left, written.bytes);
@@ -118,7 +123,8 @@ FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& sc
   return FlushStatus::kEmpty;
 }
 
-/// The next frames, up to a file, `limit` bytes or full pieces; true when it ends before a file.
+/// The next frames, up to a file or memory to be lent, `limit` bytes or full pieces; true when it ends before one of
+/// these.
 bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
   std::uint64_t header_sent = header_sent_;
   for (std::uint64_t p = frames_.first(); p != frames_.end(); ++p) {
@@ -128,6 +134,7 @@ bool SendQueue::gather(Pieces& pieces, std::uint64_t limit) {
     if (header_sent < kHeaderSize) pieces.add(frame.header.data() + header_sent, kHeaderSize - header_sent);
     header_sent = 0;
     if (frame.op == nullptr || frame.op->cursor.done()) continue;
+    if (frame.op->lend) return true;  // a header is copied: the frame is gone before the kernel is done with it
     SegmentCursor rest = frame.op->cursor;
     rest.advance(rest.gather(pieces, limit - std::min(limit, pieces.bytes)));
     if (!rest.done()) return rest.at_file();
@@ -142,6 +149,26 @@ SendQueue::Written SendQueue::write_memory(int socket, std::uint64_t limit) {
   if (n < 0) return failed(errno, FlushStatus::kLost);
   // A short write means a full socket, and an edge will tell when there is room again.
   const auto bytes = static_cast<std::uint64_t>(n);
+  return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
+}
+
+/// The kernel takes the pages themselves and sends from them; Told says when it is done.
+SendQueue::Written SendQueue::write_lent(int socket, TcpOp& op, std::uint64_t limit) {
+  Pieces pieces;
+  op.cursor.gather(pieces, limit);
+  msghdr message{};
+  message.msg_iov = pieces.list.data();
+  message.msg_iovlen = pieces.count;
+  const ssize_t n = ::sendmsg(socket, &message, MSG_ZEROCOPY | MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0 && errno == ENOBUFS) {  // as much is lent, or locked in memory, as may be: the rest is copied
+    op.lend = false;
+    return {};
+  }
+  if (n < 0) return failed(errno, FlushStatus::kLost);
+  const auto bytes = static_cast<std::uint64_t>(n);
+  lent_.begun(op.id, op.position);
+  ++op.lent_calls;
+  bytes_lent_ += bytes;
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
+#include "bmi/tcp/lent_calls.h"
 #include "bmi/tcp/op.h"
 
 namespace spate::bmi::tcp {
@@ -29,13 +30,30 @@ using SendScratch = std::array<std::byte, 64 * 1024>;
 class SendObserver {
  public:
   virtual ~SendObserver() = default;
-  /// The operation's whole frame was taken by the kernel: its memory may be reused.
+  /// The operation's whole frame was taken by the kernel: its memory may be reused, unless calls that it was lent to
+  /// (TcpOp::lent_calls) have not ended.
   virtual void sent(TcpOp& op) = 0;
+  /// The kernel reads no memory any more for one call of those; the operation may be gone by now.
+  virtual void told(OpId op) = 0;
 };
 
 /// Not thread-safe (the module's lock).
 class SendQueue {
  public:
+  /// From this size on a message's memory is lent to the kernel where that is on, bytes. Smaller ones cost less copied
+  /// (the kernel's own word for it is "around 10 KB"; a guess above it, as each call is told of by a wake).
+  static constexpr std::uint64_t kLendFrom = 64 * 1024;
+
+  /// Whether memory of large messages that are pushed from now on is sent without a copy (MSG_ZEROCOPY). The socket
+  /// must be able to: LentCalls::enable().
+  void lend(bool on) { lends_ = on; }
+  /// The kernel still reads memory that it was lent.
+  bool has_lent() const { return !lent_.empty(); }
+  bool has_lent(std::uint64_t position) { return lent_.any_of(position); }
+  LentCalls::Told take_told(int socket, SendObserver& observer) { return lent_.take(socket, observer); }
+  /// What the socket has taken without a copy, bytes.
+  std::uint64_t bytes_lent() const { return bytes_lent_; }
+
   /// Appends a frame whose payload, if any, is the rest of `op`'s cursor.
   void push(const FrameHeader& header, TcpOp* op);
   /// Takes a frame that has not begun out again: true when it had not. `substitute`: what leaves in its place.
@@ -70,6 +88,7 @@ class SendQueue {
   };
 
   Written write_memory(int socket, std::uint64_t limit);
+  Written write_lent(int socket, TcpOp& op, std::uint64_t limit);
   Written write_file(int socket, TcpOp& op, SendScratch& scratch, std::uint64_t limit);
   Written write_by_reading(int socket, TcpOp& op, SendScratch& scratch);
   Written write_zeros(int socket, TcpOp& op);
@@ -81,6 +100,9 @@ class SendQueue {
   Ring<Frame> frames_;
   std::uint64_t header_sent_ = 0;  // bytes of the front frame's header that left
   std::uint64_t bytes_sent_ = 0;
+  std::uint64_t bytes_lent_ = 0;
+  bool lends_ = false;
+  LentCalls lent_;
   std::size_t answers_ = 0;
   int error_number_ = 0;
 };

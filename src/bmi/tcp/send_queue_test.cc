@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ class SendQueueTest : public testing::Test, public SendObserver {
     far_.reset(pair[1]);
   }
   void sent(TcpOp& op) override { sent_.push_back(op.tag); }
+  void told(OpId op) override { told_.push_back(op.value); }
 
   TcpOp& op(std::uint64_t tag, std::vector<Segment> segments) {
     ops_.push_back(std::make_unique<TcpOp>());
@@ -61,6 +63,7 @@ class SendQueueTest : public testing::Test, public SendObserver {
   SendQueue queue_;
   std::unique_ptr<SendScratch> scratch_ = std::make_unique<SendScratch>();
   std::vector<std::unique_ptr<TcpOp>> ops_;
+  std::vector<std::uint64_t> told_;
   std::vector<std::uint64_t> sent_;
 };
 
@@ -221,6 +224,68 @@ TEST_F(SendQueueTest, AClosedPeerRaisesNoSignal) {
   EXPECT_EQ(queue.flush(near_.get(), *this, *scratch_, limit_), FlushStatus::kLost);
   EXPECT_EQ(pipe_signals, 0);
   ASSERT_EQ(::sigaction(SIGPIPE, &before, nullptr), 0);
+}
+
+/// Over TCP, on one machine: the kernel lends memory there, too, but copies it for the receiver, and says so.
+class LendingQueueTest : public SendQueueTest {
+ protected:
+  LendingQueueTest() {
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener.get(), 1), 0);
+    EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    near_.reset(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(near_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    far_.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    lends_ = LentCalls::enable(near_.get());
+    queue_.lend(lends_);
+  }
+  /// Reads until `bytes` are there, while the queue leaves.
+  Bytes take_all(std::size_t bytes) {
+    Bytes all;
+    while (all.size() < bytes) {
+      EXPECT_NE(flush(), FlushStatus::kLost);
+      const Bytes more = take();
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+  bool lends_ = false;
+};
+
+TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCopied) {
+  if (!lends_) GTEST_SKIP() << "this kernel has no MSG_ZEROCOPY";
+  Bytes small(1000, std::byte{1});
+  Bytes large(3 * SendQueue::kLendFrom + 5);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 7 / 3);
+  TcpOp& first = op(1, {Segment::of(ByteView(small))});
+  first.size = small.size();
+  TcpOp& second = op(2, {Segment::of(ByteView(large).first(100)), Segment::of(ByteView(large).subspan(100))});
+  second.size = large.size();
+  second.id = OpId(77);
+  queue_.push(header(1), &first);
+  queue_.push(header(2), &second);
+  const Bytes all = take_all(2 * kHeaderSize + small.size() + large.size());
+  EXPECT_TRUE(Bytes(all.end() - static_cast<std::ptrdiff_t>(large.size()), all.end()) == large);
+  EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(first.lent_calls, 0U);
+  EXPECT_GT(second.lent_calls, 0U) << "its memory was copied";
+  EXPECT_EQ(queue_.bytes_lent(), large.size());
+  EXPECT_TRUE(queue_.has_lent(second.position));
+  EXPECT_FALSE(queue_.has_lent(first.position));
+  LentCalls::Told told;
+  while (queue_.has_lent()) {
+    const LentCalls::Told more = queue_.take_told(near_.get(), *this);
+    told.calls += more.calls;
+    told.copied += more.copied;
+  }
+  EXPECT_EQ(told.calls, second.lent_calls);
+  EXPECT_EQ(told.copied, told.calls) << "on one machine there is no device that could read it";
+  EXPECT_EQ(told_, std::vector<std::uint64_t>(second.lent_calls, 77));
 }
 
 }  // namespace

@@ -28,6 +28,13 @@ struct TcpOptions {
   std::uint32_t notsent_lowat_bytes = 1024 * 1024;
   /// How long a cancelled send that has begun may take to leave before its connection is dropped.
   std::uint32_t cancel_grace_ms = 500;
+  /// Large bulk messages leave from the sender's memory itself (MSG_ZEROCOPY) ...
+  enum class Lend : std::uint8_t {
+    kNever,
+    kAuto,    // to other machines, until the kernel says of a connection that its device has them copied all the same
+    kAlways,  // for tests: on one machine the kernel copies
+  };
+  Lend lend = Lend::kAuto;
   /// Inbound peers that left and are remembered, so that they have the same address when they come back.
   std::uint32_t gone_peers_kept = 1024;
 };
