@@ -3,12 +3,14 @@
 """Path bypass: a client on the server's machine reads and writes datafiles by itself, under leases. The server makes no
 system call for it; leases are recalled, and a silent holder's late write goes nowhere."""
 import os
+import select
 import signal
 
 from cluster import Cluster, check, wait_until
 from paths import Client, metric, moved, pattern, set_shm_urls
 
 MIB = 1 << 20
+BUSY_AT = 192  # of the operations under way, in a lease's page: src/model/lease_words.h
 
 
 def server_work(pid):
@@ -39,6 +41,27 @@ def late_writer(fs, path, offset, size, seed):
     return client
 
 
+def busy_holder(fs, path):
+    """A client that is stopped by others in the middle of a write of the library's, under a lease; and the lease's page."""
+    client = Client(fs)
+    client.ok("open " + path, "path bypass")
+    size = 48 * MIB
+    wait_until(lambda: client.say("write 0 4096 1") == "ok", "a lease: for two seconds after a quarrel nobody gets one")
+    name, = [os.path.join(fs.target(2), "leases", one) for one in os.listdir(fs.target(2) + "/leases")]
+    page = open(name, "rb", buffering=0)
+    for _ in range(100):
+        client.send("write %d %d 77" % (2 * MIB, size))
+        while os.pread(page.fileno(), 4, BUSY_AT) == bytes(4) and not select.select([client.process.stdout], [], [], 0)[0]:
+            pass
+        os.kill(client.process.pid, signal.SIGSTOP)
+        wait_until(lambda: stopped(client.process.pid), "the client stops")
+        if os.pread(page.fileno(), 4, BUSY_AT) != bytes(4):
+            return client, page
+        os.kill(client.process.pid, signal.SIGCONT)  # too late: it had ended
+        check(client.answer() == "ok", "a write failed")
+    raise AssertionError("never stopped in the middle of a write")
+
+
 environment = {"SPATE_FLOW_BYPASS": "write", "SPATE_CLIENT_BYPASS": "write", "SPATE_FLOW_RECALL_DEADLINE": "200 ms"}
 with Cluster(io=1, env=environment) as fs:
     fs.up()
@@ -65,9 +88,14 @@ with Cluster(io=1, env=environment) as fs:
     check(other.say("size") == str(3 * MIB), "another client sees another size: " + other.say("size"))
     client.ok("sync")
     check(client.say("size") == str(3 * MIB), "the size")
+    # So are its times: what the holder has written is a change for everybody who asks meanwhile.
+    seen = fs.spate("stat", "--json", "spate:/a")
+    check(fs.spate("stat", "--json", "spate:/a") == seen, "two answers, and nothing was changed between them")
+    client.ok("write 0 4096 2")
+    check(fs.spate("stat", "--json", "spate:/a") != seen, "a write under a lease is no change for others: %s" % seen)
     client.ok("close")
     check(leases(fs, "") == 0, "a lease outlived its file")
-    check(moved(fs, 2, "bypass", "write") == 17 * MIB and moved(fs, 2, "bypass", "read") == 65 * MIB, "not told to the server")
+    check(moved(fs, 2, "bypass", "write") == 17 * MIB + 4096 and moved(fs, 2, "bypass", "read") == 65 * MIB, "not told to the server")
 
     told = fs.spate("explain", "-w", "spate:/a").decode()
     check(": bypass (" in told, "explain says: " + told)
@@ -123,6 +151,17 @@ with Cluster(io=1, env=environment) as fs:
     check(holder.answer() == "fenced", "the holder does not know")
     client.ok("check 0 50000 1", "check %d 4096 2" % (MIB // 2), "path cached", "check 0 50000 1")
     check(client.say("size") == str(MIB), "the late write moved the end")
+    holder.end()
+
+    # So does one that works by the library: its write fails, whatever it has written.
+    holder, words = busy_holder(fs, "/b")
+    client.ok("path buffered", "write %d 4096 2" % (MIB // 2))
+    check(leases(fs, "_fenced_total") == 2, "not fenced")
+    os.kill(holder.process.pid, signal.SIGCONT)
+    said = holder.answer()
+    check("taken this client for dead" in said, "the late write ended with: " + said)
+    client.ok("check 0 50000 1", "check %d 4096 2" % (MIB // 2))
+    holder.ok("path auto", "check 0 50000 1", "close")
     holder.end()
 
     # The same over a restart of the killed server: the next one finds the lease.

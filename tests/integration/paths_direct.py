@@ -3,7 +3,10 @@
 """Path direct on a real disk: forced, it is what the counters and the kernel say is used, exact to the byte, coherent with
 programs on the server; where it cannot be had it is refused, or counted as a fall-back."""
 import os
+import re
 import shutil
+import signal
+import subprocess
 import tempfile
 
 from cluster import BIN, Cluster, check, skip
@@ -26,6 +29,20 @@ def direct_descriptors(pid):
     return found
 
 
+def submitted(pid, work):
+    """How many operations each io_uring_enter of a process hands over while `work` is done; None without a tracer."""
+    out = os.path.join(disk, "rings")
+    tracer = shutil.which("strace") and subprocess.Popen(["strace", "-f", "-e", "trace=io_uring_enter", "-o", out, "-p", str(pid)], stderr=subprocess.PIPE)
+    if not tracer or "attached" not in tracer.stderr.readline().decode():
+        work()
+        return None
+    work()
+    tracer.send_signal(signal.SIGINT)
+    tracer.communicate(timeout=20)
+    with open(out) as f:
+        return [int(count) for count in re.findall(r"io_uring_enter\(\d+, (\d+),", f.read())]
+
+
 if refuses_direct(disk):
     shutil.rmtree(disk)
     skip("the build folder's file system has no O_DIRECT")
@@ -44,6 +61,10 @@ with Cluster(io=1, folder=disk) as fs:
     client.ok("check 0 %d 1" % (4 * MIB))
     check(moved(fs, 2, "direct", "read") == 4 * MIB, "not read directly")
     check(metric(fs, 2, "flow_copied_bytes_total", path="direct", direction="read") == 4 * MIB, "one copy a byte, to the socket")
+
+    # One request is as many to the device as its part of the file needs, handed over together.
+    together = submitted(pid, lambda: client.ok("check 0 %d 1" % MIB))
+    check(together is None or max(together) > 1, "a read of 1 MiB is handed to the kernel piece by piece: %s" % together)
 
     # Ends that fill no block, and reads of any shape.
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1",

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 
 from cluster import BIN, Cluster, check, skip
-from paths import PLAIN, Client, expect_calls, refuses_direct, set_shm_urls
+from paths import PLAIN, Client, expect_calls, metric, refuses_direct, set_shm_urls
 
 MIB = 1 << 20
 SIZES = (MIB, 4096)
@@ -124,6 +124,28 @@ def by_the_configuration(fs):
     del fs.env["SPATE_FLOW_READ_PATH"], fs.env["SPATE_FLOW_WRITE_PATH"]
 
 
+def beside_a_writer(fs):
+    """Nothing goes past the page cache that a client writes by itself, by nobody's wish; by somebody's, that client's lease ends first."""
+    fs.env["SPATE_FLOW_DIRECT_FROM"] = "1 MiB"
+    fs.up()
+    shm, tcp = Client(fs), Client(fs, "tcp.toml")
+    tcp.ok("open /a", "write 0 %d 1" % (2 * MIB), "sync")
+    forget(fs)
+    goes_by(fs, tcp, "direct", "read", MIB, "check 0 %d 1" % MIB)
+    shm.ok("open /a", "path bypass", "write 0 4096 1")
+    check(metric(fs, 2, "server_io_leases") == 1, "no lease")
+    tcp.ok("sync")
+    forget(fs)
+    goes_by(fs, tcp, "cached", "read", MIB, "check %d %d 1" % (MIB, MIB))
+    check(metric(fs, 2, "server_io_leases") == 1, "the lease was recalled for a read that can do without")
+    tcp.ok("path direct")
+    goes_by(fs, tcp, "direct", "write", MIB, "write 0 %d 1" % MIB)
+    check(metric(fs, 2, "server_io_leases") == 0, "a lease to write beside a direct write")
+    for client in (shm, tcp):
+        client.ok("path auto", "check 0 %d 1" % (2 * MIB), "close")
+        client.end()
+
+
 def main():
     disk = tempfile.mkdtemp(prefix="spate-forced-", dir=BIN)
     if refuses_direct(disk):
@@ -149,7 +171,7 @@ def main():
         tcp.end()
         shm.end()
         by_the_configuration(fs)
-        fs.up()
+        beside_a_writer(fs)
         fs.fsck()
     shutil.rmtree(disk, ignore_errors=True)
 
