@@ -66,10 +66,10 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   SPATE_TRY(process->network_, make_network(process->clock_, process->config_.network));
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
-  const client::Keeper keeper = settings.progress_thread ? client::Keeper::kAlways
-                                : keeps                  ? client::Keeper::kReady
-                                : settings.keeper        ? client::Keeper::kSlow
-                                                         : client::Keeper::kNone;
+  // Whoever has appended is asked for the right to it, whatever it does meanwhile: a look each second would not do.
+  const client::Keeper keeper = settings.progress_thread   ? client::Keeper::kAlways
+                                : keeps || settings.keeper ? client::Keeper::kReady
+                                                           : client::Keeper::kNone;
   process->driver_ = std::make_unique<client::Driver>(process->executor_, keeper);
   return process;
 }

@@ -21,7 +21,8 @@ struct ClientSettings {
   Credential credential;             // of this process: own_credential()
   std::optional<Duration> deadline;  // of one operation, instead of client.deadline
   bool server_key = false;           // fsck: also reads the server key
-  /// A thread that keeps the session alive while no call is under way; false for short-lived commands.
+  /// A thread that keeps the session alive, and answers what servers ask, while no call is under way; false for
+  /// short-lived commands.
   bool keeper = true;
   /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
   bool progress_thread = false;
