@@ -8,8 +8,10 @@
 namespace spate::client {
 namespace {
 
-/// Recalls remembered while lookups are under way; with more of them those lookups keep nothing.
-constexpr std::size_t kMostRecalls = 4096;
+template <typename T>
+bool contains(const std::vector<T>& all, const T& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
 
 std::string_view next_component(std::string_view& path) {
   const std::size_t begin = path.find_first_not_of('/');
@@ -31,21 +33,24 @@ Duration AttributeCache::usable() const { return lease_ - lease_ / 10; }
 
 AttributeCache::Object* AttributeCache::valid(Handle handle, MonoTime now) {
   const auto found = objects_.find(handle);
-  if (found == objects_.end() || std::max(found->second.until, until_) <= now) return nullptr;
+  if (found == objects_.end() || std::max(found->second.until, until_) <= now || blocked(handle)) return nullptr;
   used_.splice(used_.end(), used_, found->second.place);
   return &found->second;
 }
 
 /// Nothing: the server must be asked. Links and dots are the server's work.
 std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& where) {
-  if (!options_.on || changing_ > 0) return std::nullopt;
+  if (!options_.on) return std::nullopt;
   const MonoTime now = clock_.now();
-  Object* at = valid(where.start, now);
+  if (all_blocked(now)) return std::nullopt;
+  Handle here = where.start;
+  Object* at = valid(here, now);
   if (at == nullptr) return std::nullopt;
   std::string_view rest = where.path;
   while (!rest.empty()) {
     const std::string_view component = next_component(rest);
     if (component.empty() || component == "." || component == "..") return std::nullopt;
+    if (blocked(here, component)) return std::nullopt;
     const auto name = at->names.find(component);
     if (name == at->names.end()) return std::nullopt;
     if (!name->second.object) return Found{nullptr, true};
@@ -53,10 +58,12 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
     const bool link = name->second.type == FileType::kSymlink;
     if (last ? link && (where.flags & wire::NamePath::kFollowLast) != 0 : name->second.type != FileType::kDirectory)
       return std::nullopt;
-    at = valid(name->second.object, now);
+    here = name->second.object;
+    at = valid(here, now);
     if (at == nullptr) return std::nullopt;
   }
-  if (!at->reply) return std::nullopt;
+  const auto changes_entries = [here](const Change& change) { return contains(change.directories, here); };
+  if (!at->reply || std::any_of(changes_.begin(), changes_.end(), changes_entries)) return std::nullopt;
   return Found{at, false};
 }
 
@@ -84,16 +91,16 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
 AttributeCache::Lookup AttributeCache::begin_lookup() {
   const std::lock_guard lock(mutex_);
   ++looking_;
-  return {clock_.now(), news_, changes_};
+  return {clock_.now(), news_};
 }
 
 bool AttributeCache::recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const {
   if (lookup.news < forgotten_) return true;
-  return std::any_of(recalls_.begin(), recalls_.end(), [&](const auto& recall) {
-    if (recall.first <= lookup.news) return false;
-    if (reply.object && reply.object->attributes.handle == recall.second) return true;
+  return std::any_of(events_.begin(), events_.end(), [&](const Event& event) {
+    if (event.news <= lookup.news) return false;
+    if (reply.object && reply.object->attributes.handle == event.object) return true;
     return std::any_of(reply.steps.begin(), reply.steps.end(),
-                       [&](const wire::LeaseStep& step) { return step.directory == recall.second; });
+                       [&](const wire::LeaseStep& step) { return step.directory == event.object; });
   });
 }
 
@@ -103,10 +110,10 @@ void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseRep
     if (table_ != 0 && table_ != reply->table) drop_all();
     table_ = reply->table;
     lease_ = std::chrono::milliseconds(reply->lease_ms);
-    const bool current = changing_ == 0 && changes_ == lookup.changes && !recalled_since(lookup, *reply);
-    if (current) keep(*reply, lookup.asked + usable());
+    if (!recalled_since(lookup, *reply)) keep(*reply, lookup.asked + usable());
   }
-  if (--looking_ == 0) recalls_.clear();
+  --looking_;
+  forget_events();
 }
 
 AttributeCache::Object& AttributeCache::make(Handle handle) {
@@ -119,24 +126,36 @@ AttributeCache::Object& AttributeCache::make(Handle handle) {
   return at->second;
 }
 
-void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
-  const MonoTime now = clock_.now();
-  const auto renewed = [&](Handle handle) -> Object& {
-    Object& object = make(handle);
-    // What was kept under a lease that had run out may have been changed since.
-    if (std::max(object.until, until_) <= now) {
-      names_ -= object.names.size();
-      object.names.clear();
-      object.reply.reset();
-    }
-    object.until = std::max(object.until, until);
-    return object;
-  };
-  for (const wire::LeaseStep& step : reply.steps) {
-    Object& directory = renewed(step.directory);
-    if (directory.names.insert_or_assign(step.name, Name{step.object, step.type}).second) ++names_;
+/// What is kept of it from now on, under a lease that was asked for.
+AttributeCache::Object& AttributeCache::renewed(Handle handle, MonoTime until) {
+  Object& object = make(handle);
+  // What was kept under a lease that had run out may have been changed since.
+  if (std::max(object.until, until_) <= clock_.now()) {
+    names_lost(handle);
+    names_ -= object.names.size();
+    object.names.clear();
+    object.reply.reset();
   }
-  if (reply.object) renewed(reply.object->attributes.handle).reply = *reply.object;
+  object.until = std::max(object.until, until);
+  return object;
+}
+
+void AttributeCache::put_name(Object& directory, const wire::LeaseStep& step) {
+  const auto [at, fresh] = directory.names.try_emplace(step.name, Name{step.object, step.type});
+  if (fresh) {
+    ++names_;
+  } else if (at->second.object != step.object) {
+    name_lost(step.directory, step.name);
+    at->second = Name{step.object, step.type};
+  }
+}
+
+void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
+  for (const wire::LeaseStep& step : reply.steps) {
+    Object& directory = renewed(step.directory, until);
+    put_name(directory, step);
+  }
+  if (reply.object) renewed(reply.object->attributes.handle, until).reply = *reply.object;
   make_room();
 }
 
@@ -147,6 +166,7 @@ void AttributeCache::make_room() {
 void AttributeCache::drop(Handle handle) {
   const auto found = objects_.find(handle);
   if (found == objects_.end()) return;
+  names_lost(handle);
   names_ -= found->second.names.size();
   used_.erase(found->second.place);
   objects_.erase(found);
@@ -154,54 +174,17 @@ void AttributeCache::drop(Handle handle) {
 
 void AttributeCache::drop_name(const wire::TouchedName& name) {
   const auto found = objects_.find(name.directory);
+  name_lost(name.directory, name.name);
   if (found != objects_.end()) names_ -= found->second.names.erase(name.name);
 }
 
 void AttributeCache::drop_all() {
+  for (Change& change : changes_) change.all = change.all || !change.trusted.empty();
   objects_.clear();
   used_.clear();
   names_ = 0;
   until_ = MonoTime();
   forgotten_ = ++news_;
-}
-
-void AttributeCache::begin_change() {
-  const std::lock_guard lock(mutex_);
-  ++changing_;
-  ++changes_;
-}
-
-void AttributeCache::end_change(const wire::Touched* touched) {
-  const std::lock_guard lock(mutex_);
-  SPATE_CHECK(changing_ > 0);
-  --changing_;
-  ++changes_;
-  if (touched == nullptr) return;
-  if (!touched->known) return drop_all();
-  for (const Handle object : touched->objects) {
-    const auto in_it = [object](const wire::TouchedName& name) { return name.directory == object; };
-    const auto found = objects_.find(object);
-    // Entries were changed: who may look names up has not changed with them.
-    if (found != objects_.end() && std::any_of(touched->names.begin(), touched->names.end(), in_it)) {
-      found->second.reply.reset();
-    } else {
-      drop(object);
-    }
-  }
-  for (const wire::TouchedName& name : touched->names) drop_name(name);
-}
-
-void AttributeCache::recalled(Handle object) {
-  const std::lock_guard lock(mutex_);
-  ++counters_.recalls;
-  drop(object);
-  ++news_;
-  if (looking_ == 0) return;
-  if (recalls_.size() >= kMostRecalls) {
-    recalls_.clear();
-    forgotten_ = news_;
-  }
-  recalls_.emplace_back(news_, object);
 }
 
 void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/change_plan.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -47,16 +48,18 @@ class AttributeCache {
   struct Lookup {
     MonoTime asked;
     std::uint64_t news = 0;
-    std::uint64_t changes = 0;
   };
   Lookup begin_lookup();
   /// Ends it; null when it failed.
   void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
 
-  /// A change of this client's own: between the two nothing is answered and nothing is kept.
-  void begin_change();
+  /// A change of this client's own: between the two nothing that it may touch is answered, as others may see it
+  /// already.
+  struct Change;
+  using ChangePtr = std::list<Change>::iterator;
+  ChangePtr begin_change(const ChangePlan& plan);
   /// Null: nothing was changed. Else that is dropped; everything when it is not known.
-  void end_change(const wire::Touched* touched);
+  void end_change(ChangePtr change, const wire::Touched* touched);
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
@@ -99,10 +102,26 @@ class AttributeCache {
     const Object* object = nullptr;
     bool nothing = false;  // it is known that there is no such name
   };
+  /// An object was recalled or changed while somebody asks for something.
+  struct Event {
+    std::uint64_t news = 0;
+    Handle object;
+  };
   // All with the lock held.
   std::optional<Found> walk(const wire::NamePath& where);
   Object* valid(Handle handle, MonoTime now);
   Object& make(Handle handle);
+  Object& renewed(Handle handle, MonoTime until);
+  void plan_place(Change& change, const ChangePlan::Place& place);
+  bool blocked(Handle object) const;
+  bool blocked(Handle directory, std::string_view name) const;
+  bool all_blocked(MonoTime now) const;
+  void note(Handle object);
+  void forget_events();
+  void drop_changed(const wire::Touched& touched);
+  void names_lost(Handle directory);
+  void name_lost(Handle directory, std::string_view name);
+  void put_name(Object& directory, const wire::LeaseStep& step);
   void drop(Handle handle);
   void drop_name(const wire::TouchedName& name);
   void drop_all();
@@ -119,20 +138,28 @@ class AttributeCache {
   std::size_t names_ = 0;
   std::uint64_t table_ = 0;
   Duration lease_{0};
-  MonoTime until_;                                        // of everything, by the last renewal
-  unsigned changing_ = 0;                                 // own changes under way
-  std::uint64_t changes_ = 0;                             // own changes that have begun or ended
-  unsigned looking_ = 0;                                  // lookups under way
-  std::deque<std::pair<std::uint64_t, Handle>> recalls_;  // while there are any: what was recalled, and when
+  MonoTime until_;             // of everything, by the last renewal
+  std::list<Change> changes_;  // own ones under way
+  unsigned looking_ = 0;       // lookups under way
+  std::deque<Event> events_;   // while there are either
   std::uint64_t news_ = 0;
-  std::uint64_t forgotten_ = 0;  // recalls up to this one are not known any more
+  std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
   Counters counters_;
+};
+
+/// An own change under way.
+struct AttributeCache::Change {
+  bool all = false;                        // it may touch anything
+  std::vector<Handle> objects;             // of which attributes, and with directories names, may change
+  std::vector<Handle> directories;         // of which entries change, and attributes with them
+  std::vector<wire::TouchedName> names;    // that change
+  std::vector<wire::TouchedName> trusted;  // that say what else it touches
 };
 
 /// Brackets a change. Destroyed without an outcome it takes everything for changed.
 class OwnChange {
  public:
-  explicit OwnChange(AttributeCache& cache) : cache_(cache) { cache_.begin_change(); }
+  OwnChange(AttributeCache& cache, const ChangePlan& plan) : cache_(cache), change_(cache.begin_change(plan)) {}
   OwnChange(const OwnChange&) = delete;
   OwnChange& operator=(const OwnChange&) = delete;
   ~OwnChange() {
@@ -140,15 +167,16 @@ class OwnChange {
   }
   void end(const wire::Touched& touched) {
     ended_ = true;
-    cache_.end_change(&touched);
+    cache_.end_change(change_, &touched);
   }
   void end_without_effect() {
     ended_ = true;
-    cache_.end_change(nullptr);
+    cache_.end_change(change_, nullptr);
   }
 
  private:
   AttributeCache& cache_;
+  const AttributeCache::ChangePtr change_;
   bool ended_ = false;
 };
 

@@ -146,20 +146,114 @@ TEST_F(AttributeCacheTest, AnotherTableEndsAll) {
   EXPECT_FALSE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, NothingIsAnsweredOrKeptWhileAnOwnChangeIsUnderWay) {
+TEST_F(AttributeCacheTest, NothingIsAnsweredWhileAnOwnChangeOfAnythingIsUnderWay) {
   learn(file_reply());
-  const wire::LookupLeaseReply newer = file_reply(6);
-  const auto before = cache.begin_lookup();
   {
-    OwnChange change(cache);
+    OwnChange change(cache, {});
     EXPECT_FALSE(kept(at("d/f")));
-    learn(newer);
     change.end_without_effect();
   }
-  cache.end_lookup(before, &newer);
-  const auto found = cache.find_attributes(at("d/f"));
-  ASSERT_TRUE(found && *found);
-  EXPECT_EQ((*found)->size, 5U);  // as before the change, which was none
+  EXPECT_TRUE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, WhatAnOwnChangeHasTouchedIsNotKeptByALookupThatBeganBefore) {
+  const wire::LookupLeaseReply reply = file_reply();
+  const wire::CloseRequest close{kFile, Rights::kRead, {}, {}, {}, {}};
+  for (const Handle touched : {kRootHandle, kDirectory, kFile}) {
+    const auto lookup = cache.begin_lookup();
+    {
+      OwnChange change(cache, plan_of(close));
+      change.end({true, {touched}, {}});
+    }
+    cache.end_lookup(lookup, &reply);
+    EXPECT_FALSE(kept(at("d/f")));
+  }
+  learn(reply);
+  EXPECT_TRUE(kept(at("d/f")));
+}
+
+TEST_F(AttributeCacheTest, WhatAnOwnChangeCannotTouchIsAnsweredMeanwhile) {
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1].name = "g";
+  other.steps[1].object = Handle(12);
+  learn(file_reply());
+  learn(other);
+  wire::UnlinkRequest unlink;
+  unlink.where = {kDirectory, "f", 0};
+  OwnChange change(cache, plan_of(unlink));
+  EXPECT_TRUE(kept(at("d/g")));
+  EXPECT_FALSE(kept(at("d/f")));
+  EXPECT_FALSE(kept({kFile, "", 0}));  // its link count
+  // From now on the name may be something else's, which is touched then.
+  cache.recalled(kDirectory);
+  EXPECT_FALSE(kept({Handle(12), "", 0}));
+  change.end_without_effect();
+  EXPECT_TRUE(kept({Handle(12), "", 0}));
+}
+
+TEST_F(AttributeCacheTest, AnOwnChangeByANameThatRunsOutMayTouchAnything) {
+  learn(file_reply());
+  wire::UnlinkRequest unlink;
+  unlink.where = {kDirectory, "f", 0};
+  OwnChange change(cache, plan_of(unlink));
+  clock.advance(seconds(8));
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps = {{kRootHandle, "x", Handle(12), FileType::kRegular}};
+  learn(other);
+  EXPECT_TRUE(kept(at("x")));
+  clock.advance(seconds(2));  // others may give the name to something else
+  EXPECT_FALSE(kept(at("x")));
+  learn(file_reply());  // and what it is now says nothing of then
+  EXPECT_FALSE(kept(at("x")));
+  change.end_without_effect();
+}
+
+TEST_F(AttributeCacheTest, AnOwnChangeByANameThatAnotherOneMovesMayTouchAnything) {
+  learn(file_reply());
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1].name = "g";
+  other.steps[1].object = Handle(12);
+  learn(other);
+  wire::RenameRequest rename;
+  rename.from = {kDirectory, "g", 0};
+  rename.to = {kDirectory, "f", 0};
+  wire::UnlinkRequest unlink;
+  unlink.where = {kDirectory, "f", 0};
+  OwnChange removal(cache, plan_of(unlink));
+  {
+    OwnChange move(cache, plan_of(rename));
+    move.end({true, {kDirectory, kFile, Handle(12)}, {{kDirectory, "f"}, {kDirectory, "g"}}});
+  }
+  wire::LookupLeaseReply moved = other;  // what is removed now may be this one
+  moved.steps[1].name = "f";
+  learn(moved);
+  EXPECT_FALSE(kept({Handle(12), "", 0}));
+  removal.end_without_effect();
+  EXPECT_TRUE(kept({Handle(12), "", 0}));
+}
+
+TEST_F(AttributeCacheTest, AnOwnChangeOfWhatIsNotKnownMayTouchAnything) {
+  learn(file_reply());
+  wire::UnlinkRequest unlink;
+  unlink.where = {kDirectory, "unknown", 0};
+  wire::RenameRequest rename;
+  rename.from = {kRootHandle, "a/path", 0};
+  rename.to = {kDirectory, "f", 0};
+  for (const ChangePlan& plan : {plan_of(unlink), plan_of(rename)}) {
+    OwnChange change(cache, plan);
+    EXPECT_FALSE(kept(at("d/f")));
+    change.end_without_effect();
+  }
+  wire::CreateRequest create;
+  create.where = unlink.where;
+  create.open_flags = wire::kOpenExclusive;  // fails where there is something
+  OwnChange change(cache, plan_of(create));
+  EXPECT_TRUE(kept(at("d/f")));
+  EXPECT_FALSE(kept(at("d/unknown")));
+  change.end_without_effect();
 }
 
 TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
@@ -169,7 +263,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   other.steps[1] = {kDirectory, "g", Handle(12), FileType::kRegular};
   learn(other);
   {
-    OwnChange change(cache);
+    OwnChange change(cache, {});
     wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}}};
     change.end(touched);
   }
@@ -177,7 +271,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   EXPECT_FALSE(kept({kFile, "", 0}));
   EXPECT_TRUE(kept(at("d/g")));
   {
-    OwnChange change(cache);
+    OwnChange change(cache, {});
     wire::Touched touched{true, {kDirectory}, {}};  // its mode, perhaps
     change.end(touched);
   }
@@ -187,7 +281,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
 TEST_F(AttributeCacheTest, AChangeOfWhichNothingIsKnownDropsAll) {
   learn(file_reply());
   {
-    const OwnChange change(cache);
+    const OwnChange change(cache, {});
   }
   EXPECT_FALSE(kept(at("d/f")));
 }

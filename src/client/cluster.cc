@@ -202,12 +202,13 @@ job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, L
 }
 
 /// What is kept must not be older than a change that has been answered, here or to anybody.
-job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits) {
+job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
+                                                      const ChangePlan& plan) {
   if (!attributes_.on()) {
     auto reply = co_await send_change(op, body, limits);
     co_return reply;
   }
-  OwnChange change(attributes_);
+  OwnChange change(attributes_, plan);
   auto reply = co_await send_change(op, body, limits);
   if (!reply) {
     // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting

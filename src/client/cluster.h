@@ -48,7 +48,8 @@ class Cluster {
   job::Task<Result<Reply>> change(const Request& request, Limits limits) {
     Bytes body;
     wire::encode_body(request, body);
-    auto raw = co_await change_meta(Request::kOp, body, limits);
+    const ChangePlan plan = plan_of(request);
+    auto raw = co_await change_meta(Request::kOp, body, limits, plan);
     if (!raw) co_return std::move(raw).error();
     auto reply = wire::decode_body<Reply>(raw->body);
     co_return reply;
@@ -84,7 +85,7 @@ class Cluster {
 
  private:
   job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
-  job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits);
+  job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits, const ChangePlan& plan);
   job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
   job::Task<void> keep_alive();
   void inherit_session();

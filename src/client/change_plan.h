@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request to the meta server will change, as far as its client knows before it is answered.
+#pragma once
+
+#include <vector>
+
+#include "wire/meta_messages.h"
+
+namespace spate::client {
+
+/// A value; refers to the request that it is of.
+struct ChangePlan {
+  struct Place {
+    const wire::NamePath* where = nullptr;
+    bool entry = false;  // the name is added, removed or given to something else; not only what it leads to changes
+    bool fresh = false;  // when there is such a name already, nothing is changed
+  };
+  bool known = false;  // else it may change anything
+  std::vector<Place> places;
+  std::vector<Handle> objects;
+};
+
+template <typename Request>
+ChangePlan plan_of(const Request&) {
+  return {};
+}
+inline ChangePlan plan_of(const wire::CreateRequest& r) {
+  if ((r.open_flags & wire::kOpenTemporary) != 0) return {true, {}, {}};
+  const bool fresh = (r.open_flags & wire::kOpenExclusive) != 0 || r.type != FileType::kRegular;
+  return {true, {{&r.where, true, fresh}}, {}};
+}
+inline ChangePlan plan_of(const wire::MkdirRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
+inline ChangePlan plan_of(const wire::SymlinkRequest& r) { return {true, {{&r.where, true, true}}, {}}; }
+inline ChangePlan plan_of(const wire::LinkRequest& r) {
+  return {true, {{&r.existing, false, false}, {&r.where, true, true}}, {}};
+}
+inline ChangePlan plan_of(const wire::UnlinkRequest& r) { return {true, {{&r.where, true, false}}, {}}; }
+inline ChangePlan plan_of(const wire::RmdirRequest& r) { return {true, {{&r.where, true, false}}, {}}; }
+inline ChangePlan plan_of(const wire::RenameRequest& r) {
+  const bool fresh = (r.flags & wire::kRenameNoReplace) != 0;
+  return {true, {{&r.from, true, false}, {&r.to, true, fresh}}, {}};
+}
+inline ChangePlan plan_of(const wire::OpenRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::SetattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::TruncateRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::SetxattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::RemovexattrRequest& r) { return {true, {{&r.where, false, false}}, {}}; }
+inline ChangePlan plan_of(const wire::CloseRequest& r) { return {true, {}, {r.handle}}; }
+
+}  // namespace spate::client
