@@ -22,6 +22,11 @@ std::string_view next_component(std::string_view& path) {
   return component;
 }
 
+/// Others are errors of their own kinds.
+bool may_be_a_name(std::string_view component) {
+  return component.size() <= kMaxNameBytes && component.find('\0') == std::string_view::npos;
+}
+
 }  // namespace
 
 AttributeCache::AttributeCache(Options options, const Clock& clock) : options_(options), clock_(clock) {
@@ -52,8 +57,9 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
     if (component.empty() || component == "." || component == "..") return std::nullopt;
     if (blocked(here, component)) return std::nullopt;
     const auto name = at->names.find(component);
-    if (name == at->names.end()) return std::nullopt;
-    if (!name->second.object) return Found{nullptr, true};
+    const bool known = name != at->names.end();
+    if (!known && !(at->complete && may_be_a_name(component))) return std::nullopt;
+    if (!known || !name->second.object) return Found{nullptr, true};
     const bool last = rest.empty();
     const bool link = name->second.type == FileType::kSymlink;
     if (last ? link && (where.flags & wire::NamePath::kFollowLast) != 0 : name->second.type != FileType::kDirectory)
@@ -104,12 +110,16 @@ bool AttributeCache::recalled_since(const Lookup& lookup, const wire::LookupLeas
   });
 }
 
+void AttributeCache::meet_table(std::uint64_t table, std::uint32_t lease_ms) {
+  if (table_ != 0 && table_ != table) drop_all();
+  table_ = table;
+  lease_ = std::chrono::milliseconds(lease_ms);
+}
+
 void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply) {
   const std::lock_guard lock(mutex_);
   if (reply != nullptr && reply->granted) {
-    if (table_ != 0 && table_ != reply->table) drop_all();
-    table_ = reply->table;
-    lease_ = std::chrono::milliseconds(reply->lease_ms);
+    meet_table(reply->table, reply->lease_ms);
     if (!recalled_since(lookup, *reply)) keep(*reply, lookup.asked + usable());
   }
   --looking_;
@@ -131,13 +141,18 @@ AttributeCache::Object& AttributeCache::renewed(Handle handle, MonoTime until) {
   Object& object = make(handle);
   // What was kept under a lease that had run out may have been changed since.
   if (std::max(object.until, until_) <= clock_.now()) {
-    names_lost(handle);
-    names_ -= object.names.size();
-    object.names.clear();
+    forget_names(handle, object);
     object.reply.reset();
   }
   object.until = std::max(object.until, until);
   return object;
+}
+
+void AttributeCache::forget_names(Handle handle, Object& directory) {
+  names_lost(handle);
+  names_ -= directory.names.size();
+  directory.names.clear();
+  directory.complete = false;
 }
 
 void AttributeCache::put_name(Object& directory, const wire::LeaseStep& step) {
@@ -155,7 +170,11 @@ void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
     Object& directory = renewed(step.directory, until);
     put_name(directory, step);
   }
-  if (reply.object) renewed(reply.object->attributes.handle, until).reply = *reply.object;
+  if (reply.object) {
+    Object& object = renewed(reply.object->attributes.handle, until);
+    object.reply = *reply.object;
+    object.order = 0;
+  }
   make_room();
 }
 
@@ -175,7 +194,9 @@ void AttributeCache::drop(Handle handle) {
 void AttributeCache::drop_name(const wire::TouchedName& name) {
   const auto found = objects_.find(name.directory);
   name_lost(name.directory, name.name);
-  if (found != objects_.end()) names_ -= found->second.names.erase(name.name);
+  if (found == objects_.end()) return;
+  found->second.complete = false;
+  names_ -= found->second.names.erase(name.name);
 }
 
 void AttributeCache::drop_all() {

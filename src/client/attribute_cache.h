@@ -58,8 +58,8 @@ class AttributeCache {
   struct Change;
   using ChangePtr = std::list<Change>::iterator;
   ChangePtr begin_change(const ChangePlan& plan);
-  /// Null: nothing was changed. Else that is dropped; everything when it is not known.
-  void end_change(ChangePtr change, const wire::Touched* touched);
+  /// Null: nothing was changed. Else that is dropped, everything when it is not known; what was granted of it is kept.
+  void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted);
 
   /// The server has recalled the lease on an object.
   void recalled(Handle object);
@@ -94,8 +94,10 @@ class AttributeCache {
   struct Object {
     std::optional<wire::ObjectReply> reply;
     std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // of a directory
+    bool complete = false;                                                   // there are no others in it
     MonoTime until;                                                          // by its own grant; renewals are for all
-    std::list<Handle>::iterator place{};                                     // in used_
+    std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
+    std::list<Handle>::iterator place{};  // in used_
   };
 
   struct Found {
@@ -106,6 +108,7 @@ class AttributeCache {
   struct Event {
     std::uint64_t news = 0;
     Handle object;
+    std::uint64_t order = 0;  // of an own change that the server has numbered; else 0
   };
   // All with the lock held.
   std::optional<Found> walk(const wire::NamePath& where);
@@ -116,9 +119,15 @@ class AttributeCache {
   bool blocked(Handle object) const;
   bool blocked(Handle directory, std::string_view name) const;
   bool all_blocked(MonoTime now) const;
-  void note(Handle object);
+  void note(Handle object, std::uint64_t order);
   void forget_events();
-  void drop_changed(const wire::Touched& touched);
+  void keep_changed(const Change& change, const wire::Touched& touched, const wire::Granted& granted);
+  bool newer_known(const Change& change, Handle object, std::uint64_t order) const;
+  void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);
+  void keep_granted_name(const wire::LeaseStep& step);
+  void forget_changed(Handle object, std::uint64_t order, bool entries_only);
+  void forget_names(Handle handle, Object& directory);
+  void meet_table(std::uint64_t table, std::uint32_t lease_ms);
   void names_lost(Handle directory);
   void name_lost(Handle directory, std::string_view name);
   void put_name(Object& directory, const wire::LeaseStep& step);
@@ -149,6 +158,8 @@ class AttributeCache {
 
 /// An own change under way.
 struct AttributeCache::Change {
+  MonoTime asked;
+  std::uint64_t news = 0;
   bool all = false;                        // it may touch anything
   std::vector<Handle> objects;             // of which attributes, and with directories names, may change
   std::vector<Handle> directories;         // of which entries change, and attributes with them
@@ -163,15 +174,15 @@ class OwnChange {
   OwnChange(const OwnChange&) = delete;
   OwnChange& operator=(const OwnChange&) = delete;
   ~OwnChange() {
-    if (!ended_) end(wire::Touched());
+    if (!ended_) end(wire::Touched(), wire::Granted());
   }
-  void end(const wire::Touched& touched) {
+  void end(const wire::Touched& touched, const wire::Granted& granted) {
     ended_ = true;
-    cache_.end_change(change_, &touched);
+    cache_.end_change(change_, &touched, granted);
   }
   void end_without_effect() {
     ended_ = true;
-    cache_.end_change(change_, nullptr);
+    cache_.end_change(change_, nullptr, {});
   }
 
  private:

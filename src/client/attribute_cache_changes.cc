@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache and this client's own changes: what they may touch is not answered meanwhile.
+// The cache and this client's own changes: what they may touch is not answered meanwhile, and what they were granted of
+// it is kept afterwards.
 #include <algorithm>
 
 #include "client/attribute_cache.h"
@@ -15,6 +16,17 @@ bool holds(const std::vector<Handle>& all, Handle one) { return std::find(all.be
 bool holds(const std::vector<wire::TouchedName>& all, Handle directory, std::string_view name) {
   const auto is_it = [&](const wire::TouchedName& one) { return one.directory == directory && one.name == name; };
   return std::any_of(all.begin(), all.end(), is_it);
+}
+
+const wire::GrantedObject* granted_of(const wire::Granted& granted, Handle object) {
+  const auto is_it = [object](const wire::GrantedObject& one) { return one.object.attributes.handle == object; };
+  const auto found = std::find_if(granted.objects.begin(), granted.objects.end(), is_it);
+  return found == granted.objects.end() ? nullptr : &*found;
+}
+
+bool names_any_of(const wire::Touched& touched, Handle directory) {
+  const auto in_it = [directory](const wire::TouchedName& name) { return name.directory == directory; };
+  return std::any_of(touched.names.begin(), touched.names.end(), in_it);
 }
 
 }  // namespace
@@ -51,14 +63,14 @@ void AttributeCache::name_lost(Handle directory, std::string_view name) {
   for (Change& change : changes_) change.all = change.all || holds(change.trusted, directory, name);
 }
 
-void AttributeCache::note(Handle object) {
+void AttributeCache::note(Handle object, std::uint64_t order) {
   ++news_;
   if (looking_ == 0 && changes_.empty()) return;
   if (events_.size() >= kMostEventsKept) {
     events_.clear();
     forgotten_ = news_;
   }
-  events_.push_back({news_, object});
+  events_.push_back({news_, object, order});
 }
 
 void AttributeCache::forget_events() {
@@ -69,7 +81,7 @@ void AttributeCache::recalled(Handle object) {
   const std::lock_guard lock(mutex_);
   ++counters_.recalls;
   drop(object);
-  note(object);
+  note(object, 0);
 }
 
 void AttributeCache::plan_place(Change& change, const ChangePlan::Place& place) {
@@ -86,11 +98,13 @@ void AttributeCache::plan_place(Change& change, const ChangePlan::Place& place) 
     if (place.fresh) return;
   }
   const Object* const directory = valid(start, clock_.now());
-  if (directory == nullptr || !directory->names.contains(path)) {
+  const bool none = directory == nullptr || !directory->names.contains(path);
+  if (none && (directory == nullptr || !directory->complete)) {
     change.all = true;
     return;
   }
   change.trusted.push_back({start, std::string(path)});
+  if (none) return;
   const Name& name = directory->names.find(path)->second;
   const bool follows = (place.where->flags & wire::NamePath::kFollowLast) != 0;
   if (follows && name.type == FileType::kSymlink) change.all = true;
@@ -100,33 +114,81 @@ void AttributeCache::plan_place(Change& change, const ChangePlan::Place& place) 
 AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   const std::lock_guard lock(mutex_);
   Change change;
+  change.asked = clock_.now();
+  change.news = news_;
   change.all = !plan.known;
   change.objects = plan.objects;
   for (const ChangePlan::Place& place : plan.places) plan_place(change, place);
   return changes_.insert(changes_.end(), std::move(change));
 }
 
-void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched) {
+void AttributeCache::end_change(ChangePtr ended, const wire::Touched* touched, const wire::Granted& granted) {
   const std::lock_guard lock(mutex_);
+  const Change change = std::move(*ended);
   changes_.erase(ended);
   if (touched != nullptr && !touched->known) drop_all();
-  if (touched != nullptr && touched->known) drop_changed(*touched);
+  if (touched != nullptr && touched->known) keep_changed(change, *touched, granted);
   forget_events();
 }
 
-void AttributeCache::drop_changed(const wire::Touched& touched) {
+/// It was recalled, or changed by a later change of this client's own, since this one has begun.
+bool AttributeCache::newer_known(const Change& change, Handle object, std::uint64_t order) const {
+  if (change.news < forgotten_) return true;
+  return std::any_of(events_.begin(), events_.end(), [&](const Event& event) {
+    return event.news > change.news && event.object == object && (event.order == 0 || event.order > order);
+  });
+}
+
+void AttributeCache::keep_changed(const Change& change, const wire::Touched& touched, const wire::Granted& granted) {
+  if (granted.granted) meet_table(granted.table, granted.lease_ms);
+  const std::uint64_t order = granted.granted ? granted.order : 0;
+  std::vector<Handle> kept;  // directories of which names are kept as well
   for (const Handle object : touched.objects) {
-    note(object);
-    const auto in_it = [object](const wire::TouchedName& name) { return name.directory == object; };
-    const auto found = objects_.find(object);
-    // Entries were changed: who may look names up has not changed with them.
-    if (found != objects_.end() && std::any_of(touched.names.begin(), touched.names.end(), in_it)) {
-      found->second.reply.reset();
-    } else {
-      drop(object);
+    const wire::GrantedObject* const found = granted.granted ? granted_of(granted, object) : nullptr;
+    const bool current = found != nullptr && !newer_known(change, object, order);
+    note(object, order);
+    if (!current) {
+      forget_changed(object, order, names_any_of(touched, object));
+      continue;
     }
+    keep_granted(*found, order, change.asked + usable());
+    if ((found->flags & wire::GrantedObject::kSearchable) != 0) kept.push_back(object);
   }
-  for (const wire::TouchedName& name : touched.names) drop_name(name);
+  for (const wire::TouchedName& name : touched.names) {
+    if (!holds(kept, name.directory)) drop_name(name);
+  }
+  for (const wire::LeaseStep& step : granted.names) {
+    if (holds(kept, step.directory)) keep_granted_name(step);
+  }
+  make_room();
+}
+
+/// Of its attributes nothing is known any more, unless by a later change. Who may look names up has not changed where
+/// only entries did.
+void AttributeCache::forget_changed(Handle object, std::uint64_t order, bool entries_only) {
+  const auto found = objects_.find(object);
+  if (found == objects_.end() || (order != 0 && found->second.order > order)) return;
+  if (!entries_only) return drop(object);
+  found->second.reply.reset();
+}
+
+void AttributeCache::keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until) {
+  const Attributes& attributes = granted.object.attributes;
+  Object& object = renewed(attributes.handle, until);
+  object.reply = granted.object;
+  object.order = order;
+  if (attributes.type != FileType::kDirectory) return;
+  const bool searchable = (granted.flags & wire::GrantedObject::kSearchable) != 0;
+  const bool empty = (granted.flags & wire::GrantedObject::kNeverUsed) != 0;
+  if (!searchable || empty) forget_names(attributes.handle, object);
+  if (searchable && empty) object.complete = true;
+}
+
+void AttributeCache::keep_granted_name(const wire::LeaseStep& step) {
+  Object& directory = objects_.at(step.directory);
+  if (step.object || !directory.complete) return put_name(directory, step);
+  name_lost(step.directory, step.name);
+  names_ -= directory.names.erase(step.name);
 }
 
 }  // namespace spate::client

@@ -1,40 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/attribute_cache.h"
-
-#include <gtest/gtest.h>
+#include "client/attribute_cache_test.h"
 
 namespace spate::client {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr Handle kDirectory{10};
-constexpr Handle kFile{11};
-constexpr std::uint64_t kTable = 77;
-
-class AttributeCacheTest : public ::testing::Test {
- protected:
-  static wire::NamePath at(std::string path, std::uint8_t flags = 0) { return {kRootHandle, std::move(path), flags}; }
-
-  /// What a server says of "d/f".
-  static wire::LookupLeaseReply file_reply(std::uint64_t size = 5) {
-    wire::LookupLeaseReply reply;
-    reply.object.emplace();
-    reply.object->attributes.handle = kFile;
-    reply.object->attributes.size = size;
-    reply.steps = {{kRootHandle, "d", kDirectory, FileType::kDirectory}, {kDirectory, "f", kFile, FileType::kRegular}};
-    reply.granted = true;
-    reply.table = kTable;
-    reply.lease_ms = 10000;
-    return reply;
-  }
-  void learn(const wire::LookupLeaseReply& reply) { cache.end_lookup(cache.begin_lookup(), &reply); }
-  bool kept(const wire::NamePath& where) { return cache.find_attributes(where).has_value(); }
-
-  ManualClock clock;
-  AttributeCache cache{{true, 1000}, clock};
-};
 
 TEST_F(AttributeCacheTest, AnswersWhatWasGrantedByPathAndByHandle) {
   EXPECT_FALSE(kept(at("d/f")));
@@ -163,7 +131,7 @@ TEST_F(AttributeCacheTest, WhatAnOwnChangeHasTouchedIsNotKeptByALookupThatBeganB
     const auto lookup = cache.begin_lookup();
     {
       OwnChange change(cache, plan_of(close));
-      change.end({true, {touched}, {}});
+      change.end({true, {touched}, {}}, {});
     }
     cache.end_lookup(lookup, &reply);
     EXPECT_FALSE(kept(at("d/f")));
@@ -225,7 +193,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeByANameThatAnotherOneMovesMayTouchAnything
   OwnChange removal(cache, plan_of(unlink));
   {
     OwnChange move(cache, plan_of(rename));
-    move.end({true, {kDirectory, kFile, Handle(12)}, {{kDirectory, "f"}, {kDirectory, "g"}}});
+    move.end({true, {kDirectory, kFile, Handle(12)}, {{kDirectory, "f"}, {kDirectory, "g"}}}, {});
   }
   wire::LookupLeaseReply moved = other;  // what is removed now may be this one
   moved.steps[1].name = "f";
@@ -265,7 +233,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   {
     OwnChange change(cache, {});
     wire::Touched touched{true, {kDirectory, kFile}, {{kDirectory, "f"}}};
-    change.end(touched);
+    change.end(touched, {});
   }
   EXPECT_FALSE(kept(at("d/f")));
   EXPECT_FALSE(kept({kFile, "", 0}));
@@ -273,7 +241,7 @@ TEST_F(AttributeCacheTest, AnOwnChangeDropsWhatItTouched) {
   {
     OwnChange change(cache, {});
     wire::Touched touched{true, {kDirectory}, {}};  // its mode, perhaps
-    change.end(touched);
+    change.end(touched, {});
   }
   EXPECT_FALSE(kept(at("d/g")));
 }

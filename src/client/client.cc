@@ -135,9 +135,7 @@ job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = cluster_.limits();
   if (request.mtime || request.mtime_now) {
-    wire::LookupRequest look;
-    look.where = request.where;
-    auto found = co_await cluster_.ask<wire::LookupReply>(look, limits);
+    auto found = co_await lookup(request.where);
     if (!found) co_return std::move(found).error();
     if (!found->attributes.size_known && found->layout) {
       auto complete = co_await complete_attributes(cluster_, found->attributes, *found->layout, limits);

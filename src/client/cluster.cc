@@ -55,7 +55,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
   identity_.key = options_.client_key;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
-  identity_.features = options_.keep_attributes ? wire::kFeatureLeases : wire::kFeatureNone;
+  identity_.features = options_.keep_attributes ? wire::kFeatureLeases | wire::kFeatureGrants : wire::kFeatureNone;
   inherit_session();
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));
@@ -221,9 +221,12 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   wire::Touched touched;
   wire::Reader reader(reply->body);
   reader(touched);
+  wire::Granted granted;
+  if ((reply->features & wire::kFeatureGrants) != 0) reader(granted);
   if (!reader.decoder().ok()) co_return Error(Errc::kProtocol, meta_->name() + " sent a reply that cannot be read");
   reply->body = reply->body.last(reader.decoder().remaining());
-  change.end(touched);
+  change.end(touched, granted);
+  if (granted.granted) locks_.listen_for_recalls();
   co_return reply;
 }
 

@@ -63,4 +63,34 @@ struct Touched {
   }
 };
 
+/// An object that a change has touched, as it is after the change.
+struct GrantedObject {
+  enum GrantFlags : std::uint8_t {
+    kSearchable = 1,  // a directory in which the session may look names up
+    kNeverUsed = 2,   // a directory in which there has never been a name
+  };
+  ObjectReply object;
+  std::uint8_t flags = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(object, flags);
+  }
+};
+/// What the session that made a change may keep of what it has touched: stands behind Touched on a connection with the
+/// feature `grants`.
+struct Granted {
+  static constexpr std::string_view kName = "granted";
+  /// The session has leases on `objects`, and on `names` with their directories, for lease_ms from when it asked.
+  bool granted = false;
+  std::uint64_t table = 0;  // as in LookupLeaseReply
+  std::uint32_t lease_ms = 0;
+  std::uint64_t order = 0;  // among the changes that one table has granted something for: a higher one was made later
+  std::vector<GrantedObject> objects;
+  std::vector<LeaseStep> names;
+  template <typename A>
+  void fields(A& a) {
+    a(granted, table, lease_ms, order, objects, names);
+  }
+};
+
 }  // namespace spate::wire

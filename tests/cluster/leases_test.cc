@@ -87,6 +87,47 @@ TEST_F(LeasesTest, WhatWasLookedUpIsAnsweredWithoutTheServer) {
   EXPECT_EQ(counters(*a_).hits, before.hits + 1);
 }
 
+TEST_F(LeasesTest, WhatAnOwnChangeHasMadeIsAnsweredWithoutTheServer) {
+  client::Client& a = a_->client();
+  ASSERT_TRUE(stat(*a_, ""));  // from here on it keeps what it is told
+  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("d"), {})));
+  make_file(*a_, "d/f");
+  ASSERT_TRUE(chmod(*a_, "d/f", 0611));
+  for (const char* path : {"d", "d/f", "d/nothing"}) EXPECT_TRUE(kept(*a_, path)) << path;
+  EXPECT_FALSE(kept(*a_, "nothing"));  // others' names may be there
+  EXPECT_EQ(stat(*a_, "d")->size, 1U);
+  EXPECT_EQ(stat(*a_, "d/f")->mode, 0611U);
+  EXPECT_EQ(stat(*a_, "d/nothing").code(), Errc::kNotFound);
+  EXPECT_EQ(counters(*a_).misses, 1U);
+  ASSERT_TRUE(run(*a_, a.rename(path_from_root("d/f"), path_from_root("d/g"))));
+  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  ASSERT_TRUE(run(*a_, a.unlink(path_from_root("d/g"))));
+  EXPECT_EQ(stat(*a_, "d/g").code(), Errc::kNotFound);
+  EXPECT_EQ(stat(*a_, "d")->size, 0U);
+}
+
+TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
+  client::Client& a = a_->client();
+  client::Client& b = b_->client();
+  ASSERT_TRUE(stat(*a_, ""));
+  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("d"), {})));
+  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  EXPECT_TRUE(kept(*a_, "d/f"));
+  make_file(*b_, "d/f");
+  ASSERT_TRUE(stat(*a_, "d/f"));
+  EXPECT_FALSE(kept(*a_, "d/g"));  // nothing is known of other names any more
+  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("e"), {})));
+  make_file(*a_, "e/x");
+  ASSERT_TRUE(run(*b_, b.rename(path_from_root("e/x"), path_from_root("e/y"))));
+  EXPECT_EQ(stat(*a_, "e/x").code(), Errc::kNotFound);
+  EXPECT_TRUE(stat(*a_, "e/y"));
+  make_file(*a_, "e/z");
+  ASSERT_TRUE(chmod(*b_, "e/z", 0600));
+  EXPECT_EQ(stat(*a_, "e/z")->mode, 0600U);
+  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/z"))));
+  EXPECT_EQ(stat(*a_, "e/z").code(), Errc::kNotFound);
+}
+
 TEST_F(LeasesTest, EachKindOfChangeIsSeenByTheOtherOnceItIsAnswered) {
   client::Client& b = b_->client();
   ASSERT_TRUE(run(*b_, b.mkdir(path_from_root("d"), {})));

@@ -84,6 +84,7 @@ class HastyLeases final : public meta::Leases {
   }
   job::Task<Result<void>> recall(meta::Operation&) override { co_return Result<void>(); }
   void begin_change(Handle object) override { inner_.begin_change(object); }
+  wire::Granted keep_changed(meta::Operation& operation) override { return inner_.keep_changed(operation); }
   void end_change(Handle object, bool removed) override { inner_.end_change(object, removed); }
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override {
     inner_.heard(client, epoch, knows_table);

@@ -31,4 +31,18 @@ std::vector<wire::Touched> samples() {
            {{Handle(0x0002000000000006), "old"}, {Handle(0x0002000000000008), "new"}}}};
 }
 
+template <>
+std::vector<wire::Granted> samples() {
+  wire::Granted m;
+  m.granted = true;
+  m.table = 0x5566778899AABBCC;
+  m.lease_ms = 10000;
+  m.order = 0x1122;
+  m.objects = {{wire::ObjectReply{sample_attributes(), sample_layout(), "target"}, 0},
+               {wire::ObjectReply{sample_attributes(), {}, ""},
+                wire::GrantedObject::kSearchable | wire::GrantedObject::kNeverUsed}};
+  m.names = {{Handle(0x0002000000000006), "new", Handle(0x0002000000000007), FileType::kRegular}};
+  return {m};
+}
+
 }  // namespace spate::golden

@@ -39,6 +39,7 @@ std::vector<Item> wire_items() {
   add<wire::RequestHeader>(items, "request_header");
   add<wire::ReplyHeader>(items, "reply_header");
   add<wire::Touched>(items, "touched");
+  add<wire::Granted>(items, "granted");
   wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {
     add<Request>(items, fmt::format("{}.request", wire::op_name(op)));
     add<Reply>(items, fmt::format("{}.reply", wire::op_name(op)));

@@ -44,10 +44,21 @@ bool is_answer(Errc code) {
   }
 }
 
-/// Of an answer that was given before nobody knows what it touched.
-Bytes with_touched(const wire::Touched& touched, const Bytes& reply) {
+/// The reply header's, and some more.
+constexpr std::size_t kHeaderRoom = 1024;
+
+/// What stands before a reply to a change. Of an answer that was given before nobody knows what it touched.
+Bytes with_news(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted, const Bytes& reply) {
   Bytes out;
   wire::encode_body(touched, out);
+  if ((call.peer->features & wire::kFeatureGrants) != 0) {
+    Bytes grants;
+    wire::encode_body(granted, grants);
+    const bool fits = out.size() + grants.size() + reply.size() + kHeaderRoom <= call.header.reply_room;
+    if (!fits) grants.clear();
+    if (!fits) wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
+    out.insert(out.end(), grants.begin(), grants.end());
+  }
   out.insert(out.end(), reply.begin(), reply.end());
   return out;
 }
@@ -152,7 +163,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   Operation operation(*this, call, Operation::Kind::kChange);
   auto result = co_await run_changes(operation, request, body);
   if (result && (call.peer->features & wire::kFeatureLeases) != 0)
-    co_return with_touched(operation.answered_touch_, *result);
+    co_return with_news(call, operation.answered_touch_, operation.answered_grant_, *result);
   co_return result;
 }
 
@@ -223,6 +234,7 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
 }
 
 void MetaCore::committed(Operation& operation) {
+  if (parts_.leases != nullptr) operation.answered_grant_ = parts_.leases->keep_changed(operation);
   operation.end_changes(true);
   operation.answered_touch_ = operation.touched_;
   operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do

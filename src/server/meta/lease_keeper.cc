@@ -212,6 +212,39 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
   co_return reply;
 }
 
+/// Its client has asked for leases before, hears of recalls, and has not ended meanwhile.
+bool LeaseKeeper::may_keep(const Operation& operation) const {
+  const rpc::Call& call = operation.call();
+  const LeaseHolder holder = holder_of(operation);
+  const auto session = sessions_.find(holder.client);
+  if (session == sessions_.end() || session->second.epoch != holder.epoch || !session->second.recorded) return false;
+  return core_.parts().locks != nullptr && core_.parts().locks->listens(call) && core_.parts().sessions->admit(call);
+}
+
+wire::Granted LeaseKeeper::keep_changed(Operation& operation) {
+  wire::Granted out;
+  const wire::Granted& written = operation.written();
+  if (written.objects.empty() || !may_keep(operation)) return out;
+  const LeaseHolder holder = holder_of(operation);
+  for (const wire::GrantedObject& object : written.objects) {
+    const Handle handle = object.object.attributes.handle;
+    if (!operation.removes(handle) && table_.grant_changed(handle, holder)) out.objects.push_back(object);
+  }
+  recall_surplus();
+  if (out.objects.empty()) return out;
+  for (const wire::LeaseStep& name : written.names) {
+    const auto is_it = [&](const wire::GrantedObject& one) { return one.object.attributes.handle == name.directory; };
+    if (std::any_of(out.objects.begin(), out.objects.end(), is_it)) out.names.push_back(name);
+  }
+  out.granted = true;
+  out.table = core_.parts().locks->table_number();
+  out.lease_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(lease()).count());
+  out.order = table_.next_order();
+  sessions_[holder.client].heard = core_.executor().now();
+  granted_.add();
+  return out;
+}
+
 void LeaseKeeper::recall_one(Handle object, ClientId client, LeaseTable::Lease& lease) {
   if (lease.recalled) return;
   lease.recalled = true;

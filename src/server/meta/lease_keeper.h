@@ -27,6 +27,7 @@ class LeaseKeeper final : public Leases {
                                                     const wire::LookupLeaseRequest& request) override;
   job::Task<Result<void>> recall(Operation& operation) override;
   void begin_change(Handle object) override { table_.begin_change(object); }
+  wire::Granted keep_changed(Operation& operation) override;
   void end_change(Handle object, bool removed) override;
   void heard(ClientId client, std::uint32_t epoch, bool knows_table) override;
   void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) override;
@@ -44,6 +45,7 @@ class LeaseKeeper final : public Leases {
   };
   job::Task<Result<bool>> prepare(const rpc::Call& call);
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
+  bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);
   void recall_surplus();
   /// When the last of the others' leases on what the operation changes ends at the latest; nothing when there is none.

@@ -20,10 +20,16 @@ void LeaseTable::end_read() {
   if (--readers_ == 0) changed_.clear();
 }
 
+void LeaseTable::begin_change(Handle object) {
+  Changing& changing = changing_[object];
+  changing.shared = changing.shared || changing.changes > 0;
+  ++changing.changes;
+}
+
 void LeaseTable::end_change(Handle object) {
   const auto found = changing_.find(object);
   SPATE_CHECK(found != changing_.end());
-  if (--found->second == 0) changing_.erase(found);
+  if (--found->second.changes == 0) changing_.erase(found);
   ++clock_;
   if (readers_ == 0) return;
   if (changed_.size() >= kMostChanges) {
@@ -61,6 +67,19 @@ bool LeaseTable::grant(const std::vector<Handle>& objects, const LeaseHolder& ho
   const auto good = [&](Handle object) { return grantable(object, holder, stamp); };
   if (!std::all_of(objects.begin(), objects.end(), good)) return false;
   for (const Handle object : objects) put(object, holder);
+  return true;
+}
+
+bool LeaseTable::grant_changed(Handle object, const LeaseHolder& holder) {
+  const auto changing = changing_.find(object);
+  if (changing == changing_.end() || changing->second.shared || !has_room(holder.client, 1)) return false;
+  const auto found = objects_.find(object);
+  if (found != objects_.end()) {
+    const auto lease = found->second.find(holder.client);
+    const bool there = lease != found->second.end();
+    if (there && (lease->second.recalled || lease->second.holder.incarnation > holder.incarnation)) return false;
+  }
+  put(object, holder);
   return true;
 }
 

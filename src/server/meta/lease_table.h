@@ -50,7 +50,14 @@ class LeaseTable {
   /// recalled from this session, or does not fit. Then take_surplus() may have something.
   bool grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp);
 
-  void begin_change(Handle object) { ++changing_[object]; }
+  /// To who has just changed the object, between the commit and end_change(). False while somebody else changes it as
+  /// well, or has done so meanwhile: which commit was the last is not known here; while it is recalled from this
+  /// session, when a later greeting's lease is there, or when it does not fit.
+  bool grant_changed(Handle object, const LeaseHolder& holder);
+  /// Numbers those grants.
+  std::uint64_t next_order() { return ++order_; }
+
+  void begin_change(Handle object);
   void end_change(Handle object);
 
   struct Lease {
@@ -81,9 +88,14 @@ class LeaseTable {
   std::unordered_map<Handle, std::map<ClientId, Lease>> objects_;
   std::unordered_map<ClientId, std::list<Handle>> sessions_;  // the oldest first
   std::size_t leases_ = 0;
-  std::unordered_map<Handle, unsigned> changing_;
+  struct Changing {
+    unsigned changes = 0;
+    bool shared = false;  // there was more than one at once
+  };
+  std::unordered_map<Handle, Changing> changing_;
   // Changes committed while somebody reads, and when: forgotten when nobody does.
   std::unordered_map<Handle, Stamp> changed_;
+  std::uint64_t order_ = 0;
   Stamp clock_ = 0;
   Stamp known_since_ = 0;  // what was changed before this is not known any more
   std::size_t readers_ = 0;

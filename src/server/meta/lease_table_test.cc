@@ -51,6 +51,26 @@ TEST(LeaseTableTest, NoneIsGivenWhileAnObjectIsBeingChanged) {
   EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
 }
 
+TEST(LeaseTableTest, WhoHasChangedAnObjectGetsOneUnlessOthersChangedItAsWell) {
+  LeaseTable table;
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // nobody changes it
+  table.begin_change(kOneObject);
+  EXPECT_TRUE(table.grant_changed(kOneObject, kFirstHolder));
+  table.begin_change(kOneObject);
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  table.end_change(kOneObject);
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // which of the two was the last?
+  table.end_change(kOneObject);
+  table.begin_change(kOneObject);
+  EXPECT_TRUE(table.grant_changed(kOneObject, kSecondHolder));
+  table.of(kOneObject)->at(kFirstHolder.client).recalled = true;
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  LeaseHolder older = kSecondHolder;
+  table.of(kOneObject)->at(kSecondHolder.client).holder.incarnation = older.incarnation + 1;
+  EXPECT_FALSE(table.grant_changed(kOneObject, older));
+  table.end_change(kOneObject);
+}
+
 TEST(LeaseTableTest, NoneIsGivenForWhatWasReadBeforeAChangeWasCommitted) {
   LeaseTable table;
   const LeaseTable::Stamp before = table.begin_read();

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "server/meta/core.h"
+#include "server/meta/reply.h"
+#include "server/meta/walk.h"
 
 namespace spate::meta {
 
@@ -19,6 +21,8 @@ void Operation::begin() {
   wanted_locks_.clear();
   objects_made_ = 0;
   touched_ = wire::Touched{true, {}, {}};
+  written_.objects.clear();
+  written_.names.clear();
   removed_.clear();
   store_.reset();
   store_.emplace(core_.store().begin());
@@ -46,6 +50,7 @@ job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory,
 
 void Operation::put_entry(Handle directory, std::string_view name, const EntryRecord& record) {
   touched_.names.push_back({directory, std::string(name)});
+  note_name(directory, name, record);
   const std::uint64_t hash = core_.name_hash()(name);
   core_.known_names().added(directory, hash);
   put(entry_key(directory, hash, name), record);
@@ -53,7 +58,33 @@ void Operation::put_entry(Handle directory, std::string_view name, const EntryRe
 
 void Operation::erase_entry(Handle directory, std::string_view name) {
   touched_.names.push_back({directory, std::string(name)});
+  note_name(directory, name, EntryRecord{Handle(), FileType::kRegular});
   erase(entry_key(directory, core_.name_hash()(name), name));
+}
+
+bool Operation::client_keeps() const {
+  constexpr std::uint64_t kBoth = wire::kFeatureLeases | wire::kFeatureGrants;
+  return kind_ == Kind::kChange && (call_.peer->features & kBoth) == kBoth;
+}
+
+void Operation::note_name(Handle directory, std::string_view name, const EntryRecord& record) {
+  if (client_keeps()) written_.names.push_back({directory, std::string(name), record.handle, record.type});
+}
+
+/// The last that is put of an inode counts.
+void Operation::note_written(const InodeRecord& inode) {
+  if (!client_keeps()) return;
+  const auto is_it = [&](const wire::GrantedObject& one) { return one.object.attributes.handle == inode.handle(); };
+  std::erase_if(written_.objects, is_it);
+  wire::GrantedObject& written = written_.objects.emplace_back();
+  written.object = object_reply(inode);
+  if (!inode.is_directory()) return;
+  if (check_searchable(who(), inode)) written.flags |= wire::GrantedObject::kSearchable;
+  if (inode.entries_version == InodeRecord().entries_version) written.flags |= wire::GrantedObject::kNeverUsed;
+}
+
+bool Operation::removes(Handle object) const {
+  return std::find(removed_.begin(), removed_.end(), object) != removed_.end();
 }
 
 /// Leases are on objects: an entry's is its directory's.
@@ -76,8 +107,7 @@ void Operation::begin_changes() {
 
 void Operation::end_changes(bool committed) {
   for (const Handle object : changing_) {
-    const bool removed = committed && std::find(removed_.begin(), removed_.end(), object) != removed_.end();
-    core_.parts().leases->end_change(object, removed);
+    core_.parts().leases->end_change(object, committed && removes(object));
   }
   changing_.clear();
 }

@@ -84,7 +84,10 @@ class Operation {
   /// The inode; kStaleHandle when it is gone.
   job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
   job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
-  void put(const InodeRecord& inode) { put(inode_key(inode.handle()), inode); }
+  void put(const InodeRecord& inode) {
+    note_written(inode);
+    put(inode_key(inode.handle()), inode);
+  }
   /// Entry `name` of a directory; nothing when there is none.
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name, trove::ReadMode mode);
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name) {
@@ -98,6 +101,9 @@ class Operation {
   Result<void> lock(std::vector<Handle> directories);
   /// What this run changes that clients may keep.
   const wire::Touched& touched() const { return touched_; }
+  /// What this run has put of that, for a client that keeps what it has changed (Leases::keep_changed()).
+  const wire::Granted& written() const { return written_; }
+  bool removes(Handle object) const;
   /// Says of all that this run touches that it is being changed, until the operation has ended.
   void begin_changes();
   /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
@@ -132,6 +138,9 @@ class Operation {
   void begin();
   void note_touched(ByteView key, bool removes);
   void end_changes(bool committed);
+  bool client_keeps() const;
+  void note_written(const InodeRecord& inode);
+  void note_name(Handle directory, std::string_view name, const EntryRecord& record);
 
   MetaCore& core_;
   rpc::Call& call_;
@@ -150,7 +159,9 @@ class Operation {
   Bytes scratch_;
   const std::uint64_t incarnation_;
   wire::Touched touched_;
+  wire::Granted written_;         // objects and names of this run; empty when the client keeps none
   wire::Touched answered_touch_;  // what was committed
+  wire::Granted answered_grant_;
   std::vector<Handle> removed_;
   std::vector<Handle> changing_;  // of all runs
   std::vector<wire::LeaseStep>* trail_ = nullptr;

@@ -143,6 +143,9 @@ class Leases {
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;
   /// From before recall() until the commit is done, or given up. `removed`: the object is gone.
   virtual void begin_change(Handle object) = 0;
+  /// Between the commit and end_change(): what the client that made the change may keep of it, under leases that it has
+  /// from now on.
+  virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
   /// The session has asked for news, and knows this process's table or not.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
