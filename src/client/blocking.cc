@@ -126,6 +126,11 @@ bool Driver::test(Started& started) {
   return call.done;
 }
 
+bool Driver::is_done(Started& started) {
+  const std::lock_guard lock(mutex_);
+  return started.call().done;
+}
+
 std::size_t Driver::wait_any(std::span<Started* const> started) {
   std::vector<CallBase*> calls;
   calls.reserve(started.size());

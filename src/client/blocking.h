@@ -82,6 +82,8 @@ class Driver {
   }
   /// Does what can be done without waiting, unless another thread drives; true when the task is done.
   bool test(Started& started);
+  /// Whether the task is done; does nothing for it.
+  bool is_done(Started& started);
   /// Waits until one of them (at least one is given) is done; its place.
   std::size_t wait_any(std::span<Started* const> started);
   void wait(Started& started) {

@@ -149,8 +149,35 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
   reply_done(request, run(request, [&](client::Client&) { return (*open)->file->sync(); }));
 }
 
+/// Answers last: should this process die before, the kernel asks the next one.
+job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
+                                 std::uint64_t cause) {
+  client::Client& client = mount.process.client();
+  client.cluster().next_cause(cause);
+  const auto closed = co_await close_one(client, *open);
+  if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
+  mount.files.forget(*open);
+  fuse_reply_err(request, 0);
+  co_return Unit();
+}
+
+/// Where leases are kept some thread always drives the client's executor, at the latest a few milliseconds from now.
+bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
+  if (!mount.process.client().cluster().attributes().on()) return false;
+  const auto open = mount.files.find(number);
+  if (open == nullptr) return false;
+  release_locks(mount, number, open->handle);
+  const std::uint64_t cause = Pending::of_this_thread().cause();
+  const auto make = [&mount, request, open, cause] { return close_and_answer(mount, request, open, cause); };
+  const bool begun = mount.closes.begin(make);
+  if (begun) std::ignore = mount.files.remove(number);
+  return begun;
+}
+
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  close_file(mount_of(request), info->fh);
+  Mount& mount = mount_of(request);
+  if (begin_close(mount, request, info->fh)) return;
+  close_file(mount, info->fh);
   answer([&] { return fuse_reply_err(request, 0); });
 }
 

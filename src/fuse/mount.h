@@ -8,6 +8,7 @@
 #include <fuse_lowlevel.h>
 
 #include "assembly/client_process.h"
+#include "fuse/closes.h"
 #include "fuse/kept_pages.h"
 #include "fuse/kernel_locks.h"
 #include "fuse/open_directories.h"
@@ -29,6 +30,7 @@ struct Mount {
   OpenDirectories directories{ledger.first_number()};
   KeptPages pages{};
   KernelLocks locks{process, ledger};
+  Closes closes{process.driver()};
   fuse_session* session = nullptr;  // while it is mounted
 };
 

@@ -66,7 +66,9 @@ bool Session::wait_for_workers(bool interrupt) {
     if (interrupt) interrupt_readers();
     one_less_.wait_for(lock, kInterruptPause);
   }
-  return workers_ == 0;
+  const bool none = workers_ == 0;
+  lock.unlock();
+  return mount_.closes.drain(limit) && none;
 }
 
 /// With the lock held. One that is about to read misses it, and is told again.

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/closes.h"
+
+#include <gtest/gtest.h>
+
+#include "job/event.h"
+
+namespace spate::fuse {
+namespace {
+
+job::Task<Unit> count_after(job::Event& event, int& ended) {
+  std::ignore = co_await event.wait();
+  ++ended;
+  co_return Unit();
+}
+
+job::Task<Unit> set(job::Event& event) {
+  event.set();
+  co_return Unit();
+}
+
+struct ClosesTest : testing::Test {
+  static auto soon() { return std::chrono::steady_clock::now() + std::chrono::milliseconds(5); }
+  static auto late() { return std::chrono::steady_clock::now() + std::chrono::minutes(1); }
+
+  SystemClock clock;
+  job::Executor executor{clock};
+  job::Event go{executor};
+  int ended = 0;
+  client::Driver driver{executor, client::Keeper::kReady};
+  Closes closes{driver};
+};
+
+TEST_F(ClosesTest, GoOnWhileNobodyWaitsForThem) {
+  EXPECT_TRUE(closes.begin([this] { return count_after(go, ended); }));
+  EXPECT_EQ(closes.under_way(), 1U);
+  EXPECT_FALSE(closes.drain(soon()));
+  driver.run([this] { return set(go); });
+  EXPECT_TRUE(closes.drain(late()));
+  EXPECT_EQ(ended, 1);
+}
+
+TEST_F(ClosesTest, AreNotMoreAtOnceThanFit) {
+  for (std::size_t i = 0; i < Closes::kMost; ++i) {
+    ASSERT_TRUE(closes.begin([this] { return count_after(go, ended); }));
+  }
+  EXPECT_FALSE(closes.begin([this] { return count_after(go, ended); }));
+  driver.run([this] { return set(go); });
+  EXPECT_TRUE(closes.drain(late()));
+  EXPECT_EQ(ended, static_cast<int>(Closes::kMost));
+  EXPECT_TRUE(closes.begin([this] { return set(go); }));
+  EXPECT_TRUE(closes.drain(late()));
+}
+
+}  // namespace
+}  // namespace spate::fuse
