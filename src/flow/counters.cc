@@ -27,6 +27,10 @@ Counters::Counters(metrics::Registry& registry) {
     const metrics::Labels labels{{"path", kLanes[i / 2]}, {"direction", kDirections[i % 2]}};
     pairs_[i] = std::make_unique<Pair>(registry, labels);
   }
+  for (std::size_t i = 0; i < registered_.size(); ++i) {
+    registered_[i] = std::make_unique<metrics::Counter>(registry, "spate_flow_registered_bytes_total",
+                                                        metrics::Labels{{"direction", kDirections[i]}});
+  }
 }
 
 }  // namespace spate::flow

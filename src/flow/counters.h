@@ -23,7 +23,8 @@ Lane lane_of(wire::DataPath path);
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
 /// bytes that the processor copied on the way, between page cache, buffers and sockets, as the path does it over TCP.
 /// `spate_flow_fallbacks_total{path,direction}`: times that the policy or a stream wanted this path and had to take
-/// another.
+/// another. `spate_flow_registered_bytes_total{direction}`: whole blocks that the device moved to or from memory that
+/// was registered with the ring.
 class Counters {
  public:
   explicit Counters(metrics::Registry& registry);
@@ -37,6 +38,13 @@ class Counters {
   void copied_again(Lane lane, Direction direction, std::uint64_t bytes) { pair_of(lane, direction).copied.add(bytes); }
   /// `wanted` could not be had; something else was done. (What was asked for by name is refused instead.)
   void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
+  /// Of the direct path's bytes, those between the device and memory that it knew beforehand.
+  void registered(Direction direction, std::uint64_t bytes) {
+    registered_[static_cast<std::size_t>(direction)]->add(bytes);
+  }
+  std::uint64_t registered(Direction direction) const {
+    return registered_[static_cast<std::size_t>(direction)]->value();
+  }
   std::uint64_t fallbacks(Lane wanted, Direction direction) const {
     return pair_of(wanted, direction).fallbacks.value();
   }
@@ -62,6 +70,7 @@ class Counters {
   }
 
   std::array<std::unique_ptr<Pair>, 12> pairs_;
+  std::array<std::unique_ptr<metrics::Counter>, 2> registered_;
 };
 
 }  // namespace spate::flow

@@ -46,6 +46,9 @@ struct FlowContext {
   FlowOptions options;
   /// Buffers in the memory of a PCI device (peer_memory.h); null: there are none.
   BufferPool* peer_pool = nullptr;
+  /// Buffers of the direct path that the targets know (registered_memory.h), for messages of up to kPeerUnitBytes;
+  /// null: it takes any.
+  BufferPool* direct_pool = nullptr;
 };
 
 /// How a stream goes past the page cache.

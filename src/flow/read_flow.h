@@ -63,9 +63,18 @@ class ReadFlow {
   job::Task<Result<void>> read_pieces(MutableByteView buffer);
   bool cut_at_end();
   void count_direct();
-  BufferPool& pool() const { return how_.peer ? *context_.peer_pool : context_.pool; }
+  BufferPool& pool() const {
+    if (how_.peer) return *context_.peer_pool;
+    return registered() ? *context_.direct_pool : context_.pool;
+  }
+  /// Past the page cache, by buffers that the target knows.
+  bool registered() const {
+    return how_.alignment > 0 && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes;
+  }
   /// Of a buffer for one message past the page cache.
-  std::uint64_t room() const { return how_.peer ? kPeerBufferBytes : route_.unit_bytes + kBlockSlackBytes; }
+  std::uint64_t room() const {
+    return how_.peer || registered() ? kPeerBufferBytes : route_.unit_bytes + kBlockSlackBytes;
+  }
 
   FlowContext& context_;
   Device& device_;

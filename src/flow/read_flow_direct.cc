@@ -105,6 +105,7 @@ job::Task<Result<void>> ReadFlow::read_blocks(MutableByteView buffer) {
     if (done.status != Errc::kOk) co_return done.status;
     if (done.stat.size < stat_.size) stat_ = done.stat;
     if (done.bytes < plan_.readable(stat_.size)) continue;
+    context_.counters.registered(Direction::kRead, done.registered_bytes);
     plan_.zero_behind(buffer, done.bytes);
     co_return Result<void>();
   }

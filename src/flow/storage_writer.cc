@@ -43,6 +43,7 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   const trove::BytestreamCompletion done = co_await device_.storage().run(request);
   if (done.status != Errc::kOk) co_return done.status;
   if (done.bytes != data.size()) co_return Error(Errc::kIoError, "the store wrote fewer bytes than it was given");
+  registered_bytes_ += done.registered_bytes;
   stat_ = done.stat;
   has_stat_ = true;
   co_return Result<void>();

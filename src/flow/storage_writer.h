@@ -27,6 +27,8 @@ class StorageWriter {
   /// Writes `data` at one place of the datafile; past the page cache, place, size and memory are multiples of the
   /// target's alignment. kNotSupported: its device cannot reach the memory of the other one.
   job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, Through through, job::StopToken stop);
+  /// Of all that was written, from memory that the target knew.
+  std::uint64_t registered_bytes() const { return registered_bytes_; }
   bool has_stat() const { return has_stat_; }
   /// As of the last write, once there was one.
   const trove::BytestreamStat& stat() const { return stat_; }
@@ -41,6 +43,7 @@ class StorageWriter {
   std::vector<Extent> extents_;
   trove::BytestreamStat stat_;
   bool has_stat_ = false;
+  std::uint64_t registered_bytes_ = 0;
 };
 
 }  // namespace spate::flow

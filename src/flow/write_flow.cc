@@ -47,6 +47,7 @@ void WriteFlow::count_direct() {
   const std::uint64_t by_peer = std::min(peer_bytes_, in_blocks);
   context_.counters.moved(Lane::kPeer, Direction::kWrite, by_peer);
   context_.counters.moved(Lane::kDirect, Direction::kWrite, in_blocks - by_peer);
+  context_.counters.registered(Direction::kWrite, writer_.registered_bytes());
 }
 
 job::Task<Result<void>> WriteFlow::write_edges(job::StopToken stop) {

@@ -51,9 +51,14 @@ class WriteFlow {
   job::Task<Result<void>> store_blocks(const BlockCarry::Blocks& blocks, bool in_peer);
   job::Task<Result<void>> write_by_main_memory(const BlockCarry::Blocks& blocks);
   void count_direct();
-  BufferPool& pool() const { return how_.peer ? *context_.peer_pool : context_.pool; }
+  BufferPool& pool() const {
+    if (how_.peer) return *context_.peer_pool;
+    return registered() ? *context_.direct_pool : context_.pool;
+  }
+  /// Past the page cache, by buffers that the target knows.
+  bool registered() const { return carry_ && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes; }
   std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
-  std::uint64_t buffer_bytes() const { return how_.peer ? kPeerBufferBytes : main_buffer_bytes(); }
+  std::uint64_t buffer_bytes() const { return how_.peer || registered() ? kPeerBufferBytes : main_buffer_bytes(); }
   job::Task<Result<bool>> take_spare();
   job::Task<void> cancel_all();
   void post(std::uint64_t size, const datatype::SlotCursor& at);

@@ -89,6 +89,7 @@ struct BytestreamCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
   std::uint64_t bytes = 0;                   // read, write: moved
+  std::uint64_t registered_bytes = 0;        // of these, between the device and memory that it knew beforehand
   BytestreamStat stat;                       // after the operation: read, write, truncate, punch, stat
   std::shared_ptr<const OpenDatafile> file;  // open
   /// data_ranges: ascending; never leaves out bytes that were written before, but may hold some that were not (the
@@ -126,6 +127,12 @@ class Bytestreams {
   /// Whether the target's device moves data to `memory`, a PCI device's, by itself: tried with a read, which changes
   /// what is there (one block of the direct alignment at least, aligned to it). kNotSupported: it does not. May block.
   virtual Result<void> try_device_memory(MutableByteView memory);
+  /// `memory` (whole pages) is made known to the kernel, once instead of with each direct read and write that lies in
+  /// it: BytestreamCompletion::registered_bytes. It stays pinned until forget_memory(), before which it may not go
+  /// away; nothing is in flight then. kNotSupported: this module has no such registration. kBusy: it has no room for
+  /// more. Else the kernel's reason (RLIMIT_MEMLOCK): requests move such memory as any other.
+  virtual Result<void> register_memory(MutableByteView memory);
+  virtual void forget_memory(MutableByteView /*memory*/) {}
   /// A page for a bypass lease (lease_page.h); kNotSupported where datafiles are not files that others can open.
   virtual Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title);
   /// Those that an earlier process left, once. May block.

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from cluster import BIN, Cluster, check, skip
-from paths import Client, metric, moved, pattern, refuses_direct
+from paths import Client, expect_calls, metric, moved, pattern, refuses_direct
 
 MIB = 1 << 20
 disk = tempfile.mkdtemp(prefix="spate-paths-", dir=BIN)
@@ -65,6 +65,13 @@ with Cluster(io=1, folder=disk) as fs:
     # One request is as many to the device as its part of the file needs, handed over together.
     together = submitted(pid, lambda: client.ok("check 0 %d 1" % MIB))
     check(together is None or max(together) > 1, "a read of 1 MiB is handed to the kernel piece by piece: %s" % together)
+    # By memory that the ring knows: pinned once, not by each request, which the kernel is told of by io_uring_register.
+    def registered():
+        return [metric(fs, 2, "flow_registered_bytes_total", direction=direction) for direction in ("write", "read")]
+    before = registered()
+    again = ("write 0 %d 1" % (4 * MIB), "check 0 %d 1" % (4 * MIB))
+    expect_calls(pid, lambda: client.ok(*again), ("io_uring_enter",), ("io_uring_register", "pread64", "pwrite64"), "registered memory")
+    check(registered() == [count + 4 * MIB for count in before], "not all by registered memory: %s, then %s" % (before, registered()))
 
     # Ends that fill no block, and reads of any shape.
     client.ok("write 1000 %d 2" % (2 * MIB + 333), "check 1000 %d 2" % (2 * MIB + 333), "check 0 1000 1",

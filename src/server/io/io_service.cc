@@ -35,6 +35,7 @@ Parts::Parts(const IoOptions& options_in, std::vector<IoTarget> targets_in, job:
       fell_back_log(executor.clock()) {
   for (const IoTarget& target : targets_in) targets.emplace_back(target, executor, options.scheduler);
   open_peer_memory(*this, metrics);
+  open_direct_memory(*this, metrics);
 }
 
 IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, job::KeyvalContext& keyval,

@@ -45,6 +45,7 @@ struct Parts {
   flow::Counters counters;
   flow::BufferPool pool;
   std::optional<flow::BufferPool> peer_pool;
+  std::optional<flow::BufferPool> direct_pool;
   flow::FlowContext flow;
   std::deque<Target> targets;
   CapabilityCache capabilities;

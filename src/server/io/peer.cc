@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/io/peer.h"
 
+#include "flow/registered_memory.h"
 #include "log/fields.h"
 #include "log/log.h"
 
 namespace spate::io {
 namespace {
+
+/// Of the direct path's buffers, 8 each: as many messages under way as eight streams have. Guess.
+constexpr std::uint64_t kDirectSlabs = 4;
 
 /// Other networks look at the memory (a registration, a copy by another process), and that the kernel refuses.
 bool sends_device_memory(std::string_view url) { return url.starts_with("tcp://") || url.starts_with("sim://"); }
@@ -40,6 +44,21 @@ void open_peer_memory(Parts& parts, metrics::Registry& metrics) {
   options.name = "p2p";
   parts.peer_pool.emplace(memory, parts.executor, options, metrics);
   parts.flow.peer_pool = &*parts.peer_pool;
+}
+
+void open_direct_memory(Parts& parts, metrics::Registry& metrics) {
+  std::vector<trove::Bytestreams*> targets;
+  for (Target& target : parts.targets) {
+    if (target.direct.alignment != 0) targets.push_back(&target.description.storage.store());
+  }
+  if (targets.empty()) return;
+  flow::BufferPoolOptions options;
+  options.total_bytes = kDirectSlabs * flow::RegisteredMemory::kSlabBytes;
+  options.largest_bytes = flow::kPeerBufferBytes;
+  options.name = "direct";
+  auto memory = std::make_shared<flow::RegisteredMemory>(parts.flow.network.network(), std::move(targets));
+  parts.direct_pool.emplace(std::move(memory), parts.executor, options, metrics);
+  parts.flow.direct_pool = &*parts.direct_pool;
 }
 
 std::string_view peer_refusal(const Parts& parts, const Target& target, bmi::Address peer, std::uint32_t unit_bytes) {

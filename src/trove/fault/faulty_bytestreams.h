@@ -43,6 +43,8 @@ class FaultyBytestreams final : public Bytestreams {
   Result<SpaceInfo> space() override { return inner_->space(); }
   DirectAbility direct() const override { return inner_->direct(); }
   Result<void> try_device_memory(MutableByteView memory) override;
+  Result<void> register_memory(MutableByteView memory) override { return inner_->register_memory(memory); }
+  void forget_memory(MutableByteView memory) override { inner_->forget_memory(memory); }
   Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) override { return inner_->make_lease(title); }
   Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() override { return inner_->left_leases(); }
   std::string describe() const override { return "fault(" + inner_->describe() + ")"; }

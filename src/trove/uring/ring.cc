@@ -68,6 +68,25 @@ bool Ring::attach() {
   return true;
 }
 
+int Ring::set_region(unsigned slot, MutableByteView memory) {
+  if (!has_regions_) {
+    io_uring_rsrc_register table{};
+    table.nr = kRegions;
+    table.flags = IORING_RSRC_REGISTER_SPARSE;
+    if (::syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_BUFFERS2, &table, sizeof table) < 0)
+      return -errno;
+    has_regions_ = true;
+  }
+  const iovec region{memory.empty() ? nullptr : memory.data(), memory.size()};
+  io_uring_rsrc_update2 update{};
+  update.offset = slot;
+  update.data = reinterpret_cast<std::uint64_t>(&region);
+  update.nr = 1;
+  const long done =
+      ::syscall(SYS_io_uring_register, ring_.ring_fd, IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof update);
+  return done < 0 ? -errno : 0;
+}
+
 io_uring_sqe* Ring::entry() {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
   if (sqe != nullptr) return sqe;

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/bytes.h"
 #include "base/result.h"
 
 namespace spate::trove {
@@ -29,6 +30,11 @@ class Ring {
   /// Makes the calling thread the owner, if there is none. False: another thread is, or the kernel refused.
   bool attach();
   bool owned_by_caller() const { return owner_ == std::this_thread::get_id(); }
+
+  /// Pins memory and makes it known under `slot` (< kRegions): fixed reads and writes name it. By the owner. An empty
+  /// view takes it back. 0, or -errno.
+  static constexpr unsigned kRegions = 64;
+  int set_region(unsigned slot, MutableByteView memory);
 
   /// A cleared entry to fill; submits what is queued when the queue is full. Null when the kernel takes no more now.
   io_uring_sqe* entry();
@@ -52,6 +58,7 @@ class Ring {
   io_uring ring_{};
   bool disabled_ = false;  // made with R_DISABLED: enabled by its owner
   bool events_on_ = true;
+  bool has_regions_ = false;
   std::thread::id owner_;
   std::string flags_text_;
 };

@@ -113,7 +113,9 @@ bool RingOp::take_result(RingStep& step, int result) {
   const bool again = result == -EINTR || result == -EAGAIN;
   if (again && ++step.retries <= kMaxRetries) return true;
   if (result > 0) {
-    step.advance(std::min<std::uint64_t>(static_cast<std::uint64_t>(result), step.left));
+    const std::uint64_t moved = std::min<std::uint64_t>(static_cast<std::uint64_t>(result), step.left);
+    if (step.registered) registered_bytes_ += moved;
+    step.advance(moved);
     step.retries = 0;
     // Of a direct read only what the datafile's end lies in comes short, and no block begins there to be read on from.
     if (step.left > 0 && (is_write() || !queued_->request.direct)) return true;
@@ -132,6 +134,7 @@ BytestreamCompletion RingOp::finish(DatafileStore& store) {
   BytestreamCompletion& done = queued_->done;
   done.status = status_;
   done.bytes = gap_at_;
+  done.registered_bytes = std::min(registered_bytes_, gap_at_);
   change_.reset();
   if (is_write()) {
     finish_change(store, *datafile_, done);

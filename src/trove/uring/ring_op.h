@@ -26,6 +26,7 @@ struct RingStep {
   std::uint64_t left = 0;       // bytes
   std::uint64_t stream_at = 0;  // position of what is left in the request's stream
   unsigned retries = 0;
+  bool registered = false;  // what is given to the ring now names a region
 
   /// Takes `bytes` (<= left) off the front.
   void advance(std::uint64_t bytes);
@@ -68,6 +69,7 @@ class RingOp {
   std::size_t in_flight_ = 0;
   bool stopped_ = false;
   std::uint64_t gap_at_;
+  std::uint64_t registered_bytes_ = 0;
   Errc status_ = Errc::kOk;
   std::vector<std::unique_ptr<RingStep>> steps_;  // all that were made; reused
   std::vector<RingStep*> free_steps_;

@@ -40,7 +40,45 @@ bool UringBytestreams::own_ring() {
   Result<std::unique_ptr<Ring>> fresh = Ring::make(options_.ring_entries, queue().descriptor(), options_.skip_setups);
   if (!fresh) return false;
   ring_ = *std::move(fresh);
-  return ring_->attach();
+  if (!ring_->attach()) return false;
+  for (unsigned slot = 0; slot < regions_.size(); ++slot) {
+    regions_[slot].in_ring = !regions_[slot].memory.empty() && ring_->set_region(slot, regions_[slot].memory) == 0;
+  }
+  return true;
+}
+
+Result<void> UringBytestreams::register_memory(MutableByteView memory) {
+  const auto is_free = [](const Region& region) { return region.memory.empty(); };
+  const auto place = std::find_if(regions_.begin(), regions_.end(), is_free);
+  const auto slot = static_cast<unsigned>(place - regions_.begin());
+  if (slot == Ring::kRegions) return Error(Errc::kBusy, "register memory");
+  if (!own_ring()) return Error(Errc::kNotSupported, "register memory");
+  const int failed = ring_->set_region(slot, memory);
+  if (failed != 0) return errno_error(-failed, "register memory with io_uring");
+  if (place == regions_.end()) regions_.emplace_back();
+  regions_[slot] = {memory, true};
+  return {};
+}
+
+void UringBytestreams::forget_memory(MutableByteView memory) {
+  for (unsigned slot = 0; slot < regions_.size(); ++slot) {
+    if (regions_[slot].memory.data() != memory.data()) continue;
+    // Of a ring that belongs to a thread that is gone the kernel lets go with the ring.
+    if (regions_[slot].in_ring && ring_->attach()) ring_->set_region(slot, {});
+    regions_[slot] = {};
+  }
+}
+
+std::optional<unsigned> UringBytestreams::region_of(const iovec& piece) const {
+  const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
+  for (unsigned slot = 0; slot < regions_.size(); ++slot) {
+    const Region& region = regions_[slot];
+    const std::byte* const end = region.memory.data() + region.memory.size();
+    if (region.in_ring && begin >= region.memory.data() && begin < end &&
+        piece.iov_len <= static_cast<std::size_t>(end - begin))
+      return slot;
+  }
+  return std::nullopt;
 }
 
 void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
@@ -67,7 +105,18 @@ bool UringBytestreams::give(RingStep& step) {
   const int fd = step.op->fd();
   const iovec* const pieces = step.pieces.data() + step.first;
   const auto count = static_cast<unsigned>(step.pieces.size() - step.first);
-  if (step.op->is_write()) {
+  // One piece of memory that the ring knows is named by its slot: the kernel need not look its pages up and pin them.
+  const std::optional<unsigned> region = count == 1 ? region_of(*pieces) : std::nullopt;
+  step.registered = region.has_value();
+  if (region) {
+    const auto bytes = static_cast<unsigned>(pieces->iov_len);
+    const auto slot = static_cast<int>(*region);
+    if (step.op->is_write()) {
+      io_uring_prep_write_fixed(sqe, fd, pieces->iov_base, bytes, step.offset, slot);
+    } else {
+      io_uring_prep_read_fixed(sqe, fd, pieces->iov_base, bytes, step.offset, slot);
+    }
+  } else if (step.op->is_write()) {
     io_uring_prep_writev(sqe, fd, pieces, count, step.offset);
   } else {
     io_uring_prep_readv(sqe, fd, pieces, count, step.offset);

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "trove/local_bytestreams.h"
 #include "trove/uring/ring.h"
@@ -27,6 +29,9 @@ class UringBytestreams final : public LocalBytestreams {
   static Result<std::unique_ptr<UringBytestreams>> make(std::shared_ptr<LocalTarget> target, UringOptions options = {});
   ~UringBytestreams() override;
 
+  /// By the thread that posts. Up to Ring::kRegions.
+  Result<void> register_memory(MutableByteView memory) override;
+  void forget_memory(MutableByteView memory) override;
   std::size_t test(std::span<BytestreamCompletion> out) override;
   bool prepare_to_wait() override;
   /// "uring(single_issuer,defer_taskrun)", ...
@@ -42,12 +47,18 @@ class UringBytestreams final : public LocalBytestreams {
   /// Gives the ring as many of the operation's steps as it takes; the rest waits its turn.
   void advance(RingOp& op);
   bool give(RingStep& step);
+  std::optional<unsigned> region_of(const iovec& piece) const;
   void take_result(RingStep& step, int result);
   void end_if_over(RingOp& op);
   void go_on();
 
   const UringOptions options_;
   std::unique_ptr<Ring> ring_;
+  struct Region {
+    MutableByteView memory;
+    bool in_ring = false;
+  };
+  std::vector<Region> regions_;  // by slot; empty ones are free
   std::size_t steps_in_ring_ = 0;
   std::deque<RingStep*> rest_steps_;  // begun, to be given again
   std::deque<RingOp*> waiting_ops_;   // have steps that found the ring full

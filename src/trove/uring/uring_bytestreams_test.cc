@@ -31,7 +31,7 @@ class UringTest : public testing::Test {
     std::filesystem::remove_all(root_);
   }
 
-  BytestreamCompletion run(BytestreamOp op, Bytes& data) {
+  BytestreamCompletion run(BytestreamOp op, MutableByteView data) {
     const std::vector<Extent> extents{{0, data.size()}};
     const std::vector<MutableByteView> memory{data};
     BytestreamRequest request;
@@ -75,6 +75,40 @@ TEST_F(UringTest, AnotherThreadCanTakeOverWhenIdle) {
   Bytes back(1000);
   EXPECT_EQ(run(BytestreamOp::kRead, back).bytes, 1000U);
   EXPECT_EQ(streams_->ring_operations(), 3U);
+}
+
+TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
+  Buffer region(1U << 20U, Buffer::kPageAlignment);
+  Buffer other(1U << 20U, Buffer::kPageAlignment);
+  const MutableByteView part = region.view().subspan(4096, 500'000);
+  std::fill(part.begin(), part.end(), std::byte{7});
+  run(BytestreamOp::kWrite, part);  // opens it
+  EXPECT_EQ(run(BytestreamOp::kWrite, part).registered_bytes, 0U);
+  ASSERT_TRUE(streams_->register_memory(region.view()));
+  EXPECT_EQ(run(BytestreamOp::kWrite, part).registered_bytes, part.size());
+  std::fill(part.begin(), part.end(), std::byte{0});
+  EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, part.size());
+  EXPECT_EQ(std::count(part.begin(), part.end(), std::byte{7}), 500'000);
+  EXPECT_EQ(run(BytestreamOp::kRead, other.view().first(part.size())).registered_bytes, 0U);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), other.view().begin()));
+  streams_->forget_memory(region.view());
+  EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, 0U);
+}
+
+TEST_F(UringTest, WhatIsRegisteredIsKnownToTheRingOfTheNextThread) {
+  Buffer region(64 * 1024, Buffer::kPageAlignment);
+  ASSERT_TRUE(streams_->register_memory(region.view()));
+  run(BytestreamOp::kWrite, region.view());
+  std::thread([&] { EXPECT_EQ(run(BytestreamOp::kWrite, region.view()).registered_bytes, 64U * 1024); }).join();
+}
+
+TEST_F(UringTest, TheRingHasRoomForSoManyRegions) {
+  Buffer region((Ring::kRegions + 1) * 4096, Buffer::kPageAlignment);
+  for (std::size_t i = 0; i < Ring::kRegions; ++i)
+    ASSERT_TRUE(streams_->register_memory(region.view().subspan(i * 4096, 4096)));
+  EXPECT_EQ(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)).code(), Errc::kBusy);
+  streams_->forget_memory(region.view().subspan(4096, 4096));
+  EXPECT_TRUE(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)));
 }
 
 TEST_F(UringTest, DestroyedWithWorkInFlight) {
