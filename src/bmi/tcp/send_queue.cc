@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 namespace spate::bmi::tcp {
 namespace {
@@ -34,24 +35,29 @@ bool of_socket(int error_number) {
   }
 }
 
-/// sendfile(2) that raises no SIGPIPE: unlike send it has no flag for it, and a library must not touch the process's
-/// signal handlers. The signal is sent to this thread, so blocking it here and taking it out again is enough.
-ssize_t sendfile_without_signal(int socket, int file, off_t offset, std::uint64_t size) {
-  sigset_t pipe_only;
-  sigset_t before;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-  const ssize_t n = ::sendfile(socket, file, &offset, size);
-  const int error_number = errno;
-  if (n < 0 && error_number == EPIPE && sigismember(&before, SIGPIPE) == 0) {
-    const timespec at_once{};
-    sigtimedwait(&pipe_only, nullptr, &at_once);
+/// Keeps SIGPIPE from this thread while it sends files: unlike send, sendfile has no flag for it, and a library must
+/// not touch the process's signal handlers. The signal is sent to this thread, so blocking it here and taking it out
+/// again is enough. Once for all that one flush sends, as each change of the mask is a system call.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_only_);
+    sigaddset(&pipe_only_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_only_, &before_);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error_number;
-  return n;
-}
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    const timespec at_once{};
+    if (raised && sigismember(&before_, SIGPIPE) == 0) sigtimedwait(&pipe_only_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  bool raised = false;
+
+ private:
+  sigset_t pipe_only_;
+  sigset_t before_;
+};
 
 /// Small messages are gathered here: send(2) of one piece costs less than sendmsg(2) of two and a copy of some bytes
 /// (a guess at the size).
@@ -104,6 +110,7 @@ bool SendQueue::withdraw(TcpOp& op, const FrameHeader* substitute) {
 }
 
 FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit) {
+  std::optional<NoPipeSignal> quiet;
   for (std::uint64_t left = limit; !frames_.empty();) {
     Frame& front = frames_.front();
     if (front.skipped) {
@@ -113,10 +120,12 @@ FlushStatus SendQueue::flush(int socket, SendObserver& observer, SendScratch& sc
     const bool in_payload = header_sent_ == kHeaderSize;
     const bool in_file = in_payload && front.op->cursor.at_file();
     if (left == 0) return FlushStatus::kMore;
+    if (in_file && !quiet) quiet.emplace();
     const Written written = in_file                        ? write_file(socket, *front.op, scratch, left)
                             : in_payload && front.op->lend ? write_lent(socket, *front.op, left)
                                                            : write_memory(socket, left);
     if (written.bytes > 0) consume(written.bytes, observer);
+    if (quiet && written.status == FlushStatus::kLost) quiet->raised = error_number_ == EPIPE;
     if (written.status != FlushStatus::kEmpty) return written.status;
     left -= std::min(left, written.bytes);
   }
@@ -176,9 +185,9 @@ SendQueue::Written SendQueue::write_file(int socket, TcpOp& op, SendScratch& scr
   if (op.past_end) return write_zeros(socket, op);
   if (op.without_sendfile) return write_by_reading(socket, op, scratch);
   const SegmentCursor& cursor = op.cursor;
-  const auto offset = static_cast<off_t>(cursor.segment().offset + cursor.offset());
+  auto offset = static_cast<off_t>(cursor.segment().offset + cursor.offset());
   const std::uint64_t want = std::min({cursor.left_in_segment(), kMaxSendfile, limit});
-  const ssize_t n = sendfile_without_signal(socket, cursor.segment().fd, offset, want);
+  const ssize_t n = ::sendfile(socket, cursor.segment().fd, &offset, want);
   if (n > 0) return Written{static_cast<std::uint64_t>(n), FlushStatus::kEmpty};
   if (n == 0) {
     op.past_end = true;
