@@ -78,6 +78,19 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.write(told, b"x")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     for other in others + [go, told]: os.close(other)
+    # The same of a directory, which is never left with the holder.
+    os.mkdir(f"{D}/left")
+    fd = os.open(f"{D}/left", os.O_RDONLY)
+    go, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go, 1)
+        os._exit(0 if os.listdir(fd) == [] and os.readlink(f"/proc/self/fd/{fd}") == f"{D}/left" else 1)
+    os.close(fd)
+    others = [os.open(D, os.O_RDONLY) for _ in range(9)]
+    os.write(told, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for other in others + [go, told]: os.close(other)
     # One that a lock was asked about is known to another process, too.
     fd = os.open(paths[0], os.O_RDWR)
     fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
@@ -254,6 +267,24 @@ def test_copying():
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     assert os.preadv(fd, [bytearray(3), bytearray(4)], 0) == 7
     assert os.pwritev(fd, [b"ab", b"cd"], 4998) == 4 and os.fstat(fd).st_size == 5002
+
+
+def test_a_directory_that_takes_several_reads():
+    names = sorted(f"{i:02}" + "n" * 200 for i in range(30))
+    os.makedirs(f"{D}/long")
+    for name in names: os.close(os.open(f"{D}/long/{name}", os.O_CREAT | os.O_WRONLY))
+    fd = os.open(f"{D}/long", os.O_RDONLY)
+    libc, room, got = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(700), []
+    while (size := libc.getdents64(fd, room, ctypes.c_size_t(700))) > 0:
+        at = 0
+        while at < size:
+            length = struct.unpack_from("H", room.raw, at + 16)[0]
+            got.append(room.raw[at + 19:at + length].split(b"\0")[0].decode())
+            at += length
+    assert size == 0 and sorted(got) == [".", ".."] + names, len(got)
+    assert libc.getdents64(os.open(f"{D}/long", os.O_RDONLY), room, ctypes.c_size_t(20)) == -1 and ctypes.get_errno() == errno.EINVAL
+    os.close(fd)
+    shutil.rmtree(f"{D}/long")
 
 
 def test_the_name_space():
