@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mount(8) and a line of fstab, by /sbin/mount.spate.
+[ "${APART:-}" ] || exec env APART=1 unshare -m --propagation private "$0" # the link in /sbin is for this script only
+. "$(dirname "$0")/lib.sh"
+[ "$(id -u)" = 0 ] || { echo 'skipped: needs root, for mount(8)'; exit 77; }
+if [ ! -e /sbin/mount.spate ]; then
+  sbin=$(realpath /sbin)
+  mkdir "$dir/upper" "$dir/work" && mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$dir/upper,workdir=$dir/work" "$sbin" ||
+    { echo 'skipped: no link can be made in /sbin here'; exit 77; }
+  ln -s "$SPATE_BIN/spate-mount" "$sbin/mount.spate"
+fi
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mkdir "$dir/data" "$dir/line"
+mounts+=("$dir/data" "$dir/line")
+mount -t spate -o allow_other,cache=none "$dir/fs/spate.toml" "$dir/data"
+equal "$(findmnt -no FSTYPE "$dir/data")" fuse.spate
+echo text > "$dir/data/file"
+# What was agreed with the kernel is in the log.
+grep -q 'connected to the kernel protocol=7.[0-9]* capable=0x[0-9a-f]* want=0x[0-9a-f]* max_write=1048576' "$dir/fs/log/mount.log"
+umount "$dir/data"
+echo "$dir/fs/spate.toml $dir/line spate _netdev,noauto,nofail,x-systemd.automount,ro,allow_other 0 0" > "$dir/fstab"
+mount -T "$dir/fstab" "$dir/line"
+equal "$(cat "$dir/line/file")" text
+fails 'Read-only' touch "$dir/line/new"
+umount "$dir/line"
+echo "$dir/nothing/spate.toml $dir/line spate _netdev 0 0" > "$dir/fstab"
+fails "$dir/nothing/spate.toml" mount -T "$dir/fstab" "$dir/line"
