@@ -4,11 +4,12 @@
 but block status, syncs where they are due; and that zeros and trims leave no blocks, nor does a copy of holes."""
 import os
 import sys
+import tempfile
 
 from common import BIN, Cluster, Export, check, timed
 from cluster import skip
 from nbd_wire import *  # noqa: F403
-from paths import system_calls
+from paths import refuses_direct, system_calls
 
 KIB, MIB = 1 << 10, 1 << 20
 LOOKS = ("lseek", "ioctl")  # SEEK_DATA and SEEK_HOLE, FIEMAP
@@ -120,8 +121,12 @@ def cold(folder):
 
 
 def main():
-    with timed("cold"):
-        cold(BIN)
+    with tempfile.TemporaryDirectory(dir=BIN) as folder:
+        if refuses_direct(folder):
+            print("cold pages were not looked at: the build folder is memory, or as good as that")
+        else:
+            with timed("cold"):
+                cold(folder)
     with Cluster(io=1) as fs:
         path = os.path.join(fs.root, "disk")
         with open(path, "wb") as f:
