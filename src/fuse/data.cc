@@ -84,9 +84,11 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   Mount& mount = mount_of(request);
-  const std::uint8_t flags = open_flags(mount, info->flags);
+  const bool temporary = Pending::of_this_thread().temporary();
+  const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
-  auto file = run(request, [&](client::Client& c) { return c.create(child(parent, name), flags, object); });
+  const wire::NamePath where = temporary ? node(parent) : child(parent, name);
+  auto file = run(request, [&](client::Client& c) { return c.create(where, flags, object); });
   if (!file) return reply_error(request, file.error());
   const fuse_entry_param entry = to_entry((*file)->attributes());
   remember(mount, *std::move(file), flags, info);

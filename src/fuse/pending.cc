@@ -28,8 +28,9 @@ Pending& Pending::of_this_thread() {
   return pending;
 }
 
-void Pending::begin(std::uint64_t cause) {
+void Pending::begin(std::uint64_t cause, bool temporary) {
   cause_ = cause;
+  temporary_ = temporary;
   abandoned_ = false;
 }
 

@@ -20,9 +20,10 @@ class Pending {
   /// The calling thread's.
   static Pending& of_this_thread();
 
-  /// The thread takes its next request: `cause` is its number.
-  void begin(std::uint64_t cause);
+  /// The thread takes its next request: `cause` is its number. `temporary`: a create is to have no name (O_TMPFILE).
+  void begin(std::uint64_t cause, bool temporary);
   std::uint64_t cause() const { return cause_; }
+  bool temporary() const { return temporary_; }
   /// Before and after an operation that may take long.
   void begin_wait(fuse_req_t request);
   void end_wait();
@@ -35,6 +36,7 @@ class Pending {
   std::mutex mutex_;
   fuse_req_t request_ = nullptr;
   std::uint64_t cause_ = 0;
+  bool temporary_ = false;
   bool waiting_ = false;    // guarded by mutex_
   bool abandoned_ = false;  // written under mutex_ while waiting_; read by the worker when it is not
 };

@@ -94,9 +94,15 @@ void Session::handle(fuse_buf& buffer) {
   if (another) start_worker();
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
+  // libfuse 3.14 does not know it; the request and its answer have the shape of a create's.
+  const bool temporary = header.opcode == FUSE_TMPFILE;
+  if (temporary) {
+    header.opcode = FUSE_CREATE;
+    std::memcpy(buffer.mem, &header, sizeof(header));
+  }
   const std::uint64_t cause = header.unique & ~kSentAgain;
   if (cause != header.unique) mount_.ledger.asked_again(cause);
-  Pending::of_this_thread().begin(cause);
+  Pending::of_this_thread().begin(cause, temporary);
   fuse_session_process_buf(session_.get(), &buffer);
   if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
   const std::lock_guard lock(mutex_);
