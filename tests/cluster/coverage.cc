@@ -50,9 +50,9 @@ bool waits_for_holders(Op op) {
     case Op::kDatafileTruncate:
     case Op::kDatafileRemove:
     case Op::kFence:
-    case Op::kBypassLease:
-    case Op::kBypassReturn: return true;
-    default: return false;
+    case Op::kBypassLease: return true;
+    default:
+      return false;  // a return, too: who gives a lease back is not in the middle of a write, and waits for nobody
   }
 }
 

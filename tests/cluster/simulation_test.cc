@@ -57,18 +57,19 @@ TEST(SimulationTest, TheSameSeedIsTheSameRun) {
   }
 }
 
-/// One short run for each fault and each request that the fault can meet, aimed at their meeting.
+/// Short runs, each aimed at the meeting of a fault and a request that have not met often enough in those before.
 TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
-  constexpr std::uint64_t kMostTries = 40;
+  constexpr std::uint64_t kMostTries = 100;
   constexpr std::uint64_t kMostNth = 3;
+  constexpr std::uint64_t kOftenEnough = 3;
   Coverage all;
   SimulationOptions options;
   options.operations = kOperations;
   options.seed = 5000;
   std::uint64_t runs = 0;
   for (const Coverage::Cell& cell : Coverage::cells()) {
-    bool met = false;
+    bool met = all.count(cell) >= kOftenEnough;
     for (std::uint64_t i = 0; i < kMostTries && !met; ++i, ++runs) {
       ++options.seed;
       options.aims = {{cell.first, cell.second, 1 + options.seed % kMostNth}};
@@ -77,11 +78,11 @@ TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
       met = report.coverage.count(cell) > 0;
       all.add(report.coverage);
     }
-    EXPECT_TRUE(all.count(cell) > 0) << name(cell.first) << " does not meet " << wire::op_name(cell.second);
   }
   std::printf("%s%zu cells, %zu of them missing, %llu runs\n", all.table().c_str(), Coverage::cells().size(),
               all.missing().size(), static_cast<unsigned long long>(runs));
-  EXPECT_TRUE(all.missing().empty());
+  for (const Coverage::Cell& cell : all.missing())
+    ADD_FAILURE() << name(cell.first) << " does not meet " << wire::op_name(cell.second);
 }
 
 TEST(CoverageTest, AnAimIsReadAsItIsWritten) {
