@@ -223,7 +223,12 @@ class Run {
         {ServerId(2), {urls_of(2).front()}, {false, true}, {target_id(ServerId(2), 0), target_id(ServerId(2), 1)}}};
     auto options = small_client_options(map, Key{}, "fuzzed");
     options.client_key.reset();
-    process_.emplace(Ether{clock_, fabric_}, 100U, 5U, std::move(options));
+    // No descriptor that a server may pass is of a file here.
+    LentMachine machine;
+    machine.disk_of = [](int) { return nullptr; };
+    machine.later = [](Duration, UniqueFunction<void()>) {};
+    machine.moved = [](std::uint64_t) {};
+    process_.emplace(Ether{clock_, fabric_}, 100U, 5U, std::move(options), std::move(machine));
   }
 
   void play() {
