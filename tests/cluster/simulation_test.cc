@@ -10,7 +10,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint64_t kSeedsEach = 52;
-constexpr std::uint64_t kMostSeedsForAPlant = 40;
+constexpr std::uint64_t kMostSeedsForAPlant = 120;
 
 /// Servers under faults have much to say.
 class Quiet : public ::testing::Environment {
@@ -106,8 +106,8 @@ TEST_P(Planted, IsFound) {
       options.aims.push_back({FaultKind::kPartition, wire::Op::kKeepAlive, nth});
   }
   if (options.plant == Plant::kFalseFence) {  // holders must be killed in the middle of a write that ends much later
-    for (const std::uint64_t nth : {1U, 4U, 8U, 12U})
-      options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kBypassLease, nth});
+    for (const std::uint64_t nth : {1U, 4U, 8U, 12U, 16U, 20U, 30U, 40U})
+      options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kWrite, nth});
   }
   for (options.seed = 1; options.seed <= kMostSeedsForAPlant; ++options.seed) {
     const SimulationReport report = simulate(options);
