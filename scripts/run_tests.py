@@ -55,6 +55,7 @@ class Test:
         self.labels = properties.get("LABELS", [])
         self.serial = properties.get("RUN_SERIAL", False)
         self.timeout = float(properties.get("TIMEOUT", default_timeout))
+        self.cost = float(properties.get("COST", 0))  # seconds, of those that take much longer than others
         self.folder = properties.get("WORKING_DIRECTORY")
         self.environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
         self.cases = None  # of a GoogleTest binary: only these
@@ -75,9 +76,9 @@ class Test:
         return "gtest" in self.labels or pathlib.Path(self.command[0]).name.endswith("_test")
 
     def order(self):
-        """Fast unit tests first, real processes last."""
+        """What takes longest first, so that it is not waited for at the end; then fast unit tests, real processes last."""
         ranks = {"unit": 0, "fuzz": 1, "integration": 3, "long": 4}
-        return min((ranks[label] for label in self.labels if label in ranks), default=2)
+        return -self.cost, min((ranks[label] for label in self.labels if label in ranks), default=2)
 
 
 def execute(command, timeout, folder=None, environment=None):
