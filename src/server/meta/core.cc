@@ -54,9 +54,10 @@ Bytes with_news(const rpc::Call& call, const wire::Touched& touched, const wire:
   if ((call.peer->features & wire::kFeatureGrants) != 0) {
     Bytes grants;
     wire::encode_body(granted, grants);
-    const bool fits = out.size() + grants.size() + reply.size() + kHeaderRoom <= call.header.reply_room;
-    if (!fits) grants.clear();
-    if (!fits) wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
+    if (out.size() + grants.size() + reply.size() + kHeaderRoom > call.header.reply_room) {
+      grants.clear();
+      wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
+    }
     out.insert(out.end(), grants.begin(), grants.end());
   }
   out.insert(out.end(), reply.begin(), reply.end());
