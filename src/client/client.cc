@@ -117,37 +117,51 @@ job::Task<Result<wire::ObjectReply>> Client::lookup(NamePath where) {
       co_return found;
     }
   }
+  auto reply = co_await look_again(std::move(where), cluster_.limits());
+  co_return reply;
+}
+
+job::Task<Result<wire::ObjectReply>> Client::look_again(NamePath where, Limits limits) {
   wire::LookupRequest request;
   request.where = std::move(where);
-  auto reply = co_await cluster_.ask<wire::LookupReply>(request, cluster_.limits());
+  auto reply = co_await cluster_.ask<wire::LookupReply>(request, limits);
   co_return reply;
 }
 
 job::Task<Result<wire::ObjectReply>> Client::stat(NamePath where) {
-  auto reply = co_await lookup(std::move(where));
-  if (!reply || reply->attributes.size_known || !reply->layout) co_return reply;
-  auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, cluster_.limits());
-  if (!complete) co_return std::move(complete).error();
-  reply->attributes = *complete;
+  const Limits limits = cluster_.limits();
+  auto reply = co_await lookup(where);
+  Handle removed;
+  while (reply && !reply->attributes.size_known && reply->layout) {
+    auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, limits);
+    if (complete) {
+      reply->attributes = *complete;
+      break;
+    }
+    // Removed since the name was looked up, perhaps by what stands in its place now.
+    const bool again = complete.code() == Errc::kStaleHandle && reply->attributes.handle != removed;
+    if (!again) co_return std::move(complete).error();
+    removed = reply->attributes.handle;
+    reply = co_await look_again(where, limits);
+  }
   co_return reply;
 }
 
 job::Task<Result<Attributes>> Client::setattr(wire::SetattrRequest request) {
   const Limits limits = cluster_.limits();
   if (request.mtime || request.mtime_now) {
-    auto found = co_await lookup(request.where);
+    auto found = co_await stat(request.where);
     if (!found) co_return std::move(found).error();
-    if (!found->attributes.size_known && found->layout) {
-      auto complete = co_await complete_attributes(cluster_, found->attributes, *found->layout, limits);
-      if (!complete) co_return std::move(complete).error();
-      request.data =
-          wire::DataSummary{complete->size, complete->allocated_bytes, complete->mtime, complete->change_sum};
+    const Attributes& now = found->attributes;
+    if (!now.size_known && found->layout) {
+      request.data = wire::DataSummary{now.size, now.allocated_bytes, now.mtime, now.change_sum};
     }
   }
   auto reply = co_await cluster_.change<wire::SetattrReply>(request, limits);
   if (!reply) co_return std::move(reply).error();
   if (!reply->layout) co_return reply->attributes;
   auto complete = co_await complete_attributes(cluster_, reply->attributes, *reply->layout, limits);
+  if (complete.code() == Errc::kStaleHandle) co_return reply->attributes;  // changed, and removed since
   co_return complete;
 }
 
@@ -267,7 +281,7 @@ job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest reque
   for (wire::DirectoryEntry& entry : reply->entries) {
     if (!entry.attributes || entry.attributes->size_known || !entry.layout) continue;
     auto complete = co_await complete_attributes(cluster_, *entry.attributes, *entry.layout, limits);
-    // A listing goes on when one server is down: the entry keeps what the meta server knows.
+    // A listing goes on when one server is down, or a file is removed: the entry keeps what the meta server knows.
     if (complete) entry.attributes = *complete;
   }
   co_return reply;

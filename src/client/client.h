@@ -96,6 +96,8 @@ class Client {
 
  private:
   job::Task<Result<wire::ObjectReply>> lookup_and_keep(NamePath where);
+  /// Of the meta server, whatever is kept.
+  job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Reply, typename Request>
   job::Task<Result<void>> change(const Request& request);
   job::Task<Result<SpaceUse>> space_use(Limits limits, Limits of_io_servers);

@@ -27,11 +27,12 @@ class LeasesTest : public ::testing::Test {
     return world_.start_client(std::move(options));
   }
   template <typename T>
+  static job::Task<void> into(job::Task<T> inner, std::optional<T>& result) {
+    result = co_await std::move(inner);
+  }
+  template <typename T>
   T run(ClientProcess& process, job::Task<T> task) {
     std::optional<T> out;
-    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
-      result = co_await std::move(inner);
-    };
     job::spawn(process.gate(), into(std::move(task), out));
     const MonoTime limit = world_.now() + std::chrono::minutes(5);
     while (!out && world_.turn(limit)) {
@@ -59,6 +60,13 @@ class LeasesTest : public ::testing::Test {
     request.where = path_from_root(path);
     request.mode = mode;
     return run(process, process.client().setattr(request));
+  }
+  /// From now on, between the client and the io servers.
+  void set_data_latency(ClientProcess& process, Duration latency) {
+    for (const ServerId id : world_.servers()) {
+      if (id == kMetaServer) continue;
+      world_.fabric().set_link(process.node(), id.value, {.latency = latency});
+    }
   }
   /// Answered without asking anybody.
   bool kept(ClientProcess& process, const std::string& path) {
@@ -126,6 +134,36 @@ TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
   EXPECT_EQ(stat(*a_, "e/z")->mode, 0600U);
   ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/z"))));
   EXPECT_EQ(stat(*a_, "e/z").code(), Errc::kNotFound);
+}
+
+TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
+  for (const bool replaced : {false, true}) {
+    auto file = create(*b_, "f");
+    ASSERT_NE(file, nullptr);
+    ASSERT_TRUE(run(*b_, file->write(0, Bytes(3000))));
+    if (replaced) {
+      auto other = create(*b_, "g");
+      ASSERT_NE(other, nullptr);
+      ASSERT_TRUE(run(*b_, other->write(0, Bytes(500))));
+      ASSERT_TRUE(run(*b_, other->close()));
+    }
+    EXPECT_EQ(stat(*a_, "f")->size, 3000U);
+    // The name is looked up while the file is there; the question to its datafiles comes when they are not.
+    set_data_latency(*a_, milliseconds(50));
+    std::optional<Result<wire::ObjectReply>> found;
+    job::spawn(a_->gate(), into(a_->client().stat(path_from_root("f")), found));
+    world_.run_for(milliseconds(10));
+    client::Client& b = b_->client();
+    auto gone = replaced ? b.rename(path_from_root("g"), path_from_root("f")) : b.unlink(path_from_root("f"));
+    ASSERT_TRUE(run(*b_, std::move(gone)));
+    ASSERT_TRUE(run(*b_, file->close()));
+    EXPECT_FALSE(found);
+    world_.run_for(seconds(5));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->code(), replaced ? Errc::kOk : Errc::kNotFound);
+    if (replaced) EXPECT_EQ((**found).attributes.size, 500U);
+    set_data_latency(*a_, bmi::sim::LinkOptions().latency);
+  }
 }
 
 TEST_F(LeasesTest, EachKindOfChangeIsSeenByTheOtherOnceItIsAnswered) {

@@ -40,7 +40,9 @@ job::Task<Result<wire::DatafileStatReply>> IoService::datafile_stat(rpc::Call& c
     tasks.push_back(stat_slot(work, *targets[i], {request.handle, request.slots[i].slot}, reply.datafiles[i]));
   }
   SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
-  if (call.header.capability) {
+  // A client has been told by the meta server that the file is there. (A meta server asks of files that it removes,
+  // too.)
+  if (caller != nullptr) {
     SPATE_CO_TRY(std::ignore, co_await check_missing_alive(*parts_, request.handle, request.slots, reply.datafiles));
   }
   co_return reply;

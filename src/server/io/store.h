@@ -16,7 +16,7 @@ job::Task<Result<void>> open_store(Parts& parts, bool make);
 job::Task<Result<bool>> is_removed(Parts& parts, DatafileTable::Entry& entry);
 /// kStaleHandle when it is.
 job::Task<Result<void>> check_alive(Parts& parts, DatafileTable::Entry& entry);
-/// check_alive() of those that hold nothing: to who has the file open, what has been removed must not look like a hole.
+/// check_alive() of those that hold nothing: to a client, what has been removed must not look like a hole.
 /// `slots` and `states` go together.
 job::Task<Result<void>> check_missing_alive(Parts& parts, Handle handle, std::span<const wire::SlotRef> slots,
                                             std::span<const wire::DatafileState> states);
