@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs
 unset SPATE_PREFIX
-port=$((32400 + $$ * 4 % 360))  # below those that the system gives to outgoing connections
+port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 6)
 spate=$SPATE_BIN/spate
 library=$SPATE_BIN/../src/capi/libspate.so
 mounts=()

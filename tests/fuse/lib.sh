@@ -4,7 +4,7 @@ set -euo pipefail
 [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs
-port=$((20000 + $$ * 4 % 11000))  # room for the servers of one that runs beside it
+port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 4)
 spate=$SPATE_BIN/spate
 mounts=()
 

@@ -201,3 +201,7 @@ def make_tree(root, files, large=0):
 def same_tree(a, b):
     done = subprocess.run(["diff", "-r", "--no-dereference", a, b], stdout=subprocess.PIPE)
     check(done.returncode == 0, "trees differ:\n" + done.stdout.decode(errors="replace")[:2000])
+
+
+if __name__ == "__main__":  # for scripts: cluster.py COUNT
+    print(free_ports(int(sys.argv[1])))

@@ -4,7 +4,7 @@ set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
 unset SPATE_PREFIX
-port=$((31000 + $$ * 4 % 1400))  # room for the servers of one that runs beside it
+port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 4)
 spate=$SPATE_BIN/spate
 mkdir "$dir/local"
 

@@ -14,7 +14,7 @@ shift
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
 unset SPATE_PREFIX
-port=$((31000 + $$ * 4 % 1400))  # room for three servers; below those that the system gives to outgoing connections
+port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 4)
 spate=$SPATE_BIN/spate
 failed=0
 ran=0
