@@ -72,7 +72,8 @@ TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
     bool met = all.count(cell) >= kOftenEnough;
     for (std::uint64_t i = 0; i < kMostTries && !met; ++i, ++runs) {
       ++options.seed;
-      options.aims = {{cell.first, cell.second, 1 + options.seed % kMostNth}};
+      // Early in the run and, by every other try, further and further into it.
+      options.aims = {{cell.first, cell.second, 1 + options.seed % (kMostNth + i % 2 * (i / 2))}};
       const SimulationReport report = simulate(options);
       EXPECT_EQ(report.failure, "") << "again: spate-sim " << replay_arguments(options);
       met = report.coverage.count(cell) > 0;
