@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Past the page cache: whole blocks and their ends, the lock that they take, and memory of another device.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "base/unique_fd.h"
+#include "tests/io/model.h"
+#include "tests/io/paths_fixture.h"
+
+namespace spate::io::testing {
+namespace {
+
+using flow::Direction;
+using flow::Lane;
+using trove::BytestreamFault;
+using trove::BytestreamOp;
+using wire::DataPath;
+
+constexpr std::uint64_t kStreamBytes = 200'000;
+
+/// Targets that can be read and written past the page cache, in blocks of 4096.
+class DirectTest : public PathsTest {
+ protected:
+  static WorldOptions with_device() {
+    WorldOptions options;
+    options.direct_alignment = 4096;
+    options.io.policy.direct_from_bytes = 1 << 20;
+    options.io.policy.direct_piece_bytes = 4096;
+    return options;
+  }
+  DirectTest() : PathsTest(with_device()) {}
+  void expect_content(const Bytes& expected) {
+    for (const DataPath path : {DataPath::kBuffered, DataPath::kDirect, DataPath::kCached}) {
+      const auto outcome = read(0, expected.size() + 100, path);
+      ASSERT_TRUE(outcome);
+      ASSERT_TRUE(outcome->streams[0] == expected) << static_cast<int>(path);
+    }
+  }
+};
+
+TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data, false, DataPath::kDirect));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_EQ(copied(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
+  const auto outcome = read(0, data.size(), DataPath::kDirect);
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(outcome->streams[0] == data);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead) + moved(Lane::kCached, Direction::kRead), 0U);
+}
+
+TEST_F(DirectTest, EndsThatFillNoBlockAreWrittenThroughTheCacheAndCountedThere) {
+  Bytes expected = pattern(1, 60'000);
+  ASSERT_TRUE(write(0, expected));
+  const std::uint64_t before = moved(Lane::kBuffered, Direction::kWrite);
+  const Bytes data = pattern(2, 40'000);
+  ASSERT_TRUE(write(5'000, data, false, DataPath::kDirect));
+  std::copy(data.begin(), data.end(), expected.begin() + 5'000);
+  expect_content(expected);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 8 * 4096U);  // 8192 up to 40960
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite) - before, 40'000 - 8 * 4096U);
+}
+
+TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
+  SeededRandom random(11);
+  Bytes expected;
+  for (int round = 0; round < 60; ++round) {
+    const std::uint64_t offset = random.chance(1, 3) ? random.below(20) * 4096 : random.below(90'000);
+    const Bytes data =
+        pattern(static_cast<std::uint64_t>(round) + 100, 1 + random.below(random.chance(1, 4) ? 300 : 70'000));
+    const DataPath path = random.chance(2, 3) ? DataPath::kDirect : DataPath::kBuffered;
+    ASSERT_TRUE(write(offset, data, false, path));
+    if (expected.size() < offset + data.size()) expected.resize(offset + data.size());
+    std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
+    const std::uint64_t from = random.below(expected.size());
+    const std::uint64_t size = 1 + random.below(100'000);
+    const auto outcome = read(from, size, DataPath::kDirect);
+    ASSERT_TRUE(outcome);
+    const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto present = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(size, expected.size() - from));
+    ASSERT_TRUE(outcome->streams[0] == Bytes(begin, begin + present)) << round;
+  }
+  expect_content(expected);
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
+  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  const wire::SlotSet where = slot_set(kFile, 1, 1 << 20);
+  const auto distribution = distribution_of(where);
+  Model model(*distribution);
+  std::vector<std::uint64_t> all(kStreamBytes);
+  for (std::uint64_t i = 0; i < kStreamBytes; ++i) all[i] = i;
+  model.write(all, {pattern(1, kStreamBytes)});
+  SeededRandom random(12);
+  for (int round = 0; round < 100; ++round) {
+    const datatype::DescriptionCase drawn = draw(random);
+    wire::ReadRequest request = read_request(where, drawn.description);
+    request.path = DataPath::kDirect;
+    const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
+    if (!outcome) {
+      EXPECT_EQ(outcome.code(), Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
+      continue;
+    }
+    ASSERT_TRUE(outcome->streams[0] == model.expected(drawn.bytes, 0)) << round;
+  }
+  EXPECT_GT(moved(Lane::kDirect, Direction::kRead), 100'000U);
+}
+
+TEST_F(DirectTest, ThePolicyTakesItForDatafilesThatAreTooLargeForTheCache) {
+  const Bytes data = pattern(1, 256 * 1024);
+  ASSERT_TRUE(write(0, data));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 0U);
+  ASSERT_TRUE(write(1 << 20, data));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
+  // Memory is a cache that always has everything.
+  ASSERT_TRUE(read(0, data.size(), DataPath::kAutomatic));
+  EXPECT_EQ(moved(Lane::kCached, Direction::kRead), data.size());
+}
+
+TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
+  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  for (std::uint64_t nth = 1; nth < 20; nth += 3) {
+    world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(read(0, kStreamBytes, DataPath::kDirect).code(), Errc::kIoError);
+    world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(write(100, pattern(2, kStreamBytes), false, DataPath::kDirect).code(), Errc::kIoError);
+    EXPECT_EQ(world_.io().buffers_used(), 0U);
+  }
+}
+
+/// The same targets with memory of a device beside them: a memory file, used by the same code.
+class PeerTest : public PathsTest {
+ protected:
+  static WorldOptions with_peer(DataPath configured) {
+    WorldOptions options;
+    options.direct_alignment = 4096;
+    options.io.policy.read_path = configured;
+    options.io.policy.write_path = configured;
+    const UniqueFd fd(::memfd_create("peer", MFD_CLOEXEC));
+    SPATE_CHECK(::ftruncate(fd.get(), 4 * flow::kPeerBufferBytes) == 0);
+    options.io.peer_memory =
+        flow::PeerMemory::map("/proc/self/fd/" + std::to_string(fd.get()), 4 * flow::kPeerBufferBytes).value();
+    return options;
+  }
+  explicit PeerTest(DataPath configured = DataPath::kAutomatic) : PathsTest(with_peer(configured)) {}
+  void expect_read(const Bytes& expected, DataPath path) {
+    const auto outcome = read(0, expected.size() + 100, path);
+    ASSERT_TRUE(outcome) << outcome.error().message();
+    EXPECT_TRUE(outcome->streams[0] == expected);
+  }
+  std::uint64_t fallbacks(Direction direction) { return world_.io().counters().fallbacks(Lane::kPeer, direction); }
+};
+
+TEST_F(PeerTest, WhatIsAskedByNameGoesByTheDevicesMemoryAndOnlySo) {
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data, false, DataPath::kPeerToPeer));
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), data.size());
+  EXPECT_EQ(copied(Lane::kPeer, Direction::kWrite), data.size());
+  expect_read(data, DataPath::kPeerToPeer);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), data.size());
+  EXPECT_EQ(copied(Lane::kPeer, Direction::kRead), data.size());
+  EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 2 * data.size());
+  EXPECT_EQ(world_.io().buffers_used(), 0U) << "no buffer of main memory was left behind";
+}
+
+TEST_F(PeerTest, EndsThatFillNoBlockAreWrittenThroughTheCache) {
+  Bytes expected = pattern(1, 60'000);
+  ASSERT_TRUE(write(0, expected));
+  const Bytes data = pattern(2, 40'000);
+  ASSERT_TRUE(write(5'000, data, false, DataPath::kPeerToPeer));
+  std::copy(data.begin(), data.end(), expected.begin() + 5'000);
+  expect_read(expected, DataPath::kPeerToPeer);
+  expect_read(expected, DataPath::kBuffered);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), 8 * 4096U);
+}
+
+TEST_F(PeerTest, ByNameARefusalOfTheDeviceIsAnErrorAndRemembered) {
+  const Bytes data = pattern(1, kStreamBytes);
+  ASSERT_TRUE(write(0, data));
+  world_.storage(0).refuse_device_memory();
+  const auto refused = read(0, kStreamBytes, DataPath::kPeerToPeer);
+  EXPECT_EQ(refused.code(), Errc::kNotSupported);
+  const std::uint64_t reads = world_.storage(0).posted(BytestreamOp::kRead);
+  const auto again = read(0, kStreamBytes, DataPath::kPeerToPeer);
+  EXPECT_EQ(again.code(), Errc::kNotSupported);
+  EXPECT_NE(again.error().message().find("cannot reach"), std::string::npos) << again.error().message();
+  EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kRead), reads) << "the device is not asked again";
+  EXPECT_EQ(write(0, data, false, DataPath::kPeerToPeer).code(), Errc::kNotSupported);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), 0U);
+}
+
+TEST_F(PeerTest, WithoutTheMemoryItIsRefusedWithTheReason) {
+  WorldOptions options;
+  options.direct_alignment = 4096;
+  options.io.no_peer_memory = "nothing was mapped";
+  World world(options);
+  Client client(world);
+  wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, kStreamBytes));
+  request.path = DataPath::kPeerToPeer;
+  wire::WriteRequest before = write_request(where_, *datatype::Description::contiguous(0, kStreamBytes));
+  ASSERT_TRUE(world.run(client.write(before, {pattern(1, kStreamBytes)}, client.capability(kFile))));
+  const auto outcome = world.run(client.read(request, client.capability(kFile)));
+  EXPECT_EQ(outcome.code(), Errc::kNotSupported);
+  EXPECT_NE(outcome.error().message().find("nothing was mapped"), std::string::npos);
+}
+
+/// flow.read_path and write_path are p2p.
+class PeerWhereItCanBeHadTest : public PeerTest {
+ protected:
+  PeerWhereItCanBeHadTest() : PeerTest(DataPath::kPeerToPeer) {}
+};
+
+TEST_F(PeerWhereItCanBeHadTest, ItIsTaken) {
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data));
+  expect_read(data, DataPath::kAutomatic);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), data.size());
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), data.size());
+  EXPECT_EQ(fallbacks(Direction::kRead) + fallbacks(Direction::kWrite), 0U);
+}
+
+TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesGoesOnByMainMemoryAndIsCounted) {
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data));
+  world_.storage(0).refuse_device_memory();
+  expect_read(data, DataPath::kAutomatic);
+  EXPECT_EQ(fallbacks(Direction::kRead), 1U);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), 0U);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
+  expect_read(data, DataPath::kAutomatic);  // by the policy now
+  EXPECT_EQ(fallbacks(Direction::kRead), 2U);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), 2 * data.size());
+}
+
+TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAndCounted) {
+  const Bytes data = pattern(1, 49 * 4096);
+  world_.storage(0).refuse_device_memory();
+  ASSERT_TRUE(write(0, data));
+  EXPECT_EQ(fallbacks(Direction::kWrite), 1U);
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), 0U);
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_GT(copied(Lane::kDirect, Direction::kWrite), data.size()) << "what had arrived already was copied once more";
+  EXPECT_LT(copied(Lane::kDirect, Direction::kWrite), 2 * data.size()) << "and the rest was not";
+  expect_read(data, DataPath::kBuffered);
+  EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
+  world_.storage(0).refuse_device_memory();
+  world_.restart();
+  const Bytes data = pattern(1, 49 * 4096);
+  ASSERT_TRUE(write(0, data));
+  expect_read(data, DataPath::kAutomatic);
+  EXPECT_EQ(copied(Lane::kDirect, Direction::kWrite), data.size());
+  EXPECT_EQ(fallbacks(Direction::kRead), 1U);
+  EXPECT_EQ(fallbacks(Direction::kWrite), 1U);
+}
+
+TEST_F(PeerWhereItCanBeHadTest, AnyStorageErrorBecomesTheReplyAndGivesTheBuffersBack) {
+  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  for (std::uint64_t nth = 1; nth < 20; nth += 3) {
+    world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(read(0, kStreamBytes, DataPath::kAutomatic).code(), Errc::kIoError);
+    world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
+    EXPECT_EQ(write(100, pattern(2, kStreamBytes)).code(), Errc::kIoError);
+  }
+  // A buffer that were missing would be missed by PeerMemory's end.
+}
+
+}  // namespace
+}  // namespace spate::io::testing

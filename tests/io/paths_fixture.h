@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// PathsTest: reads and writes of one datafile by any path, and what the counters say of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/io/client.h"
+
+namespace spate::io::testing {
+
+/// One slot on target 0, so that faults strike it.
+class PathsTest : public ::testing::Test {
+ protected:
+  explicit PathsTest(WorldOptions options = {}) : world_(std::move(options)) {}
+
+  Result<wire::WriteReply> write(std::uint64_t offset, const Bytes& data, bool in_request = false,
+                                 wire::DataPath path = wire::DataPath::kAutomatic) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(offset, data.size()));
+    request.has_inline_data = in_request;
+    request.path = path;
+    std::vector<Bytes> streams{data};
+    return world_.run(client_.write(request, streams, client_.capability(kFile)));
+  }
+  Result<ReadOutcome> read(std::uint64_t offset, std::uint64_t size, wire::DataPath path,
+                           std::uint32_t inline_limit = 0) {
+    wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(offset, size));
+    request.path = path;
+    request.inline_limit = inline_limit;
+    return world_.run(client_.read(request, client_.capability(kFile)));
+  }
+  std::uint64_t moved(flow::Lane lane, flow::Direction direction) {
+    return world_.io().counters().bytes(lane, direction);
+  }
+  std::uint64_t copied(flow::Lane lane, flow::Direction direction) {
+    return world_.io().counters().copied(lane, direction);
+  }
+
+  World world_;
+  Client client_{world_};
+  wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
+};
+
+}  // namespace spate::io::testing
