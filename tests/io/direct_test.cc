@@ -131,6 +131,102 @@ TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
   }
 }
 
+/// Writes of which the first one under way takes three seconds at the device.
+class DirectLockTest : public DirectTest {
+ protected:
+  using Outcome = std::optional<Result<wire::WriteReply>>;
+  static job::Task<void> keep(job::Task<Result<wire::WriteReply>> task, Outcome& out) {
+    out.emplace(co_await std::move(task));
+  }
+  void begin(std::uint64_t offset, std::uint64_t size, DataPath path, Outcome& out) {
+    wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(offset, size));
+    request.path = path;
+    std::vector<Bytes> streams{pattern(offset, size)};
+    world_.spawn(keep(client_.write(request, std::move(streams), client_.capability(kFile)), out));
+    world_.pass(std::chrono::seconds(1));
+  }
+  void begin_held(std::uint64_t offset, std::uint64_t size, DataPath path, Outcome& out) {
+    world_.storage(0).add(
+        {.op = BytestreamOp::kWrite, .what = BytestreamFault::What::kDelay, .delay = std::chrono::seconds(3)});
+    begin(offset, size, path, out);
+    ASSERT_FALSE(out.has_value());
+  }
+  std::uint64_t writes() { return world_.storage(0).posted(BytestreamOp::kWrite); }
+};
+
+TEST_F(DirectLockTest, WritesPastTheCacheAndThroughItWaitForEachOtherAndForTheirLikeNot) {
+  for (const DataPath first : {DataPath::kDirect, DataPath::kBuffered}) {
+    for (const DataPath second : {DataPath::kDirect, DataPath::kBuffered}) {
+      Outcome held;
+      Outcome other;
+      begin_held(0, 8192, first, held);
+      const std::uint64_t before = writes();
+      begin(65'536, 8192, second, other);
+      ASSERT_FALSE(held.has_value());
+      EXPECT_EQ(other.has_value(), first == second) << static_cast<int>(first) << static_cast<int>(second);
+      EXPECT_EQ(writes() > before, first == second) << static_cast<int>(first) << static_cast<int>(second);
+      world_.pass(std::chrono::seconds(5));
+      ASSERT_TRUE(held && *held && other && *other);
+    }
+  }
+}
+
+TEST_F(DirectLockTest, TheEndsOfADirectWriteThatFillNoBlockWaitForOtherDirectWrites) {
+  Outcome held;
+  Outcome ragged;
+  begin_held(0, 8192, DataPath::kDirect, held);
+  const std::uint64_t before = writes();
+  begin(65'536 + 100, 8192, DataPath::kDirect, ragged);
+  ASSERT_FALSE(held.has_value());
+  EXPECT_EQ(writes(), before + 1) << "its whole block is written, and nothing else";
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
+  EXPECT_FALSE(ragged.has_value());
+  world_.pass(std::chrono::seconds(5));
+  ASSERT_TRUE(held && *held && ragged && *ragged);
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 4096U);
+}
+
+/// One run that is worth a request to the device, and then so many single bytes, each in a block of its own, that their
+/// blocks fill no buffer.
+constexpr std::uint64_t kRun = 8192;
+constexpr std::uint64_t kSinglePieces = 600;
+
+datatype::Description run_and_single_bytes() {
+  std::vector<Extent> pieces{{0, kRun}};
+  for (std::uint64_t i = 0; i < kSinglePieces; ++i) pieces.push_back({(16 + i) * 4096 + i, 1});
+  return *datatype::Description::list(pieces);
+}
+
+Bytes run_and_single_bytes_of(const Bytes& all) {
+  Bytes expected(all.begin(), all.begin() + kRun);
+  for (std::uint64_t i = 0; i < kSinglePieces; ++i) expected.push_back(all[(16 + i) * 4096 + i]);
+  return expected;
+}
+
+TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
+  const Bytes all = pattern(1, 3 << 20);
+  ASSERT_TRUE(write(0, all));
+  // Nobody knows what is in the cache: the policy takes the direct path.
+  world_.storage(0).add({.op = BytestreamOp::kProbeCache, .status = Errc::kNotSupported});
+  const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
+  const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
+  EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), kRun);
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
+  EXPECT_EQ(world_.io().counters().fallbacks(Lane::kDirect, Direction::kRead), 1U);
+  EXPECT_EQ(world_.metric("spate_flow_fallbacks_total"), 1U);
+}
+
+TEST_F(DirectTest, ByNameAStreamDoesNotTurnToTheCacheMidway) {
+  ASSERT_TRUE(write(0, pattern(1, 3 << 20)));
+  wire::ReadRequest request = read_request(where_, run_and_single_bytes());
+  request.path = DataPath::kDirect;
+  EXPECT_EQ(world_.run(client_.read(request, client_.capability(kFile))).code(), Errc::kNotSupported);
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 0U);
+  EXPECT_EQ(world_.metric("spate_flow_fallbacks_total"), 0U);
+}
+
 /// The same targets with memory of a device beside them: a memory file, used by the same code.
 class PeerTest : public PathsTest {
  protected:
@@ -246,6 +342,19 @@ TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAn
   EXPECT_LT(copied(Lane::kDirect, Direction::kWrite), 2 * data.size()) << "and the rest was not";
   expect_read(data, DataPath::kBuffered);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
+}
+
+TEST_F(PeerWhereItCanBeHadTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackOfBothAndCounted) {
+  const Bytes all = pattern(1, 3 << 20);
+  ASSERT_TRUE(write(0, all));
+  const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
+  const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
+  EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), kRun);
+  EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
+  EXPECT_EQ(fallbacks(Direction::kRead), 1U);
+  EXPECT_EQ(world_.io().counters().fallbacks(Lane::kDirect, Direction::kRead), 1U);
 }
 
 TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
