@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nbd/socket_source.h"
 
-#include <sys/epoll.h>
-
-#include <array>
 #include <cerrno>
 
 namespace spate::nbd {
@@ -34,20 +31,29 @@ void SocketSource::change(int fd, std::uint32_t events) {
 void SocketSource::remove(int fd) {
   SPATE_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0);
   handlers_.erase(fd);
+  // What it has announced is not for whoever gets this number next.
+  for (std::size_t i = next_event_; i < event_count_; ++i) {
+    if (events_[i].data.fd == fd) events_[i].data.fd = -1;
+  }
 }
 
 std::size_t SocketSource::poll() {
-  std::array<epoll_event, 64> events;
-  const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  if (next_event_ == event_count_) collect(0);
   std::size_t called = 0;
-  for (int i = 0; i < n; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
+  while (next_event_ < event_count_) {
+    const epoll_event event = events_[next_event_++];
     const auto found = handlers_.find(event.data.fd);  // an earlier handler may have removed it
     if (found == handlers_.end() || found->second == nullptr) continue;
     found->second->on_ready(event.events);
     ++called;
   }
   return called;
+}
+
+void SocketSource::collect(int timeout_ms) {
+  const int n = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), timeout_ms);
+  next_event_ = 0;
+  event_count_ = n > 0 ? static_cast<std::size_t>(n) : 0;
 }
 
 bool SocketSource::wake_by(int fd) {
@@ -64,8 +70,7 @@ void SocketSource::stop_wake_by(int fd) { remove(fd); }
 void SocketSource::wait(Duration timeout) {
   const auto ms =
       timeout.count() < 0 ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
-  std::array<epoll_event, 1> events;  // poll() asks again
-  ::epoll_wait(epoll_.get(), events.data(), 1, ms);
+  if (next_event_ == event_count_) collect(ms);  // poll() takes them
 }
 
 }  // namespace spate::nbd

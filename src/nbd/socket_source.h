@@ -2,6 +2,9 @@
 // SocketSource: descriptors as a source of the executor. Calls a handler when one is ready.
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 
@@ -40,8 +43,14 @@ class SocketSource final : public job::Source {
   void wait(Duration timeout) override;
 
  private:
+  void collect(int timeout_ms);
+
   job::Executor& executor_;
   UniqueFd epoll_;
+  // What the last sleep or poll() has collected; from next_event_ on nobody has been called for it.
+  std::array<epoll_event, 64> events_{};
+  std::size_t next_event_ = 0;
+  std::size_t event_count_ = 0;
   std::unordered_map<int, ReadyHandler*> handlers_;  // null: somebody else's, which only ends the sleep
 };
 

@@ -59,6 +59,12 @@ def reads(export, c, crossing):
     check(status.get("lseek", 0) > 0, "block status does not look either, so this test cannot see it: %s" % status)
 
 
+def wakes(export, c):
+    """Somebody who asks for one thing after the other wakes the server once for each: what its sleep has found it does not ask for again."""
+    calls = looked(export, lambda: [c.read(at * 4 * KIB, 4 * KIB) for at in range(64)])
+    check(total(calls, ("epoll_wait", "epoll_pwait")) < 64 * 3 // 2, "64 reads in a row: %s" % calls)
+
+
 def syncs(export, c):
     """FLUSH and FUA reach the file's device; nothing else does."""
     check(total(looked(export, lambda: c.write(0, b"x" * 4096)), SYNCS) == 0, "a plain write waits for the device")
@@ -137,7 +143,7 @@ def main():
                 c.option(OPT["SET_META_CONTEXT"], context_data("", "base:allocation"))
                 c.go("")
                 c.read(0, MIB)
-                for test in (reads, syncs, writes):
+                for test in (reads, wakes, syncs, writes):
                     with timed("%s %s" % (test.__name__, where[0])):
                         test(export, c, crossing) if test is reads else test(export, c)
                 room(c, path)
