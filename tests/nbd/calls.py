@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""By which system calls an export of a local file does its work: small reads together, large ones by sendfile, holes looked for by nobody
-but block status, syncs where they are due; and that zeros and trims leave no blocks, nor does a copy of holes."""
+"""By which system calls an export of a local file does its work: small reads together, large ones by sendfile, several of them ahead of
+who reads them, holes looked for by nobody but block status, syncs where they are due; and that zeros and trims leave no blocks, nor does a copy of holes."""
+import array
+import fcntl
 import os
 import sys
 import tempfile
+import termios
 
-from common import BIN, Cluster, Export, check, timed
+from common import BIN, Cluster, Export, check, timed, wait_until
 from cluster import skip
 from nbd_wire import *  # noqa: F403
 from paths import refuses_direct, system_calls
@@ -22,8 +25,8 @@ def total(calls, names):
     return sum(calls.get(name, 0) for name in names)
 
 
-def many(c, length, count):
-    """So many reads under way at once; all of them come."""
+def many(c, length, count, between=lambda: None):
+    """So many reads under way at once; all of them come. `between`: before the first reply is read."""
     def work():
         requests = b""
         for i in range(count):
@@ -32,6 +35,7 @@ def many(c, length, count):
             reply.command, reply.offset, reply.length = READ, i * length, length
             requests += struct.pack(">IHHQQI", REQUEST, 0, READ, c.cookie, i * length, length)
         c.send(requests)
+        between()
         for _ in range(count):
             check(c.reply().error == 0, "READ failed")
     return work
@@ -63,6 +67,23 @@ def wakes(export, c):
     """Somebody who asks for one thing after the other wakes the server once for each: what its sleep has found it does not ask for again."""
     calls = looked(export, lambda: [c.read(at * 4 * KIB, 4 * KIB) for at in range(64)])
     check(total(calls, ("epoll_wait", "epoll_pwait")) < 64 * 3 // 2, "64 reads in a row: %s" % calls)
+
+
+def ahead(c):
+    """Over a Unix socket large replies wait in the socket for a client that reads later, and not one by one for its reading."""
+    with open("/proc/sys/net/core/wmem_max") as f:
+        allowed = int(f.read())
+    if allowed < MIB:
+        return print("replies waiting in a socket were not looked at: the kernel allows %d bytes" % allowed)
+    take = many(c, 256 * KIB, 16, between=lambda: wait_until(lambda: waiting(c) >= MIB, "a client that reads nothing has less than four replies"))
+    take()
+
+
+def waiting(c):
+    """Bytes that have come and were not read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(c.socket, termios.FIONREAD, count)
+    return count[0]
 
 
 def syncs(export, c):
@@ -146,6 +167,8 @@ def main():
                 for test in (reads, wakes, syncs, writes):
                     with timed("%s %s" % (test.__name__, where[0])):
                         test(export, c, crossing) if test is reads else test(export, c)
+                if where[0] == "--unix":
+                    ahead(c)
                 room(c, path)
 
 
