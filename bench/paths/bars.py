@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each path from a disk and from memory beside bare probes, and the bars that Spate is held against."""
-from bed import KIB, Server, median, places, probe_local, probe_sendfile
+from bed import KIB, Server, median, places, probe_local, probe_send, probe_sendfile
 
 
 def measure(options, name, parents, cells):
@@ -16,7 +16,8 @@ def measure(options, name, parents, cells):
                 paths = ["buffered", "cached", "direct", "bypass"] if work == "read" else ["buffered", "direct", "bypass"]
                 if not on_disk:
                     paths.remove("direct")
-                rows = {path: [] for path in paths + ["probe local"] + (["probe sendfile"] if work == "read" else [])}
+                probes = ["probe local"] + (["probe sendfile"] if work == "read" else []) + (["probe pread", "probe direct"] if work == "read" and on_disk else [])
+                rows = {path: [] for path in paths + probes}
                 for _ in range(options.runs):
                     for path, into in rows.items():
                         if on_disk:
@@ -25,6 +26,8 @@ def measure(options, name, parents, cells):
                             into.append(probe_local(server.datafiles()[-1:], work, request, size))
                         elif path == "probe sendfile":
                             into.append(probe_sendfile(server.datafiles()[-1:], request, size))
+                        elif path in ("probe pread", "probe direct"):
+                            into.append(probe_send(options, server.datafiles()[-1], path.split()[1], request))
                         else:
                             into.append(run(path, work, request))
                 for path, runs in rows.items():
@@ -56,6 +59,9 @@ def held(cells):
                 direct, buffered = cell(work=work, path="direct", **at), cell(work=work, path="buffered", **at)
                 if direct and buffered:
                     told.append(("direct %s server CPU / buffered" % work, request, direct["server"] / buffered["server"], 0.75, False))
+            pread, bare = cell(work="read", path="probe pread", **at), cell(work="read", path="probe direct", **at)
+            if pread and bare:
+                told.append(("the same of the bare probes, read", request, bare["server"] / pread["server"], 0.75, False))
     print("\n%-36s %9s %8s  bar" % ("", "request", "value"))
     for what, request, value, bar, at_least in told:
         met = value >= bar if at_least else value <= bar

@@ -215,6 +215,13 @@ def probe_local(files, work, request, size, direct=False):
     return figures({"bytes": share * len(files), "seconds": time.perf_counter() - begin}, sum(used), 0)
 
 
+def probe_send(options, file, how, request):
+    """The file read and sent by paths_probe, `how`: pread (through the page cache) or direct (past it, by io_uring)."""
+    told = json.loads(subprocess.run([os.path.join(options.bin, "paths_probe"), file, str(request), str(options.depth), how],
+                                     stdout=subprocess.PIPE, check=True).stdout)
+    return figures(told, 0, told["cpu"])
+
+
 def probe_sendfile(files, request, size):
     """The files in turns by sendfile over one TCP connection, into one buffer of a forked process at the other end."""
     listener = socket.create_server(("127.0.0.1", 0))
