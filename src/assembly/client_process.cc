@@ -57,6 +57,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   const bool keeps =
       settings.may_keep_attributes && process->config_.client.attribute_cache == config::AttributeCache::kOn;
   options.keep_attributes = keeps;
+  options.copies = settings.copies;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
   }

@@ -31,6 +31,8 @@ struct ClientSettings {
   /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers
   /// recalls.
   bool may_keep_attributes = false;
+  /// Who keeps copies of those; null: nobody. Not owned.
+  client::Copies* copies = nullptr;
 };
 
 /// uid, gid and supplementary groups of this process.

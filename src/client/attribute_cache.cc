@@ -27,6 +27,9 @@ bool may_be_a_name(std::string_view component) {
   return component.size() <= kMaxNameBytes && component.find('\0') == std::string_view::npos;
 }
 
+/// Less than that is not worth it to who keeps a copy.
+constexpr Duration kLeastCopyTime = std::chrono::milliseconds(10);
+
 }  // namespace
 
 AttributeCache::AttributeCache(Options options, const Clock& clock) : options_(options), clock_(clock) {
@@ -94,6 +97,60 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
   return Result<Attributes>(found->object->reply->attributes);
 }
 
+/// The time of a copy begins when the answer has come to who keeps it: a tenth of the lease is for the way.
+Duration AttributeCache::copy_time(const Object& object, MonoTime now) const {
+  const Duration left = std::max(object.until, until_) - now - lease_ / 10;
+  return left < kLeastCopyTime ? Duration(0) : left;
+}
+
+std::optional<AttributeCache::Copy> AttributeCache::copy_attributes(Handle object) {
+  if (!options_.on || options_.copies == nullptr) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto found = walk({object, {}, 0});
+  if (!found || found->nothing || !found->object->reply->attributes.size_known) return std::nullopt;
+  const MonoTime now = clock_.now();
+  const Duration good_for = copy_time(*found->object, now);
+  if (good_for == Duration(0)) return std::nullopt;
+  if (!options_.copies->begin_attributes(object, now + good_for + lease_ / 5)) return std::nullopt;
+  copied_.insert(object);
+  ++counters_.hits;
+  ++counters_.copied;
+  return Copy{found->object->reply->attributes, good_for};
+}
+
+Duration AttributeCache::copy_name(Handle directory, std::string_view name, Handle object) {
+  if (!options_.on || options_.copies == nullptr || !options_.copies->takes_names()) return Duration(0);
+  const std::lock_guard lock(mutex_);
+  const MonoTime now = clock_.now();
+  if (all_blocked(now) || blocked(directory, name)) return Duration(0);
+  Object* const at = valid(directory, now);
+  if (at == nullptr) return Duration(0);
+  const auto known = at->names.find(name);
+  const bool told = known != at->names.end();
+  if (told ? known->second.object != object : object || !at->complete || !may_be_a_name(name)) return Duration(0);
+  const Duration good_for = copy_time(*at, now);
+  if (good_for == Duration(0)) return Duration(0);
+  at->names_copied = last_name_copy_ = names_epoch_;
+  ++counters_.copied;
+  return good_for;
+}
+
+void AttributeCache::drop_copy(Handle object) {
+  if (copied_.erase(object) > 0) options_.copies->drop_attributes(object);
+}
+
+void AttributeCache::drop_all_attribute_copies() {
+  for (const Handle object : copied_) options_.copies->drop_attributes(object);
+  copied_.clear();
+}
+
+/// Of all names: those of one directory cannot be taken back without waiting for who is changing it.
+void AttributeCache::drop_name_copies() {
+  if (last_name_copy_ != names_epoch_) return;
+  ++names_epoch_;
+  options_.copies->drop_names();
+}
+
 AttributeCache::Lookup AttributeCache::begin_lookup() {
   const std::lock_guard lock(mutex_);
   ++looking_;
@@ -142,6 +199,7 @@ AttributeCache::Object& AttributeCache::renewed(Handle handle, MonoTime until) {
   // What was kept under a lease that had run out may have been changed since.
   if (std::max(object.until, until_) <= clock_.now()) {
     forget_names(handle, object);
+    drop_copy(handle);
     object.reply.reset();
   }
   object.until = std::max(object.until, until);
@@ -150,6 +208,7 @@ AttributeCache::Object& AttributeCache::renewed(Handle handle, MonoTime until) {
 
 void AttributeCache::forget_names(Handle handle, Object& directory) {
   names_lost(handle);
+  if (directory.names_copied == names_epoch_) drop_name_copies();
   names_ -= directory.names.size();
   directory.names.clear();
   directory.complete = false;
@@ -161,6 +220,7 @@ void AttributeCache::put_name(Object& directory, const wire::LeaseStep& step) {
     ++names_;
   } else if (at->second.object != step.object) {
     name_lost(step.directory, step.name);
+    if (directory.names_copied == names_epoch_) drop_name_copies();
     at->second = Name{step.object, step.type};
   }
 }
@@ -186,6 +246,8 @@ void AttributeCache::drop(Handle handle) {
   const auto found = objects_.find(handle);
   if (found == objects_.end()) return;
   names_lost(handle);
+  drop_copy(handle);
+  if (found->second.names_copied == names_epoch_) drop_name_copies();
   names_ -= found->second.names.size();
   used_.erase(found->second.place);
   objects_.erase(found);
@@ -201,6 +263,8 @@ void AttributeCache::drop_name(const wire::TouchedName& name) {
 
 void AttributeCache::drop_all() {
   for (Change& change : changes_) change.all = change.all || !change.trusted.empty();
+  drop_all_attribute_copies();
+  drop_name_copies();
   objects_.clear();
   used_.clear();
   names_ = 0;

@@ -10,12 +10,14 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "client/change_plan.h"
+#include "client/copies.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -30,6 +32,8 @@ class AttributeCache {
     bool on = false;
     /// Objects and names together that are kept; beyond it what was used longest ago goes. >= 16.
     std::size_t most = 50000;
+    /// Of those who keep what they are answered; null: nobody does. Not owned, outlives the cache.
+    Copies* copies = nullptr;
   };
   AttributeCache(Options options, const Clock& clock);
   AttributeCache(const AttributeCache&) = delete;
@@ -42,6 +46,17 @@ class AttributeCache {
   std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
   /// The same of the attributes only, when they are complete: not of a file that is being written.
   std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
+
+  /// The attributes of an object as find_attributes tells them, for somebody who keeps them no longer than `good_for`
+  /// from when the answer has come, and drops them when Copies says so. Nothing: they are not to be kept.
+  struct Copy {
+    Attributes attributes;
+    Duration good_for{0};
+  };
+  std::optional<Copy> copy_attributes(Handle object);
+  /// The same of a name and what it leads to (0: to nothing); zero: it is not to be kept. Copies of names that this
+  /// client's own changes give to something else are the copier's to mind.
+  Duration copy_name(Handle directory, std::string_view name, Handle object);
 
   /// A lookup that may bring leases: begun before its request is sent, so that what is recalled or changed meanwhile is
   /// not kept.
@@ -79,6 +94,7 @@ class AttributeCache {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
     std::uint64_t recalls = 0;
+    std::uint64_t copied = 0;  // attributes and names that were given away to be kept
   };
   Counters counters() const;
 
@@ -97,6 +113,7 @@ class AttributeCache {
     bool complete = false;                                                   // there are no others in it
     MonoTime until;                                                          // by its own grant; renewals are for all
     std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
+    std::uint64_t names_copied = 0;       // the value of names_epoch_ when a name in it was copied last; 0: never
     std::list<Handle>::iterator place{};  // in used_
   };
 
@@ -138,6 +155,13 @@ class AttributeCache {
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
   bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
   Duration usable() const;
+  Duration copy_time(const Object& object, MonoTime now) const;
+  void may_touch_anything(Change& change);
+  void drop_copy(Handle object);
+  void drop_copies_of(const Change& change);
+  void drop_all_attribute_copies();
+  void drop_name_copies();
+  void keep_moved_names(const wire::Touched& touched);
 
   const Options options_;
   const Clock& clock_;
@@ -154,6 +178,9 @@ class AttributeCache {
   std::uint64_t news_ = 0;
   std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
   Counters counters_;
+  std::unordered_set<Handle> copied_;  // of which somebody has copies of the attributes
+  std::uint64_t names_epoch_ = 1;      // copies of names of earlier ones are dropped
+  std::uint64_t last_name_copy_ = 0;   // the value of names_epoch_ when a name was copied last
 };
 
 /// An own change under way.

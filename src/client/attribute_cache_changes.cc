@@ -55,12 +55,38 @@ bool AttributeCache::all_blocked(MonoTime now) const {
 /// They may lead elsewhere from now on: so may the changes that go by them.
 void AttributeCache::names_lost(Handle directory) {
   const auto in_it = [directory](const wire::TouchedName& name) { return name.directory == directory; };
-  for (Change& change : changes_)
-    change.all = change.all || std::any_of(change.trusted.begin(), change.trusted.end(), in_it);
+  for (Change& change : changes_) {
+    if (std::any_of(change.trusted.begin(), change.trusted.end(), in_it)) may_touch_anything(change);
+  }
 }
 
 void AttributeCache::name_lost(Handle directory, std::string_view name) {
-  for (Change& change : changes_) change.all = change.all || holds(change.trusted, directory, name);
+  for (Change& change : changes_) {
+    if (holds(change.trusted, directory, name)) may_touch_anything(change);
+  }
+}
+
+void AttributeCache::may_touch_anything(Change& change) {
+  if (change.all) return;
+  change.all = true;
+  drop_all_attribute_copies();
+}
+
+/// Before others can see the change. Names are not among it: where they are kept they are changed by the same call.
+void AttributeCache::drop_copies_of(const Change& change) {
+  if (change.all) return drop_all_attribute_copies();
+  for (const Handle object : change.objects) drop_copy(object);
+  for (const Handle directory : change.directories) drop_copy(directory);
+}
+
+/// Who keeps names has moved its copy with what it leads to, under the lease of the directory that it is in now.
+void AttributeCache::keep_moved_names(const wire::Touched& touched) {
+  if (last_name_copy_ != names_epoch_ || touched.names.size() < 2) return;
+  for (const wire::TouchedName& name : touched.names) {
+    const auto directory = objects_.find(name.directory);
+    if (directory == objects_.end()) return drop_name_copies();
+    directory->second.names_copied = names_epoch_;
+  }
 }
 
 void AttributeCache::note(Handle object, std::uint64_t order) {
@@ -119,6 +145,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   change.all = !plan.known;
   change.objects = plan.objects;
   for (const ChangePlan::Place& place : plan.places) plan_place(change, place);
+  drop_copies_of(change);
   return changes_.insert(changes_.end(), std::move(change));
 }
 
@@ -147,6 +174,7 @@ void AttributeCache::keep_changed(const Change& change, const wire::Touched& tou
     const wire::GrantedObject* const found = granted.granted ? granted_of(granted, object) : nullptr;
     const bool current = found != nullptr && !newer_known(change, object, order);
     note(object, order);
+    drop_copy(object);
     if (!current) {
       forget_changed(object, order, names_any_of(touched, object));
       continue;
@@ -160,6 +188,7 @@ void AttributeCache::keep_changed(const Change& change, const wire::Touched& tou
   for (const wire::LeaseStep& step : granted.names) {
     if (holds(kept, step.directory)) keep_granted_name(step);
   }
+  keep_moved_names(touched);
   make_room();
 }
 

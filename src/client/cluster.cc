@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/copies.h"
 #include "client/ledger.h"
+#include "job/event.h"
 #include "log/fields.h"
 #include "log/log.h"
 
@@ -46,7 +48,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       traces_(random.next()),
       slots_(network.executor(), options_.ledger),
       offload_(network.executor()),
-      attributes_({options_.keep_attributes, options_.most_kept}, network.executor().clock()),
+      attributes_({options_.keep_attributes, options_.most_kept, options_.copies}, network.executor().clock()),
       locks_(*this),
       appends_(network.executor(), locks_, options_.ledger),
       gate_(network.executor()) {
@@ -201,6 +203,16 @@ job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, L
   co_return reply;
 }
 
+job::Task<Result<void>> Cluster::copies_dropped(job::StopToken stop) {
+  if (options_.copies == nullptr) co_return Result<void>();
+  // The other thread's: it may outlive this wait, but not the executor.
+  const auto dropped = std::make_shared<job::Event>(executor());
+  UniqueFunction<void()> tell = [dropped, &executor = executor()] { executor.post([dropped] { dropped->set(); }); };
+  if (!options_.copies->when_dropped(std::move(tell))) co_return Result<void>();
+  auto waited = co_await dropped->wait(stop);
+  co_return waited;
+}
+
 /// What is kept must not be older than a change that has been answered, here or to anybody.
 job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body, Limits limits,
                                                       const ChangePlan& plan) {
@@ -209,6 +221,12 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
     co_return reply;
   }
   OwnChange change(attributes_, plan);
+  // Others may see the change before its answer is here.
+  auto dropped = co_await copies_dropped(limits.stop);
+  if (!dropped) {
+    change.end_without_effect();
+    co_return std::move(dropped).error();
+  }
   auto reply = co_await send_change(op, body, limits);
   if (!reply) {
     // Should it take effect later, the server must not take it for a change that this client knows of: a new greeting
@@ -227,6 +245,7 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
   reply->body = reply->body.last(reader.decoder().remaining());
   change.end(touched, granted);
   if (granted.granted) locks_.listen_for_recalls();
+  SPATE_CO_TRY(std::ignore, co_await copies_dropped({}));
   co_return reply;
 }
 

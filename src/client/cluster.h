@@ -62,6 +62,10 @@ class Cluster {
   /// After kSessionFenced or kSessionUnknown: greets the meta server again, which gives a new epoch.
   job::Task<Result<void>> renew_session(Limits limits);
 
+  /// Ends when all copies are gone that were to be dropped before (client/copies.h). That waits for nobody but the
+  /// thread that drops them. The token's reason when stopped first.
+  job::Task<Result<void>> copies_dropped(job::StopToken stop);
+
   /// For a new operation: the deadline of the options, a trace id of its own.
   Limits limits(job::StopToken stop = {});
   /// The operation that is begun next, in this turn, is part of the program's call `cause` (client/ledger.h).

@@ -24,6 +24,9 @@ constexpr std::uint32_t kMostHeld = 1U << 17U;
 constexpr std::uint32_t kMostWaits = 1U << 13U;
 constexpr std::uint32_t kMostAppends = 1U << 12U;
 constexpr std::uint32_t kMostOpens = 1U << 20U;
+constexpr std::size_t kMostCopied = 1U << 17U;
+/// Places in which one object's record may lie.
+constexpr std::size_t kCopiedPlaces = 16;
 
 /// Stores before it are made before stores behind it, as far as a process that is killed in between goes.
 void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
@@ -59,6 +62,7 @@ struct Ledger::Layout {
   std::array<Append, kMostAppends> appends;
   std::array<LockUse, kMostHeld> lock_uses;
   std::array<Open, kMostOpens> opens;
+  std::array<Copied, kMostCopied> copied;
 };
 
 Result<std::unique_ptr<Ledger>> Ledger::open(int fd) {
@@ -275,6 +279,32 @@ void Ledger::forget_unasked() {
     inherited_appends_.erase(append.cause);
     appends_->remove(append);
   });
+}
+
+bool Ledger::note_copy(Handle object, MonoTime until, MonoTime now) {
+  const std::size_t first = object.value % kMostCopied;
+  Copied* place = nullptr;
+  for (std::size_t i = 0; i < kCopiedPlaces; ++i) {
+    Copied& record = layout_.copied[(first + i) % kMostCopied];
+    if (record.handle == object) {
+      record.until = std::max(record.until, until);
+      return true;
+    }
+    if (place == nullptr && record.until <= now) place = &record;
+  }
+  if (place == nullptr) return false;
+  place->until = until;  // the copy is given away later: until then either handle does
+  in_order();
+  place->handle = object;
+  return true;
+}
+
+std::vector<Handle> Ledger::copied(MonoTime now) const {
+  std::vector<Handle> all;
+  for (const Copied& record : layout_.copied) {
+    if (now < record.until) all.push_back(record.handle);
+  }
+  return all;
 }
 
 std::byte* Ledger::face() const { return layout_.face.data(); }

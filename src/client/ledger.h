@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "model/capability.h"
 #include "model/ids.h"
@@ -77,7 +78,7 @@ class LedgerRecords {
 class Ledger {
  public:
   /// Of the layout in memory: who has another one cannot take over.
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kFaceBytes = 4096;
 
   struct Session {
@@ -120,6 +121,11 @@ class Ledger {
     std::uint64_t size = 0;
     ClientId client;  // in whose session it has the right to append
     std::uint64_t epoch = 0;
+  };
+  /// An object whose attributes somebody else may use: the kernel. Written over when that time is past.
+  struct Copied {
+    Handle handle;
+    MonoTime until;
   };
   /// An open file of the face above.
   struct Open {
@@ -194,6 +200,12 @@ class Ledger {
   bool may_append_again(Handle handle);
   /// Whatever was not asked for again by now never will be.
   void forget_unasked();
+
+  /// Somebody keeps a copy of the object's attributes that is used until then at the longest. False: too many do. One
+  /// caller at a time.
+  bool note_copy(Handle object, MonoTime until, MonoTime now);
+  /// Those of which a copy may be used still.
+  std::vector<Handle> copied(MonoTime now) const;
 
   // The face's. Not thread-safe: the face has a lock of its own.
   LedgerRecords<Open>& opens() { return *opens_; }

@@ -199,5 +199,28 @@ TEST_F(LedgerTest, OpensAreFoundOnceTheyArePublished) {
   EXPECT_EQ(numbers, std::vector<std::uint64_t>{1});
 }
 
+TEST_F(LedgerTest, TheNextProcessFindsWhatMayStillBeCopied) {
+  const MonoTime now{std::chrono::hours(1)};
+  EXPECT_TRUE(ledger_->note_copy(Handle(5), now + std::chrono::seconds(10), now));
+  EXPECT_TRUE(ledger_->note_copy(Handle(6), now + std::chrono::seconds(2), now));
+  EXPECT_TRUE(ledger_->note_copy(Handle(6), now + std::chrono::seconds(1), now));  // the earlier one lasts longer
+  next_process();
+  EXPECT_EQ(ledger_->copied(now), (std::vector<Handle>{Handle(5), Handle(6)}));
+  EXPECT_EQ(ledger_->copied(now + std::chrono::milliseconds(1500)), (std::vector<Handle>{Handle(5), Handle(6)}));
+  EXPECT_EQ(ledger_->copied(now + std::chrono::seconds(2)), std::vector<Handle>{Handle(5)});
+}
+
+TEST_F(LedgerTest, ThereIsRoomForCopiesOfManyAndThoseThatAreOverMakeRoom) {
+  const MonoTime now{std::chrono::hours(1)};
+  const MonoTime until = now + std::chrono::seconds(10);
+  std::uint64_t noted = 0;
+  for (std::uint64_t i = 1; i <= 200'000; ++i) noted += ledger_->note_copy(Handle(i), until, now) ? 1U : 0U;
+  EXPECT_GE(noted, 65536U);
+  EXPECT_LT(noted, 200'000U);
+  EXPECT_EQ(ledger_->copied(now).size(), noted);
+  EXPECT_TRUE(ledger_->note_copy(Handle(300'000), until + std::chrono::seconds(10), until));
+  EXPECT_EQ(ledger_->copied(until), std::vector<Handle>{Handle(300'000)});
+}
+
 }  // namespace
 }  // namespace spate::client

@@ -41,8 +41,11 @@ job::Task<void> Locks::listen() {
     request.acknowledged = acknowledged_;
     if (!untold_ || table_ != 0)
       request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
-    const MonoTime asked = cluster_.executor().now();
     const std::uint32_t epoch = cluster_.identity().epoch;
+    // What the request acknowledges was dropped by the cache before; others' copies must be gone as well.
+    const auto dropped = co_await cluster_.copies_dropped(stopping_);
+    if (!dropped || epoch != cluster_.identity().epoch) continue;
+    const MonoTime asked = cluster_.executor().now();
     auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
     check_session();
     // An epoch that has ended meanwhile has no news for the one that is now.
@@ -117,8 +120,13 @@ job::Task<void> Locks::check_table() {
   wire::LockEventsRequest request;
   request.table = table_;
   request.acknowledged = acknowledged_;
-  const MonoTime asked = cluster_.executor().now();
   const std::uint32_t epoch = cluster_.identity().epoch;
+  const auto dropped = co_await cluster_.copies_dropped(stopping_);
+  if (!dropped) {
+    checking_ = false;
+    co_return;
+  }
+  const MonoTime asked = cluster_.executor().now();
   auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
   check_session();
   const bool current = reply && epoch == cluster_.identity().epoch;

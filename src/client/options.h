@@ -12,6 +12,7 @@
 
 namespace spate::client {
 
+class Copies;
 class Ledger;
 class LentFiles;
 
@@ -64,6 +65,8 @@ struct Options {
   /// for its answer to a recall.
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
+  /// Who keeps what is answered from there (client/copies.h); null: nobody. Not owned, outlives the client.
+  Copies* copies = nullptr;
 };
 
 }  // namespace spate::client

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
+#include <vector>
 
+#include "client/copies.h"
 #include "tests/cluster/world.h"
 
 namespace spate::cluster {
@@ -16,6 +19,28 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint8_t kWrite = wire::kOpenWrite;
+
+/// Copies that are dropped when the test says so.
+class SlowCopies final : public client::Copies {
+ public:
+  bool takes_names() const override { return true; }
+  bool begin_attributes(Handle, MonoTime) override { return true; }
+  void drop_attributes(Handle) override { dropping_ = true; }
+  void drop_names() override { dropping_ = true; }
+  bool when_dropped(UniqueFunction<void()> then) override {
+    if (dropping_) waiting_.push_back(std::move(then));
+    return dropping_;
+  }
+  bool dropping() const { return dropping_; }
+  void drop() {
+    dropping_ = false;
+    for (UniqueFunction<void()>& then : std::exchange(waiting_, {})) then();
+  }
+
+ private:
+  bool dropping_ = false;
+  std::vector<UniqueFunction<void()>> waiting_;
+};
 
 class LeasesTest : public ::testing::Test {
  protected:
@@ -76,6 +101,7 @@ class LeasesTest : public ::testing::Test {
     return process.client().cluster().attributes().counters();
   }
 
+  SlowCopies copies_;
   World world_;
   ClientProcess* a_;
   ClientProcess* b_;
@@ -270,6 +296,38 @@ TEST_F(LeasesTest, AfterARestartOfTheServerNothingOldIsAnswered) {
   EXPECT_EQ(stat(*a_, "f")->mode, 0600U);
   ASSERT_TRUE(chmod(*b_, "f", 0611));
   EXPECT_EQ(stat(*a_, "f")->mode, 0611U);
+}
+
+TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
+  SlowCopies& copies = copies_;
+  client::Options options = small_client_options({}, {}, {});
+  options.keep_attributes = true;
+  options.copies = &copies;
+  ClientProcess& c = world_.start_client(std::move(options));
+  make_file(*b_, "f");
+  for (ClientProcess* const who : {b_, &c}) {
+    const auto known = stat(c, "f");
+    ASSERT_TRUE(known);
+    ASSERT_TRUE(c.client().cluster().attributes().copy_attributes(known->handle));
+    bool done = false;
+    const auto chmod = [](client::Client& client, std::uint32_t mode, bool& out) -> job::Task<void> {
+      wire::SetattrRequest request;
+      request.where = path_from_root("f");
+      request.mode = mode;
+      out = (co_await client.setattr(request)).has_value();
+    };
+    const std::uint32_t mode = who == b_ ? 0600 : 0611;
+    job::spawn(who->gate(), chmod(who->client(), mode, done));
+    world_.run_for(milliseconds(300));  // shorter than a lease
+    EXPECT_TRUE(copies.dropping());
+    EXPECT_FALSE(done);                     // a recall of another's change, and an own change
+    EXPECT_NE(stat(*b_, "f")->mode, mode);  // nor is it made and not told
+    copies.drop();
+    world_.run_for(milliseconds(100));
+    EXPECT_TRUE(done);
+    EXPECT_EQ(stat(c, "f")->mode, mode);
+    EXPECT_FALSE(copies.dropping());
+  }
 }
 
 /// A model of modes and names; whichever client looks, it sees the last change of either.
