@@ -10,20 +10,37 @@
 namespace spate::fuse {
 namespace {
 
-constexpr double kNoTimeout = 0;
-
-void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes) {
+/// `timeout`: how long the kernel may keep them, seconds.
+void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes, double timeout = 0) {
   if (!attributes) return reply_error(request, attributes.error());
   const struct stat out = to_stat(*attributes);
-  answer([&] { return fuse_reply_attr(request, &out, kNoTimeout); });
+  answer([&] { return fuse_reply_attr(request, &out, timeout); });
 }
 
-void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
-  if (const auto kept = kept_attributes(request, node(inode))) return reply_attributes(request, *kept);
+Result<Attributes> attributes_of(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
+  if (auto kept = kept_attributes(request, node(inode))) return *std::move(kept);
   auto found = run(request, [&](client::Client& c) { return stat_node(c, inode); });
   if (found.code() == Errc::kStaleHandle) {
-    if (const auto last = mount_of(request).directories.removed(Handle(inode))) found = *last;
+    if (const auto last = mount.directories.removed(Handle(inode))) return *last;
   }
+  return found;
+}
+
+/// Replies with what the kernel may keep; false: it may keep nothing, and there is no reply.
+bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
+  if (mount.copies == nullptr) return false;
+  const auto copy = mount.process.client().cluster().attributes().copy_attributes(Handle(inode));
+  if (copy) reply_attributes(request, copy->attributes, seconds_of(copy->good_for));
+  return copy.has_value();
+}
+
+/// The only request from whose answer the kernel keeps attributes: it ignores them if it was told meanwhile to drop
+/// what it has of the object.
+void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
+  Mount& mount = mount_of(request);
+  if (reply_copy(mount, request, inode)) return;
+  const auto found = attributes_of(mount, request, inode);
+  if (found && reply_copy(mount, request, inode)) return;  // a lease has come with them
   reply_attributes(request, found);
 }
 
@@ -66,6 +83,7 @@ Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* inf
 }
 
 void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what, fuse_file_info* info) {
+  Mount& mount = mount_of(request);
   if ((what & FUSE_SET_ATTR_SIZE) != 0) {
     const auto done = cut(request, inode, info, static_cast<std::uint64_t>(wanted->st_size));
     if (!done) return reply_error(request, done.error());
@@ -75,7 +93,7 @@ void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what
     const auto done = run(request, [&](client::Client& c) { return c.setattr(change); });
     if (!done) return reply_error(request, done.error());
   }
-  getattr(request, inode, info);
+  reply_attributes(request, attributes_of(mount, request, inode));
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
@@ -140,8 +158,8 @@ void removexattr(fuse_req_t request, fuse_ino_t inode, const char* name) {
 
 }  // namespace
 
-job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode) {
-  auto found = co_await client.stat(node(inode));
+job::Task<Result<Attributes>> stat_at(client::Client& client, wire::NamePath where) {
+  auto found = co_await client.stat(std::move(where));
   if (!found) co_return std::move(found).error();
   co_return found->attributes;
 }

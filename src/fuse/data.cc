@@ -90,7 +90,8 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
   auto file = run(request, [&](client::Client& c) { return c.create(where, flags, object); });
   if (!file) return reply_error(request, file.error());
-  const fuse_entry_param entry = to_entry((*file)->attributes());
+  fuse_entry_param entry = to_entry((*file)->attributes());
+  if (!temporary) entry.entry_timeout = name_timeout(mount, where, (*file)->attributes().handle);
   remember(mount, *std::move(file), flags, info);
   if (answer([&] { return fuse_reply_create(request, &entry, info); }) != 0) close_file(mount, info->fh);
 }

@@ -98,9 +98,17 @@ fuse_entry_param to_entry(const Attributes& attributes) {
   return entry;
 }
 
-void reply_entry(fuse_req_t request, const Result<Attributes>& made) {
-  if (!made) return reply_error(request, made.error());
-  const fuse_entry_param entry = to_entry(*made);
+double name_timeout(Mount& mount, const wire::NamePath& where, Handle object) {
+  if (mount.copies == nullptr) return 0;
+  return seconds_of(mount.process.client().cluster().attributes().copy_name(where.start, where.path, object));
+}
+
+/// The attributes are never kept from here: what comes with a name may make a new inode after the kernel was told to
+/// drop what it has of the object. See getattr().
+void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
+  if (!found) return reply_error(request, found.error());
+  fuse_entry_param entry = to_entry(*found);
+  entry.entry_timeout = name_timeout(mount, where, found->handle);
   answer([&] { return fuse_reply_entry(request, &entry); });
 }
 

@@ -10,6 +10,7 @@
 #include "assembly/client_process.h"
 #include "fuse/closes.h"
 #include "fuse/kept_pages.h"
+#include "fuse/kernel_copies.h"
 #include "fuse/kernel_locks.h"
 #include "fuse/open_directories.h"
 #include "fuse/open_files.h"
@@ -26,6 +27,7 @@ struct Mount {
   assembly::ClientProcess& process;
   Credential credential;  // that the session acts with
   client::Ledger& ledger;
+  KernelCopies* copies = nullptr;  // null: the kernel keeps nothing
   OpenFiles files{ledger};
   OpenDirectories directories{ledger.first_number()};
   KeptPages pages{};
@@ -69,9 +71,14 @@ int answer(Reply&& reply) {
 wire::NamePath node(fuse_ino_t inode);
 wire::NamePath child(fuse_ino_t parent, const char* name);
 
+constexpr double seconds_of(Duration span) { return std::chrono::duration<double>(span).count(); }
 struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const Attributes& attributes);
-void reply_entry(fuse_req_t request, const Result<Attributes>& made);
+/// Replies with what a name leads to, which the kernel keeps if it may. `mount` is told apart because the request may
+/// be gone.
+void reply_entry(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found);
+/// How long the kernel may keep that a name leads to an object (0: to nothing), seconds. 0: not at all.
+double name_timeout(Mount& mount, const wire::NamePath& where, Handle object);
 /// Replies with the errno of the error, or 0; errors that a person must know of are logged.
 void reply_error(fuse_req_t request, const Error& error);
 void reply_done(fuse_req_t request, const Result<void>& result);
@@ -83,7 +90,10 @@ inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, con
 }
 
 /// The attributes of an object, from the servers.
-job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode);
+job::Task<Result<Attributes>> stat_at(client::Client& client, wire::NamePath where);
+inline job::Task<Result<Attributes>> stat_node(client::Client& client, fuse_ino_t inode) {
+  return stat_at(client, node(inode));
+}
 
 /// Whether the mount's user may do all of `want` (4 read, 2 write, 1 execute) with the object, where the kernel does
 /// not judge that (checked_by_kernel()): by what is kept, or by the server.

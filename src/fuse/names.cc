@@ -5,12 +5,20 @@
 namespace spate::fuse {
 namespace {
 
+/// The kernel keeps that a name is not there, if it may.
+void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where, const Result<Attributes>& found) {
+  fuse_entry_param none{};
+  if (found.code() == Errc::kNotFound) none.entry_timeout = name_timeout(mount, where, Handle());
+  if (none.entry_timeout == 0) return reply_entry(mount, request, where, found);
+  answer([&] { return fuse_reply_entry(request, &none); });
+}
+
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  if (const auto kept = kept_attributes(request, child(parent, name))) return reply_entry(request, *kept);
-  const auto found = run(request, [&](client::Client& c) { return c.stat(child(parent, name)); });
-  if (!found) return reply_error(request, found.error());
-  const fuse_entry_param entry = to_entry(found->attributes);
-  answer([&] { return fuse_reply_entry(request, &entry); });
+  Mount& mount = mount_of(request);
+  const wire::NamePath where = child(parent, name);
+  if (const auto kept = kept_attributes(request, where)) return reply_lookup(mount, request, where, *kept);
+  const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
+  reply_lookup(mount, request, where, found);
 }
 
 // Nodes have no state; see Mount.
@@ -40,22 +48,29 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
   create.device = device;
   create.attributes = new_attributes(request, mode);
   create.open_flags = wire::kOpenExclusive;
-  reply_entry(request, run(request, [&](client::Client& c) { return c.make_node(create); }));
+  Mount& mount = mount_of(request);
+  reply_entry(mount, request, create.where, run(request, [&](client::Client& c) { return c.make_node(create); }));
 }
 
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  Mount& mount = mount_of(request);
+  const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, mode);
-  reply_entry(request, run(request, [&](client::Client& c) { return c.mkdir(child(parent, name), attributes); }));
+  reply_entry(mount, request, where, run(request, [&](client::Client& c) { return c.mkdir(where, attributes); }));
 }
 
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  Mount& mount = mount_of(request);
+  const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, 0777);
-  reply_entry(request,
-              run(request, [&](client::Client& c) { return c.symlink(child(parent, name), target, attributes); }));
+  reply_entry(mount, request, where,
+              run(request, [&](client::Client& c) { return c.symlink(where, target, attributes); }));
 }
 
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
-  reply_entry(request, run(request, [&](client::Client& c) { return c.link(node(inode), child(parent, name)); }));
+  Mount& mount = mount_of(request);
+  const wire::NamePath where = child(parent, name);
+  reply_entry(mount, request, where, run(request, [&](client::Client& c) { return c.link(node(inode), where); }));
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {

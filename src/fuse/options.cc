@@ -46,6 +46,12 @@ Result<void> set_cache(MountOptions& options, std::string_view value) {
   return {};
 }
 
+Result<void> set_attribute_cache(MountOptions& options, std::string_view value) {
+  if (value != "kernel" && value != "mount") return Error(Errc::kInvalidArgument, "is mount or kernel");
+  options.kernel_keeps_attributes = value == "kernel";
+  return {};
+}
+
 Result<void> set_threads(MountOptions& options, std::string_view value) {
   unsigned threads = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
@@ -90,6 +96,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"noatime", word(&MountOptions::atime, "noatime")},
       {"strictatime", word(&MountOptions::atime, "strictatime")},
       {"cache", set_cache},
+      {"attr_cache", set_attribute_cache},
       {"threads", set_threads},
       {"readahead", set_readahead},
       {"log", set_log},
@@ -166,6 +173,8 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
       names.push_back(argument);
     }
   }
+  if (options.kernel_keeps_attributes && options.leases == "off")
+    return Error(Errc::kInvalidArgument, "attr_cache=kernel needs leases, and noleases is given");
   if (names.size() != 2) return Error(Errc::kInvalidArgument, "needs a spate.toml (or its folder) and a directory");
   options.config_file = names[0];
   options.directory = names[1];
@@ -177,7 +186,8 @@ std::string_view usage() {
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
          "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  readahead=SIZE  log=FILE\n"
-         "  relatime|noatime|strictatime  leases|noleases  acl|noacl  dev suid noexec\n";
+         "  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
+         "  dev suid noexec\n";
 }
 
 }  // namespace spate::fuse

@@ -30,6 +30,8 @@ struct MountOptions {
   std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
   // On or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says.
   std::string leases;
+  /// The kernel keeps attributes and names as well, until the mount has it drop them.
+  bool kernel_keeps_attributes = false;
   bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;

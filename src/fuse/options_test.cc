@@ -36,10 +36,15 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_EQ(options.leases, "on");
   EXPECT_EQ(options.atime, "noatime");
   EXPECT_EQ(options.threads, 8U);
+  EXPECT_FALSE(options.kernel_keeps_attributes);
+  EXPECT_TRUE(parse_option_list("attr_cache=kernel", options));
+  EXPECT_TRUE(options.kernel_keeps_attributes);
+  EXPECT_TRUE(parse_option_list("attr_cache=mount", options));
+  EXPECT_FALSE(options.kernel_keeps_attributes);
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x",
-                            "threads=", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
+  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache",
+                            "attr_cache=none", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;
@@ -52,6 +57,15 @@ TEST(MountOptions, AnUnknownOptionIsNamedWithThoseThereAre) {
   ASSERT_FALSE(parsed);
   EXPECT_NE(parsed.error().message().find("\"chace\""), std::string::npos);
   EXPECT_NE(parsed.error().message().find("cache"), std::string::npos);
+}
+
+TEST(MountOptions, WithoutLeasesTheKernelMayKeepNothing) {
+  for (const char* given : {"noleases,attr_cache=kernel", "attr_cache=kernel,noleases"}) {
+    const auto parsed = parse_command_line({"a", "b", "-o", given});
+    ASSERT_FALSE(parsed) << given;
+    EXPECT_NE(parsed.error().message().find("leases"), std::string::npos);
+  }
+  EXPECT_TRUE(parse_command_line({"a", "b", "-o", "attr_cache=kernel,noleases,leases"}));
 }
 
 TEST(MountOptions, TwoNamesAreNeeded) {

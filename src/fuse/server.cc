@@ -32,16 +32,19 @@ Result<UniqueFd> block_signals() {
   return signals;
 }
 
-Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, client::Ledger& ledger) {
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, client::Ledger& ledger,
+                                                             KernelCopies* copies) {
   assembly::ClientSettings settings;
   settings.config_file = options.config_file;
   settings.program = "mount";
   settings.credential = assembly::own_credential();
   settings.ledger = &ledger;
   settings.may_keep_attributes = true;
+  settings.copies = copies;
   if (!options.soft) settings.deadline = kForEver;
+  const std::string leases = options.kernel_keeps_attributes ? "on" : options.leases;
   for (const auto& [key, value] :
-       {std::pair("client.atime=", &options.atime), std::pair("client.attribute_cache=", &options.leases)}) {
+       {std::pair("client.atime=", &options.atime), std::pair("client.attribute_cache=", &leases)}) {
     if (value->empty()) continue;
     SPATE_TRY(auto override, config::override_from_argument(key + *value));
     settings.overrides.push_back(std::move(override));
@@ -72,11 +75,16 @@ void leave_terminal(const MountOptions& options) {
 Result<void> run_server(const MountOptions& options, const ServerDescriptors& descriptors) {
   SPATE_TRY(const UniqueFd signals, block_signals());
   SPATE_TRY(const auto ledger, client::Ledger::open(descriptors.ledger.get()));
-  SPATE_TRY(const auto process, open_client(options, *ledger));
+  KernelCopies copies(*ledger);
+  KernelCopies* const used_copies = options.kernel_keeps_attributes ? &copies : nullptr;
+  SPATE_TRY(const auto process, open_client(options, *ledger, used_copies));
   const int control = descriptors.control.get();
-  Mount mount{options, *process, assembly::own_credential(), *ledger};
+  Mount mount{options, *process, assembly::own_credential(), *ledger, used_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
+  if (used_copies != nullptr) {
+    SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
+  }
   Session session(mount, std::move(taken));
   leave_terminal(options);
   SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));

@@ -56,6 +56,7 @@ Session::~Session() {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
     std::_Exit(0);  // what was acknowledged is on the servers; nothing is buffered here
   }
+  if (mount_.copies != nullptr) mount_.copies->end();
 }
 
 /// Until none is left, not for ever.
@@ -212,8 +213,8 @@ Result<Session::End> Session::run(int signals, int control) {
     if (!end) continue;
     const char* const reason = *end == End::kUnmounted ? "unmounted" : *end == End::kStopped ? "stopped" : "upgrade";
     const auto kept = mount_.process.client().cluster().attributes().counters();
-    SPATE_LOG("fuse", info, "ending reason={} open_files={} answered_from_leases={} asked={} recalled={}", reason,
-              mount_.files.size(), kept.hits, kept.misses, kept.recalls);
+    SPATE_LOG("fuse", info, "ending reason={} open_files={} answered_from_leases={} asked={} recalled={} copied={}",
+              reason, mount_.files.size(), kept.hits, kept.misses, kept.recalls, kept.copied);
     return *end;
   }
 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/kernel_copies.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+// Of protocol 7.44, which this machine's header need not have; libfuse 3.14 does not know it either.
+constexpr std::int32_t kNotifyNewEpoch = 8;
+constexpr auto kPause = std::chrono::milliseconds(10);
+
+/// As the kernel's fuse_notify_inval_inode_out behind the header of every message.
+struct DropAttributes {
+  fuse_out_header header;
+  fuse_notify_inval_inode_out what;
+};
+
+}  // namespace
+
+KernelCopies::KernelCopies(client::Ledger& ledger) : ledger_(ledger), busy_(ledger.inherited()) {}
+
+KernelCopies::~KernelCopies() { end(); }
+
+/// False: the kernel does not know such messages, or there is no mount any more.
+bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
+  for (bool said = false;;) {
+    if (::write(device_.get(), message, size) == static_cast<ssize_t>(size)) return true;
+    if (errno == EINTR) continue;
+    // Of an object that the kernel does not know there is no copy.
+    if (errno == ENOENT) return true;
+    if (errno == EINVAL || errno == ENODEV || errno == ENOTCONN || errno == EBADF || errno == EPERM) return false;
+    if (!std::exchange(said, true))
+      SPATE_LOG("fuse", error, "the kernel cannot be told what to drop error={}", std::strerror(errno));
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+bool KernelCopies::new_epoch() {
+  fuse_out_header message{};
+  message.len = sizeof(message);
+  message.error = kNotifyNewEpoch;
+  return tell_kernel(&message, sizeof(message));
+}
+
+/// Not its pages: those are minded at open.
+void KernelCopies::drop_in_kernel(Handle object) {
+  DropAttributes message{};
+  message.header.len = sizeof(message);
+  message.header.error = FUSE_NOTIFY_INVAL_INODE;
+  message.what.ino = object.value;
+  message.what.off = -1;
+  std::ignore = tell_kernel(&message, sizeof(message));
+}
+
+Result<void> KernelCopies::begin(int device) {
+  device_.reset(::fcntl(device, F_DUPFD_CLOEXEC, 3));
+  if (!device_) return errno_error(errno, "another descriptor of /dev/fuse");
+  const bool names = new_epoch();
+  if (names) {
+    SPATE_LOG("fuse", info, "the kernel keeps names and attributes");
+  } else {
+    SPATE_LOG("fuse", warn, "the kernel keeps attributes, but no names: it cannot be told to drop them (Linux 6.16)");
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Handle object : ledger_.copied(clock_.now())) attributes_.insert(object);
+  takes_names_ = names;
+  begun_ = true;
+  thread_ = std::thread([this] { work(); });
+  return {};
+}
+
+void KernelCopies::end() {
+  std::vector<UniqueFunction<void()>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    attributes_.clear();
+    names_ = false;
+    waiting.swap(waiting_);
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  for (UniqueFunction<void()>& then : waiting) then();
+}
+
+/// With the lock held. What comes meanwhile is left for the next time, so that nobody waits for it.
+void KernelCopies::drop_all_there_is(std::unique_lock<std::mutex>& lock) {
+  const std::unordered_set<Handle> attributes = std::exchange(attributes_, {});
+  const bool names = std::exchange(names_, false);
+  std::vector<UniqueFunction<void()>> done = std::exchange(waiting_, {});
+  busy_ = true;
+  lock.unlock();
+  for (const Handle object : attributes) drop_in_kernel(object);
+  if (names) std::ignore = new_epoch();
+  lock.lock();
+  busy_ = false;
+  if (!anything_to_drop()) {
+    for (UniqueFunction<void()>& then : std::exchange(waiting_, {})) done.push_back(std::move(then));
+  }
+  lock.unlock();
+  for (UniqueFunction<void()>& then : done) then();
+  lock.lock();
+}
+
+void KernelCopies::work() {
+  pthread_setname_np(pthread_self(), "spate-copies");
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    drop_all_there_is(lock);
+    while (!anything_to_drop() && !ended_) wake_.wait(lock);
+  }
+}
+
+bool KernelCopies::takes_names() const {
+  const std::lock_guard lock(mutex_);
+  return takes_names_ && !ended_;
+}
+
+bool KernelCopies::begin_attributes(Handle object, MonoTime until) {
+  const std::lock_guard lock(mutex_);
+  return begun_ && !ended_ && attributes_.size() < kMostWaiting && ledger_.note_copy(object, until, clock_.now());
+}
+
+void KernelCopies::drop_attributes(Handle object) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  attributes_.insert(object);
+  wake_.notify_all();
+}
+
+void KernelCopies::drop_names() {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  names_ = true;
+  wake_.notify_all();
+}
+
+bool KernelCopies::when_dropped(UniqueFunction<void()> then) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || (!busy_ && !anything_to_drop())) return false;
+  waiting_.push_back(std::move(then));
+  return true;
+}
+
+}  // namespace spate::fuse

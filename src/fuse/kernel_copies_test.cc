@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/kernel_copies.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/fuse.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+
+namespace spate::fuse {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int32_t kNewEpoch = 8;
+constexpr Handle kFile{11};
+
+/// What the kernel was told.
+struct Told {
+  std::set<Handle> attributes;
+  int epochs = 0;
+};
+
+class KernelCopiesTest : public ::testing::Test {
+ protected:
+  KernelCopiesTest() : memory_(::memfd_create("ledger", MFD_CLOEXEC)) {
+    std::array<int, 2> ends{-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    device_.reset(ends[0]);
+    kernel_.reset(ends[1]);
+    next_process();
+  }
+  void next_process() {
+    ledger_.reset();
+    auto opened = client::Ledger::open(memory_.get());
+    ASSERT_TRUE(opened);
+    ledger_ = *std::move(opened);
+  }
+  /// Reads what was written, or waits for something.
+  Told read(bool wait = false) {
+    Told told;
+    struct {
+      fuse_out_header header;
+      fuse_notify_inval_inode_out what;
+    } message{};
+    while (::recv(kernel_.get(), &message, sizeof(message), wait ? 0 : MSG_DONTWAIT) > 0) {
+      wait = false;
+      EXPECT_EQ(message.header.unique, 0U);
+      if (message.header.error == kNewEpoch) {
+        EXPECT_EQ(message.header.len, sizeof(message.header));
+        ++told.epochs;
+      } else {
+        EXPECT_EQ(message.header.error, FUSE_NOTIFY_INVAL_INODE);
+        EXPECT_EQ(message.header.len, sizeof(message));
+        EXPECT_LT(message.what.off, 0);  // no pages
+        told.attributes.insert(Handle(message.what.ino));
+      }
+    }
+    return told;
+  }
+  static MonoTime in(Duration span) { return SystemClock().now() + span; }
+  /// Whether it is done within a time.
+  bool dropped(KernelCopies& copies, Duration within = seconds(10)) {
+    const auto done = std::make_shared<std::atomic<bool>>(false);
+    if (!copies.when_dropped([done] { *done = true; })) return true;
+    const MonoTime limit = in(within);
+    while (!*done && SystemClock().now() < limit) std::this_thread::sleep_for(milliseconds(1));
+    return *done;
+  }
+
+  UniqueFd memory_, device_, kernel_;
+  std::unique_ptr<client::Ledger> ledger_;
+};
+
+TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
+  KernelCopies copies(*ledger_);
+  EXPECT_FALSE(copies.takes_names());
+  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
+  ASSERT_TRUE(copies.begin(device_.get()));
+  EXPECT_EQ(read().epochs, 1);  // whether it can be told
+  EXPECT_TRUE(copies.takes_names());
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
+  EXPECT_TRUE(dropped(copies));
+  copies.drop_attributes(kFile);
+  copies.drop_attributes(kFile);
+  copies.drop_attributes(Handle(12));
+  copies.drop_names();
+  EXPECT_TRUE(dropped(copies));
+  const Told told = read();
+  EXPECT_EQ(told.attributes, (std::set<Handle>{kFile, Handle(12)}));
+  EXPECT_EQ(told.epochs, 1);
+}
+
+TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
+  KernelCopies copies(*ledger_);
+  ASSERT_TRUE(copies.begin(device_.get()));
+  read();
+  const std::array<char, 1024> full{};
+  while (::send(device_.get(), full.data(), full.size(), MSG_DONTWAIT) > 0) {
+  }
+  copies.drop_names();
+  EXPECT_FALSE(dropped(copies, milliseconds(100)));
+  for (int i = 0; i < 1000; ++i) copies.drop_names();  // one message in the end
+  std::array<char, 1024> room{};
+  while (::recv(kernel_.get(), room.data(), room.size(), MSG_DONTWAIT) == static_cast<ssize_t>(room.size())) {
+  }
+  EXPECT_TRUE(dropped(copies));
+  EXPECT_LE(read().epochs, 2);
+}
+
+TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
+  const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  KernelCopies copies(*ledger_);
+  ASSERT_TRUE(copies.begin(deaf.get()));
+  EXPECT_FALSE(copies.takes_names());
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
+  copies.drop_attributes(kFile);
+  EXPECT_TRUE(dropped(copies));  // it has gone
+}
+
+TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
+  {
+    KernelCopies copies(*ledger_);
+    ASSERT_TRUE(copies.begin(device_.get()));
+    EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
+    EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
+  }
+  read();
+  next_process();
+  KernelCopies copies(*ledger_);
+  EXPECT_FALSE(dropped(copies, milliseconds(50)));
+  ASSERT_TRUE(copies.begin(device_.get()));
+  EXPECT_TRUE(dropped(copies));
+  const Told told = read();
+  EXPECT_EQ(told.attributes, std::set<Handle>{kFile});
+  EXPECT_EQ(told.epochs, 1);
+}
+
+TEST_F(KernelCopiesTest, AtTheEndNobodyWaits) {
+  next_process();
+  KernelCopies copies(*ledger_);
+  std::atomic<int> told = 0;
+  EXPECT_TRUE(copies.when_dropped([&] { ++told; }));
+  copies.end();
+  EXPECT_EQ(told, 1);
+  copies.drop_names();
+  EXPECT_FALSE(copies.when_dropped([&] { ++told; }));
+  EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
+}
+
+}  // namespace
+}  // namespace spate::fuse
