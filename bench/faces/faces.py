@@ -44,26 +44,27 @@ class Face:
 
 
 class Mounts:
-    """The null file system and two of ours, gone at the end."""
+    """The null file system and three of ours, gone at the end."""
 
     def __init__(self, options, servers, folder):
         self.options, self.servers = options, servers
-        self.null, self.direct, self.cached = (os.path.join(folder, name) for name in ("null", "direct", "cached"))
+        self.null, self.direct, self.cached, self.kernel = (os.path.join(folder, name) for name in ("null", "direct", "cached", "kernel"))
         self.program = None
 
     def __enter__(self):
-        for path in (self.null, self.direct, self.cached):
+        for path in (self.null, self.direct, self.cached, self.kernel):
             os.mkdir(path)
         self.program = subprocess.Popen([os.path.join(self.options.bin, "null_fuse"), self.null])
         self.servers.run("mount", "-o", "cache=none", self.direct)
         self.servers.run("mount", "-o", "cache=auto", self.cached)
+        self.servers.run("mount", "-o", "attr_cache=kernel", self.kernel)
         until = time.monotonic() + 10
         while not mounted(self.null) and time.monotonic() < until:
             time.sleep(0.01)
         return self
 
     def __exit__(self, *unused):
-        for path in (self.direct, self.cached):
+        for path in (self.direct, self.cached, self.kernel):
             subprocess.run([self.servers.spate, "umount", path], env=self.servers.environment, check=False)
         self.program.terminate()
         self.program.wait()
@@ -175,6 +176,23 @@ def measure_project(options, servers, mounts, folder):
              "goal": "<= 2 x", "met": ours <= 2 * local, "cpu": "-"}]
 
 
+def measure_kernel(options, servers, mounts):
+    """Stat of what the kernel keeps, which asks nobody; the null file system's kernel asks it each time."""
+    null = Face("null", os.path.join(mounts.null, "k"), pids=[mounts.program.pid])
+    mount = Face("mount", os.path.join(mounts.kernel, "k"), pids=[*servers.pids, mounts.pid_of(mounts.kernel)])
+    for face in (null, mount):
+        os.mkdir(face.folder)
+    calls = options.operations
+    cases = [(what, 0, calls) for what in ("create", "stat", "stat", "unlink")]
+    told = median_of_runs(options, [null, mount], servers.environment, cases)
+    rows = []
+    for i, name in ((1, "first stat"), (2, "stat again")):
+        rate = {face: calls / runs[i][0] for face, runs in told.items()}
+        cpu = f"{sum(told['mount'][i][1:]) / calls * 1e6:.0f} us"
+        rows.append(rate_row(f"{name}, attr_cache=kernel", "per s", 1, rate["mount"], rate["null"], "null", "-", None, cpu))
+    return rows
+
+
 def measure(options, servers, mounts, folder):
     direct, cached = mounts.pid_of(mounts.direct), mounts.pid_of(mounts.cached)
     for path in (mounts.direct, mounts.null):
@@ -197,6 +215,8 @@ def measure(options, servers, mounts, folder):
     rows += call_rows("first stat", by_case[4], calls, {"text": "-"})
     rows += call_rows("stat again", by_case[5], calls, {"ratio": 0.5, "text": ">= 0.5"})
     rows += call_rows("unlink", by_case[6], calls, {"text": "-"})
+    log("+ what the kernel keeps")
+    rows += measure_kernel(options, servers, mounts)
     log("+ other files, starts")
     rows += measure_others(options, servers, folder)
     log("+ clone and make")
