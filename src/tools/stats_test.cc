@@ -20,6 +20,8 @@ metrics::Snapshot snapshot() {
   metrics::Histogram reads(registry, "spate_rpc_request_ns", {{"op", "read"}});
   metrics::Counter failed(registry, "spate_rpc_failed_total", {{"op", "create"}});
   metrics::Counter bytes(registry, "spate_flow_bytes_total", {{"path", "cached"}});
+  metrics::Histogram waits(registry, "spate_server_meta_lease_wait_ns");
+  waits.record(2'000'000);
   metrics::Counter none(registry, "spate_rpc_refused_total");
   for (std::uint64_t us = 1; us <= 100; ++us) creates.record(us * 1000);
   failed.add(3);
@@ -32,6 +34,7 @@ TEST(Stats, TableHasARowForEachOperationThatWasAsked) {
   EXPECT_THAT(text, testing::ContainsRegex("create +100 +3 +50.5 us +[45][0-9.]+ us +[0-9.]+ us +100 us\n"));
   EXPECT_THAT(text, Not(HasSubstr("read")));
   EXPECT_THAT(text, testing::ContainsRegex("flow_bytes_total path=cached +3.00 MiB\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("meta_lease_wait_ns +1 times, p50 [12][0-9.]+ ms, p99 [12][0-9.]+ ms\n"));
   EXPECT_THAT(text, Not(HasSubstr("refused")));
 }
 

@@ -47,7 +47,11 @@ std::string other_row(const metrics::Sample& sample) {
   if (bytes && sample.value >= 0) value = human_size(static_cast<std::uint64_t>(sample.value));
   if (sample.kind == metrics::Kind::kHistogram) {
     const metrics::HistogramData& data = sample.histogram;
-    value = fmt::format("{} times, p50 {}, p99 {}", data.count(), data.percentile(0.5), data.percentile(0.99));
+    const std::uint64_t half = data.percentile(0.5);
+    const std::uint64_t most = data.percentile(0.99);
+    const bool times = sample.name.ends_with("_ns");
+    value = times ? fmt::format("{} times, p50 {}, p99 {}", data.count(), human_time(half), human_time(most))
+                  : fmt::format("{} times, p50 {}, p99 {}", data.count(), half, most);
   }
   return fmt::format("  {:<52} {:>12}\n", short_name(sample), value);
 }

@@ -73,7 +73,10 @@ LeaseKeeper::LeaseKeeper(MetaCore& core, metrics::Registry& metrics, LeaseLimits
       news_(core.executor()),
       granted_(metrics, "spate_server_meta_leases_granted_total"),
       recalls_(metrics, "spate_server_meta_leases_recalled_total"),
-      run_out_(metrics, "spate_server_meta_leases_run_out_total") {}
+      given_back_(metrics, "spate_server_meta_leases_given_back_total"),
+      run_out_(metrics, "spate_server_meta_leases_run_out_total"),
+      held_(metrics, "spate_server_meta_leases_held"),
+      waits_(metrics, "spate_server_meta_lease_wait_ns") {}
 
 /// Who is heard of so often has not been forgotten; and a change that waits so long is answered within one attempt (10
 /// s).
@@ -130,12 +133,15 @@ void LeaseKeeper::acknowledged(ClientId client, std::uint32_t epoch, const wire:
   if (lease == leases->end() || !lease->second.recalled || lease->second.holder.epoch != epoch) return;
   if (lease->second.recall_event != event.number) return;  // late, of an earlier lease that had run out
   table_.drop(object, client);
+  given_back_.add();
+  tell_held();
   tell_waiting();
 }
 
 void LeaseKeeper::end_change(Handle object, bool removed) {
   table_.end_change(object);
   if (removed) table_.drop_object(object);
+  tell_held();
 }
 
 job::Task<Result<void>> LeaseKeeper::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
@@ -151,6 +157,7 @@ job::Task<Result<void>> LeaseKeeper::release(ClientId client, std::uint32_t belo
   table_.drop_session(client, below_epoch);
   const auto pending = pending_.find(client);
   if (pending != pending_.end() && pending->second < below_epoch) pending_.erase(pending);
+  tell_held();
   tell_waiting();
   Errand errand = [client, below_epoch](Operation& operation) {
     return erase_lease_holder(operation, client, below_epoch);
@@ -168,6 +175,7 @@ job::Task<Result<bool>> LeaseKeeper::prepare(const rpc::Call& call) {
   Session& session = sessions_[client];
   if (session.epoch < epoch) {
     table_.drop_session(client, epoch);
+    tell_held();
     session = Session{epoch, false, {}};
   }
   if (session.epoch > epoch) co_return false;  // a late copy
@@ -265,6 +273,7 @@ void LeaseKeeper::recall_surplus() {
       recall_one(object, client, lease);
     }
   }
+  tell_held();
 }
 
 std::optional<MonoTime> LeaseKeeper::others_until(const Operation& operation) {
@@ -296,6 +305,7 @@ std::optional<MonoTime> LeaseKeeper::others_until(const Operation& operation) {
   run_out_.add(over.size() + silent.size());
   for (const auto& [object, client] : over) table_.drop(object, client);
   for (const ClientId client : silent) table_.drop_session(client, UINT64_MAX);
+  tell_held();
   return until;
 }
 
@@ -306,7 +316,7 @@ job::Task<Result<void>> LeaseKeeper::wait_until(MonoTime when, job::StopToken st
   co_return {};
 }
 
-job::Task<Result<void>> LeaseKeeper::recall(Operation& operation) {
+job::Task<Result<void>> LeaseKeeper::wait_for_others(Operation& operation) {
   const job::StopToken stop = operation.call().stop;
   while (in_grace(operation.call().header.client)) {
     SPATE_CO_TRY(std::ignore, co_await wait_until(grace_end_, stop));
@@ -316,6 +326,14 @@ job::Task<Result<void>> LeaseKeeper::recall(Operation& operation) {
     if (!until) co_return {};
     SPATE_CO_TRY(std::ignore, co_await wait_until(*until, stop));
   }
+}
+
+job::Task<Result<void>> LeaseKeeper::recall(Operation& operation) {
+  if (!in_grace(operation.call().header.client) && !others_until(operation)) co_return {};
+  const MonoTime begin = core_.executor().now();
+  auto done = co_await wait_for_others(operation);
+  waits_.record(static_cast<std::uint64_t>((core_.executor().now() - begin).count()));
+  co_return done;
 }
 
 }  // namespace spate::meta

@@ -50,7 +50,9 @@ class LeaseKeeper final : public Leases {
   void recall_surplus();
   /// When the last of the others' leases on what the operation changes ends at the latest; nothing when there is none.
   std::optional<MonoTime> others_until(const Operation& operation);
+  void tell_held() { held_.set(static_cast<std::int64_t>(table_.size())); }
   bool in_grace(ClientId own);
+  job::Task<Result<void>> wait_for_others(Operation& operation);
   job::Task<Result<void>> wait_until(MonoTime when, job::StopToken stop);
   void tell_waiting();
 
@@ -62,7 +64,10 @@ class LeaseKeeper final : public Leases {
   job::Event news_;
   metrics::Counter granted_;
   metrics::Counter recalls_;
-  metrics::Counter run_out_;
+  metrics::Counter given_back_;  // recalled ones that their holders have dropped and said so
+  metrics::Counter run_out_;     // that a change has waited for
+  metrics::Gauge held_;
+  metrics::Histogram waits_;  // of changes, for leases of others
 };
 
 }  // namespace spate::meta

@@ -58,6 +58,16 @@ class MetaLeases : public RoleTest {
     while (!news(k).empty()) {
     }
   }
+  std::int64_t counted(const std::string& what) const {
+    const metrics::Snapshot snapshot = metrics.snapshot();
+    const metrics::Sample* const sample = snapshot.find("spate_server_meta_" + what, {});
+    return sample == nullptr ? -1 : sample->value;
+  }
+  metrics::HistogramData changes_that_waited() const {
+    const metrics::Snapshot snapshot = metrics.snapshot();
+    const metrics::Sample* const sample = snapshot.find("spate_server_meta_lease_wait_ns", {});
+    return sample == nullptr ? metrics::HistogramData() : sample->histogram;
+  }
   std::unique_ptr<Pending<wire::ObjectReply>> begin_chmod(TestClient& client, std::string path,
                                                           std::uint32_t mode = 0600, Duration deadline = seconds(60)) {
     wire::SetattrRequest request;
@@ -110,6 +120,39 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   const auto again = look(a, "f");
   ASSERT_TRUE(again && again->granted);
   EXPECT_EQ(again->object->attributes.mode, 0640U);
+}
+
+TEST_F(MetaLeases, AreCounted) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  make_file(b, "f", 10);
+  make_file(b, "g", 10);
+  EXPECT_EQ(counted("leases_held"), 0);
+  keep(a, "f");
+  keep(a, "g");
+  EXPECT_EQ(counted("leases_held"), 3);  // two files and the directory
+  EXPECT_EQ(counted("leases_granted_total"), 2);
+  EXPECT_EQ(changes_that_waited().count(), 0U);
+  auto answered = begin_chmod(b, "f");
+  wait(milliseconds(20));
+  drop_what_is_recalled(a);
+  run_ready();
+  ASSERT_TRUE(answered->result && *answered->result);
+  EXPECT_EQ(counted("leases_held"), 2);
+  EXPECT_EQ(counted("leases_recalled_total"), 1);
+  EXPECT_EQ(counted("leases_given_back_total"), 1);
+  EXPECT_EQ(counted("leases_run_out_total"), 0);
+  EXPECT_EQ(changes_that_waited().count(), 1U);
+  EXPECT_EQ(changes_that_waited().sum, 20'000'000U);
+  auto unanswered = begin_chmod(b, "g");
+  wait(2 * lease());
+  ASSERT_TRUE(unanswered->result && *unanswered->result);
+  EXPECT_EQ(counted("leases_held"), 0);
+  EXPECT_EQ(counted("leases_given_back_total"), 1);
+  EXPECT_EQ(counted("leases_run_out_total"), 1);
+  EXPECT_EQ(changes_that_waited().count(), 2U);
+  begin_chmod(b, "g");  // waits for nobody
+  EXPECT_EQ(changes_that_waited().count(), 2U);
 }
 
 TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
