@@ -8,6 +8,7 @@
 
 #include "assembly/registry.h"
 #include "config/key_file.h"
+#include "log/log.h"
 
 namespace spate::assembly {
 namespace {
@@ -25,6 +26,15 @@ client::Atime atime_policy(config::AtimePolicy policy) {
     case config::AtimePolicy::kRelatime: break;
   }
   return client::Atime::kRelative;
+}
+
+bool keeps_attributes(const ClientSettings& settings, config::AttributeCache wanted) {
+  switch (wanted) {
+    case config::AttributeCache::kOff: return false;
+    case config::AttributeCache::kOn: return settings.may_keep_attributes;
+    case config::AttributeCache::kAll: break;
+  }
+  return settings.may_keep_attributes || settings.keeper || settings.progress_thread;
 }
 
 }  // namespace
@@ -54,8 +64,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
   options.ledger = settings.ledger;
   options.atime = atime_policy(process->config_.client.atime);
-  const bool keeps =
-      settings.may_keep_attributes && process->config_.client.attribute_cache == config::AttributeCache::kOn;
+  const bool keeps = keeps_attributes(settings, process->config_.client.attribute_cache);
   options.keep_attributes = keeps;
   options.copies = settings.copies;
   if (process->config_.fs.auth == config::Auth::kKey) {
@@ -76,6 +85,11 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
 }
 
 ClientProcess::~ClientProcess() {
+  if (client_ != nullptr && client_->keeps_attributes()) {
+    const auto kept = client_->cluster().attributes().counters();
+    SPATE_LOG("client", debug, "ending answered_from_leases={} asked={} recalled={}", kept.hits, kept.misses,
+              kept.recalls);
+  }
   if (driver_ != nullptr) driver_->run([this]() { return client_->stop(); });
 }
 

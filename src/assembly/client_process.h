@@ -28,8 +28,8 @@ struct ClientSettings {
   bool progress_thread = false;
   /// What outlives the process; may be null. Not owned.
   client::Ledger* ledger = nullptr;
-  /// Attributes are kept if client.attribute_cache says so: for a long-lived process, which then always answers
-  /// recalls.
+  /// Attributes are kept if client.attribute_cache is "on": for a long-lived process that nobody stops or kills. Others
+  /// keep them when it is "all", if they have a thread that answers recalls.
   bool may_keep_attributes = false;
   /// Who keeps copies of those; null: nobody. Not owned.
   client::Copies* copies = nullptr;

@@ -21,6 +21,21 @@ Work stat_into(FileSystem& fs, Where where, struct stat* out) {
   co_return 0;
 }
 
+/// What is kept under a lease costs no turn of the executor.
+template <typename MakeWhere>
+int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexcept {
+  try {
+    const Where where = make_where();
+    const auto kept = fs->posix->kept_attributes(where);
+    if (!kept) return static_cast<int>(now(fs, [&] { return stat_into(*fs->posix, where, out); }));
+    if (!*kept) return refuse(kept->error());
+    *out = posix::to_stat(**kept);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return refuse(Errc::kNoMemory);
+  }
+}
+
 Work access_of(FileSystem& fs, Where where, int wanted) {
   SPATE_CO_TRY(std::ignore, co_await fs.access(std::move(where), wanted));
   co_return 0;
@@ -119,7 +134,7 @@ extern "C" {
 
 int spate_stat(spate_fs* fs, const char* path, struct stat* st) {
   if (fs == nullptr || path == nullptr || st == nullptr) return refuse_null("fs, path or st");
-  return static_cast<int>(now(fs, [=] { return stat_into(*fs->posix, at(path), st); }));
+  return stat_now(fs, [=] { return at(path); }, st);
 }
 
 int spate_stat_start(spate_fs* fs, const char* path, struct stat* st, spate_op** op) {
@@ -130,14 +145,13 @@ int spate_stat_start(spate_fs* fs, const char* path, struct stat* st, spate_op**
 
 int spate_lstat(spate_fs* fs, const char* path, struct stat* st) {
   if (fs == nullptr || path == nullptr || st == nullptr) return refuse_null("fs, path or st");
-  return static_cast<int>(now(fs, [=] { return stat_into(*fs->posix, at(path, false), st); }));
+  return stat_now(fs, [=] { return at(path, false); }, st);
 }
 
 int spate_fstatat(spate_file* directory, const char* path, struct stat* st, int flags) {
   if (directory == nullptr || path == nullptr || st == nullptr) return refuse_null("directory, path or st");
   if (!known_flags(flags)) return refuse_argument(kBadFlags);
-  return static_cast<int>(
-      now(directory->fs, [=] { return stat_into(*directory->fs->posix, at(*directory, path, follows(flags)), st); }));
+  return stat_now(directory->fs, [=] { return at(*directory, path, follows(flags)); }, st);
 }
 
 int spate_access(spate_fs* fs, const char* path, int mode) {

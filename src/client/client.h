@@ -52,6 +52,8 @@ class Client {
   /// server).
   job::Task<Result<wire::ObjectReply>> stat(NamePath where);
   job::Task<Result<wire::ObjectReply>> lookup(NamePath where);
+  /// Whether anything is ever kept under leases. Thread-safe.
+  bool keeps_attributes() const { return cluster_.attributes().on(); }
   /// What stat would answer, if it is kept under a lease; else nothing. Thread-safe, without a turn of the executor.
   std::optional<Result<Attributes>> kept_attributes(const NamePath& where) {
     return cluster_.attributes().find_attributes(where);

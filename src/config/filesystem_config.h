@@ -106,8 +106,9 @@ struct ExportConfig {
 /// When reading a file moves its atime, as mount(8) names it.
 enum class AtimePolicy : std::uint8_t { kRelatime = 0, kNoatime = 1, kStrictatime = 2 };
 
-/// Whether clients keep attributes and names under leases.
-enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1 };
+/// Which clients keep attributes and names under leases: kOn: mounts; kAll: programs as well, which may be killed or
+/// stopped at any time.
+enum class AttributeCache : std::uint8_t { kOff = 0, kOn = 1, kAll = 2 };
 
 /// [client]
 struct ClientConfig {

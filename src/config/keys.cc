@@ -195,9 +195,11 @@ std::vector<Key> plain_rows() {
                                                   "always. It is told with the close.",
                                                   "relatime|noatime|strictatime"}),
       row<&Config::client, &ClientConfig::attribute_cache>({"client", "attribute_cache", Type::kChoice,
-                                                            "Mounts keep attributes and names under leases of the meta "
-                                                            "server, which recalls them before anything is changed.",
-                                                            "off|on"}),
+                                                            "Who keeps attributes and names under leases of the meta "
+                                                            "server, which recalls them before anything is changed. "
+                                                            "on: mounts. all: programs, too, by the preload library "
+                                                            "or libspate.",
+                                                            "off|on|all"}),
       row<&Config::network, &NetworkConfig::eager_limit>(
           {"network", "eager_limit", Type::kSize,
            "Messages up to this leave at once; larger ones ask the receiver first.", "", 0, kMiB}),

@@ -76,6 +76,13 @@ job::Task<Result<Attributes>> FileSystem::stat(Where where) {
   co_return object->attributes;
 }
 
+std::optional<Result<Attributes>> FileSystem::kept_attributes(const Where& where) const {
+  if (!client_.keeps_attributes()) return std::nullopt;
+  const auto path = to_name_path(where, options_.link_prefix.empty());
+  if (!path) return std::nullopt;
+  return client_.kept_attributes(*path);
+}
+
 std::uint32_t FileSystem::new_mode(std::uint32_t mode) const {
   constexpr std::uint32_t kUmaskBits = 0777U << wire::NewAttributes::kUmaskShift;
   return (mode & (kModeBits | kUmaskBits)) | ((options_.umask & 0777U) << wire::NewAttributes::kUmaskShift);

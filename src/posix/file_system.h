@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ class FileSystem {
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
   job::Task<Result<Attributes>> stat(Where where);
+  /// What stat would answer, if the client keeps it under a lease; else nothing. Thread-safe, without a turn of the
+  /// executor.
+  std::optional<Result<Attributes>> kept_attributes(const Where& where) const;
   /// R_OK | W_OK | X_OK, or F_OK.
   job::Task<Result<void>> access(Where where, int wanted);
   job::Task<Result<std::string>> readlink(Where where);

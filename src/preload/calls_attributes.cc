@@ -36,6 +36,7 @@ Result<Object> object_of(Frame& f, PathArguments path, bool follow, bool empty) 
 
 Result<Attributes> attributes_of(Object& object) {
   if (object.opened != nullptr) return object.opened->run([](posix::OpenFile& file) { return file.stat(); });
+  if (auto kept = object.mount->kept_attributes(object.where)) return *std::move(kept);
   return object.mount->run([&](FileSystem& files) { return files.stat(object.where); });
 }
 

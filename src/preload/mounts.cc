@@ -66,6 +66,12 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   return std::make_unique<Running>(std::move(process), prefix_);
 }
 
+std::optional<Result<Attributes>> Mount::kept_attributes(const posix::Where& where) const {
+  const std::lock_guard lock(*starting_);
+  if (running_ == nullptr) return std::nullopt;
+  return running_->files.kept_attributes(where);
+}
+
 Result<HolderPlace> Mount::holder() const {
   SPATE_TRY(const std::string config_file, assembly::locate_config(config_));
   SPATE_TRY(const auto overrides, config::overrides_from_environment(assembly::whole_environment()));

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,6 +40,9 @@ class Mount {
     Running& r = **running;
     return r.process->driver().run([&] { return make(r.files); });
   }
+
+  /// What stat would answer, if it is kept under a lease; else nothing, also when the client has not been started.
+  std::optional<Result<Attributes>> kept_attributes(const posix::Where& where) const;
 
   /// The same for all programs of this user that have the same configuration and settings.
   Result<HolderPlace> holder() const;

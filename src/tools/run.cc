@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 struct RunArguments {
   std::string prefixes;
+  bool leases = false;
   std::vector<std::string> program;
 };
 
@@ -69,6 +70,7 @@ Result<void> set_environment(Context& context, const RunArguments& arguments) {
     const auto [name, value] = as_variable(setting);
     ::setenv(name.c_str(), value.c_str(), 1);
   }
+  if (arguments.leases) ::setenv("SPATE_CLIENT_ATTRIBUTE_CACHE", "all", 1);
   if (!arguments.prefixes.empty()) ::setenv("SPATE_PREFIX", absolute_list(arguments.prefixes).c_str(), 1);
   return {};
 }
@@ -95,8 +97,10 @@ Command make_run() {
       "spate run -- ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate "
       "check-binary`.\n"
       "docs/preload.md says what works.";
-  command.options = {{"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'",
-                      &arguments->prefixes}};
+  command.options = {
+      {"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes},
+      {"--leases", "keep names and attributes, as mounts do; docs/preload.md says what that costs others",
+       &arguments->leases}};
   command.positionals = {{"PROGRAM", "the program and, behind --, its arguments", &arguments->program, true}};
   command.run = [arguments](Context& context) { return run_program(context, *arguments); };
   return command;
