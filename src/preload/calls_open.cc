@@ -5,6 +5,7 @@
 
 #include "preload/calls.h"
 #include "preload/holding.h"
+#include "preload/open_how.h"
 
 namespace spate::preload {
 namespace {
@@ -13,6 +14,7 @@ struct Wish {
   PathArguments arguments;
   int flags;
   unsigned mode;
+  std::uint64_t resolve = 0;  // of openat2
 };
 
 /// A descriptor for a file that was just opened, or -errno.
@@ -29,15 +31,17 @@ long make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix
 
 Reply open_wish(Frame& frame, const Wish& wish) {
   const bool follow = (wish.flags & O_NOFOLLOW) == 0 && (wish.flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
-  auto place = locate(frame, wish.arguments, follow);
+  auto place = wish.resolve == 0 ? locate(frame, wish.arguments, follow) : locate_how(frame, wish.resolve, follow);
   if (!place) return refuse(place.error());
   if (place->mount == nullptr) return kToKernel;
   posix::OpenRequest request;
   request.where = place->where;
-  request.flags = wish.flags;
+  // What was walked here ends at no link, unless one was made meanwhile.
+  request.flags = wish.flags | ((wish.resolve & kWalkedHere) != 0 ? O_NOFOLLOW : 0);
   request.mode = with_umask(wish.mode);
   auto file = place->mount->run([&](posix::FileSystem& files) { return files.open(request); });
   if (!file && leads_out(file.error())) {
+    if ((wish.resolve & RESOLVE_NO_XDEV) != 0) return minus(EXDEV);
     redirect(frame, wish.arguments, file.error().context());
     return kToKernel;
   }
@@ -55,9 +59,8 @@ Reply creat(Frame& f) {
 
 Reply openat2(Frame& f) {
   const auto* const how = memory<const open_how>(f, 2);
-  if (how == nullptr || f.word[3] < static_cast<long>(sizeof(open_how))) return minus(EINVAL);
-  if (how->resolve != 0) return minus(EAGAIN);  // what it forbids is not looked at here: callers go another way
-  return open_wish(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode) & 07777U});
+  if (const int error = wrong_how(how, static_cast<std::size_t>(f.word[3]))) return minus(error);
+  return open_wish(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode), how->resolve});
 }
 
 /// A hidden descriptor of an open file's memory, which another one can use when this is its last descriptor, and no

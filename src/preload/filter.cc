@@ -28,6 +28,7 @@ enum Kind : std::uint8_t {
   kPathPath,    // path, path
   kTextPath,    // x, path
   kAt,          // descriptor, path
+  kAtHow,       // openat2: descriptor, path, how
   kAtAt,        // descriptor, path, descriptor, path
   kTextAt,      // x, descriptor, path
   kControlFd,   // epoll_ctl: x, x, descriptor
@@ -70,9 +71,10 @@ struct Kinds {
          SYS_listxattr, SYS_llistxattr, SYS_removexattr, SYS_lremovexattr});
     set(kPathPath, {SYS_rename, SYS_link});
     set(kTextPath, {SYS_symlink, SYS_inotify_add_watch});
-    set(kAt, {SYS_openat, SYS_openat2, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat,
-              SYS_unlinkat, SYS_mkdirat, SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat,
-              SYS_name_to_handle_at});
+    set(kAt,
+        {SYS_openat, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat, SYS_unlinkat,
+         SYS_mkdirat, SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_futimesat, SYS_mknodat, SYS_name_to_handle_at});
+    set(kAtHow, {SYS_openat2});
     set(kAtAt, {SYS_renameat, SYS_renameat2, SYS_linkat});
     set(kTextAt, {SYS_symlinkat});
     set(kControlFd, {SYS_epoll_ctl});
@@ -207,6 +209,11 @@ bool named_at(long directory, long path_word) {
   return special(directory) || leads_in(directory, path);
 }
 
+/// With RESOLVE_IN_ROOT absolute paths begin there, too.
+bool below_directory(long directory) {
+  return special(directory) || (static_cast<int>(directory) == AT_FDCWD && front_state.cwd_inside);
+}
+
 bool polls(const Frame& frame) {
   const auto* const fds = reinterpret_cast<const pollfd*>(frame.word[0]);  // NOLINT(performance-no-int-to-ptr)
   for (unsigned i = 0; i < static_cast<unsigned>(frame.word[1]); ++i) {
@@ -235,6 +242,7 @@ bool decide(const Frame& f) {
     case kPathPath: return named(w[0]) || named(w[1]);
     case kTextPath: return named(w[1]);
     case kAt: return named_at(w[0], w[1]);
+    case kAtHow: return named_at(w[0], w[1]) || below_directory(w[0]);
     case kAtAt: return named_at(w[0], w[1]) || named_at(w[2], w[3]);
     case kTextAt: return named_at(w[1], w[2]);
     case kControlFd: return special(w[2]);
