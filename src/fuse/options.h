@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,17 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
 
 /// One comma-separated list, as after -o. Options of mount(8) itself (_netdev, noauto, x-...) are accepted.
 Result<void> parse_option_list(std::string_view list, MountOptions& options);
+
+/// `mount -o remount`: what mount(8) asks of /sbin/mount.fuse.spate.
+struct RemountOptions {
+  std::string directory;
+  unsigned long flags = 0;          // of mount(2): MS_RDONLY, MS_NODEV, MS_NOSUID, MS_NOEXEC
+  std::vector<std::string> others;  // of spate-mount, that cannot be changed while it is mounted
+};
+
+/// The same command line when its options have "remount"; nothing when they do not. What mount(8) adds from fstab and
+/// from what is mounted is accepted. kInvalidArgument.
+Result<std::optional<RemountOptions>> parse_remount(const std::vector<std::string>& arguments);
 
 std::string_view usage();
 

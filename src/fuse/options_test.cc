@@ -2,6 +2,7 @@
 #include "fuse/options.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 namespace spate::fuse {
 namespace {
@@ -66,6 +67,22 @@ TEST(MountOptions, WithoutLeasesTheKernelMayKeepNothing) {
     EXPECT_NE(parsed.error().message().find("leases"), std::string::npos);
   }
   EXPECT_TRUE(parse_command_line({"a", "b", "-o", "attr_cache=kernel,noleases,leases"}));
+}
+
+TEST(MountOptions, ARemountTakesWhatMountAddsFromWhatIsMounted) {
+  const auto none = parse_remount({"fs", "/d", "-o", "ro,nodev"});
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  const auto remount = parse_remount({"fs", "/d", "-o",
+                                      "rw,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,remount,"
+                                      "noexec,suid,ro,cache=none",
+                                      "-n", "-t", "fuse.spate"});
+  ASSERT_TRUE(remount && *remount);
+  EXPECT_EQ((*remount)->directory, "/d");
+  EXPECT_EQ((*remount)->flags, static_cast<unsigned long>(MS_RDONLY | MS_NODEV | MS_NOEXEC));
+  EXPECT_EQ((*remount)->others, std::vector<std::string>{"cache=none"});
+  EXPECT_FALSE(parse_remount({"/d", "-o", "remount"}));
+  EXPECT_FALSE(parse_remount({"fs", "/d", "-o"}));
 }
 
 TEST(MountOptions, TwoNamesAreNeeded) {

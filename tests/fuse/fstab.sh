@@ -4,11 +4,11 @@
 [ "${APART:-}" ] || exec env APART=1 unshare -m --propagation private "$0" # the link in /sbin is for this script only
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || { echo 'skipped: needs root, for mount(8)'; exit 77; }
-if [ ! -e /sbin/mount.spate ]; then
+if [ ! -e /sbin/mount.spate ] || [ ! -e /sbin/mount.fuse.spate ]; then
   sbin=$(realpath /sbin)
   mkdir "$dir/upper" "$dir/work" && mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$dir/upper,workdir=$dir/work" "$sbin" ||
     { echo 'skipped: no link can be made in /sbin here'; exit 77; }
-  ln -s "$SPATE_BIN/spate-mount" "$sbin/mount.spate"
+  for name in mount.spate mount.fuse.spate; do ln -sf "$SPATE_BIN/spate-mount" "$sbin/$name"; done
 fi
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mkdir "$dir/data" "$dir/line"
@@ -18,6 +18,19 @@ equal "$(findmnt -no FSTYPE "$dir/data")" fuse.spate
 echo text > "$dir/data/file"
 # What was agreed with the kernel is in the log.
 grep -q 'connected to the kernel protocol=7.[0-9]* capable=0x[0-9a-f]* want=0x[0-9a-f]* max_write=1048576' "$dir/fs/log/mount.log"
+# A remount changes what is the kernel's, and says what it does not change.
+mount -o remount,ro "$dir/data"
+fails 'Read-only' touch "$dir/data/new"
+equal "$(cat "$dir/data/file")" text
+mount -o remount,rw,noexec "$dir/data"
+touch "$dir/data/new"
+findmnt -no OPTIONS "$dir/data" | grep -q '^rw,nosuid,nodev,noexec'
+mount -o remount,exec,cache=auto "$dir/data" 2> "$dir/said"
+grep -q 'cache=auto stays as it was mounted' "$dir/said"
+code=0
+"$SPATE_BIN/spate-mount" "$dir/fs/spate.toml" "$dir" -o remount,ro 2> "$dir/said" || code=$?
+equal "$code" 32
+grep -q "no file system of Spate is mounted at $dir" "$dir/said"
 umount "$dir/data"
 echo "$dir/fs/spate.toml $dir/line spate _netdev,noauto,nofail,x-systemd.automount,ro,allow_other 0 0" > "$dir/fstab"
 mount -T "$dir/fstab" "$dir/line"
