@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "job/event.h"
 
 namespace spate::fuse {
@@ -38,6 +41,24 @@ TEST_F(ClosesTest, GoOnWhileNobodyWaitsForThem) {
   driver.run([this] { return set(go); });
   EXPECT_TRUE(closes.drain(late()));
   EXPECT_EQ(ended, 1);
+}
+
+TEST_F(ClosesTest, HoldNoWorkerWhileTheyAreUnderWay) {
+  constexpr int kFiles = 10;
+  std::atomic<int> begun{0};
+  std::thread worker([&] {
+    for (int i = 0; i < kFiles; ++i) {
+      if (closes.begin([this] { return count_after(go, ended); })) ++begun;
+    }
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (begun < kFiles && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(begun, kFiles) << "the worker waits for a close that nobody has answered";
+  driver.run([this] { return set(go); });
+  worker.join();
+  EXPECT_TRUE(closes.drain(late()));
+  EXPECT_EQ(ended, kFiles);
 }
 
 TEST_F(ClosesTest, AreNotMoreAtOnceThanFit) {
