@@ -67,6 +67,12 @@ Result<Base> base_of(const Frame& frame, PathArguments arguments, DescriptionRef
 Place absolute(const std::string& path) {
   Place place;
   Mount* mount = mount_of(path);
+  if (mount != nullptr && is_straight(path)) {  // as most are
+    place.mount = mount;
+    place.where.path = path.size() == mount->prefix().size() ? "/" : path.substr(mount->prefix().size());
+    place.shown = path;
+    return place;
+  }
   std::string rest;
   if (mount != nullptr) rest = path.substr(mount->prefix().size());
   place.shown = straighten(path);

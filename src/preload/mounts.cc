@@ -67,8 +67,7 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
 }
 
 std::optional<Result<Attributes>> Mount::kept_attributes(const posix::Where& where) const {
-  const std::lock_guard lock(*starting_);
-  if (running_ == nullptr) return std::nullopt;
+  if (!keeps_.load(std::memory_order_acquire)) return std::nullopt;
   return running_->files.kept_attributes(where);
 }
 
@@ -94,6 +93,7 @@ Result<Mount::Running*> Mount::client() {
       return Error(Errc::kIoError, made.error().message());
     }
     running_ = *std::move(made);
+    keeps_.store(running_->process->client().keeps_attributes(), std::memory_order_release);
   }
   return running_.get();
 }
@@ -102,9 +102,13 @@ void Mount::forget() {
   std::ignore = starting_.release();  // the parent's threads may have held it
   starting_ = std::make_unique<std::mutex>();
   std::ignore = running_.release();
+  keeps_ = false;
 }
 
-void Mount::end() { running_.reset(); }
+void Mount::end() {
+  keeps_ = false;
+  running_.reset();
+}
 
 Mount* mount_at(std::string_view prefix) {
   for (Mount& mount : mounts()) {

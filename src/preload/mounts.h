@@ -3,6 +3,7 @@
 // needs it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,7 @@ class Mount {
   const unsigned index_;
   std::unique_ptr<std::mutex> starting_ = std::make_unique<std::mutex>();
   std::unique_ptr<Running> running_;  // guarded by starting_ while it is null
+  std::atomic<bool> keeps_{false};    // the client keeps attributes
 };
 
 /// The mount whose prefix is exactly `prefix`, or null.

@@ -40,6 +40,15 @@ std::string straighten(std::string_view path) {
   return out.empty() ? "/" : out;
 }
 
+bool is_straight(std::string_view path) {
+  if (path.empty()) return false;
+  for (std::size_t at = 0; at != std::string_view::npos; at = path.find('/', at + 1)) {
+    const std::size_t next = at + 1;
+    if (path[at] != '/' || next == path.size() || path[next] == '/' || path[next] == '.') return false;
+  }
+  return true;
+}
+
 std::size_t depth_of(std::string_view path) {
   std::size_t depth = 0;
   walk(path, [&](std::string_view) { ++depth; });

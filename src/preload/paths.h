@@ -10,6 +10,9 @@ namespace spate::preload {
 /// An absolute path without empty, "." and ".." components and without a '/' at the end (but "/").
 std::string straighten(std::string_view path);
 
+/// straighten() would change nothing. False for some more: paths with a component that begins with a dot.
+bool is_straight(std::string_view path);
+
 /// Components of a path.
 std::size_t depth_of(std::string_view path);
 

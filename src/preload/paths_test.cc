@@ -6,6 +6,17 @@
 namespace spate::preload {
 namespace {
 
+TEST(Paths, MostAreStraight) {
+  for (const char* path : {"/a", "/a/b", "/spate/file.txt", "/a/b.c/d..e"}) {
+    EXPECT_TRUE(is_straight(path)) << path;
+    EXPECT_EQ(straighten(path), path);
+  }
+  for (const char* path :
+       {"", "/", "a", "a/b", "/a/", "//a", "/a//b", "/./a", "/a/.", "/a/..", "/a/../b", "/a/./b", "/.a"}) {
+    EXPECT_FALSE(is_straight(path)) << path;
+  }
+}
+
 TEST(Paths, StraightenTakesOutWhatChangesNothing) {
   EXPECT_EQ(straighten("/"), "/");
   EXPECT_EQ(straighten("//a/./b/"), "/a/b");
