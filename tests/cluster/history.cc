@@ -8,7 +8,7 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::size_t kMostStates = 20000;
+constexpr std::size_t kMostStates = 100000;
 
 std::uint64_t hash_of(const Facts& facts) {
   std::uint64_t h = static_cast<std::uint64_t>(facts.code) * 0x9E3779B97F4A7C15ULL + facts.node;
