@@ -18,7 +18,7 @@ namespace {
 
 // Of protocol 7.44, which this machine's header need not have; libfuse 3.14 does not know it either.
 constexpr std::int32_t kNotifyNewEpoch = 8;
-constexpr auto kPause = std::chrono::milliseconds(10);
+constexpr auto kBusyPause = std::chrono::milliseconds(10);
 
 /// As the kernel's fuse_notify_inval_inode_out behind the header of every message.
 struct DropAttributes {
@@ -46,7 +46,7 @@ bool KernelCopies::tell_kernel(const void* message, std::size_t size) {
       const std::lock_guard lock(mutex_);
       if (ended_) return false;
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kBusyPause);
   }
 }
 

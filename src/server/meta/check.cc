@@ -165,6 +165,11 @@ job::Task<Result<std::string>> path_of(Operation& operation, Handle directory, s
   co_return path + name;
 }
 
+job::Task<Result<bool>> has_entries(Operation& operation, Handle directory) {
+  SPATE_CO_TRY(const auto first, co_await read_page(operation, entries_after(directory, 0), 1));
+  co_return !first.entries.empty();
+}
+
 job::Task<Result<XattrCounts>> count_xattrs(Operation& operation, Handle handle) {
   XattrCounts counts;
   trove::KeyRange range = xattrs_of(handle);

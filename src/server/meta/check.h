@@ -67,6 +67,9 @@ job::Task<Result<std::string>> path_of(Operation& operation, Handle directory);
 /// The path of an entry; only its name when that of the directory cannot be told.
 job::Task<Result<std::string>> path_of(Operation& operation, Handle directory, std::string name);
 
+/// Whether there is any name in a directory; its inode need not be there.
+job::Task<Result<bool>> has_entries(Operation& operation, Handle directory);
+
 /// How many records the extended attributes of an object are, and their names and values in bytes.
 struct XattrCounts {
   std::uint32_t count = 0;

@@ -6,7 +6,7 @@
 namespace spate::meta {
 namespace {
 
-constexpr Handle kFile{7};
+constexpr Handle kLockedFile{7};
 constexpr Handle kOther{8};
 
 LockOwner process(std::uint64_t token, std::uint64_t client = 1) {
@@ -14,7 +14,7 @@ LockOwner process(std::uint64_t token, std::uint64_t client = 1) {
 }
 
 LockWish wish(const LockOwner& owner, LockMode mode, std::uint64_t first = 0, std::uint64_t last = LockRange::kToEnd) {
-  return {kFile, owner, mode, {first, last}, static_cast<std::uint32_t>(owner.token)};
+  return {kLockedFile, owner, mode, {first, last}, static_cast<std::uint32_t>(owner.token)};
 }
 LockWish wish_other(const LockOwner& owner, LockMode mode) {
   LockWish w = wish(owner, mode);
@@ -70,9 +70,9 @@ TEST_F(LockTableTest, WhoWaitsIsServedInTurn) {
   EXPECT_EQ(table.set(wish(process(4), kShared), 14), LockOutcome::kQueued);
   table.set(wish(process(1), kFree), 0);
   EXPECT_EQ(granted(), Numbers{12});  // 4 could be let in, but would pass 3
-  table.release(kFile, process(2));
+  table.release(kLockedFile, process(2));
   EXPECT_EQ(granted(), Numbers{13});
-  table.release(kFile, process(3));
+  table.release(kLockedFile, process(3));
   EXPECT_EQ(granted(), Numbers{14});
 }
 
@@ -80,7 +80,7 @@ TEST_F(LockTableTest, AHolderPassesThoseWhoWaitForIt) {
   table.set(wish(process(1), kShared, 0, 9), 0);
   EXPECT_EQ(table.set(wish(process(2), kExclusive), 12), LockOutcome::kQueued);
   EXPECT_EQ(table.set(wish(process(1), kShared, 20, 29), 11), LockOutcome::kGranted);  // else both would wait for ever
-  table.release(kFile, process(1));
+  table.release(kLockedFile, process(1));
   EXPECT_EQ(granted(), Numbers{12});
 }
 
@@ -178,12 +178,12 @@ TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
   auto recalls = table.take_recalls();
   ASSERT_EQ(recalls.size(), 1U);
   EXPECT_EQ(recalls[0].owner, a);
-  EXPECT_EQ(recalls[0].handle, kFile);
-  table.release(kFile, a);
+  EXPECT_EQ(recalls[0].handle, kLockedFile);
+  table.release(kLockedFile, a);
   recalls = table.take_recalls();
   ASSERT_EQ(recalls.size(), 1U);  // c waits on
   EXPECT_EQ(recalls[0].owner, b);
-  table.release(kFile, b);
+  table.release(kLockedFile, b);
   EXPECT_TRUE(table.take_recalls().empty());
 }
 

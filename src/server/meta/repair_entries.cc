@@ -55,11 +55,6 @@ job::Task<Result<std::optional<EntryRecord>>> entry_of(Repair& repair) {
   co_return entry;
 }
 
-job::Task<Result<bool>> has_entries(Operation& operation, Handle directory) {
-  SPATE_CO_TRY(const auto first, co_await read_page(operation, entries_after(directory, 0), 1));
-  co_return !first.entries.empty();
-}
-
 /// A directory's inode made again from its entries. Its mode and owner are lost: it opens to who repairs.
 InodeRecord rebuilt(const Repair& repair, const EntryCounts& counts) {
   InodeRecord inode;

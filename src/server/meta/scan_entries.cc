@@ -54,11 +54,6 @@ void parse(EntryScan& scan, const std::vector<trove::KeyValue>& items) {
   }
 }
 
-job::Task<Result<bool>> has_entries(Operation& operation, Handle directory) {
-  SPATE_CO_TRY(const auto first, co_await read_page(operation, entries_after(directory, 0), 1));
-  co_return !first.entries.empty();
-}
-
 /// Counts the entry for its directory, which is there.
 void count(EntryScan& scan, const Entry& entry, const InodeRecord& directory, bool leads_to_directory) {
   auto& facts = scan.reply.directories;
