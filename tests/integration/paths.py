@@ -108,3 +108,12 @@ def set_shm_urls(fs):
     check(changed != text, "no urls in " + path)
     with open(path, "w") as f:
         f.write(changed)
+
+
+def up_by_shm(fs):
+    """A new file system at work, each server at an address in shared memory and one by tcp. tcp.toml knows the latter only."""
+    fs.up()
+    shutil.copy(fs.dir + "/spate.toml", fs.dir + "/tcp.toml")
+    fs.spate("down", "-q", "--dir", fs.dir)
+    set_shm_urls(fs)
+    fs.up()

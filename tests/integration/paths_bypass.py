@@ -7,7 +7,7 @@ import select
 import signal
 
 from cluster import Cluster, check, wait_until
-from paths import Client, metric, moved, pattern, set_shm_urls
+from paths import Client, metric, moved, up_by_shm
 
 MIB = 1 << 20
 BUSY_AT = 192  # of the operations under way, in a lease's page: src/model/lease_words.h
@@ -64,10 +64,7 @@ def busy_holder(fs, path):
 
 environment = {"SPATE_FLOW_BYPASS": "write", "SPATE_CLIENT_BYPASS": "write", "SPATE_FLOW_RECALL_DEADLINE": "200 ms"}
 with Cluster(io=1, env=environment) as fs:
-    fs.up()
-    fs.spate("down", "-q", "--dir", fs.dir)
-    set_shm_urls(fs)
-    fs.up()
+    up_by_shm(fs)
     pid = fs.pids()[2]
 
     # Forced: all of it goes past the server, which does nothing at all meanwhile.

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 
 from cluster import BIN, Cluster, check, skip, wait_until
-from paths import PLAIN, Client, expect_calls, metric, refuses_direct, set_shm_urls
+from paths import PLAIN, Client, expect_calls, metric, refuses_direct, up_by_shm
 
 MIB = 1 << 20
 SIZES = (MIB, 4096)
@@ -176,11 +176,7 @@ def main():
     env = {"SPATE_FLOW_P2P_MEMORY": memory, "SPATE_FLOW_P2P_SIZE": "5 MiB", "SPATE_FLOW_BYPASS": "write", "SPATE_CLIENT_BYPASS": "write"}
     with Cluster(io=1, folder=os.path.join(disk, "fs"), env=env) as fs:
         os.mkdir(fs.root)
-        fs.up()
-        fs.spate("down", "-q", "--dir", fs.dir)
-        shutil.copy(fs.dir + "/spate.toml", fs.dir + "/tcp.toml")
-        set_shm_urls(fs)
-        fs.up()
+        up_by_shm(fs)
         tcp, shm = Client(fs, "tcp.toml"), Client(fs)
         tcp.ok("create /a", "write 0 %d 1" % MIB, "sync")
         shm.ok("open /a")

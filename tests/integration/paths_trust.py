@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from cluster import BIN, Cluster, check, skip
-from paths import Client, set_shm_urls
+from paths import Client, up_by_shm
 
 MIB = 1 << 20
 NOBODY = 65534
@@ -39,10 +39,7 @@ def main():
         skip("only root can become another user")
     env = {"SPATE_FLOW_BYPASS": "write", "SPATE_CLIENT_BYPASS": "write", "SPATE_NETWORK_SHM_USERS": "any"}
     with Cluster(io=1, env=env) as fs:
-        fs.up()
-        fs.spate("down", "-q", "--dir", fs.dir)
-        set_shm_urls(fs)
-        fs.up()
+        up_by_shm(fs)
         open_to_nobody(fs)
         own = Client(fs)
         own.ok("create /mine 666", "write 0 %d 1" % MIB, "sync", "close")

@@ -21,7 +21,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
 from cluster import BIN, Cluster, check, skip  # noqa: E402
-from paths import refuses_direct, set_shm_urls  # noqa: E402
+from paths import refuses_direct, up_by_shm  # noqa: E402
 
 CLIENTS = 3           # the last one comes by shared memory
 CELL = struct.Struct("<IIII")
@@ -43,13 +43,8 @@ class Marks:
         self.restarts = self.starts = 0
 
     def set_up(self):
-        fs = self.fs
-        fs.up()
-        shutil.copy(fs.dir + "/spate.toml", fs.dir + "/tcp.toml")
-        fs.spate("setstripe", "-S", "64K", "spate:/")
-        fs.spate("down", "-q", "--dir", fs.dir)
-        set_shm_urls(fs)
-        fs.up()
+        up_by_shm(self.fs)
+        self.fs.spate("setstripe", "-S", "64K", "spate:/")
 
     def paths(self, client):
         if client == CLIENTS - 1:
