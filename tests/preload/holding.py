@@ -12,22 +12,11 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+from lib import child_status, raises, run_tests, writer  # noqa: E402
+
 D = "/spate/h"
-
-
-def write(name, data=b"data"):
-    with open(f"{D}/{name}", "wb") as file:
-        file.write(data)
-    return f"{D}/{name}"
-
-
-def raises(number, function, *arguments):
-    try:
-        function(*arguments)
-    except OSError as error:
-        assert error.errno == number, (error, number)
-        return
-    raise AssertionError("did not fail")
+write = writer(D)
 
 
 def sh(script, **more):
@@ -60,10 +49,6 @@ def becomes_free(path, how=fcntl.flock):
     while not is_free(path, how):
         assert time.monotonic() < until
         time.sleep(0.05)
-
-
-def child_status(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_file_without_a_name_lives_on_in_the_next_program():
@@ -340,13 +325,4 @@ def test_the_programs_children_are_its_own():
         assert deaths == []
 
 
-def main():
-    os.makedirs(D)
-    names = sys.argv[1:] or sorted(name for name in globals() if name.startswith("test_"))
-    for name in names:
-        began = time.monotonic()
-        globals()[name]()
-        print(f"{name} {time.monotonic() - began:.2f}", flush=True)
-
-
-main()
+run_tests(globals(), D)

@@ -20,22 +20,11 @@ import sys
 import tempfile
 import threading
 
+sys.dont_write_bytecode = True
+from lib import child_status, raises, run_tests, writer  # noqa: E402
+
 D = "/spate/p"
-
-
-def write(name, data):
-    with open(f"{D}/{name}", "wb") as file:
-        file.write(data)
-    return f"{D}/{name}"
-
-
-def raises(number, function, *arguments):
-    try:
-        function(*arguments)
-    except OSError as error:
-        assert error.errno == number, (error, number)
-        return
-    raise AssertionError("did not fail")
+write = writer(D)
 
 
 def test_fork_shares_the_offset():
@@ -44,7 +33,7 @@ def test_fork_shares_the_offset():
     child = os.fork()
     if child == 0:
         os._exit(0 if os.read(fd, 5) == b"01234" else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     assert os.lseek(fd, 0, os.SEEK_CUR) == 15
     copy = os.dup(fd)
     assert os.read(copy, 3) == b"567" and os.lseek(fd, 0, os.SEEK_CUR) == 18
@@ -76,7 +65,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     others = [os.open(path, os.O_RDONLY) for path in paths[1:] * 4]
     for other in others: os.read(other, 2)
     os.write(told, b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     for other in others + [go, told]: os.close(other)
     # The same of a directory, which is never left with the holder.
     os.mkdir(f"{D}/left")
@@ -89,7 +78,7 @@ def test_what_a_closed_file_leaves_is_nobody_elses():
     os.close(fd)
     others = [os.open(D, os.O_RDONLY) for _ in range(9)]
     os.write(told, b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     for other in others + [go, told]: os.close(other)
     # One that a lock was asked about is known to another process, too.
     fd = os.open(paths[0], os.O_RDWR)
@@ -141,13 +130,13 @@ def test_spawn_with_redirections_and_programs_in_spate():
     out = f"{D}/out"
     actions = [(os.POSIX_SPAWN_OPEN, 1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)]
     child = os.posix_spawn("/bin/sh", ["sh", "-c", f"{path} one; {path} two"], os.environ, file_actions=actions)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     assert open(out).read() == f"{path} one\n{path} two\n"
     assert subprocess.check_output([path, "x"]) == f"{path} x\n".encode()
     shutil.copy("/bin/true", f"{D}/true")
     assert subprocess.run([f"{D}/true"]).returncode == 0
     child = os.posix_spawn(f"{D}/true", ["true"], os.environ)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     raises(errno.ENOENT, os.posix_spawn, f"{D}/none", ["none"], os.environ)
     assert open(out).read().startswith(path)  # the parent goes on
 
@@ -178,7 +167,7 @@ def test_passing_over_a_socket():
         got.frombytes(ancillary[0][2])
         os._exit(0 if os.read(got[0], 10) == b"passed" else 1)
     a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     assert os.read(fd, 1) == b""  # the offset is shared
     os.close(fd)
 
@@ -197,7 +186,7 @@ def test_closing_everything_leaves_the_client_at_work():
             pass
         with open(path, "rb") as file:
             os._exit(0 if file.read() == b"data" else 2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_status(child) == 0
     assert os.read(fd, 4) == b"data"
     os.close(fd)
 
@@ -422,12 +411,4 @@ def test_a_signal_ends_a_wait_by_select():
         os.close(out), os.close(into)
 
 
-def main():
-    os.makedirs(D)
-    for name, test in sorted(globals().items()):
-        if name.startswith("test_"):
-            print(name, flush=True)
-            test()
-
-
-main()
+run_tests(globals(), D)
