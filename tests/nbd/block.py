@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Exports of a local file and of a striped one: the conformance suite on both, contents by both faces, hostile and dying
-clients, sizes that change, names, access lists, socket activation."""
+clients, sizes that change, socket activation."""
 import os
 import socket
 import struct
@@ -259,46 +259,6 @@ def writes_are_lost(fs):
             check(later.request(FLUSH).error == 0, "FLUSH failed for a client that has lost nothing")
 
 
-def names_and_access(fs):
-    path = os.path.join(fs.root, "disk")
-    other = os.path.join(fs.root, "other disk")
-    with open(other, "wb") as f:
-        f.truncate(12345)
-    with Export("--port", "0", "one=" + path, "two words=" + other) as export:
-        with Connection(export.address) as c:
-            listed = [data[4:] for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
-            check(listed == [b"one", b"two words"], "the list is %r" % listed)
-            check(c.go("two words").size == 12345, "wrong size")
-        with Connection(export.address) as c:
-            check(c.go("").size != 12345, "the default is not the first export")
-    unix = os.path.join(fs.root, "socket")
-    with Export("--port", "0", "--unix", unix, "--allow", "unix,192.0.2.0/24", path) as export:
-        tcp = export.process.stdout.readline().decode().strip()
-        host, _, port = tcp.split("://")[1].partition("/")[0].rpartition(":")
-        with Connection(unix) as c:
-            c.go("").read(0, 1)
-        with Connection((host, int(port))) as c:
-            check([kind for kind, _ in c.option(OPT["LIST"])] == [ACK], "a list for somebody who may not use it")
-            check(c.option(OPT["GO"], go_data(""))[-1][0] == ERR_UNKNOWN, "an export for somebody who may not use it")
-        check(os.stat(unix).st_mode & 0o777 == 0o600, "others may connect to the socket")
-    with Export("--port", "0", "--allow", "127.0.0.0/8", "--allow", "one=192.0.2.0/24", "one=" + path, "two=" + other) as export:
-        with Connection(export.address) as c:
-            listed = [data[4:] for kind, data in c.option(OPT["LIST"]) if kind == SERVER]
-            check(listed == [b"two"], "the list is %r" % listed)
-            check(c.option(OPT["GO"], go_data("one"))[-1][0] == ERR_UNKNOWN, "an export for somebody who is not in its own list")
-            check(c.go("two").size == 12345, "wrong size")
-
-
-def wrong_words(fs):
-    for words, said in ((["/nonexistent"], "/nonexistent"), (["/dev/null"], "neither a file"), (["--port", "99999", "/x"], "--port"),
-                        (["--allow", "everybody", "--port", "0", SPATE], "everybody"), (["--bind", "no.such.host.invalid", SPATE], "no.such.host"),
-                        (["-r", SPATE, SPATE], "two exports"),
-                        (["--allow", "b=unix", "--port", "0", "a=" + SPATE], "no export"), (["--allow", "cert:alice", "--port", "0", SPATE], "ca-cert.pem"),
-                        (["--allow", "psk:alice", "--port", "0", SPATE], "tls-psk"), (["spate:/x", "--fs", "/nonexistent"], "/nonexistent")):
-        done = subprocess.run([SPATE, "export", *words], env=fs.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
-        check(done.returncode in (1, 2) and said in done.stderr.decode(), "%r: exit %d, %r" % (words, done.returncode, done.stderr))
-
-
 def activation(fs):
     """A socket that a service manager has opened."""
     path = os.path.join(fs.root, "activated")
@@ -338,7 +298,7 @@ def ends_with_clients(fs):
 def main():
     with Cluster(io=2) as fs:
         os.chdir(fs.root)
-        for test in (local_file, local_file_on_disk, large_writes, several_threads, names_and_access, wrong_words, activation, ends_with_clients):
+        for test in (local_file, local_file_on_disk, large_writes, several_threads, activation, ends_with_clients):
             with timed(test.__name__):
                 test(fs)
         fs.up()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NBD protocol from the client's side, without a library in between: what is sent is exactly what a test says."""
 import socket
+import ssl
 import struct
 
 GREETING, OPTION_MAGIC, OPTION_REPLY = 0x4E42444D41474943, 0x49484156454F5054, 0x0003E889045565A9
@@ -53,11 +54,11 @@ class Connection:
     """One connection to address: ("host", port) or a path."""
 
     def __init__(self, address, greet=True, flags=3):
-        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(address)
-        if family == socket.AF_INET:
+        if family != socket.AF_UNIX:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.structured = False
         self.cookie = 0x1122334455667700
@@ -75,7 +76,7 @@ class Connection:
     def send(self, data):
         try:
             self.socket.sendall(data)
-        except (ConnectionError, BrokenPipeError):
+        except (ConnectionError, ssl.SSLEOFError):
             raise Closed()
 
     def receive(self, size):
@@ -83,7 +84,7 @@ class Connection:
         while len(parts) < size:
             try:
                 piece = self.socket.recv(min(size - len(parts), 1 << 20))
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLEOFError):
                 raise Closed()
             if not piece:
                 raise Closed()
