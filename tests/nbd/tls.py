@@ -7,8 +7,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 
-from common import SPATE, Export, check
+from common import SPATE, Export, check, conformance
 from nbd_wire import *  # noqa: F403
 
 KEY = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -169,6 +170,49 @@ def list_by_openssl(address, version, identity, key):
     return listed if len(head) == 20 else None
 
 
+def not_required(folder, disk):
+    """A Unix socket is its owner's, with or without TLS; --insecure leaves TLS to the clients; without ca-cert.pem they need no certificate."""
+    unix = os.path.join(folder, "socket")
+    with Export("--unix", unix, "--port", "0", "--tls", folder, disk) as export:
+        with Connection(unix) as c:
+            c.go("").read(0, 512)
+        with Connection(unix) as c:
+            secure(c, folder).go("").read(0, 512)
+        tcp = urllib.parse.urlsplit(export.process.stdout.readline().decode().strip())
+        with Connection((tcp.hostname, tcp.port)) as c:
+            check(c.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS beside a Unix socket")
+    with Export("--port", "0", "--tls", folder, "--insecure", disk) as export:
+        check(export.url.startswith("nbd://"), export.url)
+        with Connection(export.address) as c:
+            c.go("").read(0, 512)
+        with Connection(export.address) as c:
+            secure(c, folder).go("").read(0, 512)
+    alone = os.path.join(folder, "alone")
+    os.mkdir(alone)
+    for name in ("server-cert.pem", "server-key.pem"):
+        os.link(os.path.join(folder, name), os.path.join(alone, name))
+    with Export("--port", "0", "--tls", alone, disk) as export:
+        with Connection(export.address) as c:
+            secure(c, folder, certificate=None).go("").read(0, 512)
+        with Connection(export.address) as c:
+            check(c.option(OPT["LIST"])[-1][0] == ERR_TLS_REQD, "a list without TLS")
+    with Export("--port", "0", disk) as export, Connection(export.address) as c:
+        check(c.option(OPT["STARTTLS"])[-1][0] == ERR_POLICY, "TLS without a certificate")
+
+
+def slow_and_conforming(folder, disk):
+    """The protocol's checks by TLS, among them who reads late."""
+    class Secured(conformance.Server):
+        def connect(self, **more):
+            c = super().connect(**more)
+            return secure(c, folder) if more.get("greet", True) else c
+    with Export("--port", "0", "--tls", folder, disk) as export:
+        for level, what, writes, function in conformance.CHECKS:
+            if "transmission" in function.__module__ or "writing" in function.__module__:
+                outcome, why = conformance.run_one(Secured(export.address, ""), function)
+                check(outcome == "passed" or outcome == "skipped" and function.__name__ == "read_only", "%s: %s %s" % (function.__name__, outcome, why))
+
+
 def off_loopback(folder, disk):
     """Not without TLS unless the user insists."""
     refused = subprocess.run([SPATE, "export", "--port", "0", "--bind", "0.0.0.0", disk], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
@@ -181,7 +225,7 @@ def main():
         with open(disk, "wb") as f:
             f.truncate(8 << 20)
         make_certificates(folder)
-        for test in (by_certificates, by_keys, by_names, off_loopback):
+        for test in (by_certificates, by_keys, by_names, not_required, slow_and_conforming, off_loopback):
             test(folder, disk)
 
 
