@@ -84,6 +84,7 @@ int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
   spate::daemon::MemoryKeeper memory;
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
   const auto raised = spate::daemon::raise_descriptor_limit();
   if (!raised) return fail(raised.error());
   auto process = spate::assembly::ServerProcess::open(settings);

@@ -4,10 +4,11 @@
 import ctypes
 import json
 import os
+import resource
 import struct
 import subprocess
 
-from cluster import SPATE, Cluster, check
+from cluster import SPATE, Cluster, alive, check
 
 IO_URING_SETUP, EPERM = 425, 1
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -51,7 +52,21 @@ def works(kind, refused, wanted):
         check(code == 0 and fs.spate("cat", "spate:/data") == DATA, "the content differs after a restart: " + said)
 
 
+def no_larger_files(kind):
+    """What the server may not write is an error of the write (RLIMIT_FSIZE, whose signal would end it), and the server goes on."""
+    with Cluster(io=1) as fs:
+        code, said = up(fs, kind, False)
+        check(code == 0, "up --trove %s: %s" % (kind, said))
+        fs.spate("put", "spate:/before", input=DATA[:1 << 20])
+        server = fs.pids()[2]
+        resource.prlimit(server, resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
+        said = fs.fails("put", "spate:/data", input=DATA)
+        check(fs.pids()[2] == server and alive(server), "the server has ended: " + said)
+        check(fs.spate("cat", "spate:/before") == DATA[:1 << 20], "what was written before is not there")
+
+
 works("pool", False, "pool")
+no_larger_files("pool")
 works("pool", True, "pool")
 works("auto", True, "pool")
 with Cluster(io=1) as fs:
