@@ -37,10 +37,6 @@ std::optional<std::uint16_t> flags_of(const Request& request, const RequestRules
   return std::nullopt;
 }
 
-bool writes(Command command) {
-  return command == Command::kWrite || command == Command::kTrim || command == Command::kWriteZeroes;
-}
-
 bool has_range(Command command) { return command != Command::kDisconnect && command != Command::kFlush; }
 
 }  // namespace
@@ -88,6 +84,10 @@ Failure failure_of(Errc code) {
     case Errc::kCancelled: return Failure::kShutdown;
     default: return Failure::kIo;
   }
+}
+
+bool writes(Command command) {
+  return command == Command::kWrite || command == Command::kTrim || command == Command::kWriteZeroes;
 }
 
 std::optional<Request> decode_request(ByteView in) {

@@ -79,6 +79,9 @@ enum class Command : std::uint16_t {
   kBlockStatus = 7,
 };
 
+/// It changes the export's bytes.
+bool writes(Command command);
+
 // Command flags.
 inline constexpr std::uint16_t kFua = 1U << 0U;
 inline constexpr std::uint16_t kNoHole = 1U << 1U;

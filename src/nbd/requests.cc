@@ -66,9 +66,12 @@ bool Connection::take_request() {
 }
 
 /// By the size that the client was told, or by what it is now if that is more: the client may have learnt it by another
-/// connection (the protocol has no way to tell it by this one).
+/// connection (the protocol has no way to tell it by this one). What writes is judged by what it is now: of a file that
+/// was cut the rest must not come back by a write behind its end, while a read fails by itself.
 Verdict Connection::judge_as_it_is(const Request& request) {
-  const Verdict verdict = judge(request, rules_);
+  RequestRules rules = rules_;
+  if (writes(request.command)) rules.size = std::min(rules.size, device_->size());
+  const Verdict verdict = judge(request, rules);
   if (verdict.failure == Failure::kNone || request.offset + request.length <= rules_.size) return verdict;
   const std::uint64_t size = device_->size();
   if (size <= rules_.size) return verdict;

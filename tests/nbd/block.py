@@ -10,6 +10,7 @@ import sys
 
 from common import BIN, SPATE, Cluster, Export, check, conformance, timed, wait_until
 from nbd_wire import *  # noqa: F403
+from paths import Client
 
 MIB = 1 << 20
 
@@ -67,10 +68,11 @@ def greedy(export, name):
 
 
 def resized(export, name, resize):
-    """New clients see a new size; those that are there hear of what is gone as an error, and nothing breaks."""
-    with Connection(export.address) as c:
+    """New clients see a new size; those that are there hear of what is gone as an error, bring nothing of it back, and nothing breaks."""
+    with Connection(export.address) as c, Connection(export.address) as plain:
         c.structured_reply()
         c.go(name)
+        plain.go(name)
         size = c.size
         resize(size + MIB)
         with Connection(export.address) as other:
@@ -83,8 +85,19 @@ def resized(export, name, resize):
         for length in (512, 65536, MIB):
             check(c.request(READ, size - length, length).error == EIO, "a read of what is gone did not fail")
         check(len(c.read(0, 4096)) == 4096, "what is left cannot be read")
-        with Connection(export.address) as simple:  # without structured replies the connection may end instead
-            check(simple.go(name).size == MIB, "the new size is not seen")
+        with Connection(export.address) as other:
+            check(other.go(name).size == MIB, "the new size is not seen")
+        check(plain.request(READ, size - 512, 512).error == EIO, "a small read of what is gone did not fail")
+        try:  # without structured replies the connection may end instead
+            check(plain.request(READ, size - MIB, MIB).error == EIO, "a large read of what is gone did not fail")
+        except Closed:
+            pass
+        for length in (512, 65536, 300_000):
+            check(c.request(WRITE, size - length, length, 0, b"x" * length).error == ENOSPC, "a write of %d bytes brings back what is gone" % length)
+        for command in (TRIM, WRITE_ZEROES):
+            check(c.request(command, MIB - 4096, 8192).error != 0, "command %d reaches what is gone" % command)
+        with Connection(export.address) as other:
+            check(other.go(name).size == MIB, "the file is longer again")
         resize(size)
         check(c.read(size - MIB, MIB) == bytes(MIB), "what was cut away is there again")
 
@@ -200,6 +213,11 @@ def striped_file(fs):
         holes(export, "")
         contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
         room(fs, export)
+        client = Client(fs)
+        client.ok("open /disk")
+        resized(export, "", lambda size: client.ok("truncate %d" % size))
+        client.ok("close")
+        client.end()
         with timed("striped: reconnects"):
             reconnects(export, "")
         with timed("striped: greedy"):
