@@ -12,7 +12,7 @@ from common import BIN, SPATE, Cluster, Export, check, conformance, timed, wait_
 from nbd_wire import *  # noqa: F403
 from paths import Client
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
 def conforms(export, name=""):
@@ -30,6 +30,15 @@ def contents(export, name, read_file):
         check(c.read(54321, len(data)) == data, "other bytes by the export")
         c.request(FLUSH)
     check(read_file()[54321:54321 + len(data)] == data, "other bytes in the file")
+
+
+def described(export, what, name="", preferred=4 * KIB):
+    """What it is, and how much is best asked for at once: of a striped file one strip, which one server has."""
+    with Connection(export.address) as c:
+        replies = c.option(OPT["INFO"], go_data(name, INFO_DESCRIPTION, INFO_NAME))
+        infos = {struct.unpack(">H", data[:2])[0]: data[2:] for kind, data in replies if kind == INFO}
+        check(infos[INFO_DESCRIPTION].decode() == what and infos[INFO_NAME].decode() == name, "it is %r" % infos)
+        check(struct.unpack(">III", infos[INFO_BLOCK_SIZE]) == (1, preferred, 32 * MIB), "sizes of %r" % infos[INFO_BLOCK_SIZE])
 
 
 def reconnects(export, name):
@@ -109,6 +118,7 @@ def local_file(fs):
     with Export("--port", "0", "d=" + path, path + "2" if os.path.exists(path + "2") else "other=" + path) as export:
         with timed("local: conformance"):
             conforms(export, "d")
+        described(export, "file " + path, name="d")
         holes(export, "d")
         contents(export, "d", lambda: open(path, "rb").read())
         with timed("local: reconnects"):
@@ -205,11 +215,13 @@ def several_threads(fs):
 
 
 def striped_file(fs):
+    fs.spate("setstripe", "-S", "64K", "spate:/")
     fs.spate("put", "spate:/disk", input=bytes(64 * MIB))
     path = os.path.join(fs.root, "socket")
     with Export("--unix", path, "spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export:
         with timed("striped: conformance"):
             conforms(export)
+        described(export, "striped file spate:/disk", preferred=64 * KIB)
         holes(export, "")
         contents(export, "", lambda: fs.spate("cat", "spate:/disk"))
         room(fs, export)
