@@ -27,6 +27,15 @@ std::unique_ptr<Module> no_fault(std::unique_ptr<Module> inner) {
   return std::make_unique<fault::FaultModule>(std::move(inner), std::make_shared<fault::Plan>());
 }
 
+#ifdef SPATE_HAS_BMI_TCP
+/// Large bulk messages leave from the sender's memory, which is in use until the kernel says that it is not.
+std::unique_ptr<World> lending_world() {
+  tcp::TcpOptions options;
+  options.lend = tcp::TcpOptions::Lend::kAlways;
+  return std::make_unique<TcpWorld>(Wrap(), options);
+}
+#endif
+
 std::vector<Subject> everywhere() {
   return {
 // In virtual time there is one thread: nothing for ThreadSanitizer to see, and half of its run.
@@ -37,6 +46,7 @@ std::vector<Subject> everywhere() {
 #ifdef SPATE_HAS_BMI_TCP
       {"tcp", [] { return std::make_unique<TcpWorld>(); }},
       {"fault_tcp", [] { return std::make_unique<TcpWorld>(no_fault); }},
+      {"tcp_lending", lending_world},
 #endif
 #ifdef SPATE_HAS_BMI_SHM
       {"shm", [] { return std::make_unique<ShmWorld>(); }},

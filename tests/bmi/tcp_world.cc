@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "bmi/tcp/tcp_module.h"
 
 namespace spate::bmi::conformance {
 
-TcpWorld::TcpWorld(Wrap wrap) : wrap_(std::move(wrap)), dead_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+TcpWorld::TcpWorld(Wrap wrap, tcp::TcpOptions options)
+    : wrap_(std::move(wrap)), options_(options), dead_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -33,7 +33,7 @@ World::Place TcpWorld::start(const NetworkOptions& options) { return {restart({}
 
 std::unique_ptr<Network> TcpWorld::restart(const std::string& /*url*/, const NetworkOptions& options) {
   std::vector<std::unique_ptr<Module>> modules;
-  modules.push_back(tcp::make_tcp_module(clock_));
+  modules.push_back(tcp::make_tcp_module(clock_, options_));
   if (wrap_) modules.back() = wrap_(std::move(modules.back()));
   return make_network(std::move(modules), options);
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "bmi/module.h"
+#include "bmi/tcp/tcp_module.h"
 #include "tests/bmi/subject.h"
 
 namespace spate::bmi::conformance {
@@ -12,7 +13,7 @@ namespace spate::bmi::conformance {
 /// Every process listens on 127.0.0.1, at a port that the kernel chooses.
 class TcpWorld final : public World {
  public:
-  explicit TcpWorld(Wrap wrap = {});
+  explicit TcpWorld(Wrap wrap = {}, tcp::TcpOptions options = {});
   Traits traits() const override;
   std::string scheme() const override { return "tcp"; }
   Place start(const NetworkOptions& options) override;
@@ -22,6 +23,7 @@ class TcpWorld final : public World {
  private:
   SystemClock clock_;
   Wrap wrap_;
+  const tcp::TcpOptions options_;
   UniqueFd dead_;  // bound and not listening: its port is nobody else's, and refuses
   std::string dead_url_;
 };
