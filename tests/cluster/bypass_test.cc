@@ -124,6 +124,20 @@ TEST_F(BypassTest, AnotherOnesWriteEndsTheLease) {
   EXPECT_EQ(read(other_, *theirs), filled('y'));
 }
 
+TEST_F(BypassTest, AfterAQuarrelNobodyGetsALeaseToWriteForAWhile) {
+  const FilePtr mine = lend("file");
+  const FilePtr theirs = open(other_, "file");
+  EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
+  mine->force_path(wire::DataPath::kBypass);
+  const Bytes data = filled('y');
+  const auto refused = run(*holder_, mine->write(0, data));
+  EXPECT_EQ(refused.code(), Errc::kNotSupported);
+  EXPECT_NE(refused.error().message().find("other clients write"), std::string::npos) << refused.error().message();
+  world_.run_for(std::chrono::seconds(1));
+  EXPECT_EQ(write(*holder_, *mine, 'z'), Errc::kOk);
+  EXPECT_EQ(read(other_, *theirs), filled('z'));
+}
+
 TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
   const FilePtr mine = lend("file");
   const FilePtr theirs = open(other_, "file");
