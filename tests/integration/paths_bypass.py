@@ -171,6 +171,16 @@ with Cluster(io=1, env=environment) as fs:
     client.ok("check 0 50000 1")
     holder.end()
 
+    # And over a stop in order, which does not wait for it for ever.
+    holder = late_writer(fs, "/b", 100, 50_000, 96)
+    fs.spate("down", "-q", "--dir", fs.dir)
+    fs.up()
+    client.ok("check 0 50000 1")
+    os.kill(holder.process.pid, signal.SIGCONT)
+    check(holder.answer() == "fenced", "the holder does not know that another server came")
+    client.ok("check 0 50000 1")
+    holder.end()
+
     # A holder that was killed holds nothing back for longer than its operations last.
     holder = late_writer(fs, "/b", 0, 10, 97)
     holder.process.kill()

@@ -160,6 +160,12 @@ def beside_a_writer(fs):
     tcp.ok("path direct")
     goes_by(fs, tcp, "direct", "write", MIB, "write 0 %d 1" % MIB)
     check(metric(fs, 2, "server_io_leases") == 0, "a lease to write beside a direct write")
+    # So does its own, when it is the one that writes past the page cache.
+    wait_until(lambda: shm.say("write 0 4096 1") == "ok", "a lease: for two seconds after a quarrel nobody gets one")
+    check(metric(fs, 2, "server_io_leases") == 1, "no lease")
+    shm.ok("path direct")
+    goes_by(fs, shm, "direct", "write", MIB, "write 0 %d 1" % MIB)
+    check(metric(fs, 2, "server_io_leases") == 0, "the writer keeps its own lease beside a direct write")
     for client in (shm, tcp):
         client.ok("path auto", "check 0 %d 1" % (2 * MIB), "close")
         client.end()
