@@ -99,7 +99,7 @@ std::optional<Result<Attributes>> AttributeCache::find_attributes(const wire::Na
 
 /// The time of a copy begins when the answer has come to who keeps it: a tenth of the lease is for the way.
 Duration AttributeCache::copy_time(const Object& object, MonoTime now) const {
-  const Duration left = std::max(object.until, until_) - now - lease_ / 10;
+  const Duration left = end_of(object) - now - lease_ / 10;
   return left < kLeastCopyTime ? Duration(0) : left;
 }
 
@@ -130,9 +130,15 @@ Duration AttributeCache::copy_name(Handle directory, std::string_view name, Hand
   if (told ? known->second.object != object : object || !at->complete || !may_be_a_name(name)) return Duration(0);
   const Duration good_for = copy_time(*at, now);
   if (good_for == Duration(0)) return Duration(0);
-  at->names_copied = last_name_copy_ = names_epoch_;
+  note_name_copy(*at, end_of(*at));
   ++counters_.copied;
   return good_for;
+}
+
+void AttributeCache::note_name_copy(Object& directory, MonoTime until) {
+  const bool others = directory.names_copied == names_epoch_;
+  directory.names_copied_until = others ? std::max(directory.names_copied_until, until) : until;
+  directory.names_copied = last_name_copy_ = names_epoch_;
 }
 
 void AttributeCache::drop_copy(Handle object) {

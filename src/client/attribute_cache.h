@@ -2,6 +2,7 @@
 // AttributeCache: attributes and names that this client keeps under leases (docs/consistency.md, "Attribute leases").
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -114,6 +115,7 @@ class AttributeCache {
     MonoTime until;                                                          // by its own grant; renewals are for all
     std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
     std::uint64_t names_copied = 0;       // the value of names_epoch_ when a name in it was copied last; 0: never
+    MonoTime names_copied_until;          // of that epoch: when the last of the copies is not used any more
     std::list<Handle>::iterator place{};  // in used_
   };
 
@@ -155,8 +157,10 @@ class AttributeCache {
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
   bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
   Duration usable() const;
+  MonoTime end_of(const Object& object) const { return std::max(object.until, until_); }
   Duration copy_time(const Object& object, MonoTime now) const;
   void may_touch_anything(Change& change);
+  void note_name_copy(Object& directory, MonoTime until);
   void drop_copy(Handle object);
   void drop_copies_of(const Change& change);
   void drop_all_attribute_copies();

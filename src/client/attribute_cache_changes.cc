@@ -79,14 +79,22 @@ void AttributeCache::drop_copies_of(const Change& change) {
   for (const Handle directory : change.directories) drop_copy(directory);
 }
 
-/// Who keeps names has moved its copy with what it leads to, under the lease of the directory that it is in now.
+/// Who keeps names has moved its copies with what they lead to, under the lease of the directory that they are in now:
+/// that must last as long as they are used.
 void AttributeCache::keep_moved_names(const wire::Touched& touched) {
   if (last_name_copy_ != names_epoch_ || touched.names.size() < 2) return;
+  MonoTime until;
+  MonoTime all_kept_until = MonoTime::never();
   for (const wire::TouchedName& name : touched.names) {
-    const auto directory = objects_.find(name.directory);
-    if (directory == objects_.end()) return drop_name_copies();
-    directory->second.names_copied = names_epoch_;
+    const auto found = objects_.find(name.directory);
+    if (found == objects_.end()) return drop_name_copies();
+    const Object& directory = found->second;
+    if (directory.names_copied == names_epoch_) until = std::max(until, directory.names_copied_until);
+    all_kept_until = std::min(all_kept_until, end_of(directory));
   }
+  if (until == MonoTime()) return;  // none was in them
+  if (all_kept_until < until) return drop_name_copies();
+  for (const wire::TouchedName& name : touched.names) note_name_copy(objects_.at(name.directory), until);
 }
 
 void AttributeCache::note(Handle object, std::uint64_t order) {

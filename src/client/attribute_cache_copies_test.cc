@@ -212,6 +212,33 @@ TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIntoADirectoryWithALeaseAndGoWithTha
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
+TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWhoseLeaseEndsBeforeThem) {
+  learn(file_reply());
+  clock.advance(seconds(4));
+  wire::LookupLeaseReply later = file_reply();
+  later.steps.erase(later.steps.begin());
+  learn(later);
+  ASSERT_TRUE(copy("f", kFile));  // used for 8 s, and the root's lease lasts 5 more
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = at("f");
+  change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameWhenTheyAreNotUsedAnyMoreThanTheLeaseLasts) {
+  learn_and_copy();
+  clock.advance(seconds(4));
+  copied.heard(clock.now(), kTable, true);  // renews all
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = at("f");
+  change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 0);
+  copied.recalled(kRootHandle);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
 TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWithoutALease) {
   learn_and_copy();
   constexpr Handle kElsewhere{77};
