@@ -157,6 +157,11 @@ void AttributeCache::drop_name_copies() {
   options_.copies->drop_names();
 }
 
+void AttributeCache::drop_copied_names() {
+  const std::lock_guard lock(mutex_);
+  drop_name_copies();
+}
+
 AttributeCache::Lookup AttributeCache::begin_lookup() {
   const std::lock_guard lock(mutex_);
   ++looking_;

@@ -58,6 +58,8 @@ class AttributeCache {
   /// The same of a name and what it leads to (0: to nothing); zero: it is not to be kept. Copies of names that this
   /// client's own changes give to something else are the copier's to mind.
   Duration copy_name(Handle directory, std::string_view name, Handle object);
+  /// The copier will not hear what an own change has made of its names: all copies of names are to be dropped.
+  void drop_copied_names();
 
   /// A lookup that may bring leases: begun before its request is sent, so that what is recalled or changed meanwhile is
   /// not kept.

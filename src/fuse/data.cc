@@ -88,7 +88,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
-  auto file = run(request, [&](client::Client& c) { return c.create(where, flags, object); });
+  auto file = change_names(request, [&](client::Client& c) { return c.create(where, flags, object); });
   if (!file) return reply_error(request, file.error());
   fuse_entry_param entry = to_entry((*file)->attributes());
   if (!temporary) entry.entry_timeout = name_timeout(mount, where, (*file)->attributes().handle);

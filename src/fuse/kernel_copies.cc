@@ -84,6 +84,13 @@ Result<void> KernelCopies::begin(int device) {
   return {};
 }
 
+/// What is mounted may be there still, for who has something of it open: then the leases go before it does.
+void KernelCopies::drop_whatever_it_has() {
+  for (const Handle object : ledger_.copied(clock_.now())) drop_in_kernel(object);
+  std::ignore = new_epoch();
+  device_.reset();
+}
+
 void KernelCopies::end() {
   std::vector<UniqueFunction<void()>> waiting;
   {
@@ -95,6 +102,7 @@ void KernelCopies::end() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  if (device_) drop_whatever_it_has();
   for (UniqueFunction<void()>& then : waiting) then();
 }
 

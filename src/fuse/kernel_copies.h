@@ -29,7 +29,8 @@ class KernelCopies final : public client::Copies {
 
   /// `device`: /dev/fuse, of which it takes a descriptor of its own. Once.
   Result<void> begin(int device);
-  /// Nothing is dropped any more; whoever waits is told. More than once is legal.
+  /// The kernel drops all that it has, and whoever waits is told. Before the leases are given up. More than once is
+  /// legal.
   void end();
 
   bool takes_names() const override;
@@ -47,11 +48,12 @@ class KernelCopies final : public client::Copies {
   bool anything_to_drop() const { return names_ || !attributes_.empty(); }
   bool tell_kernel(const void* message, std::size_t size);
   void drop_in_kernel(Handle object);
+  void drop_whatever_it_has();
   bool new_epoch();
 
   client::Ledger& ledger_;
   SystemClock clock_;
-  UniqueFd device_;  // set once, before the thread is started
+  UniqueFd device_;  // set before the thread is started, gone when it has ended
   std::thread thread_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;

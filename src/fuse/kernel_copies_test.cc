@@ -144,6 +144,20 @@ TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
   EXPECT_EQ(told.epochs, 1);
 }
 
+TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
+  KernelCopies copies(*ledger_);
+  ASSERT_TRUE(copies.begin(device_.get()));
+  EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
+  EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
+  read();
+  copies.end();
+  const Told told = read();
+  EXPECT_EQ(told.attributes, std::set<Handle>{kFile});
+  EXPECT_EQ(told.epochs, 1);
+  copies.end();
+  EXPECT_EQ(read().epochs, 0);
+}
+
 TEST_F(KernelCopiesTest, AtTheEndNobodyWaits) {
   next_process();
   KernelCopies copies(*ledger_);

@@ -119,4 +119,15 @@ auto run(fuse_req_t request, Make&& make) {
   return outcome;
 }
 
+/// The same of a handler's only operation, which changes names. Of a killed caller's the kernel has heard EINTR and
+/// goes on with the names as they were.
+template <typename Make>
+auto change_names(fuse_req_t request, Make&& make) {
+  if (Pending::of_this_thread().abandoned()) return run(request, make);
+  Mount& mount = mount_of(request);
+  auto outcome = run(request, make);
+  if (Pending::of_this_thread().abandoned()) mount.process.client().cluster().attributes().drop_copied_names();
+  return outcome;
+}
+
 }  // namespace spate::fuse

@@ -49,14 +49,16 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
   create.attributes = new_attributes(request, mode);
   create.open_flags = wire::kOpenExclusive;
   Mount& mount = mount_of(request);
-  reply_entry(mount, request, create.where, run(request, [&](client::Client& c) { return c.make_node(create); }));
+  reply_entry(mount, request, create.where,
+              change_names(request, [&](client::Client& c) { return c.make_node(create); }));
 }
 
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   Mount& mount = mount_of(request);
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, mode);
-  reply_entry(mount, request, where, run(request, [&](client::Client& c) { return c.mkdir(where, attributes); }));
+  reply_entry(mount, request, where,
+              change_names(request, [&](client::Client& c) { return c.mkdir(where, attributes); }));
 }
 
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
@@ -64,21 +66,22 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, 0777);
   reply_entry(mount, request, where,
-              run(request, [&](client::Client& c) { return c.symlink(where, target, attributes); }));
+              change_names(request, [&](client::Client& c) { return c.symlink(where, target, attributes); }));
 }
 
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
   Mount& mount = mount_of(request);
   const wire::NamePath where = child(parent, name);
-  reply_entry(mount, request, where, run(request, [&](client::Client& c) { return c.link(node(inode), where); }));
+  reply_entry(mount, request, where,
+              change_names(request, [&](client::Client& c) { return c.link(node(inode), where); }));
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  reply_done(request, run(request, [&](client::Client& c) { return c.unlink(child(parent, name)); }));
+  reply_done(request, change_names(request, [&](client::Client& c) { return c.unlink(child(parent, name)); }));
 }
 
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  reply_done(request, run(request, [&](client::Client& c) { return c.rmdir(child(parent, name)); }));
+  reply_done(request, change_names(request, [&](client::Client& c) { return c.rmdir(child(parent, name)); }));
 }
 
 static_assert(wire::kRenameNoReplace == 1 && wire::kRenameExchange == 2, "renameat2's own bits");
@@ -89,7 +92,7 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
     answer([&] { return fuse_reply_err(request, EINVAL); });
     return;
   }
-  reply_done(request, run(request, [&](client::Client& c) {
+  reply_done(request, change_names(request, [&](client::Client& c) {
                return c.rename(child(parent, name), child(to_parent, to_name), static_cast<std::uint8_t>(flags));
              }));
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts whose kernel keeps names and attributes: kernel_cache.py changes|random|busy|race|again|restart MOUNT..."""
+"""Mounts whose kernel keeps names and attributes: kernel_cache.py changes|random|busy|race|again|restart|killed|aborted MOUNT..."""
+import errno
 import itertools
 import multiprocessing
 import os
 import random
+import signal
 import stat
 import subprocess
 import sys
@@ -339,6 +341,69 @@ def restart(one, other, command, after=None):
     os.close(held)
 
 
+def until(what, true):
+    limit = time.monotonic() + 30
+    while not true():
+        if time.monotonic() > limit:
+            raise SystemExit(f"not in time: {what}")
+        time.sleep(0.01)
+
+
+def waits_for_the_mount(pid):
+    with open(f"/proc/{pid}/wchan") as f:
+        return "request_wait" in f.read()
+
+
+def killed(one, other, server):
+    """A process is killed while the server stands still. What its call makes of the name afterwards is seen, well before a lease runs out."""
+    one, other = os.path.join(one, "killed"), os.path.join(other, "killed")
+    os.mkdir(one)
+    for name in ("there", "from", "over", "replaced"):
+        write(os.path.join(one, name), name)
+    there, source, over, replaced = (os.path.join(one, name) for name in ("there", "from", "over", "replaced"))
+    calls = {"made": os.mkdir, "created": lambda path: write(path, ""), "symlink": lambda path: os.symlink("x", path),
+             "linked": lambda path: os.link(there, path), "renamed": lambda path: os.rename(source, path),
+             "replaced": lambda path: os.rename(over, path)}
+    for name, call in calls.items():
+        path, its = os.path.join(one, name), os.path.join(other, name)
+        warm(there, source, over, replaced, path)
+        before = look(its) and look(its).st_ino
+        caller = multiprocessing.Process(target=call, args=(path,))
+        os.kill(int(server), signal.SIGSTOP)
+        try:
+            caller.start()
+            until(f"{name}: it waits", lambda: waits_for_the_mount(caller.pid))
+            caller.kill()
+            caller.join(30)
+            equal(f"{name}: its caller", caller.exitcode, -signal.SIGKILL)
+        finally:
+            os.kill(int(server), signal.SIGCONT)
+        until(f"{name}: it is done", lambda: look(its) and look(its).st_ino != before)
+        wanted, limit = look(its).st_ino, time.monotonic() + 4
+        while time.monotonic() < limit and (look(path) is None or look(path).st_ino != wanted):
+            time.sleep(0.01)
+        equal(f"{name}: what the kernel tells of it", look(path) and look(path).st_ino, wanted)
+
+
+def aborted(one, other, control):
+    """The connection is ended by force: who has something open is told so, not what was there before."""
+    path = os.path.join(one, "aborted")
+    write(path, "")
+    os.chmod(path, 0o644)
+    held = os.open(path, os.O_PATH)
+    warm(path)
+    os.fstat(held), os.fstat(held)
+    write(control, "1")
+    os.chmod(os.path.join(other, "aborted"), 0o611)
+    for ask in (lambda: os.fstat(held), lambda: os.lstat(path)):
+        try:
+            equal("after the end", stat.S_IMODE(ask().st_mode), 0o611)
+        except OSError as error:
+            equal("after the end", error.errno, errno.ENOTCONN)
+    os.close(held)
+
+
 if __name__ == "__main__":
-    what = {"changes": changes, "random": random_changes, "busy": busy, "race": race, "again": again, "restart": restart}
+    what = {"changes": changes, "random": random_changes, "busy": busy, "race": race, "again": again, "restart": restart,
+            "killed": killed, "aborted": aborted}
     what[sys.argv[1]](*sys.argv[2:])
