@@ -23,7 +23,7 @@ namespace spate::fuse {
 namespace {
 
 constexpr std::size_t kMostText = 4000;
-constexpr int kUpgradePatienceMs = 60'000;
+constexpr int kPatienceMs = 60'000;
 
 /// mountinfo writes blanks and the like as three octal digits.
 std::string plain(const std::string& escaped) {
@@ -117,7 +117,7 @@ bool is_friend(int socket) {
   return who.uid == 0 || who.uid == ::geteuid();
 }
 
-Result<void> request_upgrade(const std::string& directory) {
+Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text) {
   std::array<char, PATH_MAX> real{};
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   auto device = device_at(real.data());
@@ -127,14 +127,19 @@ Result<void> request_upgrade(const std::string& directory) {
   // Root may upgrade a user's mount, whose keeper then runs what root names.
   if (!is_friend(keeper->get()) && ::geteuid() != 0)
     return Error(Errc::kNotPermitted, directory + " is another user's mount");
+  std::ignore = send_message(keeper->get(), word, text);  // it may have refused already, and says why
+  pollfd wait{keeper->get(), POLLIN, 0};
+  if (::poll(&wait, 1, kPatienceMs) != 1)
+    return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");
+  SPATE_TRY(Message answer, receive_message(keeper->get()));
+  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + answer.text);
+  return std::move(answer.text);
+}
+
+Result<void> request_upgrade(const std::string& directory) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  std::ignore = send_message(keeper->get(), Word::kUpgrade, program);  // it may have refused already, and says why
-  pollfd wait{keeper->get(), POLLIN, 0};
-  if (::poll(&wait, 1, kUpgradePatienceMs) != 1)
-    return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");
-  SPATE_TRY(const Message answer, receive_message(keeper->get()));
-  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + answer.text);
+  SPATE_TRY(std::ignore, ask_keeper(directory, Word::kUpgrade, program));
   return {};
 }
 

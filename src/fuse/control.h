@@ -17,7 +17,8 @@ enum class Word : char {
   kServing = 'S',    // server: requests are answered; text: "resend" where the kernel can repeat them
   kUpgrade = 'U',    // keeper: hand over and end. Who asks the keeper: text is the new program's path
   kStop = 'T',       // keeper: it is unmounted, end. Server: a signal asks for that
-  kDone = 'K',       // to who asks
+  kOptions = 'O',    // who asks the keeper: with which options was it mounted
+  kDone = 'K',       // to who asks. Text: what it asked for
   kFailed = 'F',     // server: it cannot hand over; to who asks: it was not done. Text: why
 };
 struct Message {
@@ -44,6 +45,9 @@ Result<UniqueFd> listen_for(const std::string& device);
 Result<UniqueFd> connect_to(const std::string& device);
 /// Whether the other side of a local socket is root or the caller's own user.
 bool is_friend(int socket);
+
+/// Asks the keeper of what is mounted at `directory`. Its answer's text.
+Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text = {});
 
 /// `spate-mount --upgrade DIRECTORY`: the keeper of the mount is to go on with this program. Ends when it does.
 Result<void> request_upgrade(const std::string& directory);

@@ -290,6 +290,7 @@ void Keeper::on_caller() {
 
 void Keeper::on_request() {
   auto request = receive_message(caller_.get());
+  if (request && request->word == Word::kOptions) return answer(Word::kDone, given_options(words_));
   if (!request || request->word != Word::kUpgrade) return caller_.reset();
   if (!next_program_.empty()) return;
   if (stopping_ || !serving_ || !control_) return answer(Word::kFailed, "it is being started or ended; try again");

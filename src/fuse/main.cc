@@ -2,8 +2,6 @@
 // main() of spate-mount, which mount(8) knows as /sbin/mount.spate.
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <mntent.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +9,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +16,7 @@
 #include "base/standard_descriptors.h"
 #include "fuse/control.h"
 #include "fuse/keeper.h"
+#include "fuse/remount.h"
 #include "fuse/server.h"
 #include "log/log.h"
 #include "log/output.h"
@@ -95,34 +93,6 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
   }
 }
 
-bool is_mounted(const std::string& directory) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
-  if (mounts == nullptr) return false;
-  while (const mntent* entry = ::getmntent(mounts.get())) {
-    if (directory == entry->mnt_dir && std::string_view(entry->mnt_type) == "fuse.spate") return true;
-  }
-  return false;
-}
-
-/// The flags of mount(2) are the kernel's affair; whatever else was asked for at the mount is in the processes that
-/// serve it.
-int run_remount(const fuse::RemountOptions& remount) {
-  constexpr int kMountFailed = 32;  // of mount(8)
-  for (const std::string& option : remount.others) {
-    std::fprintf(stderr, "spate-mount: %s stays as it was mounted: a remount changes ro, dev, suid and exec only\n",
-                 option.c_str());
-  }
-  std::error_code ignored;
-  const std::string directory = std::filesystem::weakly_canonical(remount.directory, ignored).string();
-  if (!is_mounted(directory)) {
-    std::ignore = fail(Error(Errc::kInvalidArgument, "remount: no file system of Spate is mounted at " + directory));
-    return kMountFailed;
-  }
-  if (::mount("none", directory.c_str(), nullptr, MS_REMOUNT | remount.flags, nullptr) == 0) return 0;
-  std::ignore = fail(errno_error(errno, "remount " + directory));
-  return kMountFailed;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -144,7 +114,7 @@ int main(int argc, char** argv) {
   if (const auto remount = fuse::parse_remount(words); !remount) {
     return fail(remount.error());
   } else if (*remount) {
-    return run_remount(**remount);
+    return fuse::run_remount(**remount);
   }
   auto options = fuse::parse_command_line(words);
   if (!options) {

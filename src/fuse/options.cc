@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/options.h"
 
-#include <sys/mount.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <map>
 
 #include "base/units.h"
@@ -148,16 +145,9 @@ Result<void> parse_switch(const std::string& argument, MountOptions& options) {
   return {};
 }
 
-/// What the kernel changes of a mount that is there, whoever serves it.
-struct KernelFlag {
-  std::string_view on, off;
-  unsigned long flag;
-};
-constexpr std::array kKernelFlags{KernelFlag{"ro", "rw", MS_RDONLY}, KernelFlag{"nodev", "dev", MS_NODEV},
-                                  KernelFlag{"nosuid", "suid", MS_NOSUID}, KernelFlag{"noexec", "exec", MS_NOEXEC}};
+}  // namespace
 
-template <typename Take>
-void for_each_option(std::string_view list, const Take& take) {
+void for_each_option(std::string_view list, const std::function<void(std::string_view)>& take) {
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
     take(list.substr(0, comma));
@@ -165,14 +155,22 @@ void for_each_option(std::string_view list, const Take& take) {
   }
 }
 
-}  // namespace
-
 Result<void> parse_option_list(std::string_view list, MountOptions& options) {
   Result<void> result;
   for_each_option(list, [&](std::string_view option) {
     if (result) result = parse_option(option, options);
   });
   return result;
+}
+
+std::string given_options(const std::vector<std::string>& arguments) {
+  std::string all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].starts_with("-o")) continue;
+    if (!all.empty()) all += ',';
+    all += arguments[i].size() > 2 ? arguments[i].substr(2) : ++i < arguments.size() ? arguments[i] : "";
+  }
+  return all;
 }
 
 Result<MountOptions> parse_command_line(const std::vector<std::string>& arguments) {
@@ -185,6 +183,10 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
       SPATE_TRY(std::ignore, parse_option_list(arguments[i], options));
     } else if (argument.starts_with("-o")) {
       SPATE_TRY(std::ignore, parse_option_list(std::string_view(argument).substr(2), options));
+    } else if (argument == "-t") {
+      // The type, as mount(8) gives it to helpers of types with a dot: one of those that this program is linked as.
+      const std::string type = ++i == arguments.size() ? "" : arguments[i];
+      if (type != "spate" && type != "fuse.spate") return Error(Errc::kInvalidArgument, "-t is fuse.spate");
     } else if (argument.size() > 1 && argument.front() == '-') {
       SPATE_TRY(std::ignore, parse_switch(argument, options));
     } else {
@@ -197,41 +199,6 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   options.config_file = names[0];
   options.directory = names[1];
   return options;
-}
-
-Result<std::optional<RemountOptions>> parse_remount(const std::vector<std::string>& arguments) {
-  RemountOptions remount;
-  remount.flags = MS_NODEV | MS_NOSUID;
-  bool asked = false;
-  std::vector<std::string> names;
-  const auto take = [&](std::string_view option) {
-    if (option == "remount") asked = true;
-    for (const KernelFlag& one : kKernelFlags) {
-      if (option == one.on) remount.flags |= one.flag;
-      if (option == one.off) remount.flags &= ~one.flag;
-      if (option == one.on || option == one.off) return;
-    }
-    const std::string_view name = option.substr(0, option.find('='));
-    // A mount that is there tells mount(8) of these by itself.
-    if (setters().contains(name) && name != "relatime" && name != "allow_other") remount.others.emplace_back(option);
-  };
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (argument.empty() || argument.front() != '-') {
-      names.push_back(argument);
-    } else if (argument.starts_with("-o")) {
-      if (argument.size() == 2 && ++i == arguments.size()) return Error(Errc::kInvalidArgument, "-o lacks its options");
-      const std::string_view list =
-          argument.size() == 2 ? std::string_view(arguments[i]) : std::string_view(argument).substr(2);
-      for_each_option(list, take);
-    } else if (argument == "-t") {
-      ++i;  // the type, as mount(8) gives it to helpers of types with a dot
-    }
-  }
-  if (!asked) return std::optional<RemountOptions>();
-  if (names.size() != 2) return Error(Errc::kInvalidArgument, "remount needs a source and a directory");
-  remount.directory = names[1];
-  return std::optional<RemountOptions>(std::move(remount));
 }
 
 std::string_view usage() {

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -40,6 +41,8 @@ struct MountOptions {
   std::uint64_t readahead = std::uint64_t{4}
                             << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
   std::string log_file;              // empty: log/mount.log beside spate.toml, if it can be written
+
+  friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };
 
 /// Reads `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, which is also how mount(8) calls /sbin/mount.spate.
@@ -49,16 +52,11 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
 /// One comma-separated list, as after -o. Options of mount(8) itself (_netdev, noauto, x-...) are accepted.
 Result<void> parse_option_list(std::string_view list, MountOptions& options);
 
-/// `mount -o remount`: what mount(8) asks of /sbin/mount.fuse.spate.
-struct RemountOptions {
-  std::string directory;
-  unsigned long flags = 0;          // of mount(2): MS_RDONLY, MS_NODEV, MS_NOSUID, MS_NOEXEC
-  std::vector<std::string> others;  // of spate-mount, that cannot be changed while it is mounted
-};
+/// The options that a command line gives, as one list.
+std::string given_options(const std::vector<std::string>& arguments);
 
-/// The same command line when its options have "remount"; nothing when they do not. What mount(8) adds from fstab and
-/// from what is mounted is accepted. kInvalidArgument.
-Result<std::optional<RemountOptions>> parse_remount(const std::vector<std::string>& arguments);
+/// Each of a comma-separated list.
+void for_each_option(std::string_view list, const std::function<void(std::string_view)>& take);
 
 std::string_view usage();
 

@@ -2,7 +2,6 @@
 #include "fuse/options.h"
 
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 
 namespace spate::fuse {
 namespace {
@@ -69,20 +68,15 @@ TEST(MountOptions, WithoutLeasesTheKernelMayKeepNothing) {
   EXPECT_TRUE(parse_command_line({"a", "b", "-o", "attr_cache=kernel,noleases,leases"}));
 }
 
-TEST(MountOptions, ARemountTakesWhatMountAddsFromWhatIsMounted) {
-  const auto none = parse_remount({"fs", "/d", "-o", "ro,nodev"});
-  ASSERT_TRUE(none);
-  EXPECT_FALSE(*none);
-  const auto remount = parse_remount({"fs", "/d", "-o",
-                                      "rw,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,remount,"
-                                      "noexec,suid,ro,cache=none",
-                                      "-n", "-t", "fuse.spate"});
-  ASSERT_TRUE(remount && *remount);
-  EXPECT_EQ((*remount)->directory, "/d");
-  EXPECT_EQ((*remount)->flags, static_cast<unsigned long>(MS_RDONLY | MS_NODEV | MS_NOEXEC));
-  EXPECT_EQ((*remount)->others, std::vector<std::string>{"cache=none"});
-  EXPECT_FALSE(parse_remount({"/d", "-o", "remount"}));
-  EXPECT_FALSE(parse_remount({"fs", "/d", "-o"}));
+TEST(MountOptions, TheTypeIsTakenAsMountGivesIt) {
+  for (const char* type : {"spate", "fuse.spate"}) EXPECT_TRUE(parse_command_line({"a", "b", "-o", "rw", "-t", type}));
+  EXPECT_FALSE(parse_command_line({"a", "b", "-t", "ext4"}));
+  EXPECT_FALSE(parse_command_line({"a", "b", "-t"}));
+}
+
+TEST(MountOptions, AllThatWereGivenAreOneList) {
+  EXPECT_EQ(given_options({"a", "b", "-f"}), "");
+  EXPECT_EQ(given_options({"a", "-o", "ro,soft", "b", "-ocache=none", "-n", "-o"}), "ro,soft,cache=none,");
 }
 
 TEST(MountOptions, TwoNamesAreNeeded) {

@@ -25,13 +25,40 @@ equal "$(cat "$dir/data/file")" text
 mount -o remount,rw,noexec "$dir/data"
 touch "$dir/data/new"
 findmnt -no OPTIONS "$dir/data" | grep -q '^rw,nosuid,nodev,noexec'
-mount -o remount,exec,cache=auto "$dir/data" 2> "$dir/said"
-grep -q 'cache=auto stays as it was mounted' "$dir/said"
+# Only what is asked for: also by who does not know how it is mounted.
+options() { findmnt -no OPTIONS "$dir/data" | cut -d, -f1-4; }
+"$spate" mount -o remount,ro,dev "$dir/data"
+equal "$(options)" ro,nosuid,noexec,relatime
+/sbin/mount.spate "$dir/fs/spate.toml" "$dir/data" -o remount,rw
+equal "$(options)" rw,nosuid,noexec,relatime
+"$spate" mount -o remount,nodev "$dir/data"
+# What cannot be changed is refused by name, with all else; what is so already is not.
+for option in cache=auto noatime attr_cache=kernel soft acces; do
+  fails "$option" mount -o "remount,ro,$option" "$dir/data"
+  fails "$option" /sbin/mount.spate "$dir/fs/spate.toml" "$dir/data" -o "remount,ro,$option"
+  equal "$(options)" rw,nosuid,nodev,noexec
+done
+mount -o remount,exec,cache=none "$dir/data"
+equal "$(options)" rw,nosuid,nodev,relatime
+mount -o remount,suid "$dir/data"
+equal "$(options | cut -d, -f1-3)" rw,nodev,relatime
 code=0
 "$SPATE_BIN/spate-mount" "$dir/fs/spate.toml" "$dir" -o remount,ro 2> "$dir/said" || code=$?
 equal "$code" 32
 grep -q "no file system of Spate is mounted at $dir" "$dir/said"
 umount "$dir/data"
+# The type as the kernel tells it, and options of the kernel in a line.
+mount -t fuse.spate -o allow_other "$dir/fs/spate.toml" "$dir/data"
+equal "$(cat "$dir/data/file")" text
+umount "$dir/data"
+echo "$dir/fs/spate.toml $dir/line fuse.spate _netdev,noexec,allow_other 0 0" > "$dir/fstab"
+mount -T "$dir/fstab" "$dir/line"
+mount -T "$dir/fstab" -o remount,ro "$dir/line"
+equal "$(findmnt -no OPTIONS "$dir/line" | cut -d, -f1-4)" ro,nosuid,nodev,noexec
+mount -T "$dir/fstab" -o remount,exec "$dir/line"
+equal "$(findmnt -no OPTIONS "$dir/line" | cut -d, -f1-3)" rw,nosuid,nodev
+umount "$dir/line"
+fails 'nothing is mounted' "$spate" umount "$dir/line"
 echo "$dir/fs/spate.toml $dir/line spate _netdev,noauto,nofail,x-systemd.automount,ro,allow_other 0 0" > "$dir/fstab"
 mount -T "$dir/fstab" "$dir/line"
 equal "$(cat "$dir/line/file")" text
