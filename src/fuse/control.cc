@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -140,6 +141,12 @@ Result<void> request_upgrade(const std::string& directory) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   SPATE_TRY(std::ignore, ask_keeper(directory, Word::kUpgrade, program));
+  return {};
+}
+
+Result<void> print_status(const std::string& directory) {
+  SPATE_TRY(const std::string told, ask_keeper(directory, Word::kStatus));
+  if (std::fputs(told.c_str(), stdout) == EOF || std::fflush(stdout) != 0) return errno_error(errno, "standard output");
   return {};
 }
 

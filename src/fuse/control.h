@@ -18,6 +18,8 @@ enum class Word : char {
   kUpgrade = 'U',    // keeper: hand over and end. Who asks the keeper: text is the new program's path
   kStop = 'T',       // keeper: it is unmounted, end. Server: a signal asks for that
   kOptions = 'O',    // who asks the keeper: with which options was it mounted
+  kStatus = 'Q',     // who asks the keeper, and the keeper the server: what `spate mount --status` shows
+  kTold = 'A',       // server: the answer
   kDone = 'K',       // to who asks. Text: what it asked for
   kFailed = 'F',     // server: it cannot hand over; to who asks: it was not done. Text: why
 };
@@ -51,5 +53,8 @@ Result<std::string> ask_keeper(const std::string& directory, Word word, std::str
 
 /// `spate-mount --upgrade DIRECTORY`: the keeper of the mount is to go on with this program. Ends when it does.
 Result<void> request_upgrade(const std::string& directory);
+
+/// `spate-mount --status DIRECTORY`: prints what keeper and server of the mount tell, "name value" a line.
+Result<void> print_status(const std::string& directory);
 
 }  // namespace spate::fuse

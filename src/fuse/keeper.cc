@@ -197,6 +197,8 @@ void Keeper::on_server_message(Message message) {
   } else if (message.word == Word::kFailed) {
     next_program_.clear();
     answer(Word::kFailed, message.text);
+  } else if (message.word == Word::kTold) {
+    tell_status(message.text);
   } else if (message.word == Word::kStop) {
     stop();
   }
@@ -227,6 +229,7 @@ Result<void> Keeper::mount(const std::string& mount_options) {
 
 void Keeper::on_server_end(int status) {
   control_.reset();
+  tell_status("");
   const bool done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (stopping_) {
     device_.reset();
@@ -291,6 +294,7 @@ void Keeper::on_caller() {
 void Keeper::on_request() {
   auto request = receive_message(caller_.get());
   if (request && request->word == Word::kOptions) return answer(Word::kDone, given_options(words_));
+  if (request && request->word == Word::kStatus) return ask_server();
   if (!request || request->word != Word::kUpgrade) return caller_.reset();
   if (!next_program_.empty()) return;
   if (stopping_ || !serving_ || !control_) return answer(Word::kFailed, "it is being started or ended; try again");
@@ -301,6 +305,20 @@ void Keeper::on_request() {
   if (told) return;
   next_program_.clear();
   answer(Word::kFailed, told.error().message());
+}
+
+/// What it does not tell, the others do not wait for: one that is being started or stopped.
+void Keeper::ask_server() {
+  curious_.push_back(std::move(caller_));
+  const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), Word::kStatus);
+  if (!asked) tell_status("");
+}
+
+void Keeper::tell_status(const std::string& of_server) {
+  const std::string text = fmt::format("options {}\nkeeper {}\nserver {}\ncrashes {}\n{}", given_options(words_),
+                                       ::getpid(), std::max(server_, 0), crashes_.size(), of_server);
+  for (const UniqueFd& caller : std::exchange(curious_, {}))
+    std::ignore = send_message(caller.get(), Word::kDone, text);
 }
 
 /// That it starts at all on this machine, and can read the ledger, is better known before.

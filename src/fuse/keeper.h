@@ -53,6 +53,8 @@ class Keeper {
   void on_crash(const std::string& how);
   void on_caller();
   void on_request();
+  void ask_server();
+  void tell_status(const std::string& of_server);
   Result<void> check_program(const std::string& program);
   void answer(Word word, const std::string& text);
   Result<void> mount(const std::string& mount_options);
@@ -70,6 +72,7 @@ class Keeper {
   UniqueFd control_;                                // to the server
   UniqueFd listener_;                               // for who asks for an upgrade
   UniqueFd caller_;                                 // who has asked
+  std::vector<UniqueFd> curious_;                   // who wait for what the server tells of itself
   std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
   std::string program_ = "/proc/self/exe";
   std::string next_program_;  // an upgrade is under way

@@ -104,6 +104,10 @@ int main(int argc, char** argv) {
     const auto upgraded = fuse::request_upgrade(words[1]);
     return upgraded ? 0 : fail(upgraded.error());
   }
+  if (words.size() == 2 && words[0] == "--status") {
+    const auto printed = fuse::print_status(words[1]);
+    return printed ? 0 : fail(printed.error());
+  }
   std::optional<fuse::ServerDescriptors> descriptors;
   if (!words.empty() && words[0].starts_with("--serve=")) {
     auto parsed = fuse::parse_server_descriptors(words[0].substr(8));

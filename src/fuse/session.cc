@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/session.h"
 
+#include <fmt/core.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -166,6 +167,13 @@ bool Session::hand_over() {
   return true;
 }
 
+/// "name value" a line.
+std::string Session::status() const {
+  const auto kept = mount_.process.client().cluster().attributes().counters();
+  return fmt::format("open_files {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied {}\n", mount_.files.size(),
+                     kept.hits, kept.misses, kept.recalls, kept.copied);
+}
+
 std::optional<Session::End> Session::on_message(int control) {
   const auto message = receive_message(control);
   if (!message) {
@@ -175,6 +183,7 @@ std::optional<Session::End> Session::on_message(int control) {
     return std::nullopt;
   }
   if (message->word == Word::kStop) return End::kStopped;
+  if (message->word == Word::kStatus) std::ignore = send_message(control, Word::kTold, status());
   if (message->word != Word::kUpgrade) return std::nullopt;
   if (hand_over()) return End::kHandedOver;
   resume();

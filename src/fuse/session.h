@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "base/unique_fd.h"
 #include "fuse/device.h"
@@ -46,6 +47,7 @@ class Session {
   void resume();
   std::optional<End> on_message(int control);
   void on_signal(int signals, int control);
+  std::string status() const;
 
   Mount& mount_;
   SessionPtr session_;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mount.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace spate::tools {
 namespace {
@@ -20,6 +24,7 @@ struct MountArguments {
   bool foreground = false;
   bool create = false;
   bool upgrade = false;
+  bool status = false;
 };
 
 /// The program beside this one.
@@ -28,15 +33,50 @@ std::string sibling(const char* name) {
   return (fs::read_symlink("/proc/self/exe", error).parent_path() / name).string();
 }
 
-/// Asked of the program itself: it is the one that goes on.
-int run_upgrade(Context& context, const std::string& directory) {
+/// Asked of the program itself: with --upgrade it is the one that goes on.
+int run_itself(Context& context, const char* what, const std::string& directory) {
   const std::string program = sibling("spate-mount");
-  ::execl(program.c_str(), program.c_str(), "--upgrade", directory.c_str(), nullptr);
+  ::execl(program.c_str(), program.c_str(), what, directory.c_str(), nullptr);
   return context.fail(errno_error(errno, "start " + program));
 }
 
+/// Lines of a name and a value, which is a number mostly.
+std::string as_json(std::istream& lines) {
+  auto all = nlohmann::ordered_json::object();
+  for (std::string name, value; lines >> name && std::getline(lines >> std::noskipws, value); lines >> std::skipws) {
+    value.erase(0, 1);
+    const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    all[name] = number ? nlohmann::ordered_json(std::stoull(value)) : nlohmann::ordered_json(value);
+  }
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+/// Of the mount's processes; the file system is not asked.
+int run_status(Context& context, const std::string& directory) {
+  if (!context.json) return run_itself(context, "--status", directory);
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return context.fail(errno_error(errno, "pipe"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::_exit(run_itself(context, "--status", directory));
+  }
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 4096> part{};
+  for (ssize_t n = 0; (n = ::read(ends[0], part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<std::size_t>(n));
+  ::close(ends[0]);
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) return kExitFailed;  // it has said why
+  std::istringstream lines(text);
+  print(as_json(lines));
+  return kExitOk;
+}
+
 int run_mount(Context& context, const MountArguments& arguments) {
-  if (arguments.upgrade) return run_upgrade(context, arguments.directory);
+  if (arguments.upgrade) return run_itself(context, "--upgrade", arguments.directory);
+  if (arguments.status) return run_status(context, arguments.directory);
   auto config = context.config_file();
   if (!config) return context.fail(config.error());
   std::error_code error;
@@ -101,7 +141,9 @@ Command make_mount() {
       {"-o", "mount options, separated by commas", &arguments->options},
       {"-f,--foreground", "stay in the foreground and log to the terminal", &arguments->foreground},
       {"-p,--parents", "make the directory if it is not there", &arguments->create},
-      {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade}};
+      {"--upgrade", "of a mount that is there: go on with this program, files stay open", &arguments->upgrade},
+      {"--status", "of a mount that is there: its options and processes, and what leases have saved",
+       &arguments->status}};
   command.run = [arguments](Context& context) { return run_mount(context, *arguments); };
   return command;
 }

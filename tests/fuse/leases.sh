@@ -38,6 +38,19 @@ granted=$(count spate_server_meta_leases_granted_total)
 [ "$granted" -gt 50 ]
 for _ in $(seq 10); do ls -l "$dir/a/tree" > /dev/null; done
 equal "$(count spate_server_meta_leases_granted_total)" "$granted"
+# Of a mount is told what its leases have saved.
+status() { "$spate" mount --status "$dir/$1" | sed -n "s/^$2 //p"; }
+before=$(status a answered_from_leases)
+for i in $(seq 5); do stat "$dir/a/tree/$i" > /dev/null; done
+[ "$(status a answered_from_leases)" -gt "$before" ] && [ "$(status a asked)" -gt 0 ]
+equal "$(status c answered_from_leases)" 0
+equal "$(status c options)" noleases
+equal "$(status a keeper) $(status a server)" "$(processes a | xargs)"
+"$spate" --json mount --status "$dir/c" | python3 -c '
+import json, sys
+told = json.load(sys.stdin)
+assert told["options"] == "noleases" and told["crashes"] == 0 and told["open_files"] == 0 and told["asked"] >= 0, told'
+fails 'nothing is mounted' "$spate" mount --status "$dir/fs"
 exec 5> "$dir/b/live"
 for i in $(seq 5); do
   echo line >&5
