@@ -231,7 +231,6 @@ void AttributeCache::put_name(Object& directory, const wire::LeaseStep& step) {
     ++names_;
   } else if (at->second.object != step.object) {
     name_lost(step.directory, step.name);
-    if (directory.names_copied == names_epoch_) drop_name_copies();
     at->second = Name{step.object, step.type};
   }
 }
@@ -239,6 +238,9 @@ void AttributeCache::put_name(Object& directory, const wire::LeaseStep& step) {
 void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
   for (const wire::LeaseStep& step : reply.steps) {
     Object& directory = renewed(step.directory, until);
+    const auto known = directory.names.find(step.name);
+    const bool other = known != directory.names.end() && known->second.object != step.object;
+    if (other && directory.names_copied == names_epoch_) drop_name_copies();
     put_name(directory, step);
   }
   if (reply.object) {

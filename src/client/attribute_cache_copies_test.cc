@@ -201,6 +201,39 @@ TEST_F(CopiesTest, OfAttributesThatAnOwnChangeTouchedUnforeseenGoWithItsAnswer) 
   EXPECT_EQ(copies.names_dropped, 0);
 }
 
+TEST_F(CopiesTest, OfNamesOutliveOwnChangesWhichTheCopierFollowsItself) {
+  learn_and_copy();
+  for (const Handle object : {Handle(), Handle(12)}) {  // it goes, another one is made
+    wire::UnlinkRequest request;
+    request.where = {kDirectory, "f", 0};
+    OwnChange own(copied, plan_of(request));
+    wire::Granted granted;
+    granted.granted = true;
+    granted.table = kTable;
+    granted.lease_ms = 10000;
+    granted.order = 1 + object.value;
+    granted.objects.resize(1);
+    granted.objects[0].object.attributes.handle = kDirectory;
+    granted.objects[0].object.attributes.type = FileType::kDirectory;
+    granted.objects[0].flags = wire::GrantedObject::kSearchable;
+    granted.names = {{kDirectory, "f", object, FileType::kRegular}};
+    own.end({true, {kDirectory}, {{kDirectory, "f"}}}, granted);
+    EXPECT_TRUE(copy("f", object));
+  }
+  EXPECT_EQ(copies.names_dropped, 0);
+  copied.recalled(kDirectory);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesThatLeadElsewhereThanWasKeptAreDropped) {
+  learn_and_copy();
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1].object = Handle(12);
+  learn(other);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
 TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIntoADirectoryWithALeaseAndGoWithThatLease) {
   learn_and_copy();
   wire::RenameRequest request;
