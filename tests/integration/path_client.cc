@@ -6,8 +6,8 @@
 //   write OFFSET SIZE SEED | check OFFSET SIZE SEED     bytes that depend on their offset and SEED
 //   together OFFSET SIZE SEED          a check in eight pieces at the same time
 //   sync | size | bypassed | truncate SIZE | punch OFFSET SIZE | close
-//   lease [read]     takes a lease on slot 0 to write, or to read, by hand, as the client library does
-//   allowed          what may be done with the descriptor of that lease: "read", "read write", "... reopen"
+//   lease [read|write]     takes a lease on slot 0 for both, or for one of them, by hand, as the client library does
+//   allowed          what may be done with the descriptor of that lease: "read", "write", "... reopen"
 //   stop             begins an operation under that lease and stops (SIGSTOP) in the middle of it; when it goes on it
 //   OFFSET SIZE SEED   writes; answers "fine" or "fenced"
 #include <fcntl.h>
@@ -57,10 +57,11 @@ class TagWatch final : public rpc::Bulk {
   std::uint64_t tag = 0;
 };
 
-job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string& path, bool for_writing) {
+job::Task<Result<RawLease>> take_lease(client::Client& client, const std::string& path, std::uint8_t open_flags) {
+  const bool for_writing = (open_flags & wire::kOpenWrite) != 0;
   wire::OpenRequest open;
   open.where = client::path_from_root(path);
-  open.open_flags = static_cast<std::uint8_t>(for_writing ? wire::kOpenRead | wire::kOpenWrite : wire::kOpenRead);
+  open.open_flags = open_flags;
   const auto opened = co_await client.cluster().change<wire::OpenReply>(open, client.cluster().limits());
   if (!opened) co_return opened.error();
   wire::BypassLeaseRequest request;
@@ -191,7 +192,10 @@ class Worker {
   Result<std::string> lease(std::istringstream& in) {
     std::string how;
     in >> how;
-    SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_, how != "read"); }));
+    std::uint8_t flags = wire::kOpenRead | wire::kOpenWrite;
+    if (how == "read") flags = wire::kOpenRead;
+    if (how == "write") flags = wire::kOpenWrite;
+    SPATE_TRY(lease_, process_.run([&](client::Client& client) { return take_lease(client, path_, flags); }));
     return std::string("ok");
   }
   Result<std::string> allowed() {

@@ -45,6 +45,9 @@ def main():
         own.ok("create /mine 666", "write 0 %d 1" % MIB, "sync", "close")
         own.ok("open /mine", "lease", "close")
         check(own.say("allowed").startswith("read write"), "the server's own user may not write: " + own.say("allowed"))
+        # Who has opened the file for writing only gets no descriptor that reads.
+        own.ok("open /mine", "lease write", "close")
+        check("read" not in own.say("allowed") and "write" in own.say("allowed"), "opened for writing, and good for: " + own.say("allowed"))
         own.end()
         fs.spate("down", "-q", "--dir", fs.dir)  # whatever was leased has ended
         fs.up()
