@@ -2,6 +2,7 @@
 #include "client/attribute_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -32,7 +33,8 @@ constexpr Duration kLeastCopyTime = std::chrono::milliseconds(10);
 
 }  // namespace
 
-AttributeCache::AttributeCache(Options options, const Clock& clock) : options_(options), clock_(clock) {
+AttributeCache::AttributeCache(Options options, const Clock& clock)
+    : options_(options), clock_(clock), listing_credit_(kMostListingCredit) {
   SPATE_CHECK(options.most >= 16);
 }
 
@@ -73,6 +75,7 @@ std::optional<AttributeCache::Found> AttributeCache::walk(const wire::NamePath& 
   }
   const auto changes_entries = [here](const Change& change) { return contains(change.directories, here); };
   if (!at->reply || std::any_of(changes_.begin(), changes_.end(), changes_entries)) return std::nullopt;
+  if (std::exchange(at->listed, false)) earn(kListingCreditOfAUse);
   return Found{at, false};
 }
 
@@ -189,6 +192,7 @@ void AttributeCache::end_lookup(const Lookup& lookup, const wire::LookupLeaseRep
   if (reply != nullptr && reply->granted) {
     meet_table(reply->table, reply->lease_ms);
     if (!recalled_since(lookup, *reply)) keep(*reply, lookup.asked + usable());
+    earn(kListingCreditOfAUse);  // a listing might have brought it
   }
   --looking_;
   forget_events();
@@ -212,6 +216,7 @@ AttributeCache::Object& AttributeCache::renewed(Handle handle, MonoTime until) {
     forget_names(handle, object);
     drop_copy(handle);
     object.reply.reset();
+    object.listed = false;
   }
   object.until = std::max(object.until, until);
   return object;
@@ -247,6 +252,7 @@ void AttributeCache::keep(const wire::LookupLeaseReply& reply, MonoTime until) {
     Object& object = renewed(reply.object->attributes.handle, until);
     object.reply = *reply.object;
     object.order = 0;
+    object.listed = false;
   }
   make_room();
 }

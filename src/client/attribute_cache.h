@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "client/change_plan.h"
 #include "client/copies.h"
+#include "client/options.h"
 #include "wire/lease_messages.h"
 
 namespace spate::client {
@@ -35,6 +36,8 @@ class AttributeCache {
     std::size_t most = 50000;
     /// Of those who keep what they are answered; null: nobody does. Not owned, outlives the cache.
     Copies* copies = nullptr;
+    /// What worth_listing() says.
+    Listings listings = Listings::kAuto;
   };
   AttributeCache(Options options, const Clock& clock);
   AttributeCache(const AttributeCache&) = delete;
@@ -70,6 +73,11 @@ class AttributeCache {
   Lookup begin_lookup();
   /// Ends it; null when it failed.
   void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
+  /// The same of a page of a directory.
+  void end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply);
+  /// Whether a directory that is to be listed should bring leases: while what listings have brought is used, or would
+  /// have saved look-ups, and there is room for more of its names.
+  bool worth_listing(Handle directory) const;
 
   /// A change of this client's own: between the two nothing that it may touch is answered, as others may see it
   /// already.
@@ -98,10 +106,16 @@ class AttributeCache {
     std::uint64_t misses = 0;
     std::uint64_t recalls = 0;
     std::uint64_t copied = 0;  // attributes and names that were given away to be kept
+    std::uint64_t listed = 0;  // objects that listings have brought
   };
   Counters counters() const;
 
  private:
+  // Guesses: a scan of a large tree that looks at names only asks for leases on so many; one entry in so many that is
+  // used makes the others worth their while.
+  static constexpr std::int64_t kMostListingCredit = 16384;
+  static constexpr std::int64_t kListingCreditOfAUse = 8;
+
   struct TextHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -114,7 +128,8 @@ class AttributeCache {
     std::optional<wire::ObjectReply> reply;
     std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // of a directory
     bool complete = false;                                                   // there are no others in it
-    MonoTime until;                                                          // by its own grant; renewals are for all
+    bool listed = false;                  // it came with a listing, and nobody has asked for it since
+    MonoTime until;                       // by its own grant; renewals are for all
     std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
     std::uint64_t names_copied = 0;       // the value of names_epoch_ when a name in it was copied last; 0: never
     MonoTime names_copied_until;          // of that epoch: when the last of the copies is not used any more
@@ -158,6 +173,11 @@ class AttributeCache {
   void make_room();
   void keep(const wire::LookupLeaseReply& reply, MonoTime until);
   bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
+  void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
+  void keep_listed(Object& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
+  bool make_room_beside(Handle directory);
+  bool has_room_for(const Object& directory) const;
+  void earn(std::int64_t entries);
   Duration usable() const;
   MonoTime end_of(const Object& object) const { return std::max(object.until, until_); }
   Duration copy_time(const Object& object, MonoTime now) const;
@@ -184,6 +204,7 @@ class AttributeCache {
   std::uint64_t news_ = 0;
   std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
   Counters counters_;
+  std::int64_t listing_credit_;        // entries that may be listed with leases before any of them is used
   std::unordered_set<Handle> copied_;  // of which somebody has copies of the attributes
   std::uint64_t names_epoch_ = 1;      // copies of names of earlier ones are dropped
   std::uint64_t last_name_copy_ = 0;   // the value of names_epoch_ when a name was copied last

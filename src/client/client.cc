@@ -274,10 +274,40 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   co_return done;
 }
 
+job::Task<Result<bool>> Client::lists_with_leases(Handle directory) {
+  if (!cluster_.attributes().worth_listing(directory)) co_return false;
+  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
+  co_return (cluster_.meta().features() & wire::kFeatureLists) != 0;
+}
+
+job::Task<Result<wire::ReaddirReply>> Client::list_and_keep(const wire::ReaddirRequest& request) {
+  AttributeCache& cache = cluster_.attributes();
+  wire::ListLeaseRequest list;
+  list.handle = request.handle;
+  list.cookie = request.cookie;
+  list.max_entries = request.max_entries;
+  const AttributeCache::Lookup lookup = cache.begin_lookup();
+  auto reply = co_await cluster_.ask<wire::ListLeaseReply>(list, cluster_.limits(), kReaddirRoom);
+  cache.end_listing(lookup, request.handle, reply ? &*reply : nullptr);
+  if (!reply) co_return std::move(reply).error();
+  if (reply->granted) cluster_.locks().listen_for_recalls();
+  co_return std::move(reply->page);
+}
+
+job::Task<Result<wire::ReaddirReply>> Client::page_of(const wire::ReaddirRequest& request) {
+  SPATE_CO_TRY(const bool leases, co_await lists_with_leases(request.handle));
+  if (leases) {
+    auto kept = co_await list_and_keep(request);
+    co_return kept;
+  }
+  auto reply = co_await cluster_.ask<wire::ReaddirReply>(request, cluster_.limits(), kReaddirRoom);
+  co_return reply;
+}
+
 job::Task<Result<wire::ReaddirReply>> Client::readdir(wire::ReaddirRequest request) {
   const Limits limits = cluster_.limits();
-  auto reply = co_await cluster_.ask<wire::ReaddirReply>(request, limits, kReaddirRoom);
-  if (!reply) co_return reply;
+  auto reply = co_await page_of(request);
+  if (!reply || !request.attributes) co_return reply;
   for (wire::DirectoryEntry& entry : reply->entries) {
     if (!entry.attributes || entry.attributes->size_known || !entry.layout) continue;
     auto complete = co_await complete_attributes(cluster_, *entry.attributes, *entry.layout, limits);

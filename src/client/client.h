@@ -78,7 +78,8 @@ class Client {
   job::Task<Result<void>> rmdir(NamePath where);
   job::Task<Result<void>> rename(NamePath from, NamePath to, std::uint8_t flags = 0);
   job::Task<Result<void>> truncate(NamePath where, std::uint64_t size);
-  /// One page of a directory, at least one entry unless at the end. With attributes: as stat gives them.
+  /// One page of a directory, at least one entry unless at the end. With attributes: as stat gives them. Where it pays
+  /// it brings leases on the entries (AttributeCache::worth_listing()).
   job::Task<Result<wire::ReaddirReply>> readdir(wire::ReaddirRequest request);
 
   job::Task<Result<Bytes>> getxattr(NamePath where, std::string name);
@@ -98,6 +99,9 @@ class Client {
 
  private:
   job::Task<Result<wire::ObjectReply>> lookup_and_keep(NamePath where);
+  job::Task<Result<wire::ReaddirReply>> list_and_keep(const wire::ReaddirRequest& request);
+  job::Task<Result<bool>> lists_with_leases(Handle directory);
+  job::Task<Result<wire::ReaddirReply>> page_of(const wire::ReaddirRequest& request);
   /// Of the meta server, whatever is kept.
   job::Task<Result<wire::ObjectReply>> look_again(NamePath where, Limits limits);
   template <typename Reply, typename Request>

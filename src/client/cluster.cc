@@ -48,7 +48,8 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       traces_(random.next()),
       slots_(network.executor(), options_.ledger),
       offload_(network.executor()),
-      attributes_({options_.keep_attributes, options_.most_kept, options_.copies}, network.executor().clock()),
+      attributes_({options_.keep_attributes, options_.most_kept, options_.copies, options_.listings},
+                  network.executor().clock()),
       locks_(*this),
       appends_(network.executor(), locks_, options_.ledger),
       gate_(network.executor()) {
@@ -57,7 +58,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
   identity_.key = options_.client_key;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
-  identity_.features = options_.keep_attributes ? wire::kFeatureLeases | wire::kFeatureGrants : wire::kFeatureNone;
+  identity_.features = options_.keep_attributes ? wire::kOurFeatures : wire::kFeatureNone;  // all are about leases
   inherit_session();
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));

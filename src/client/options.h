@@ -25,6 +25,13 @@ enum class Atime : std::uint8_t {
   kAlways,
 };
 
+/// Whether listings of directories are asked for with all that may be kept of the entries, under leases.
+enum class Listings : std::uint8_t {
+  kNames,   // never
+  kAuto,    // while what they bring is used
+  kObjects  // always
+};
+
 /// When leases seem worth their requests. Guesses.
 struct BypassOptions {
   std::uint64_t after_bytes = 64 * 1024;  // moved by an open file, either of the two
@@ -65,6 +72,7 @@ struct Options {
   /// for its answer to a recall.
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
+  Listings listings = Listings::kAuto;
   /// Who keeps what is answered from there (client/copies.h); null: nobody. Not owned, outlives the client.
   Copies* copies = nullptr;
 };

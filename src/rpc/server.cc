@@ -233,7 +233,7 @@ Result<Bytes> Server::hello(Call& call, ByteView body) {
   random_.fill(peer.server_nonce);
   wire::HelloReply reply;
   reply.version = std::min(request->newest_version, wire::kProtocolVersion);
-  reply.features = peer.features = request->features & wire::kOurFeatures;
+  reply.features = peer.features = request->features & options_.features;
   reply.fs = options_.fs;
   reply.server = options_.server;
   reply.key_required = options_.key_required;

@@ -27,9 +27,10 @@ struct ServerOptions {
   Key client_key{};
   Key server_key{};
   std::vector<std::string> roles;
-  std::string software;             // "spate 0.1.0"
-  std::size_t max_requests = 1024;  // under way at once; more wait in the network's bounded queues
-  std::size_t max_peers = 16384;    // known at once; beyond it the longest idle unauthenticated ones are dropped
+  std::string software;                         // "spate 0.1.0"
+  std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients
+  std::size_t max_requests = 1024;              // under way at once; more wait in the network's bounded queues
+  std::size_t max_peers = 16384;  // known at once; beyond it the longest idle unauthenticated ones are dropped
 };
 
 /// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add

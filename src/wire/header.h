@@ -22,9 +22,10 @@ enum Feature : std::uint64_t {
   kFeatureNone = 0,
   kFeatureLeases = 1,  // replies to changes begin with what was touched (lease_messages.h)
   kFeatureGrants = 2,  // and then say what may be kept of it; only with leases
+  kFeatureLists = 4,   // list_lease is known
 };
 /// What a server of this version can do. A client asks for what it uses.
-constexpr std::uint64_t kOurFeatures = kFeatureLeases | kFeatureGrants;
+constexpr std::uint64_t kOurFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

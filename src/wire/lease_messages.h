@@ -42,6 +42,34 @@ struct LookupLeaseReply {
   }
 };
 
+/// As readdir with attributes, for a client that keeps what it is told until the server recalls it.
+struct ListLeaseRequest {
+  static constexpr Op kOp = Op::kListLease;
+  static constexpr std::string_view kName = "list lease request";
+  Handle handle;
+  std::uint64_t cookie = 0;       // as in ReaddirRequest
+  std::uint32_t max_entries = 0;  // 0: as many as fit the reply room
+  template <typename A>
+  void fields(A& a) {
+    a(handle, cookie, max_entries);
+  }
+};
+struct ListLeaseReply {
+  static constexpr std::string_view kName = "list lease reply";
+  ReaddirReply page;                 // with the layout of every regular file; names alone to who may not look them up
+  std::vector<std::string> targets;  // of the symbolic links among the entries, in their order
+  /// The session has leases on the directory and on what its entries lead to, for lease_ms from when it asked, but for
+  /// the entries at these places, the lowest first: of those nothing may be kept.
+  bool granted = false;
+  std::vector<std::uint32_t> refused;
+  std::uint64_t table = 0;  // as in LookupLeaseReply
+  std::uint32_t lease_ms = 0;
+  template <typename A>
+  void fields(A& a) {
+    a(page, targets, granted, refused, table, lease_ms);
+  }
+};
+
 /// A name that was added, removed or given to something else.
 struct TouchedName {
   Handle directory;

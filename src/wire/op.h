@@ -45,6 +45,7 @@ namespace spate::wire {
   X(LockReclaim, 47, "lock_reclaim")           \
   X(Access, 48, "access")                      \
   X(LookupLease, 49, "lookup_lease")           \
+  X(ListLease, 50, "list_lease")               \
   X(Read, 60, "read")                          \
   X(Write, 61, "write")                        \
   X(DatafileStat, 62, "datafile_stat")         \

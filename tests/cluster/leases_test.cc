@@ -44,7 +44,9 @@ class SlowCopies final : public client::Copies {
 
 class LeasesTest : public ::testing::Test {
  protected:
-  LeasesTest() : world_(WorldOptions()), a_(&start()), b_(&start()) {}
+  explicit LeasesTest(const WorldOptions& options = {}) : world_(options), a_(&start()), b_(&start()) {
+    world_.watch().on_arrival([this](const WatchedRequest& request) { ++asked_[request.op]; });
+  }
 
   ClientProcess& start() {
     client::Options options = small_client_options({}, {}, {});
@@ -86,6 +88,25 @@ class LeasesTest : public ::testing::Test {
     request.mode = mode;
     return run(process, process.client().setattr(request));
   }
+  /// One page, with attributes.
+  std::map<std::string, Attributes> list(ClientProcess& process, Handle directory) {
+    wire::ReaddirRequest request;
+    request.handle = directory;
+    request.attributes = true;
+    const auto page = run(process, process.client().readdir(request));
+    EXPECT_TRUE(page && page->end);
+    std::map<std::string, Attributes> entries;
+    if (!page) return entries;
+    for (const wire::DirectoryEntry& entry : page->entries) entries[entry.name] = entry.attributes.value();
+    return entries;
+  }
+  /// Questions to the meta server about names and attributes since the last call.
+  std::uint64_t look_ups() {
+    std::uint64_t sum = 0;
+    for (const wire::Op op : {wire::Op::kLookup, wire::Op::kLookupLease, wire::Op::kGetattr})
+      sum += std::exchange(asked_[op], 0);
+    return sum;
+  }
   /// From now on, between the client and the io servers.
   void set_data_latency(ClientProcess& process, Duration latency) {
     for (const ServerId id : world_.servers()) {
@@ -102,6 +123,7 @@ class LeasesTest : public ::testing::Test {
   }
 
   SlowCopies copies_;
+  std::map<wire::Op, std::uint64_t> asked_;
   World world_;
   ClientProcess* a_;
   ClientProcess* b_;
@@ -160,6 +182,130 @@ TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
   EXPECT_EQ(stat(*a_, "e/z")->mode, 0600U);
   ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/z"))));
   EXPECT_EQ(stat(*a_, "e/z").code(), Errc::kNotFound);
+}
+
+TEST_F(LeasesTest, WhatWasListedIsAnsweredWithoutTheServer) {
+  client::Client& b = b_->client();
+  const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
+  ASSERT_TRUE(made);
+  for (int i = 0; i < 40; ++i) make_file(*b_, "d/" + std::to_string(i));
+  ASSERT_TRUE(run(*b_, b.mkdir(path_from_root("d/sub"), {})));
+  ASSERT_TRUE(run(*b_, b.symlink(path_from_root("d/link"), "0")));
+  auto file = create(*b_, "d/open");
+  ASSERT_TRUE(run(*b_, file->write(0, Bytes(3000))));
+  ASSERT_TRUE(stat(*a_, "d"));
+  look_ups();
+  const auto listed = list(*a_, made->handle);
+  EXPECT_EQ(listed.size(), 43U);
+  EXPECT_EQ(asked_[wire::Op::kListLease], 1U);
+  for (const auto& [name, attributes] : listed) {
+    wire::NamePath where = path_from_root("d/" + name, false);
+    const auto found = run(*a_, a_->client().stat(where));
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->attributes.handle, attributes.handle);
+    EXPECT_EQ(found->attributes.size, attributes.size);
+    EXPECT_EQ(found->target, name == "link" ? "0" : "");
+    EXPECT_EQ(found->layout.has_value(), attributes.type == FileType::kRegular);
+  }
+  EXPECT_EQ(look_ups(), 0U);
+  // Of what is being written the size is with its datafiles.
+  EXPECT_EQ(listed.at("open").size, 3000U);
+  EXPECT_FALSE(kept(*a_, "d/open"));
+  ASSERT_TRUE(run(*b_, file->write(3000, Bytes(1000))));
+  EXPECT_EQ(stat(*a_, "d/open")->size, 4000U);
+  EXPECT_EQ(look_ups(), 0U);
+  ASSERT_TRUE(run(*b_, file->close()));
+  EXPECT_EQ(stat(*a_, "d/open")->size, 4000U);
+  EXPECT_EQ(look_ups(), 1U);
+}
+
+TEST_F(LeasesTest, AnothersChangeOfWhatWasListedIsSeenAtOnce) {
+  client::Client& b = b_->client();
+  const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
+  ASSERT_TRUE(made);
+  for (const char* name : {"moded", "gone", "moved", "grown", "cut", "linked", "still"})
+    make_file(*b_, std::string("d/") + name);
+  ASSERT_TRUE(stat(*a_, "d"));
+  const auto list_anew = [&] { EXPECT_EQ(list(*a_, made->handle).size(), 7U); };
+  list_anew();
+  ASSERT_TRUE(chmod(*b_, "d/moded", 0611));
+  EXPECT_TRUE(kept(*a_, "d/still"));
+  EXPECT_EQ(stat(*a_, "d/moded")->mode, 0611U);
+  auto file = run(*b_, b.open(path_from_root("d/grown"), kWrite));
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(run(*b_, (*file)->write(0, Bytes(3000))));
+  EXPECT_EQ(stat(*a_, "d/grown")->size, 3000U);
+  ASSERT_TRUE(run(*b_, (*file)->close()));
+  EXPECT_EQ(stat(*a_, "d/grown")->size, 3000U);
+  ASSERT_TRUE(run(*b_, b.truncate(path_from_root("d/cut"), 70)));
+  EXPECT_EQ(stat(*a_, "d/cut")->size, 70U);
+  ASSERT_TRUE(run(*b_, b.link(path_from_root("d/linked"), path_from_root("other"))));
+  EXPECT_EQ(stat(*a_, "d/linked")->link_count, 2U);
+  list_anew();
+  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("d/gone"))));
+  EXPECT_EQ(stat(*a_, "d/gone").code(), Errc::kNotFound);
+  make_file(*b_, "d/gone");
+  list_anew();
+  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d/moved"), path_from_root("d/elsewhere"))));
+  EXPECT_EQ(stat(*a_, "d/moved").code(), Errc::kNotFound);
+  EXPECT_TRUE(stat(*a_, "d/elsewhere"));
+  list_anew();
+  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d/still"), path_from_root("d/moded"))));
+  EXPECT_EQ(stat(*a_, "d/moded")->mode, stat(*b_, "d/moded")->mode);
+  EXPECT_EQ(stat(*a_, "d/still").code(), Errc::kNotFound);
+}
+
+TEST_F(LeasesTest, AChangeAtAnyMomentOfAListingIsSeen) {
+  client::Client& b = b_->client();
+  const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
+  ASSERT_TRUE(made);
+  make_file(*b_, "d/f");
+  ASSERT_TRUE(stat(*a_, "d/f"));
+  // For each moment at which the change may come while the listing is on its way.
+  for (int i = 0; i < 60; ++i) {
+    const std::uint32_t mode = i % 2 == 0 ? 0600 : 0644;
+    wire::ReaddirRequest request;
+    request.handle = made->handle;
+    std::optional<Result<wire::ReaddirReply>> page;
+    job::spawn(a_->gate(), into(a_->client().readdir(request), page));
+    world_.run_for(std::chrono::microseconds(5 * i));
+    ASSERT_TRUE(chmod(*b_, "d/f", mode));
+    EXPECT_EQ(stat(*a_, "d/f")->mode, mode) << i;
+    world_.run_for(milliseconds(10));
+    ASSERT_TRUE(page && *page);
+    EXPECT_EQ(stat(*a_, "d/f")->mode, mode) << i;
+  }
+  EXPECT_EQ(asked_[wire::Op::kListLease], 60U);
+}
+
+TEST_F(LeasesTest, WhoKeepsNothingAsksForNoLeasesWithAListing) {
+  ClientProcess& c = world_.start_client(small_client_options({}, {}, {}));
+  make_file(c, "f");
+  EXPECT_EQ(list(c, kRootHandle).size(), 1U);
+  EXPECT_EQ(asked_[wire::Op::kReaddir], 1U);
+  EXPECT_EQ(asked_[wire::Op::kListLease], 0U);
+}
+
+/// Servers that know of leases, but not of listings that bring them.
+class OldServersTest : public LeasesTest {
+ protected:
+  OldServersTest() : LeasesTest(old()) {}
+  static WorldOptions old() {
+    WorldOptions options;
+    options.features = wire::kFeatureLeases | wire::kFeatureGrants;
+    return options;
+  }
+};
+
+TEST_F(OldServersTest, AreAskedForListingsAsEver) {
+  make_file(*b_, "f");
+  ASSERT_TRUE(stat(*a_, "f"));
+  make_file(*b_, "g");
+  EXPECT_EQ(list(*a_, kRootHandle).size(), 2U);
+  EXPECT_EQ(asked_[wire::Op::kReaddir], 1U);
+  EXPECT_EQ(asked_[wire::Op::kListLease], 0U);
+  EXPECT_FALSE(kept(*a_, "g"));
+  EXPECT_TRUE(stat(*a_, "g"));
 }
 
 TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
@@ -363,6 +509,10 @@ TEST_F(LeasesTest, WhatTwoClientsSeeIsWhatAModelSays) {
         model[to] = model[path];
         model.erase(path);
       }
+    } else if (what == 4) {
+      std::map<std::string, std::uint32_t> seen;
+      for (const auto& [entry, attributes] : list(who, kRootHandle)) seen[entry] = attributes.mode;
+      ASSERT_EQ(seen, model) << "at step " << step;
     } else {
       const auto seen = stat(who, path);
       ASSERT_EQ(seen.has_value(), model.contains(path)) << path << " at step " << step;

@@ -82,6 +82,10 @@ class HastyLeases final : public meta::Leases {
                                                     const wire::LookupLeaseRequest& request) override {
     return inner_.look_up(operation, request);
   }
+  job::Task<Result<wire::ListLeaseReply>> list(meta::Operation& operation,
+                                               const wire::ListLeaseRequest& request) override {
+    return inner_.list(operation, request);
+  }
   job::Task<Result<void>> recall(meta::Operation&) override { co_return Result<void>(); }
   void begin_change(Handle object) override { inner_.begin_change(object); }
   wire::Granted keep_changed(meta::Operation& operation) override { return inner_.keep_changed(operation); }

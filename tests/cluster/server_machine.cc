@@ -26,6 +26,7 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
   options.incarnation = incarnation_;
   options.client_key = settings.client_key;
   options.server_key = settings.server_key;
+  options.features = settings.features;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
   if (entry.roles.meta) make_meta();
   if (entry.roles.io) make_io();

@@ -32,7 +32,8 @@ struct ServerSettings {
   Duration session_lease = std::chrono::seconds(3);
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
-  RequestWatch* watch = nullptr;  // told of every request; never null, outlives the servers
+  std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
+  RequestWatch* watch = nullptr;                // told of every request; never null, outlives the servers
 };
 
 /// What survives a process: the machine's disks.

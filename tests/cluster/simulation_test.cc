@@ -10,7 +10,7 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::uint64_t kSeedsEach = 52;
-constexpr std::uint64_t kMostSeedsForAPlant = 120;
+constexpr std::uint64_t kMostSeedsForAPlant = 300;
 
 /// Servers under faults have much to say.
 class Quiet : public ::testing::Environment {

@@ -21,6 +21,7 @@ World::World(const WorldOptions& options)
   settings_.server_key = key_of(7);
   settings_.meta_sync = options.meta_sync;
   settings_.plant = options.plant;
+  settings_.features = options.features;
   settings_.bypass = options.bypass;
   settings_.watch = &watch_;
   fabric_.set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {

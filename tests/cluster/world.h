@@ -22,6 +22,7 @@ struct WorldOptions {
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
+  std::uint64_t features = wire::kOurFeatures;  // those of older servers are fewer
 };
 
 inline constexpr ServerId kMetaServer{1};

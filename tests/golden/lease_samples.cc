@@ -25,6 +25,28 @@ std::vector<wire::LookupLeaseReply> samples() {
 }
 
 template <>
+std::vector<wire::ListLeaseRequest> samples() {
+  return {{Handle(0x0002000000000005), 0x7123456789ABCDEF, 1000}};
+}
+
+template <>
+std::vector<wire::ListLeaseReply> samples() {
+  wire::ListLeaseReply m;
+  wire::DirectoryEntry file{"file", Handle(0x0002000000000007), FileType::kRegular,
+                            17,     sample_attributes(),        sample_layout()};
+  wire::DirectoryEntry link{"link", Handle(0x0002000000000008), FileType::kSymlink, 18, sample_attributes(), {}};
+  m.page.entries = {file, link};
+  m.page.end = true;
+  m.page.parent = kRootHandle;
+  m.targets = {"target"};
+  m.granted = true;
+  m.refused = {1};
+  m.table = 0x5566778899AABBCC;
+  m.lease_ms = 10000;
+  return {m};
+}
+
+template <>
 std::vector<wire::Touched> samples() {
   return {{true,
            {Handle(0x0002000000000006), Handle(0x0002000000000007)},

@@ -5,6 +5,7 @@
 
 #include "job/deadline.h"
 #include "log/log.h"
+#include "server/meta/operations.h"
 #include "server/meta/reply.h"
 #include "server/meta/walk.h"
 
@@ -81,6 +82,10 @@ LeaseKeeper::LeaseKeeper(MetaCore& core, metrics::Registry& metrics, LeaseLimits
 /// Who is heard of so often has not been forgotten; and a change that waits so long is answered within one attempt (10
 /// s).
 Duration LeaseKeeper::lease() const { return core_.options().session_lease / 4; }
+
+std::uint32_t LeaseKeeper::lease_ms() const {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(lease()).count());
+}
 
 job::Task<Result<void>> LeaseKeeper::start() {
   grace_end_ = core_.executor().now() + lease();
@@ -193,7 +198,7 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
   operation.see_the_latest();
   const Reading reading(table_);
   wire::LookupLeaseReply reply;
-  reply.lease_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(lease()).count());
+  reply.lease_ms = lease_ms();
   operation.keep_trail(&reply.steps);
   auto object = co_await walk(operation, request.where);
   operation.keep_trail(nullptr);
@@ -208,14 +213,50 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
     co_return reply;
   }
   Locks* const locks = core_.parts().locks;
-  if (!grants || !core_.parts().sessions->admit(operation.call())) co_return reply;
+  if (!grants || !may_be_granted(operation)) co_return reply;
   const LeaseHolder holder = holder_of(operation);
-  const auto session = sessions_.find(holder.client);  // may have changed
-  if (session == sessions_.end() || session->second.epoch != holder.epoch) co_return reply;
   reply.granted = table_.grant(objects_of(reply), holder, reading.stamp());
   reply.table = locks->table_number();
-  if (reply.granted) session->second.heard = core_.executor().now();
-  if (reply.granted) granted_.add();
+  if (reply.granted) note_granted(holder);
+  recall_surplus();
+  co_return reply;
+}
+
+/// It was prepared for, and its session has not ended or begun anew meanwhile.
+bool LeaseKeeper::may_be_granted(const Operation& operation) const {
+  if (!core_.parts().sessions->admit(operation.call())) return false;
+  const LeaseHolder holder = holder_of(operation);
+  const auto session = sessions_.find(holder.client);
+  return session != sessions_.end() && session->second.epoch == holder.epoch;
+}
+
+void LeaseKeeper::note_granted(const LeaseHolder& holder) {
+  sessions_[holder.client].heard = core_.executor().now();
+  granted_.add();
+}
+
+/// One by one: of a large directory something is always being changed.
+void LeaseKeeper::grant_listed(wire::ListLeaseReply& reply, Handle directory, const LeaseHolder& holder,
+                               LeaseTable::Stamp stamp) {
+  const std::vector<wire::DirectoryEntry>& entries = reply.page.entries;
+  // Who may not look names up must not keep them either.
+  if (entries.empty() || !entries.front().attributes || !table_.grant(directory, holder, stamp)) return;
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    if (!table_.grant(entries[i].handle, holder, stamp)) reply.refused.push_back(i);
+  }
+  reply.granted = true;
+  note_granted(holder);
+}
+
+job::Task<Result<wire::ListLeaseReply>> LeaseKeeper::list(Operation& operation, const wire::ListLeaseRequest& request) {
+  SPATE_CO_TRY(const bool grants, co_await prepare(operation.call()));
+  operation.see_the_latest();
+  const Reading reading(table_);
+  auto reply = co_await list_objects(operation, request);
+  if (!reply || !grants || !may_be_granted(operation)) co_return reply;
+  reply->lease_ms = lease_ms();
+  reply->table = core_.parts().locks->table_number();
+  grant_listed(*reply, request.handle, holder_of(operation), reading.stamp());
   recall_surplus();
   co_return reply;
 }
@@ -246,10 +287,9 @@ wire::Granted LeaseKeeper::keep_changed(Operation& operation) {
   }
   out.granted = true;
   out.table = core_.parts().locks->table_number();
-  out.lease_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(lease()).count());
+  out.lease_ms = lease_ms();
   out.order = table_.next_order();
-  sessions_[holder.client].heard = core_.executor().now();
-  granted_.add();
+  note_granted(holder);
   return out;
 }
 

@@ -25,6 +25,7 @@ class LeaseKeeper final : public Leases {
 
   job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
                                                     const wire::LookupLeaseRequest& request) override;
+  job::Task<Result<wire::ListLeaseReply>> list(Operation& operation, const wire::ListLeaseRequest& request) override;
   job::Task<Result<void>> recall(Operation& operation) override;
   void begin_change(Handle object) override { table_.begin_change(object); }
   wire::Granted keep_changed(Operation& operation) override;
@@ -36,6 +37,7 @@ class LeaseKeeper final : public Leases {
   const LeaseTable& table() const { return table_; }
   /// How long a lease lasts from when its holder last asked for news.
   Duration lease() const;
+  std::uint32_t lease_ms() const;
 
  private:
   struct Session {
@@ -44,6 +46,9 @@ class LeaseKeeper final : public Leases {
     MonoTime heard;         // it asked for news, or got a lease
   };
   job::Task<Result<bool>> prepare(const rpc::Call& call);
+  bool may_be_granted(const Operation& operation) const;
+  void note_granted(const LeaseHolder& holder);
+  void grant_listed(wire::ListLeaseReply& reply, Handle directory, const LeaseHolder& holder, LeaseTable::Stamp stamp);
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
   bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);

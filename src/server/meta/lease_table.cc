@@ -70,6 +70,12 @@ bool LeaseTable::grant(const std::vector<Handle>& objects, const LeaseHolder& ho
   return true;
 }
 
+bool LeaseTable::grant(Handle object, const LeaseHolder& holder, Stamp stamp) {
+  if (!has_room(holder.client, 1) || !grantable(object, holder, stamp)) return false;
+  put(object, holder);
+  return true;
+}
+
 bool LeaseTable::grant_changed(Handle object, const LeaseHolder& holder) {
   const auto changing = changing_.find(object);
   if (changing == changing_.end() || changing->second.shared || !has_room(holder.client, 1)) return false;

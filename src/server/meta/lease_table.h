@@ -49,6 +49,7 @@ class LeaseTable {
   /// On all of the objects, or on none: false while one of them is being changed, was changed after the stamp, is
   /// recalled from this session, or does not fit. Then take_surplus() may have something.
   bool grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp);
+  bool grant(Handle object, const LeaseHolder& holder, Stamp stamp);
 
   /// To who has just changed the object, between the commit and end_change(). False while somebody else changes it as
   /// well, or has done so meanwhile: which commit was the last is not known here; while it is recalled from this

@@ -19,6 +19,7 @@ void MetaService::fill_table() {
   read<wire::LookupLeaseRequest, &lookup_lease>();
   read<wire::GetattrRequest, &getattr>();
   read<wire::ReaddirRequest, &readdir>();
+  read<wire::ListLeaseRequest, &list_lease>();
   read<wire::GetxattrRequest, &getxattr>();
   read<wire::ListxattrRequest, &listxattr>();
   read<wire::MetaStatfsRequest, &meta_statfs>();

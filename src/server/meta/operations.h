@@ -26,6 +26,9 @@ Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkReques
 Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& request);
 Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameRequest& request);
 Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
+Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request);
+/// The same without leases: for who grants them.
+Outcome<wire::ListLeaseReply> list_objects(Operation& operation, const wire::ListLeaseRequest& request);
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request);
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request);
 Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::ListxattrRequest& request);

@@ -138,6 +138,7 @@ class Leases {
   virtual ~Leases() = default;
   virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
                                                             const wire::LookupLeaseRequest& request) = 0;
+  virtual job::Task<Result<wire::ListLeaseReply>> list(Operation& operation, const wire::ListLeaseRequest& request) = 0;
   /// Before the commit of an operation, which has said of all it touches that it is being changed: waits until no
   /// client but its own keeps any of it. When its call is stopped first, the operation must not be committed.
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;

@@ -253,6 +253,9 @@ class SlowHolders final : public Leases {
   job::Task<Result<wire::LookupLeaseReply>> look_up(Operation&, const wire::LookupLeaseRequest&) override {
     co_return Errc::kNotSupported;
   }
+  job::Task<Result<wire::ListLeaseReply>> list(Operation&, const wire::ListLeaseRequest&) override {
+    co_return Errc::kNotSupported;
+  }
   job::Task<Result<void>> recall(Operation& operation) override {
     const auto span = std::chrono::milliseconds(fs_.random.below(8));
     auto slept = co_await fs_.executor.sleep(span, operation.call().stop);

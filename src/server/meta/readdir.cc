@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// readdir: a page of a directory in the order of its names' hashes (docs/disk-meta.md, "Order of entries").
+// readdir, list_lease: a page of a directory in the order of its names' hashes (docs/disk-meta.md, "Order of entries").
 #include <algorithm>
 #include <unordered_map>
 
@@ -20,12 +20,20 @@ constexpr std::size_t kReplyOverhead = 128;  // reply header and what is no entr
 constexpr std::size_t kShortName = 8;        // bytes, to estimate how many entries fit: guess
 constexpr std::size_t kMostAtOnce = 2048;
 
+/// What is told of an entry beside its name.
+enum class Detail : std::uint8_t {
+  kNone,
+  kAttributes,
+  kObject,  // all that a look-up would tell
+};
+
 /// One page in the making.
 struct Page {
   wire::ReaddirReply reply;
-  std::size_t room = 0;         // bytes left
-  std::size_t max_entries = 0;  // 0: no limit
-  bool attributes = false;
+  std::vector<std::string> targets;  // of its symbolic links, with Detail::kObject
+  std::size_t room = 0;              // bytes left
+  std::size_t max_entries = 0;       // 0: no limit
+  Detail detail = Detail::kNone;
   bool full = false;
 };
 
@@ -54,9 +62,9 @@ struct Room {
 };
 
 /// How many entries to read for it; at least two, so that the end of a group can be seen.
-std::size_t batch_size(const Room& room, bool attributes) {
+std::size_t batch_size(const Room& room, Detail detail) {
   wire::DirectoryEntry usual;
-  if (attributes) usual.attributes.emplace();
+  if (detail != Detail::kNone) usual.attributes.emplace();
   const std::size_t each = encoded_size(usual) + kShortName;
   const std::size_t wanted = std::min(room.bytes / each, room.entries) + 1;
   return std::clamp<std::size_t>(wanted, 2, kMostAtOnce);
@@ -66,7 +74,8 @@ std::size_t batch_size(const Room& room, bool attributes) {
 struct Batch {
   std::vector<wire::DirectoryEntry> entries;
   std::vector<trove::KeyValue> inodes;
-  bool more = false;  // the directory goes on
+  std::vector<std::string> targets;  // an entry each, with Detail::kObject
+  bool more = false;                 // the directory goes on
 };
 
 Result<std::vector<wire::DirectoryEntry>> parse(const std::vector<trove::KeyValue>& found) {
@@ -125,17 +134,17 @@ struct Next {
   Handle directory;
   std::uint64_t after = 0;
   std::size_t limit = 0;
-  bool attributes = false;
+  Detail detail = Detail::kNone;
 };
 
 job::Task<void> read_batch(Operation& operation, Next next, Result<Batch>& out) {
   out = co_await read_names(operation, next.directory, next.after, next.limit);
-  if (!out || !next.attributes) co_return;
+  if (!out || next.detail == Detail::kNone) co_return;
   auto read = co_await read_inodes(operation, *out);
   if (!read) out = std::move(read).error();
 }
 
-Result<void> add_attributes(Batch& batch) {
+Result<void> add_details(Batch& batch, Detail detail) {
   std::unordered_map<Handle, InodeRecord> inodes;
   inodes.reserve(batch.inodes.size());
   for (const trove::KeyValue& item : batch.inodes) {
@@ -147,34 +156,47 @@ Result<void> add_attributes(Batch& batch) {
     const auto found = inodes.find(entry.handle);
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
-    if (!entry.attributes->size_known) entry.layout = found->second.layout;
+    if (detail == Detail::kObject || !entry.attributes->size_known) entry.layout = found->second.layout;
+    // Not moved: of a file with several names there may be another entry here.
+    if (detail == Detail::kObject) batch.targets.push_back(found->second.target);
   }
   return {};
 }
 
-/// Adds the group of equal hashes [begin, end) of `entries`; false when the page is full.
-bool add_group(Page& page, std::vector<wire::DirectoryEntry>& entries, std::size_t begin, std::size_t end) {
+/// With its target, and its place among those of which nothing may be kept.
+std::size_t encoded_size(const Page& page, const Batch& batch, std::size_t place) {
+  const std::size_t size = encoded_size(batch.entries[place]);
+  if (page.detail != Detail::kObject) return size;
+  return size + sizeof(std::uint32_t) + sizeof(std::uint32_t) + batch.targets[place].size();
+}
+
+/// Adds the group of equal hashes [begin, end) of the batch; false when the page is full.
+bool add_group(Page& page, Batch& batch, std::size_t begin, std::size_t end) {
   std::size_t bytes = 0;
-  for (std::size_t i = begin; i < end; ++i) bytes += encoded_size(entries[i]);
+  for (std::size_t i = begin; i < end; ++i) bytes += encoded_size(page, batch, i);
   const std::size_t count = page.reply.entries.size();
   const bool too_many = page.max_entries != 0 && count != 0 && count + (end - begin) > page.max_entries;
   if (bytes > page.room || too_many) return false;
   page.room -= bytes;
-  for (std::size_t i = begin; i < end; ++i) page.reply.entries.push_back(std::move(entries[i]));
+  for (std::size_t i = begin; i < end; ++i) {
+    const bool link = batch.entries[i].type == FileType::kSymlink;
+    if (link && page.detail == Detail::kObject) page.targets.push_back(std::move(batch.targets[i]));
+    page.reply.entries.push_back(std::move(batch.entries[i]));
+  }
   return true;
 }
 
 /// Adds the groups of one batch until the page is full.
 Result<void> add_batch(Page& page, Batch& batch) {
-  if (page.attributes) {
-    SPATE_TRY(std::ignore, add_attributes(batch));
+  if (page.detail != Detail::kNone) {
+    SPATE_TRY(std::ignore, add_details(batch, page.detail));
   }
-  std::vector<wire::DirectoryEntry>& entries = batch.entries;
+  const std::vector<wire::DirectoryEntry>& entries = batch.entries;
   std::size_t begin = 0;
   while (begin < entries.size() && !page.full) {
     std::size_t end = begin + 1;
     while (end < entries.size() && entries[end].cookie == entries[begin].cookie) ++end;
-    page.full = !add_group(page, entries, begin, end);
+    page.full = !add_group(page, batch, begin, end);
     begin = end;
   }
   page.reply.end = !batch.more && !page.full;
@@ -185,7 +207,7 @@ Result<void> add_batch(Page& page, Batch& batch) {
 /// What the page has room for beside these entries.
 Room room_beside(const Page& page, const std::vector<wire::DirectoryEntry>& entries) {
   wire::DirectoryEntry usual;
-  if (page.attributes) usual.attributes.emplace();
+  if (page.detail != Detail::kNone) usual.attributes.emplace();
   const std::size_t each = encoded_size(usual);
   std::size_t bytes = 0;
   for (const wire::DirectoryEntry& entry : entries) bytes += each + entry.name.size();
@@ -198,7 +220,7 @@ Room room_beside(const Page& page, const std::vector<wire::DirectoryEntry>& entr
 job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64_t after, Page& page) {
   Result<Batch> batch = Batch{};
   Room room = room_beside(page, {});
-  const Next first{directory, after, batch_size(room, page.attributes), page.attributes};
+  const Next first{directory, after, batch_size(room, page.detail), page.detail};
   co_await read_batch(operation, first, batch);
   for (;;) {
     if (!batch) co_return std::move(batch).error();
@@ -207,7 +229,7 @@ job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64
     Result<Batch> next = Batch{};
     job::Gate reading(operation.core().executor());
     if (ahead) {
-      const Next wanted{directory, batch->entries.back().cookie, batch_size(room, page.attributes), page.attributes};
+      const Next wanted{directory, batch->entries.back().cookie, batch_size(room, page.detail), page.detail};
       job::spawn(reading, read_batch(operation, wanted, next));
     }
     const auto added = add_batch(page, *batch);
@@ -218,23 +240,57 @@ job::Task<Result<void>> fill(Operation& operation, Handle directory, std::uint64
   }
 }
 
-}  // namespace
+/// What of a directory is to be listed.
+struct Wanted {
+  Handle handle;
+  std::uint64_t cookie = 0;
+  std::uint32_t max_entries = 0;
+  Detail detail = Detail::kNone;
+};
 
-Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request) {
-  if (request.cookie > kLastCookie) co_return Error(Errc::kInvalidArgument, "a cookie that readdir never gave");
-  SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(request.handle));
+job::Task<Result<Page>> list(Operation& operation, Wanted wanted) {
+  if (wanted.cookie > kLastCookie) co_return Error(Errc::kInvalidArgument, "a cookie that readdir never gave");
+  SPATE_CO_TRY(const InodeRecord directory, co_await operation.inode(wanted.handle));
   if (!directory.is_directory()) co_return Errc::kNotDirectory;
   if (!may(operation.who(), directory, kWantRead)) co_return Errc::kPermissionDenied;
   const std::size_t posted = std::min<std::size_t>(operation.call().header.reply_room, kMostReply);
   Page page;
   page.room = posted > kReplyOverhead ? posted - kReplyOverhead : 0;
-  page.max_entries = request.max_entries;
+  page.max_entries = wanted.max_entries;
   // Who may list but not search sees names only, as by stat.
-  page.attributes = request.attributes && may(operation.who(), directory, kWantExecute);
+  if (may(operation.who(), directory, kWantExecute)) page.detail = wanted.detail;
   page.reply.parent = directory.parent;
-  SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), request.cookie, page));
+  SPATE_CO_TRY(std::ignore, co_await fill(operation, directory.handle(), wanted.cookie, page));
   if (page.full && page.reply.entries.empty()) co_return Error(Errc::kMessageTooBig, "no room for a single entry");
+  co_return page;
+}
+
+}  // namespace
+
+Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request) {
+  const Detail detail = request.attributes ? Detail::kAttributes : Detail::kNone;
+  const Wanted wanted{request.handle, request.cookie, request.max_entries, detail};
+  SPATE_CO_TRY(Page page, co_await list(operation, wanted));
   co_return std::move(page.reply);
+}
+
+Outcome<wire::ListLeaseReply> list_objects(Operation& operation, const wire::ListLeaseRequest& request) {
+  const Wanted wanted{request.handle, request.cookie, request.max_entries, Detail::kObject};
+  SPATE_CO_TRY(Page page, co_await list(operation, wanted));
+  wire::ListLeaseReply reply;
+  reply.page = std::move(page.reply);
+  reply.targets = std::move(page.targets);
+  co_return reply;
+}
+
+Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request) {
+  Leases* const leases = operation.core().parts().leases;
+  if (leases == nullptr) {
+    auto page = co_await list_objects(operation, request);
+    co_return page;
+  }
+  auto page = co_await leases->list(operation, request);
+  co_return page;
 }
 
 }  // namespace spate::meta
