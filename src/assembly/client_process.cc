@@ -66,6 +66,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.atime = atime_policy(process->config_.client.atime);
   const bool keeps = keeps_attributes(settings, process->config_.client.attribute_cache);
   options.keep_attributes = keeps;
+  options.listings = settings.listings;
   options.copies = settings.copies;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));

@@ -31,6 +31,8 @@ struct ClientSettings {
   /// Attributes are kept if client.attribute_cache is "on": for a long-lived process that nobody stops or kills. Others
   /// keep them when it is "all", if they have a thread that answers recalls.
   bool may_keep_attributes = false;
+  /// Whether listings bring them.
+  client::Listings listings = client::Listings::kAuto;
   /// Who keeps copies of those; null: nobody. Not owned.
   client::Copies* copies = nullptr;
 };

@@ -59,7 +59,9 @@ void init(void* user, fuse_conn_info* connection) {
   // Pages are dropped at open; asking for attributes before each read would cost a round trip a read.
   want(FUSE_CAP_AUTO_INVAL_DATA, false);
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
-  // With attributes that the kernel may not keep, readdirplus only adds work.
+  // Attributes that the kernel may not keep it asks for again at once, and names that it may keep it takes from such an
+  // answer even if it was told meanwhile to drop them: it would be given nodes for nothing, and have to forget them.
+  // What a listing brings stays with the mount (docs/mount.md, "Listings").
   want(FUSE_CAP_READDIRPLUS, false);
   want(FUSE_CAP_SPLICE_READ, false);                         // requests are small or copied once either way
   want(FUSE_CAP_SPLICE_WRITE, false);                        // replies come from memory that is used again
@@ -68,9 +70,10 @@ void init(void* user, fuse_conn_info* connection) {
   connection->max_write = std::min(connection->max_write, kMaxWriteBytes);
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kMaxBackground * 3 / 4;
-  SPATE_LOG("fuse", info, "connected to the kernel protocol={}.{} capable={:#x} want={:#x} max_write={} readahead={}",
+  SPATE_LOG("fuse", info,
+            "connected to the kernel protocol={}.{} capable={:#x} want={:#x} max_write={} readahead={} readdirplus={}",
             connection->proto_major, connection->proto_minor, connection->capable, connection->want,
-            connection->max_write, connection->max_readahead);
+            connection->max_write, connection->max_readahead, readdirplus_word(mount.options));
 }
 
 fuse_session* make_session(Mount& mount) {

@@ -51,6 +51,23 @@ Result<void> set_attribute_cache(MountOptions& options, std::string_view value) 
   return {};
 }
 
+struct ListingsName {
+  std::string_view name;
+  client::Listings value;
+};
+constexpr std::array kListings{ListingsName{"no", client::Listings::kNames},
+                               ListingsName{"auto", client::Listings::kAuto},
+                               ListingsName{"yes", client::Listings::kObjects}};
+
+Result<void> set_readdirplus(MountOptions& options, std::string_view value) {
+  for (const ListingsName& one : kListings) {
+    if (value != one.name) continue;
+    options.listings = one.value;
+    return {};
+  }
+  return Error(Errc::kInvalidArgument, "is no, auto or yes");
+}
+
 Result<void> set_threads(MountOptions& options, std::string_view value) {
   unsigned threads = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
@@ -96,6 +113,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"strictatime", word(&MountOptions::atime, "strictatime")},
       {"cache", set_cache},
       {"attr_cache", set_attribute_cache},
+      {"readdirplus", set_readdirplus},
       {"threads", set_threads},
       {"readahead", set_readahead},
       {"log", set_log},
@@ -201,12 +219,18 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
   return options;
 }
 
+std::string_view readdirplus_word(const MountOptions& options) {
+  const auto is_it = [&](const ListingsName& one) { return one.value == options.listings; };
+  return std::find_if(kListings.begin(), kListings.end(), is_it)->name;
+}
+
 std::string_view usage() {
   return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
          "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  readahead=SIZE  log=FILE\n"
          "  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
+         "  readdirplus=no|auto|yes\n"
          "  dev suid noexec\n";
 }
 

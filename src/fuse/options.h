@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "client/options.h"
 
 namespace spate::fuse {
 
@@ -32,6 +33,8 @@ struct MountOptions {
   std::string atime;  // relatime, noatime or strictatime; empty: as client.atime says
   // On or off: whether attributes and names are kept under leases; empty: as client.attribute_cache says.
   std::string leases;
+  /// Whether listings bring leases on what they list.
+  client::Listings listings = client::Listings::kAuto;
   /// The kernel keeps attributes and names as well, until the mount has it drop them.
   bool kernel_keeps_attributes = false;
   bool acl = true;  // the kernel heeds access control lists
@@ -57,6 +60,9 @@ std::string given_options(const std::vector<std::string>& arguments);
 
 /// Each of a comma-separated list.
 void for_each_option(std::string_view list, const std::function<void(std::string_view)>& take);
+
+/// What of `readdirplus=` was asked for.
+std::string_view readdirplus_word(const MountOptions& options);
 
 std::string_view usage();
 

@@ -41,10 +41,16 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_TRUE(options.kernel_keeps_attributes);
   EXPECT_TRUE(parse_option_list("attr_cache=mount", options));
   EXPECT_FALSE(options.kernel_keeps_attributes);
+  EXPECT_EQ(readdirplus_word(options), "auto");
+  for (const std::string word : {"no", "yes", "auto"}) {
+    EXPECT_TRUE(parse_option_list("readdirplus=" + word, options));
+    EXPECT_EQ(readdirplus_word(options), word);
+  }
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache",
-                            "attr_cache=none", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
+  for (const char* wrong :
+       {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache", "attr_cache=none",
+        "readdirplus", "readdirplus=some", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;

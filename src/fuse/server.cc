@@ -40,6 +40,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.credential = assembly::own_credential();
   settings.ledger = &ledger;
   settings.may_keep_attributes = true;
+  settings.listings = options.listings;
   settings.copies = copies;
   if (!options.soft) settings.deadline = kForEver;
   const std::string leases = options.kernel_keeps_attributes ? "on" : options.leases;

@@ -222,8 +222,9 @@ Result<Session::End> Session::run(int signals, int control) {
     if (!end) continue;
     const char* const reason = *end == End::kUnmounted ? "unmounted" : *end == End::kStopped ? "stopped" : "upgrade";
     const auto kept = mount_.process.client().cluster().attributes().counters();
-    SPATE_LOG("fuse", info, "ending reason={} open_files={} answered_from_leases={} asked={} recalled={} copied={}",
-              reason, mount_.files.size(), kept.hits, kept.misses, kept.recalls, kept.copied);
+    SPATE_LOG("fuse", info,
+              "ending reason={} open_files={} answered_from_leases={} asked={} recalled={} copied={} listed={}", reason,
+              mount_.files.size(), kept.hits, kept.misses, kept.recalls, kept.copied, kept.listed);
     return *end;
   }
 }
