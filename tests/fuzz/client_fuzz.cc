@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "client/copies.h"
 #include "datatype/measure.h"
 #include "dist/distribution.h"
 #include "log/log.h"
@@ -19,12 +20,19 @@ namespace {
 constexpr std::size_t kMaxCalls = 12;
 constexpr FsId kFs{0xF5};
 constexpr std::uint64_t kStrip = 4096;
+constexpr std::uint64_t kTable = 77;
+constexpr std::uint32_t kLeaseMs = 10'000;
+constexpr Handle kFile{2};
+constexpr Handle kFolder{3};
 
 /// Takes the input apart; zeros when it has ended: the servers then answer properly.
 class Script {
  public:
-  explicit Script(ByteView bytes) : bytes_(bytes) {}
+  explicit Script(ByteView bytes)
+      : bytes_(bytes), leases_(!bytes.empty() && (static_cast<unsigned>(bytes.back()) & 1U) != 0) {}
   bool ended() const { return bytes_.empty(); }
+  /// What does not change while the input is taken apart: its last bit.
+  bool leases() const { return leases_; }
   std::uint8_t u8() {
     if (bytes_.empty()) return 0;
     const auto v = static_cast<std::uint8_t>(bytes_[0]);
@@ -39,11 +47,22 @@ class Script {
 
  private:
   ByteView bytes_;
+  const bool leases_;
+};
+
+/// Whoever keeps copies drops them at once.
+class PromptCopies final : public client::Copies {
+ public:
+  bool takes_names() const override { return true; }
+  bool begin_attributes(Handle, MonoTime) override { return true; }
+  void drop_attributes(Handle) override {}
+  void drop_names() override {}
+  bool when_dropped(UniqueFunction<void()>) override { return false; }
 };
 
 Attributes attributes_of(bool known) {
   Attributes a;
-  a.handle = Handle(2);
+  a.handle = kFile;
   a.mode = 0644;
   a.size = 10'000;
   a.size_known = known;
@@ -73,6 +92,14 @@ Reply proper(const Request& request) {
   } else if constexpr (std::is_same_v<Reply, wire::ObjectReply>) {
     reply.attributes = attributes_of(false);
     reply.layout = layout();
+  } else if constexpr (std::is_same_v<Reply, wire::LookupLeaseReply>) {
+    reply.object = proper<wire::LookupRequest, wire::ObjectReply>({});
+    reply.steps = {{kRootHandle, "a", kFolder, FileType::kDirectory}, {kFolder, "file", kFile, FileType::kRegular}};
+    reply.granted = true;
+    reply.table = kTable;
+    reply.lease_ms = kLeaseMs;
+  } else if constexpr (std::is_same_v<Reply, wire::LockEventsReply>) {
+    reply.table = kTable;
   } else if constexpr (std::is_same_v<Reply, wire::OpenReply>) {
     reply.object = proper<wire::LookupRequest, wire::ObjectReply>({});
     reply.capability.handle = Handle(2);
@@ -101,6 +128,30 @@ Reply proper(const Request& request) {
     if (total <= request.inline_limit) reply.data.resize(total);
   }
   return reply;
+}
+
+/// What stands before the answer to a change.
+Bytes news_of_change(std::uint64_t order) {
+  wire::Touched touched;
+  touched.known = true;
+  touched.objects = {kFile, kFolder};
+  touched.names = {{kFolder, "file"}};
+  wire::Granted granted;
+  granted.granted = true;
+  granted.table = kTable;
+  granted.lease_ms = kLeaseMs;
+  granted.order = order;
+  granted.objects.resize(2);
+  granted.objects[0].object = proper<wire::LookupRequest, wire::ObjectReply>({});
+  granted.objects[1].object.attributes = attributes_of(true);
+  granted.objects[1].object.attributes.handle = kFolder;
+  granted.objects[1].object.attributes.type = FileType::kDirectory;
+  granted.objects[1].flags = wire::GrantedObject::kSearchable;
+  granted.names = {{kFolder, "file", kFile, FileType::kRegular}};
+  Bytes out;
+  wire::encode_body(touched, out);
+  wire::encode_body(granted, out);
+  return out;
 }
 
 /// One server, on a node of its own.
@@ -134,6 +185,10 @@ class Responder {
     reader(header);
     SPATE_CHECK(reader.decoder().ok());  // the client is ours
     Bytes body = proper_body(header.op, bytes.last(reader.decoder().remaining()));
+    if (script_.leases() && header.id.slot != wire::RequestId::kNoSlot) {
+      const Bytes news = news_of_change(++order_);
+      body.insert(body.begin(), news.begin(), news.end());
+    }
     // Greetings are let pass, most of the time: behind them is the rest.
     const bool greeting = header.op == wire::Op::kHello || header.op == wire::Op::kAuthenticate;
     const std::uint8_t choice = greeting && script_.u8() % 8 != 7 ? 0 : script_.u8();
@@ -176,10 +231,24 @@ class Responder {
       const auto request = wire::decode_body<Request>(in);
       SPATE_CHECK(request.has_value());  // the client is ours
       auto reply = proper<Request, Reply>(*request);
-      if constexpr (std::is_same_v<Reply, wire::HelloReply>) reply.server = id_;
+      if constexpr (std::is_same_v<Reply, wire::HelloReply>) {
+        reply.server = id_;
+        if (script_.leases()) reply.features = wire::kOurFeatures;
+      }
+      if constexpr (std::is_same_v<Reply, wire::LockEventsReply>) reply.events = recalls();
       wire::encode_body(reply, out);
     });
     return out;
+  }
+
+  std::vector<wire::LockEvent> recalls() {
+    std::vector<wire::LockEvent> events(script_.u8() % 4);
+    for (wire::LockEvent& event : events) {
+      const std::uint8_t choice = script_.u8();
+      event_number_ += choice / 64U;
+      event = {event_number_, wire::LockEventType::kLeaseRecalled, choice % 4U + 1U};
+    }
+    return events;
   }
 
   void send_bulk(const bmi::UnexpectedMessage& message) {
@@ -206,6 +275,8 @@ class Responder {
   Script& script_;
   std::unique_ptr<bmi::Network> network_;
   bmi::ContextId context_;
+  std::uint64_t order_ = 0;
+  std::uint64_t event_number_ = 0;
   std::deque<Bytes> sent_;  // for as long as the network may want them
 };
 
@@ -223,6 +294,11 @@ class Run {
         {ServerId(2), {urls_of(2).front()}, {false, true}, {target_id(ServerId(2), 0), target_id(ServerId(2), 1)}}};
     auto options = small_client_options(map, Key{}, "fuzzed");
     options.client_key.reset();
+    if (script_.leases()) {
+      options.keep_attributes = true;
+      options.most_kept = 16;
+      options.copies = &copies_;
+    }
     // No descriptor that a server may pass is of a file here.
     LentMachine machine;
     machine.disk_of = [](int) { return nullptr; };
@@ -247,7 +323,7 @@ class Run {
     switch (what % 16) {
       case 0: return keep(drive(client().open(path(), wire::kOpenRead | wire::kOpenWrite)));
       case 1: return keep(drive(client().create(path(), wire::kOpenRead | wire::kOpenWrite, {})));
-      case 2: return (void)drive(client().stat(path()));
+      case 2: return look();
       case 3: return (void)drive(client().statfs());
       case 4: return (void)drive(client().readdir({}));
       case 5: return (void)drive(client().getxattr(path(), "user.x"));
@@ -257,6 +333,14 @@ class Run {
       case 9: return (void)drive(client().mkdir(path(), {}));
       default: return of_file(what);
     }
+  }
+
+  /// As a mount does.
+  void look() {
+    client::AttributeCache& cache = client().cluster().attributes();
+    if (!client().kept_attributes(path())) std::ignore = drive(client().stat(path()));
+    std::ignore = cache.copy_attributes(kFile);
+    std::ignore = cache.copy_name(kFolder, "file", kFile);
   }
 
   void keep(Result<std::unique_ptr<client::File>> opened) {
@@ -309,6 +393,7 @@ class Run {
     fabric_.run_until(next);
   }
 
+  PromptCopies copies_;
   Script script_;
   ManualClock clock_;
   SeededRandom random_{1};
