@@ -145,13 +145,29 @@ Errc errc_from_errno(int error_number) {
   }
 }
 
+Error::Error(Errc code, std::string&& context) : code_(code), context_(new std::string(std::move(context))) {}
+Error::Error(Errc code, std::string_view context) : code_(code), context_(new std::string(context)) {}
+Error::Error(Errc code, const char* context) : code_(code), context_(new std::string(context)) {}
+
+void Error::copy_context(const Error& other) { context_ = new std::string(*other.context_); }
+
+void Error::drop_context() { delete context_; }
+
+const std::string& Error::context() const {
+  static const std::string none;
+  return context_ == nullptr ? none : *context_;
+}
+
 std::string Error::message() const {
-  if (context_.empty()) return std::string(describe(code_));
-  return context_ + ": " + std::string(describe(code_));
+  if (context().empty()) return std::string(describe(code_));
+  return context() + ": " + std::string(describe(code_));
 }
 
 Error&& Error::within(std::string_view outer) && {
-  context_ = context_.empty() ? std::string(outer) : std::string(outer) + ": " + context_;
+  std::string whole(outer);
+  if (!context().empty()) whole.append(": ").append(context());
+  drop_context();
+  context_ = new std::string(std::move(whole));
   return std::move(*this);
 }
 

@@ -93,14 +93,38 @@ Errc errc_from_wire(std::uint16_t value);
 /// The code for a value of errno. Positive values only; an unmapped one becomes kIoError.
 Errc errc_from_errno(int error_number);
 
-/// A code with an optional context ("read keyval, handle 17"). Building one without context allocates nothing.
+/// A code with an optional context ("read keyval, handle 17"). Building one without context allocates nothing. A
+/// moved-from Error keeps its code.
+///
+/// It is part of each result, and mostly not there: what a context takes stands apart, so that it is two words to move
+/// and nothing to compile wherever a result goes.
 class [[nodiscard]] Error {
  public:
   Error(Errc code) : code_(code) {}  // NOLINT(google-explicit-constructor): `return Errc::kNotFound;` is the idiom
-  Error(Errc code, std::string context) : code_(code), context_(std::move(context)) {}
+  Error(Errc code, std::string&& context);
+  Error(Errc code, std::string_view context);
+  Error(Errc code, const char* context);
+  Error(Error&& other) noexcept : code_(other.code_), context_(std::exchange(other.context_, nullptr)) {}
+  Error(const Error& other) : code_(other.code_) {
+    if (other.context_ != nullptr) [[unlikely]]
+      copy_context(other);
+  }
+  Error& operator=(Error&& other) noexcept {
+    code_ = other.code_;
+    std::swap(context_, other.context_);
+    return *this;
+  }
+  Error& operator=(const Error& other) {
+    Error copy(other);
+    return *this = std::move(copy);
+  }
+  ~Error() {
+    if (context_ != nullptr) [[unlikely]]
+      drop_context();
+  }
 
   Errc code() const { return code_; }
-  const std::string& context() const { return context_; }
+  const std::string& context() const;
 
   /// "context: description", or the description alone.
   std::string message() const;
@@ -109,8 +133,11 @@ class [[nodiscard]] Error {
   Error&& within(std::string_view outer) &&;
 
  private:
+  void copy_context(const Error& other);
+  void drop_context();
+
   Errc code_;
-  std::string context_;
+  std::string* context_ = nullptr;  // owned
 };
 
 /// The error of a failed system call: code from errno, context "what (strerror)", or "what" where the code says the

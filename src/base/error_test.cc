@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 #include <set>
+#include <type_traits>
+#include <utility>
 
 #include "base/result.h"
 
@@ -39,6 +42,25 @@ TEST(Error, TheSystemsOwnWordsAreKeptWhereTheCodeSaysLess) {
   EXPECT_EQ(errno_error(EADDRINUSE, "bind").code(), Errc::kBusy);
 }
 
+TEST(Error, ACopyHasAContextOfItsOwnAndAMovedOneKeepsItsCode) {
+  Error first(Errc::kNotFound, "a name of a file that is longer than what a string holds in place");
+  Error copy(first);
+  Error moved(std::move(first));
+  EXPECT_EQ(first.code(), Errc::kNotFound);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(first.context(), "");
+  EXPECT_EQ(moved.context(), copy.context());
+  copy = moved;
+  moved = Error(Errc::kBusy);
+  EXPECT_EQ(moved.message(), describe(Errc::kBusy));
+  Error& same = copy;
+  copy = same;
+  copy = std::move(same);
+  EXPECT_EQ(copy.code(), Errc::kNotFound);
+  EXPECT_EQ(std::move(copy).within("ls").context(),
+            "ls: a name of a file that is longer than what a string holds in place");
+  EXPECT_EQ(Error(Errc::kBusy).within("ls").message(), "ls: " + std::string(describe(Errc::kBusy)));
+}
+
 Result<int> half(int v) {
   if (v % 2 != 0) return Errc::kInvalidArgument;
   return v / 2;
@@ -58,6 +80,62 @@ TEST(Result, TryReturnsTheErrorOrBindsTheValue) {
   EXPECT_EQ(quarter(6).code(), Errc::kInvalidArgument);
   EXPECT_TRUE(check_quarter(4).has_value());
   EXPECT_EQ(check_quarter(1).code(), Errc::kInvalidArgument);
+}
+
+/// Counts those that are there.
+class Counted {
+ public:
+  explicit Counted(int value) : value_(value) { ++there; }
+  Counted(const Counted& other) : value_(other.value_) { ++there; }
+  Counted(Counted&& other) noexcept : value_(std::exchange(other.value_, -1)) { ++there; }
+  Counted& operator=(const Counted&) = default;
+  Counted& operator=(Counted&&) = default;
+  ~Counted() { --there; }
+  int value() const { return value_; }
+  static inline int there = 0;
+
+ private:
+  int value_;
+};
+
+TEST(Result, WhatItHoldsIsMadeAndDestroyedOnceHoweverItIsAssigned) {
+  const Error error(Errc::kNotFound, "what was looked for, in more letters than a string holds in place");
+  {
+    Result<Counted> a(Counted(1));
+    Result<Counted> b(error);
+    EXPECT_EQ(Counted::there, 1);
+    b = a;
+    EXPECT_EQ(b->value(), 1);
+    EXPECT_EQ(Counted::there, 2);
+    a = error;
+    EXPECT_EQ(a.error().context(), error.context());
+    EXPECT_EQ(Counted::there, 1);
+    Result<Counted> c(std::move(b));
+    EXPECT_EQ(b->value(), -1) << "a moved-from Result keeps its alternative";
+    a = std::move(c);
+    EXPECT_EQ(a->value(), 1);
+    const Result<Counted> copy(a);
+    Result<Counted>& same = a;
+    a = same;
+    a = std::move(same);
+    EXPECT_EQ(a->value() + copy->value(), 2);
+    b = Result<Counted>(error);
+    b = error;
+    EXPECT_EQ(b.code(), Errc::kNotFound);
+  }
+  EXPECT_EQ(Counted::there, 0);
+}
+
+TEST(Result, OfWhatCanOnlyBeMovedCannotBeCopied) {
+  static_assert(!std::is_copy_constructible_v<Result<std::unique_ptr<int>>>);
+  static_assert(!std::is_copy_assignable_v<Result<std::unique_ptr<int>>>);
+  static_assert(std::is_nothrow_move_constructible_v<Result<std::unique_ptr<int>>>);
+  Result<std::unique_ptr<int>> a(std::make_unique<int>(3));
+  Result<std::unique_ptr<int>> b(Errc::kBusy);
+  b = std::move(a);
+  EXPECT_EQ(**b, 3);
+  const std::unique_ptr<int> taken = *std::move(b);
+  EXPECT_EQ(*taken, 3);
 }
 
 }  // namespace

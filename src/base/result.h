@@ -2,9 +2,10 @@
 // Result<T>: a value or an Error, with the interface of std::expected; and the two TRY macros.
 #pragma once
 
+#include <concepts>
+#include <memory>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -21,12 +22,35 @@ class [[nodiscard]] Result {
  public:
   using Value = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
-  Result(Errc code) : state_(std::in_place_index<1>, code) {}                // NOLINT(google-explicit-constructor)
+  Result(T value) : good_(true), value_(std::move(value)) {}       // NOLINT(google-explicit-constructor)
+  Result(Error error) : good_(false), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(Errc code) : good_(false), error_(code) {}                // NOLINT(google-explicit-constructor)
+  Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : good_(other.good_) {
+    take(std::move(other));
+  }
+  Result(const Result& other)
+    requires std::copy_constructible<T>
+      : good_(other.good_) {
+    take(other);
+  }
+  Result& operator=(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+    if (this == &other) return *this;
+    drop();
+    good_ = other.good_;
+    take(std::move(other));
+    return *this;
+  }
+  Result& operator=(const Result& other)
+    requires std::copy_constructible<T>
+  {
+    if (this == &other) return *this;
+    Result copy(other);
+    return *this = std::move(copy);
+  }
+  ~Result() { drop(); }
 
-  bool has_value() const { return state_.index() == 0; }
-  explicit operator bool() const { return has_value(); }
+  bool has_value() const { return good_; }
+  explicit operator bool() const { return good_; }
 
   T& value() & { return get(); }
   const T& value() const& { return const_cast<Result*>(this)->get(); }
@@ -38,28 +62,49 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   const Error& error() const& {
-    SPATE_CHECK(!has_value());
-    return *std::get_if<1>(&state_);
+    SPATE_CHECK(!good_);
+    return error_;
   }
   Error&& error() && {
-    SPATE_CHECK(!has_value());
-    return std::move(*std::get_if<1>(&state_));
+    SPATE_CHECK(!good_);
+    return std::move(error_);
   }
   /// kOk for a value, else the error's code.
-  Errc code() const { return has_value() ? Errc::kOk : std::get_if<1>(&state_)->code(); }
+  Errc code() const { return good_ ? Errc::kOk : error_.code(); }
 
   template <typename U>
   T value_or(U&& fallback) && {
-    return has_value() ? std::move(get()) : static_cast<T>(std::forward<U>(fallback));
+    return good_ ? std::move(value_) : static_cast<T>(std::forward<U>(fallback));
   }
 
  private:
   T& get() {
-    SPATE_CHECK(has_value());
-    return *std::get_if<0>(&state_);
+    SPATE_CHECK(good_);
+    return value_;
+  }
+  /// With nothing in place yet of what `good_` says is there.
+  template <typename Other>
+  void take(Other&& other) {
+    if (good_) {
+      std::construct_at(&value_, std::forward<Other>(other).value_);
+    } else {
+      std::construct_at(&error_, std::forward<Other>(other).error_);
+    }
+  }
+  void drop() {
+    if (good_) {
+      std::destroy_at(&value_);
+    } else {
+      std::destroy_at(&error_);
+    }
   }
 
-  std::variant<T, Error> state_;
+  // Not a std::variant, which takes several times as long to compile, in each file and for each type.
+  bool good_;
+  union {
+    T value_;
+    Error error_;
+  };
 };
 
 /// Success, or an Error.
