@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the data paths share: clients that are told what to do, counters, other URLs."""
+import ctypes
+import mmap
 import os
 import re
 import shutil
@@ -7,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BIN, check
+from cluster import BIN, check, wait_until
 
 PLAIN = {"read": ("preadv2", "preadv", "pread64"), "write": ("pwritev2", "pwritev", "pwrite64")}
 
@@ -117,3 +119,26 @@ def up_by_shm(fs):
     fs.spate("down", "-q", "--dir", fs.dir)
     set_shm_urls(fs)
     fs.up()
+
+
+def pages_cached(file):
+    """How many pages of an open file are in memory."""
+    size = os.fstat(file.fileno()).st_size
+    if size == 0:
+        return 0
+    with mmap.mmap(file.fileno(), size) as memory:
+        first = (ctypes.c_char * size).from_buffer(memory)
+        told = (ctypes.c_ubyte * (-(-size // mmap.PAGESIZE)))()
+        failed = ctypes.CDLL(None, use_errno=True).mincore(ctypes.byref(first), ctypes.c_size_t(size), told)
+        del first  # else the memory stays mapped
+        check(failed == 0, "mincore: errno %d" % ctypes.get_errno())
+        return sum(page & 1 for page in told)
+
+
+def forget_pages(file):
+    """The page cache has nothing of an open file any more. What is on its way to a device or through a socket is not dropped at once."""
+    def dropped():
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return pages_cached(file) == 0
+    wait_until(dropped, "%s stays in the page cache" % file.name)

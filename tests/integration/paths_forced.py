@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each data path, of reads and of writes, large and small, by the request and by the configuration: that one is taken and no other, as
 the counters and the system calls say, or it is refused; what cannot be had otherwise is counted and told."""
-import ctypes
-import mmap
 import os
 import re
 import shutil
 import tempfile
 
 from cluster import BIN, Cluster, check, skip, wait_until
-from paths import PLAIN, Client, expect_calls, metric, refuses_direct, up_by_shm
+from paths import PLAIN, Client, expect_calls, forget_pages, metric, refuses_direct, up_by_shm
 
 MIB = 1 << 20
 SIZES = (MIB, 4096)
@@ -69,29 +67,11 @@ def by_the_request(fs, pid, tcp, shm):
     check(sum(after[("bypass", direction)] - before[("bypass", direction)] for direction in ("read", "write")) == bypassed, "not told to the server")
 
 
-def pages_cached(file):
-    """How many pages of an open file are in memory."""
-    size = os.fstat(file.fileno()).st_size
-    if size == 0:
-        return 0
-    with mmap.mmap(file.fileno(), size) as memory:
-        first = (ctypes.c_char * size).from_buffer(memory)
-        told = (ctypes.c_ubyte * (-(-size // mmap.PAGESIZE)))()
-        failed = ctypes.CDLL(None, use_errno=True).mincore(ctypes.byref(first), ctypes.c_size_t(size), told)
-        del first  # else the memory stays mapped
-        check(failed == 0, "mincore: errno %d" % ctypes.get_errno())
-        return sum(page & 1 for page in told)
-
-
 def forget(fs):
-    """The page cache has nothing of the datafiles any more. What is on its way through a socket is not dropped at once."""
+    """The page cache has nothing of the datafiles any more."""
     for name in fs.datafiles(2):
         with open(name, "r+b") as f:
-            def dropped():
-                os.fsync(f.fileno())
-                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                return pages_cached(f) == 0
-            wait_until(dropped, "%s stays in the page cache" % name)
+            forget_pages(f)
 
 
 def refused(fs, tcp):

@@ -12,7 +12,7 @@ import termios
 from common import BIN, Cluster, Export, check, timed, wait_until
 from cluster import skip
 from nbd_wire import *  # noqa: F403
-from paths import refuses_direct, system_calls
+from paths import forget_pages, refuses_direct, system_calls
 
 KIB, MIB = 1 << 10, 1 << 20
 LOOKS = ("lseek", "ioctl")  # SEEK_DATA and SEEK_HOLE, FIEMAP
@@ -128,17 +128,14 @@ def cold(folder):
             c.structured_reply()
             c.go("")
 
-            def forget():
-                os.fsync(f.fileno())
-                os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             for length in (4 * KIB, 64 * KIB, MIB):
-                forget()
+                forget_pages(f)
                 calls = looked(export, lambda: check(c.read(2 * MIB, length) == data[2 * MIB:2 * MIB + length], "other bytes"))
                 brought = calls.get("fadvise64", 0) if length > 4 * KIB else calls.get("preadv2", 0) - 1  # the first would have waited
                 check(brought > 0, "%d bytes are read where others wait: %s" % (length, calls))
                 warm = looked(export, lambda: c.read(2 * MIB, length))
                 check(warm.get("fadvise64", 0) == 0 and warm.get("preadv2", 0) <= 1, "what is there is fetched again: %s" % warm)
-            forget()
+            forget_pages(f)
             check(c.request(CACHE, 4 * MIB, MIB).error == 0, "CACHE failed")
             calls = looked(export, lambda: c.read(4 * MIB, MIB))
             check(calls.get("fadvise64", 0) == 0, "CACHE has brought nothing: %s" % calls)
