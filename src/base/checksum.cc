@@ -2,8 +2,8 @@
 #include "base/checksum.h"
 
 #include <isa-l/crc.h>
-#include <openssl/crypto.h>
-#include <openssl/hmac.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -27,18 +27,17 @@ std::uint32_t crc32c(ByteView bytes, std::uint32_t seed) {
 std::uint64_t hash64(ByteView bytes, std::uint64_t seed) { return XXH64(bytes.data(), bytes.size(), seed); }
 
 Mac hmac(const Key& key, ByteView message) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  const auto* in = reinterpret_cast<const unsigned char*>(message.data());
-  SPATE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), in, message.size(), digest, &size) !=
-              nullptr);
+  static_assert(sizeof(Mac) <= SHA256_DIGEST_SIZE);
+  hmac_sha256_ctx state;
+  hmac_sha256_set_key(&state, key.size(), reinterpret_cast<const std::uint8_t*>(key.data()));
+  hmac_sha256_update(&state, message.size(), reinterpret_cast<const std::uint8_t*>(message.data()));
   Mac mac{};
-  std::copy_n(reinterpret_cast<const std::byte*>(digest), mac.size(), mac.begin());
+  hmac_sha256_digest(&state, mac.size(), reinterpret_cast<std::uint8_t*>(mac.data()));
   return mac;
 }
 
 bool equal_secret(ByteView a, ByteView b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
 }
 
 }  // namespace spate

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/digest.h"
 
-#include <openssl/evp.h>
+#include <nettle/sha2.h>
 #include <xxhash.h>
 
 #include <array>
@@ -38,40 +38,35 @@ class Digest::State {
  public:
   explicit State(DigestKind kind) {
     if (kind == DigestKind::kSha256) {
-      sha_.reset(EVP_MD_CTX_new());
-      SPATE_CHECK(sha_ != nullptr && EVP_DigestInit_ex(sha_.get(), EVP_sha256(), nullptr) == 1);
+      sha256_init(&sha_);
     } else {
       xxh_.reset(XXH3_createState());
       SPATE_CHECK(xxh_ != nullptr && XXH3_128bits_reset(xxh_.get()) == XXH_OK);
     }
   }
   void update(ByteView bytes) {
-    if (sha_ != nullptr) {
-      SPATE_CHECK(EVP_DigestUpdate(sha_.get(), bytes.data(), bytes.size()) == 1);
+    if (xxh_ == nullptr) {
+      sha256_update(&sha_, bytes.size(), reinterpret_cast<const std::uint8_t*>(bytes.data()));
     } else {
       SPATE_CHECK(XXH3_128bits_update(xxh_.get(), bytes.data(), bytes.size()) == XXH_OK);
     }
   }
   std::string hex() {
-    if (sha_ == nullptr) {
+    if (xxh_ != nullptr) {
       XXH128_canonical_t canonical;
       XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(xxh_.get()));
       return to_hex(canonical.digest, sizeof canonical.digest);
     }
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned int size = 0;
-    SPATE_CHECK(EVP_DigestFinal_ex(sha_.get(), digest.data(), &size) == 1);
-    return to_hex(digest.data(), size);
+    std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest;
+    sha256_digest(&sha_, digest.size(), digest.data());
+    return to_hex(digest.data(), digest.size());
   }
 
  private:
-  struct FreeSha {
-    void operator()(EVP_MD_CTX* state) const { EVP_MD_CTX_free(state); }
-  };
   struct FreeXxh {
     void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
   };
-  std::unique_ptr<EVP_MD_CTX, FreeSha> sha_;
+  sha256_ctx sha_;  // of SHA-256, where there is no other
   std::unique_ptr<XXH3_state_t, FreeXxh> xxh_;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/mounts.h"
 
-#include <openssl/crypto.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -51,8 +50,6 @@ void tell(const std::string& prefix, const Error& error) {
 dev_t Mount::device() const { return makedev(kDeviceMajor, index_); }
 
 Result<std::unique_ptr<Mount::Running>> Mount::start() const {
-  // What it would do at exit comes before the last write of a program's streams.
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   assembly::ClientSettings settings;
   SPATE_TRY(settings.config_file, assembly::locate_config(config_));
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
