@@ -35,8 +35,11 @@ void add_globals(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
 }
 
-void add_commands(CLI::App& app, const std::vector<Command>& commands, Context& context, const Command*& chosen) {
+/// `only`: the others are left out; empty: none is.
+void add_commands(CLI::App& app, const std::vector<Command>& commands, const std::string& only, Context& context,
+                  const Command*& chosen) {
   for (const Command& command : commands) {
+    if (!only.empty() && command.name != only) continue;
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->group(command.group);
     if (!command.details.empty()) sub->footer(command.details);
@@ -60,6 +63,12 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
 
 bool names_a_command(const std::vector<Command>& commands, const std::string& word) {
   return std::any_of(commands.begin(), commands.end(), [&](const Command& command) { return command.name == word; });
+}
+
+/// The command that the line begins with, if it does: a parser that is prepared for all of them takes longer than many
+/// a command itself.
+std::string only_command(const std::vector<Command>& commands, const std::vector<std::string>& reversed) {
+  return !reversed.empty() && names_a_command(commands, reversed.back()) ? reversed.back() : std::string();
 }
 
 /// The parser's message, as part of a line of ours: it ends some of its own with a full stop or a new line.
@@ -109,9 +118,10 @@ int run_command_line(int argc, char** argv) {
     app.get_formatter()->column_width(28);
     app.footer(kFooter);
     add_globals(app, context);
-    add_commands(app, commands, context, chosen);
+    std::vector<std::string> arguments = arguments_of(argc, argv);
+    add_commands(app, commands, only_command(commands, arguments), context, chosen);
     try {
-      app.parse(arguments_of(argc, argv));
+      app.parse(std::move(arguments));
     } catch (const CLI::ParseError& error) {
       return refuse(app, error, commands, argc, argv);
     }
