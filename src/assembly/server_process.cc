@@ -179,12 +179,7 @@ Result<void> ServerProcess::listen() {
 
 Result<void> ServerProcess::open_stores() {
   if (!self_.roles.meta && !self_.roles.io) return {};
-  KeyvalSettings keyval;
-  keyval.kind = self_.trove;
-  keyval.folder = keyval_folder(self_);
-  keyval.make = format_;
-  if (self_.roles.meta) keyval.cache_size = config_.meta.cache_size;
-  SPATE_TRY(keyval_, open_keyval(keyval));
+  SPATE_TRY(keyval_, open_keyval(self_.trove, keyval_folder(self_), format_));
   records_ = std::make_unique<job::KeyvalContext>(*keyval_, executor_);
   for (std::size_t i = 0; i < self_.storage.size(); ++i) {
     auto target = std::make_unique<Target>();

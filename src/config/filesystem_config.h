@@ -43,7 +43,6 @@ struct MetaConfig {
   Duration sync = std::chrono::milliseconds(100);
   /// A client that is silent for so long loses its session and its locks, 1 s..1 h.
   Duration session_lease = std::chrono::seconds(30);
-  std::uint64_t cache_size = 64ULL << 20U;  // bytes of the store's tables kept in memory while busy, 1 MiB..1 TiB
   friend bool operator==(const MetaConfig&, const MetaConfig&) = default;
 };
 

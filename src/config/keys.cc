@@ -148,10 +148,6 @@ std::vector<Key> plain_rows() {
       row<&Config::meta, &MetaConfig::session_lease>({"meta", "session_lease", Type::kDuration,
                                                       "A client silent for so long loses its session and its locks.",
                                                       "", kSecond, 3600 * kSecond}),
-      row<&Config::meta, &MetaConfig::cache_size>({"meta", "cache_size", Type::kSize,
-                                                   "Memory in which a busy meta server keeps what it has read of its "
-                                                   "store; some 150 bytes an entry. Given back at rest.",
-                                                   "", kMiB, kMiB * kMiB}),
       row<&Config::flow, &FlowConfig::read_path>(
           {"flow", "read_path", Type::kChoice,
            "The data path of reads that ask for none. auto: the one that suits. p2p: by p2p_memory where that can be "

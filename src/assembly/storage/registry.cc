@@ -64,14 +64,11 @@ Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& se
   return std::unique_ptr<trove::Bytestreams>(std::make_unique<trove::PoolBytestreams>(local));
 }
 
-Result<std::unique_ptr<trove::Keyval>> open_keyval(const KeyvalSettings& settings) {
-  if (settings.kind == config::TroveKind::kMemory) return trove::make_memory_keyval();
-  if (!settings.make && ::access((settings.folder + "/CURRENT").c_str(), F_OK) != 0) {
-    return no_store(settings.folder, "keyval store");
-  }
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder, bool make) {
+  if (kind == config::TroveKind::kMemory) return trove::make_memory_keyval();
+  if (!make && ::access((folder + "/CURRENT").c_str(), F_OK) != 0) return no_store(folder, "keyval store");
   trove::RocksdbOptions options;
-  options.folder = settings.folder;
-  if (settings.cache_size != 0) options.block_cache_bytes = settings.cache_size;
+  options.folder = folder;
   return trove::open_rocksdb(options);
 }
 

@@ -24,14 +24,7 @@ struct TargetSettings {
 /// Opens a target. kUring where the kernel refuses io_uring fails; kAuto then takes the thread pool and logs it.
 Result<std::unique_ptr<trove::Bytestreams>> open_target(const TargetSettings& settings);
 
-struct KeyvalSettings {
-  config::TroveKind kind = config::TroveKind::kAuto;
-  std::string folder;
-  bool make = false;  // as above
-  std::uint64_t cache_size =
-      0;  // bytes of it that are kept in memory while it is busy; 0: few, for a store of few records
-};
-/// The key/value store in a folder, or in memory for kMemory.
-Result<std::unique_ptr<trove::Keyval>> open_keyval(const KeyvalSettings& settings);
+/// The key/value store in `folder`, or in memory for kMemory. `make` as above.
+Result<std::unique_ptr<trove::Keyval>> open_keyval(config::TroveKind kind, const std::string& folder, bool make);
 
 }  // namespace spate::assembly

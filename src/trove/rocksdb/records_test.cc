@@ -3,7 +3,6 @@
 #include <map>
 
 #include "base/random.h"
-#include "trove/rocksdb/store.h"
 #include "trove/rocksdb/test_store.h"
 
 namespace spate::trove {
@@ -73,35 +72,6 @@ TEST_F(RecordsTest, RandomReadsAndWritesAgreeWithAStoreThatRemembersNothing) {
       ASSERT_EQ(get(key), model.contains(key) ? model[key] : "(none)") << key << " at " << i;
     }
   }
-}
-
-TEST_F(RecordsTest, AtRestFewBlocksAreKeptAndTheyComeAgainWhenTheyAreRead) {
-  static constexpr int kKeys = 4000;
-  static constexpr std::uint64_t kMiB = 1U << 20U;
-  options_.block_cache_bytes = 64 * kMiB;
-  options_.record_cache_bytes = 0;
-  const auto value_of = [](int i) { return std::string(4000, 'v') + std::to_string(i); };
-  open();
-  {
-    const auto db = open_raw();
-    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db->Put({}, "key" + std::to_string(i), value_of(i)).ok());
-    ASSERT_TRUE(db->Flush({}).ok());
-  }
-  open();
-  const auto kept = [this] {
-    std::uint64_t bytes = 0;
-    EXPECT_TRUE(static_cast<RocksdbStore&>(*store_).db().GetIntProperty("rocksdb.block-cache-usage", &bytes));
-    return bytes;
-  };
-  const auto read_all = [&] {
-    for (int i = 0; i < kKeys; ++i) ASSERT_EQ(get("key" + std::to_string(i)), value_of(i));
-  };
-  read_all();
-  EXPECT_GT(kept(), 12 * kMiB);
-  store_->rest();
-  EXPECT_LE(kept(), 5 * kMiB);
-  read_all();
-  EXPECT_GT(kept(), 12 * kMiB) << "the cache stays small after a rest";
 }
 
 TEST_F(RecordsTest, ManyKeysReadByTwoThreadsComeInTheOrderAsked) {

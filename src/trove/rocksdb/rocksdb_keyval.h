@@ -16,8 +16,8 @@ namespace spate::trove {
 
 /// Sizes are chosen for a daemon that rests in 40 MiB; a busy metadata server gives more to the block cache.
 struct RocksdbOptions {
-  std::string folder;                                     // made when it does not exist; the folder above must exist
-  std::size_t block_cache_bytes = std::size_t{8} << 20;   // blocks of tables, as they are read; 4 MiB at rest
+  std::string folder;  // made when it does not exist; the folder above must exist
+  std::size_t block_cache_bytes = std::size_t{8} << 20;
   std::size_t record_cache_bytes = std::size_t{8} << 20;  // single records, found without RocksDB; 1 MiB at rest
   std::size_t write_buffer_bytes = std::size_t{8} << 20;  // up to three of them while writing fast
   std::size_t conflict_window_bytes = std::size_t{4} << 20;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/rocksdb/store.h"
 
-#include <rocksdb/table.h>
-
 #include "base/check.h"
 #include "log/log.h"
 #include "trove/rocksdb/status.h"
@@ -12,13 +10,6 @@ namespace spate::trove {
 namespace {
 
 constexpr std::size_t kRecordsAtRest = std::size_t{1} << 20;  // bytes
-constexpr std::size_t kBlocksAtRest = std::size_t{4} << 20;   // bytes
-
-std::shared_ptr<rocksdb::Cache> block_cache_of(const rocksdb::DB& db) {
-  const auto* table = db.GetOptions().table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
-  SPATE_CHECK(table != nullptr && table->block_cache != nullptr);
-  return table->block_cache;
-}
 
 rocksdb::WriteOptions inline_write() {
   rocksdb::WriteOptions options;
@@ -36,20 +27,13 @@ RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions
       inline_commits_(options.inline_commits),
       resolver_(options.conflict_window_bytes),
       records_(options.record_cache_bytes),
-      blocks_(block_cache_of(*db_)),
       syncer_(*db_, events_, std::move(reserve)) {
   SPATE_CHECK(read_threads_ >= 1);
 }
 
 RocksdbStore::~RocksdbStore() { SPATE_CHECK(!resolver_.anyone_live()); }
 
-void RocksdbStore::rest() {
-  records_.shrink(kRecordsAtRest);
-  const std::size_t capacity = blocks_->GetCapacity();
-  if (capacity <= kBlocksAtRest) return;
-  blocks_->SetCapacity(kBlocksAtRest);  // drops what is beyond
-  blocks_->SetCapacity(capacity);
-}
+void RocksdbStore::rest() { records_.shrink(kRecordsAtRest); }
 
 std::unique_ptr<Transaction> RocksdbStore::begin() { return std::make_unique<RocksdbTransaction>(*this); }
 

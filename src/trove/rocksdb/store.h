@@ -2,7 +2,6 @@
 // RocksdbStore: Keyval over RocksDB. Its commit order, its threads, its completions.
 #pragma once
 
-#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 
 #include <atomic>
@@ -83,7 +82,6 @@ class RocksdbStore final : public Keyval {
   const bool inline_commits_;
   Resolver resolver_;
   RecordCache records_;
-  const std::shared_ptr<rocksdb::Cache> blocks_;
   std::vector<RocksdbTransaction*> watched_;
   rocksdb::WriteBatch batch_;  // reused from commit to commit
   Version synced_ = 0;
