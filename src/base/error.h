@@ -110,8 +110,9 @@ class [[nodiscard]] Error {
       copy_context(other);
   }
   Error& operator=(Error&& other) noexcept {
-    code_ = other.code_;
-    std::swap(context_, other.context_);
+    Error taken(std::move(other));
+    code_ = taken.code_;
+    std::swap(context_, taken.context_);
     return *this;
   }
   Error& operator=(const Error& other) {

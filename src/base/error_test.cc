@@ -52,6 +52,11 @@ TEST(Error, ACopyHasAContextOfItsOwnAndAMovedOneKeepsItsCode) {
   copy = moved;
   moved = Error(Errc::kBusy);
   EXPECT_EQ(moved.message(), describe(Errc::kBusy));
+  Error target(Errc::kBusy, "what it was before");
+  Error source(Errc::kExists, "what it is now");
+  target = std::move(source);
+  EXPECT_EQ(target.context(), "what it is now");
+  EXPECT_EQ(source.context(), "") << "a moved-from Error has the other's context";  // NOLINT(bugprone-use-after-move)
   Error& same = copy;
   copy = same;
   copy = std::move(same);
