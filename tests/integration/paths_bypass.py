@@ -41,6 +41,15 @@ def late_writer(fs, path, offset, size, seed):
     return client
 
 
+def came_back_without(holder, client, what):
+    """The server did, and another client reads what it had: a write that ends late changes nothing, and its holder hears of it."""
+    client.ok("check 0 50000 1")
+    os.kill(holder.process.pid, signal.SIGCONT)
+    check(holder.answer() == "fenced", what + ": the holder does not know that it was fenced")
+    client.ok("check 0 50000 1")
+    holder.end()
+
+
 def busy_holder(fs, path):
     """A client that is stopped by others in the middle of a write of the library's, under a lease; and the lease's page."""
     client = Client(fs)
@@ -165,21 +174,13 @@ with Cluster(io=1, env=environment) as fs:
     holder = late_writer(fs, "/b", 100, 50_000, 98)
     fs.kill(2)
     fs.up()
-    client.ok("check 0 50000 1")
-    os.kill(holder.process.pid, signal.SIGCONT)
-    check(holder.answer() == "fenced", "the holder does not know that the server came back without it")
-    client.ok("check 0 50000 1")
-    holder.end()
+    came_back_without(holder, client, "/b after a kill")
 
     # And over a stop in order, which does not wait for it for ever.
     holder = late_writer(fs, "/b", 100, 50_000, 96)
     fs.spate("down", "-q", "--dir", fs.dir)
     fs.up()
-    client.ok("check 0 50000 1")
-    os.kill(holder.process.pid, signal.SIGCONT)
-    check(holder.answer() == "fenced", "the holder does not know that another server came")
-    client.ok("check 0 50000 1")
-    holder.end()
+    came_back_without(holder, client, "/b after a stop")
 
     # A holder that was killed holds nothing back for longer than its operations last.
     holder = late_writer(fs, "/b", 0, 10, 97)
