@@ -9,6 +9,10 @@ option(SPATE_LINES "Line numbers in profiles, core dumps and reports of sanitize
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -fno-omit-frame-pointer")
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # Its coroutine faults are made before it optimizes: a third less to compile.
+  string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_SANITIZE "${CMAKE_CXX_FLAGS_SANITIZE}")
+endif()
 if(SPATE_LINES)
   add_compile_options(-g1)
 endif()
@@ -40,8 +44,10 @@ if(SPATE_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options("SHELL:-mllvm -inline-threshold=20")
 endif()
 if(SPATE_FUZZ)
-  # What AddressSanitizer sees as well is not checked twice: a fifth less to compile.
-  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize=null,vptr,object-size,pointer-overflow)
+  # What AddressSanitizer sees as well is not checked twice: a fifth less to compile. A check of each pointer's alignment is a
+  # sixth more, and foreign bytes are copied out of their buffers (base/codec.h), not read through
+  # pointers; the preset clang-asan checks it.
+  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize=null,vptr,object-size,pointer-overflow,alignment)
 endif()
 
 find_program(SPATE_CCACHE ccache)
