@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cancel, in every state that an operation can be in. A completion after a cancel means that nobody touches the memory
 // any more; what follows is either undisturbed or a connection that was lost and comes back.
-#include <algorithm>
+#include <cstring>
 
 #include "tests/bmi/harness.h"
 
@@ -119,10 +119,11 @@ TEST_P(Bmi, CancelOfASendAgainstAReceiveOnItsWay) {
 
 // At whatever moment of a transfer the receiver gives up: once it has its completion the memory is its own.
 TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
+  const Bytes data = pattern(1, 0, 8'000'000);
+  const Bytes others(data.size(), std::byte{0x42});
   for (int steps = 0; steps < 40; steps += 1 + steps / 8) {
     SCOPED_TRACE(steps);
     const Pair pair = start_pair();
-    const Bytes data = pattern(1, 0, 8'000'000);
     Bytes room(data.size());
     const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
     const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
@@ -133,11 +134,10 @@ TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
     (*pair.server)->cancel(in);
     const Completion c = finish(*pair.server, in);
     EXPECT_TRUE(ended(c.status));
-    std::fill(room.begin(), room.end(), std::byte{0x42});
+    std::memcpy(room.data(), others.data(), room.size());
     EXPECT_TRUE(drive([&] { return is_done(*pair.client, out) || c.status != Errc::kOk; }));
     settle();
-    EXPECT_TRUE(std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x42}; }))
-        << "written after its completion";
+    EXPECT_EQ(std::memcmp(room.data(), others.data(), room.size()), 0) << "written after its completion";
     // A sender whose message nobody takes any more may wait for ever; not after a cancel.
     (*pair.client)->cancel(out);
     EXPECT_TRUE(ended(finish(*pair.client, out).status));
@@ -148,10 +148,11 @@ TEST_P(Bmi, CancelOfAReceiveThatIsBeingFilled) {
 
 // The sender's memory is read no more after its completion: what arrives under kOk is what was there before.
 TEST_P(Bmi, CancelOfASendThatIsMoving) {
+  const Bytes was = pattern(1, 0, 8'000'000);
   for (int steps = 0; steps < 40; steps += 1 + steps / 8) {
     SCOPED_TRACE(steps);
     const Pair pair = start_pair();
-    Bytes data = pattern(1, 0, 8'000'000);
+    Bytes data = was;
     Bytes room(data.size());
     const OpId in = recv(*pair.server, {pair.to_client, 1, MessageClass::kBulk}, room);
     const OpId out = send(*pair.client, {pair.to_server, 1, MessageClass::kBulk}, data);
@@ -161,10 +162,10 @@ TEST_P(Bmi, CancelOfASendThatIsMoving) {
     }
     (*pair.client)->cancel(out);
     EXPECT_TRUE(ended(finish(*pair.client, out).status));
-    std::fill(data.begin(), data.end(), std::byte{0x42});
+    std::memset(data.data(), 0x42, data.size());
     settle();
     if (is_done(*pair.server, in) && pair.server->done.at(in).status == Errc::kOk) {
-      EXPECT_EQ(first_difference(room, 1, 0), std::nullopt);
+      EXPECT_EQ(std::memcmp(room.data(), was.data(), was.size()), 0) << "read after its completion";
     }
     (*pair.server)->cancel(in);
     EXPECT_TRUE(ended(finish(*pair.server, in).status));
