@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases by themselves, with holders that do what a test says: what is noted of their writes, whose leases end, and
+// that nobody slips in between the look for leases and the datafile's lock.
+#include <gtest/gtest.h>
+
+#include "bmi/sim/fabric.h"
+#include "job/gate.h"
+#include "server/io/parts.h"
+#include "server/io/storage.h"
+#include "trove/fault/faulty_bytestreams.h"
+#include "trove/kvmem/memory_keyval.h"
+#include "trove/mem/mem_bytestreams.h"
+
+namespace spate::io {
+namespace {
+
+constexpr ClientId kHolder{100};
+const DatafileKey kDatafile{TargetId(256), {Handle(42), 0}};
+
+/// A page that the test looks into as its holder does, also after the lease.
+class HolderPage final : public trove::LeasePage {
+ public:
+  explicit HolderPage(std::shared_ptr<LeaseWords> words) : LeasePage(kDatafile.id, true), words_(std::move(words)) {}
+  LeaseWords& words() const override { return *words_; }
+  Result<UniqueFd> descriptor() const override { return Errc::kNotSupported; }
+  void keep() override {}
+
+ private:
+  const std::shared_ptr<LeaseWords> words_;
+};
+
+class LeasesTest : public ::testing::Test {
+ protected:
+  LeasesTest()
+      : network_(networks_of(fabric_.attach(1))),
+        streams_(std::make_unique<trove::MemBytestreams>(std::make_shared<trove::MemStore>(1U << 20U)), {}, clock_),
+        parts_({}, {IoTarget{kDatafile.target, storage_, 1}}, keyval_, context_, metrics_) {
+    const Bytes data(100, std::byte{'x'});
+    const Extent extent{0, data.size()};
+    const MutableByteView memory(const_cast<std::byte*>(data.data()), data.size());
+    trove::BytestreamRequest request;
+    request.op = trove::BytestreamOp::kWrite;
+    request.id = kDatafile.id;
+    request.extents = {&extent, 1};
+    request.memory = {&memory, 1};
+    EXPECT_TRUE(run(run_op(parts_.targets.front(), ClientId(), request, {})));
+  }
+
+  static std::unique_ptr<bmi::Network> networks_of(std::unique_ptr<bmi::Module> module) {
+    std::vector<std::unique_ptr<bmi::Module>> modules;
+    modules.push_back(std::move(module));
+    return bmi::make_network(std::move(modules), {});
+  }
+
+  void turn(Duration span = {}) {
+    clock_.advance(span);
+    while (executor_.step()) {
+    }
+  }
+  template <typename T>
+  std::shared_ptr<std::optional<T>> begin(job::Task<T> task) {
+    auto out = std::make_shared<std::optional<T>>();
+    const auto into = [](job::Task<T> inner, std::shared_ptr<std::optional<T>> result) -> job::Task<void> {
+      *result = co_await std::move(inner);
+    };
+    job::spawn(gate_, into(std::move(task), out));
+    turn();
+    return out;
+  }
+  template <typename T>
+  T run(job::Task<T> task) {
+    const auto out = begin(std::move(task));
+    for (int i = 0; i < 1000 && !*out; ++i) turn(std::chrono::milliseconds(1));
+    SPATE_CHECK(out->has_value());  // else it hangs
+    return *std::move(*out);
+  }
+
+  /// A lease for writing.
+  std::shared_ptr<LeaseWords> lend(ClientId client = kHolder, std::uint32_t epoch = 1) {
+    auto words = std::make_shared<LeaseWords>();
+    Lease lease;
+    lease.client = client;
+    lease.epoch = epoch;
+    lease.expiry = WallTime{parts_.now().ns + Duration(std::chrono::hours(1)).count()};
+    lease.key = kDatafile;
+    lease.target = &parts_.targets.front();
+    lease.page = std::make_unique<HolderPage>(words);
+    parts_.leases.add(std::move(lease));
+    return words;
+  }
+  static void end_write(LeaseWords& words) {
+    words.writes.fetch_add(1);
+    EXPECT_TRUE(words.end());
+  }
+  std::uint64_t change_counter() {
+    return run(stat_datafile(parts_.targets.front(), ClientId(), kDatafile.id, {})).value().change_counter;
+  }
+  /// What a stat does first: whether the counter moves by it.
+  bool noted() {
+    const std::uint64_t before = change_counter();
+    EXPECT_TRUE(run(parts_.leases.note(kDatafile, {})));
+    return change_counter() > before;
+  }
+
+  ManualClock clock_;
+  SeededRandom random_{1};
+  bmi::sim::Fabric fabric_{clock_, random_, {}};
+  job::Executor executor_{clock_};
+  job::Gate gate_{executor_};
+  metrics::Registry metrics_;
+  std::unique_ptr<bmi::Network> network_;
+  job::NetworkContext context_{*network_, executor_};
+  std::unique_ptr<trove::Keyval> store_ = trove::make_memory_keyval();
+  job::KeyvalContext keyval_{*store_, executor_};
+  trove::FaultyBytestreams streams_;
+  job::StorageContext storage_{streams_, executor_};
+  Parts parts_;
+};
+
+TEST_F(LeasesTest, EachWriteOfAHolderIsNotedOnce) {
+  const auto holder = lend();
+  EXPECT_FALSE(noted());
+  ASSERT_TRUE(holder->begin());
+  end_write(*holder);
+  EXPECT_TRUE(noted());
+  EXPECT_FALSE(noted());
+}
+
+/// What it has written so far may have been read already: whoever keeps what he has read by the counter must not take
+/// bytes of before and after for the same ones.
+TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterWithEachLook) {
+  const auto holder = lend();
+  ASSERT_TRUE(holder->begin());
+  EXPECT_TRUE(noted());
+  EXPECT_TRUE(noted());
+  end_write(*holder);
+  EXPECT_TRUE(noted());
+  EXPECT_FALSE(noted());
+}
+
+TEST_F(LeasesTest, AWriteThatEndsWhileOthersAreNotedIsNotedLater) {
+  const auto holder = lend();
+  ASSERT_TRUE(holder->begin());
+  trove::BytestreamFault slow;
+  slow.op = trove::BytestreamOp::kNoteChange;
+  slow.what = trove::BytestreamFault::What::kDelay;
+  slow.delay = std::chrono::milliseconds(5);
+  streams_.add(slow);
+  const auto noting = begin(parts_.leases.note(kDatafile, {}));
+  ASSERT_FALSE(noting->has_value());
+  end_write(*holder);
+  for (int i = 0; i < 10 && !*noting; ++i) turn(std::chrono::milliseconds(1));
+  ASSERT_TRUE(noting->has_value());
+  EXPECT_TRUE(noted());
+  EXPECT_FALSE(noted());
+}
+
+/// A fence may come again, or late: the client is back under another epoch by then.
+TEST_F(LeasesTest, TheEndOfASessionEndsItsLeasesAndNoLaterOnes) {
+  const auto first = lend(kHolder, 1), second = lend(kHolder, 2), third = lend(kHolder, 3);
+  const auto others = lend(ClientId(200), 1);
+  ASSERT_TRUE(run(parts_.leases.end_client(kHolder, 2, {})));
+  EXPECT_FALSE(first->begin());
+  EXPECT_EQ(parts_.leases.size(), 3U);
+  for (const auto& left : {second, third, others}) EXPECT_TRUE(left->begin() && left->end());
+  ASSERT_TRUE(run(parts_.leases.end_client(kHolder, 4, {})));
+  EXPECT_FALSE(second->begin() || third->begin());
+  EXPECT_TRUE(others->begin() && others->end());
+  EXPECT_EQ(parts_.leases.size(), 1U);
+}
+
+/// Of a truncation or a removal, which waits for the lock while another one, who holds it, is given a lease.
+TEST_F(LeasesTest, ALeaseThatWasGrantedDuringTheWaitForTheLockIsRecalledToo) {
+  for (const auto mode : {DatafileLock::Mode::kExclusive, DatafileLock::Mode::kDirect}) {
+    const DatafileTable::Use datafile = parts_.datafiles.use(kDatafile);
+    auto locking = [&] {
+      auto granting = run([](DatafileLock& lock) -> job::Task<Result<DatafileLock::Hold>> {
+        auto taken = co_await lock.shared({});
+        co_return std::move(taken);
+      }(datafile->lock));
+      auto waits = begin(parts_.leases.lock(*datafile, mode, kHolder, {}));
+      EXPECT_FALSE(waits->has_value());
+      return std::pair(std::move(waits), lend());
+    }();  // lets go of the lock
+    auto& [taken, holder] = locking;
+    ASSERT_TRUE(holder->begin());
+    turn(std::chrono::milliseconds(10));
+    EXPECT_FALSE(taken->has_value()) << "beside a holder at work";
+    EXPECT_EQ(holder->state.load(), LeaseWords::kRecalled);
+    end_write(*holder);
+    for (int i = 0; i < 100 && !*taken; ++i) turn(std::chrono::milliseconds(1));
+    ASSERT_TRUE(taken->has_value() && (*taken)->has_value());
+    EXPECT_EQ(parts_.leases.size(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace spate::io
