@@ -15,6 +15,30 @@
 #include "trove/residency.h"
 
 namespace spate::nbd {
+namespace {
+
+std::uint64_t device_bytes(int fd) {
+  std::uint64_t bytes = 0;
+  return ::ioctl(fd, BLKGETSIZE64, &bytes) == 0 ? bytes : 0;
+}
+
+/// What would fail with each request is said before there are any.
+Result<void> check_device(int fd, const std::string& path, bool read_only) {
+  // The kernel opens both without a word.
+  if (device_bytes(fd) == 0)
+    return Error(Errc::kNotFound, path + " has no size: no medium is in it, or it is not set up");
+  int write_protected = 0;
+  if (!read_only && ::ioctl(fd, BLKROGET, &write_protected) == 0 && write_protected != 0)
+    return Error(Errc::kReadOnly, path + " is write-protected, and can be exported read-only (-r) only");
+  return {};
+}
+
+std::uint32_t sector_bytes(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, BLKSSZGET, &bytes) == 0 && bytes > 0 ? static_cast<std::uint32_t>(bytes) : 512;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<LocalDevice>> LocalDevice::open(const std::string& path, bool read_only, job::Executor& executor,
                                                        trove::Workers& workers) {
@@ -26,20 +50,22 @@ Result<std::unique_ptr<LocalDevice>> LocalDevice::open(const std::string& path, 
   if (::fstat(device->fd_.get(), &st) != 0) return errno_error(errno, "look at " + path);
   if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
     return Error(Errc::kNotSupported, path + " is neither a file nor a block device");
+  if (S_ISBLK(st.st_mode)) {
+    SPATE_TRY(std::ignore, check_device(device->fd_.get(), path, read_only));
+    device->file_.sector = sector_bytes(device->fd_.get());
+  }
   struct statfs fs{};
   device->in_memory_ = S_ISREG(st.st_mode) && ::fstatfs(device->fd_.get(), &fs) == 0 &&
                        (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
   device->path_ = path;
-  device->file_ = LocalFile{device->fd_.get(), S_ISBLK(st.st_mode) != 0};
+  device->file_.fd = device->fd_.get();
+  device->file_.block_device = S_ISBLK(st.st_mode);
   device->read_only_ = read_only;
   return device;
 }
 
 std::uint64_t LocalDevice::size() {
-  if (file_.block_device) {
-    std::uint64_t bytes = 0;
-    return ::ioctl(file_.fd, BLKGETSIZE64, &bytes) == 0 ? bytes : 0;
-  }
+  if (file_.block_device) return device_bytes(file_.fd);
   struct stat st{};
   return ::fstat(file_.fd, &st) == 0 ? static_cast<std::uint64_t>(st.st_size) : 0;
 }

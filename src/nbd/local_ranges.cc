@@ -29,10 +29,20 @@ int allocate(int fd, int mode, Extent range) {
   return failed == 0 ? 0 : errno;
 }
 
+/// The part of the range that is whole sectors; its size may be 0.
+Extent whole_sectors(const LocalFile& file, Extent range) {
+  const std::uint64_t begin = (range.offset + file.sector - 1) / file.sector * file.sector;
+  const std::uint64_t end = (range.offset + range.size) / file.sector * file.sector;
+  return {begin, end > begin ? end - begin : 0};
+}
+
 /// 0, or errno; anything that unsupported() knows: write zeros instead.
 int zero_by_call(const LocalFile& file, Extent range, ZeroWish wish) {
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (range.size == 0) return EOPNOTSUPP;
   if (!wish.keep_allocated) return allocate(file.fd, kPunch, range);
+  // For a device that has no such command the kernel writes the zeros itself.
+  if (file.block_device && wish.only_if_fast) return EOPNOTSUPP;
   int error = allocate(file.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, range);
   if (!unsupported(error) || file.block_device) return error;
   error = allocate(file.fd, kPunch, range);
@@ -96,8 +106,9 @@ Result<void> discard(const LocalFile& file, Extent range) {
   if (range.size == 0) return {};
   int error = 0;
   if (file.block_device) {
-    const std::array<std::uint64_t, 2> words{range.offset, range.size};
-    if (::ioctl(file.fd, BLKDISCARD, words.data()) != 0) error = errno;
+    const Extent whole = whole_sectors(file, range);
+    const std::array<std::uint64_t, 2> words{whole.offset, whole.size};
+    if (whole.size > 0 && ::ioctl(file.fd, BLKDISCARD, words.data()) != 0) error = errno;
   } else {
     error = allocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, range);
   }
@@ -107,8 +118,13 @@ Result<void> discard(const LocalFile& file, Extent range) {
 
 Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish) {
   if (range.size == 0) return {};
-  const int error = zero_by_call(file, range, wish);
-  if (error == 0) return {};
+  const Extent whole = whole_sectors(file, range);
+  const int error = zero_by_call(file, whole, wish);
+  if (error == 0) {
+    const std::uint64_t end = whole.offset + whole.size;
+    SPATE_TRY(std::ignore, write_zeros(file.fd, {range.offset, whole.offset - range.offset}));
+    return write_zeros(file.fd, {end, range.offset + range.size - end});
+  }
   if (!unsupported(error)) return errc_from_errno(error);
   if (wish.only_if_fast) return Errc::kNotSupported;
   return write_zeros(file.fd, range);

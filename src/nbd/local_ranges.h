@@ -12,6 +12,7 @@ namespace spate::nbd {
 struct LocalFile {
   int fd = -1;
   bool block_device = false;
+  std::uint32_t sector = 1;  // of a block device: what it frees and zeroes whole ones of, bytes
 };
 
 /// All of `memory`; kIoError at the file's end, which somebody else has moved.
