@@ -114,6 +114,7 @@ class Connection final : public ReadyHandler {
   bool take_write(const Request& request);
   Verdict judge_as_it_is(const Request& request);
   void begin_request(const Request& request);
+  bool is_sent(const Request& request) const;
   void read(const Request& request);
   bool read_gathered(const Request& request);
   void send_from_file(const Request& request, int fd);

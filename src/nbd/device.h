@@ -57,6 +57,8 @@ class Device {
   virtual int resident(const Extent& /*range*/) { return -1; }
   /// Whether make_resident() is worth calling.
   virtual bool has_pages() const { return false; }
+  /// Shorter reads cost less copied than sent from a descriptor, whatever the transport; bytes.
+  virtual std::uint32_t least_sent() const { return 0; }
 
   virtual job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) = 0;
   virtual job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) = 0;

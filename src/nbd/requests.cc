@@ -177,11 +177,16 @@ void Connection::answer(const Request& request, Failure failure) {
   put_chunk(output_.reserve(kChunkBytes), ChunkHeader{Chunk::kNone, true, request.cookie, 0});
 }
 
+/// Large enough to leave without a copy in this program.
+bool Connection::is_sent(const Request& request) const {
+  return request.length >= std::max(world_.send_file_from, device_->least_sent()) && transport_->can_send_file() &&
+         device_->has_pages();
+}
+
 void Connection::read(const Request& request) {
   traffic_.read_bytes += request.length;
   if (request.length == 0) return answer(request, Failure::kNone);
-  const bool large = request.length >= world_.send_file_from && transport_->can_send_file() && device_->has_pages();
-  if (large) {
+  if (is_sent(request)) {
     const int fd = device_->resident(Extent{request.offset, request.length});
     if (fd >= 0) return send_from_file(request, fd);
   } else if (read_gathered(request)) {
@@ -271,8 +276,7 @@ job::Task<Failure> Connection::execute_flush() {
 
 job::Task<Failure> Connection::execute_read(const Request& request) {
   const Extent range{request.offset, request.length};
-  const bool large = request.length >= world_.send_file_from && transport_->can_send_file() && device_->has_pages();
-  if (large) {
+  if (is_sent(request)) {
     const auto there = co_await device_->make_resident(range);
     if (!there) co_return failure_of(there.code());
     const int fd = device_->resident(range);

@@ -44,7 +44,8 @@ std::uint64_t page_bytes() {
 bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known) {
   struct stat st{};
   if (!known.load(std::memory_order_relaxed) || ::fstat(fd, &st) != 0) return false;
-  const auto size = static_cast<std::uint64_t>(st.st_size);
+  // A block device tells no size here; ranges of one lie within it.
+  const std::uint64_t size = S_ISBLK(st.st_mode) ? kMaxDatafileBytes : static_cast<std::uint64_t>(st.st_size);
   const std::uint64_t page = page_bytes();
   for (const Extent& extent : extents) {
     if (extent.size == 0 || extent.offset >= size) continue;

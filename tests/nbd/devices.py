@@ -14,10 +14,11 @@ from common import BIN, SPATE, Export, check, conformance, timed, wait_until
 from cluster import skip
 from failures import failing, may_trace
 from nbd_wire import *  # noqa: F403
-from paths import refuses_direct
+from paths import refuses_direct, system_calls
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZE = 32 * MIB
+BLKFLSBUF = 0x1261
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
 EXTENTS = 64 * KIB  # at the most, of a file's blocks that hold no data of its own
 
@@ -97,6 +98,40 @@ def room(device, file):
         before = blocks(file)
         check(c.request(WRITE_ZEROES, 8 * MIB, 4 * MIB, NO_HOLE).error == 0 and blocks(file) >= before - EXTENTS, "NO_HOLE has %d of %d bytes" % (blocks(file), before))
         check(c.read(4 * MIB, 8 * MIB) == bytes(8 * MIB), "not zeros")
+
+
+def calls(device, file):
+    """Large reads are sent from the device's pages, large payloads come by a pipe, as those of files do; smaller ones are copied."""
+    data = os.urandom(512 * KIB)
+    with client(device) as (export, c):
+        c.read(0, 8 * MIB)
+        for length, sent in ((64 * KIB, False), (128 * KIB, False), (256 * KIB, True), (MIB, True)):
+            seen = system_calls(export.process.pid, lambda: [c.read(at * MIB, length) for at in range(8)])
+            check(seen is None or (seen.get("sendfile", 0) >= 8) == sent and (sent or not seen.get("sendfile", 0)), "reads of %d: %s" % (length, seen))
+        seen = system_calls(export.process.pid, lambda: [c.write(at * 512 * KIB, data) for at in range(16)])
+        check(seen is None or seen.get("splice", 0) >= 16 and seen.get("pwrite64", 0) <= 4, "large writes: %s" % seen)
+        check(all(c.read(at * 512 * KIB, len(data)) == data for at in range(16)), "other bytes")
+
+
+def sectors_read(device):
+    with open("/sys/block/%s/stat" % os.path.basename(device)) as f:
+        return int(f.read().split()[2])
+
+
+def cold(device, file):
+    """CACHE brings the device's pages, and a read those that are not there."""
+    data = os.urandom(16 * MIB)
+    with client(device) as (_, c):
+        c.write(0, data, FUA)
+        with open(device, "rb") as f:
+            fcntl.ioctl(f, BLKFLSBUF)
+        before = sectors_read(device)
+        check(c.request(CACHE, 0, 8 * MIB).error == 0, "CACHE failed")
+        brought = sectors_read(device)
+        check(brought - before >= 8 * MIB // 512, "CACHE has brought %d sectors" % (brought - before))
+        # Less than that the kernel may have begun to read ahead.
+        check(c.read(0, 8 * MIB) == data[:8 * MIB] and sectors_read(device) - brought < 4 * MIB // 512, "what CACHE has brought is fetched again")
+        check(c.read(0, 16 * MIB) == data and sectors_read(device) > brought, "other bytes")
 
 
 def parts_of_sectors(device, file):
@@ -257,7 +292,7 @@ def main():
             with loop(file, *words) as device:
                 with timed("conformance: " + kind):
                     conforms(device, "--threads", "2")
-                for test in (contents, room, parts_of_sectors, resized):
+                for test in (contents, room, calls, cold, parts_of_sectors, resized):
                     with timed("%s: %s" % (test.__name__, kind)):
                         test(device, file)
         for test in (slow_zeros, no_room):
