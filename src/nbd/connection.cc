@@ -185,6 +185,7 @@ void Connection::take_input() {
   held_back_ = paused();
   if (phase_ == Phase::kNegotiation && !held_back_) take_negotiation();
   if (phase_ != Phase::kTransmission) return;
+  size_now_.reset();
   while (!broken_ && !input_ended_ && !paused() && take_request()) {
     // The client gets on with these while the next ones are looked at.
     if (output_.memory() >= ReplyBuffers::kBytes && !output_full_) flush();

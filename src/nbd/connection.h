@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -113,6 +114,7 @@ class Connection final : public ReadyHandler {
   bool take_request();
   bool take_write(const Request& request);
   Verdict judge_as_it_is(const Request& request);
+  std::uint64_t size_now();
   void begin_request(const Request& request);
   bool is_sent(const Request& request) const;
   void read(const Request& request);
@@ -167,6 +169,7 @@ class Connection final : public ReadyHandler {
 
   Device* device_ = nullptr;
   RequestRules rules_;
+  std::optional<std::uint64_t> size_now_;  // of the device, since the requests in the input were looked at first
   std::uint64_t losses_at_start_ = 0;
   std::size_t in_flight_ = 0;
   std::size_t memory_in_flight_ = 0;

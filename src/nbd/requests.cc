@@ -65,15 +65,21 @@ bool Connection::take_request() {
   return true;
 }
 
+/// Once for all requests that have come together: it is not older than any of them.
+std::uint64_t Connection::size_now() {
+  if (!size_now_) size_now_ = device_->size();
+  return *size_now_;
+}
+
 /// By the size that the client was told, or by what it is now if that is more: the client may have learnt it by another
 /// connection (the protocol has no way to tell it by this one). What writes is judged by what it is now: of a file that
 /// was cut the rest must not come back by a write behind its end, while a read fails by itself.
 Verdict Connection::judge_as_it_is(const Request& request) {
   RequestRules rules = rules_;
-  if (writes(request.command)) rules.size = std::min(rules.size, device_->size());
+  if (writes(request.command)) rules.size = std::min(rules.size, size_now());
   const Verdict verdict = judge(request, rules);
   if (verdict.failure == Failure::kNone || request.offset + request.length <= rules_.size) return verdict;
-  const std::uint64_t size = device_->size();
+  const std::uint64_t size = size_now();
   if (size <= rules_.size) return verdict;
   SPATE_LOG("nbd", debug, "export is larger than the client was told peer={} told={} size={}", peer_.text, rules_.size,
             size);

@@ -96,6 +96,19 @@ def syncs(export, c):
         check(total(calls, SYNCS) > 0, "%s is not synced: %s" % (what, calls))
 
 
+def small_writes(export, c):
+    """The file's size, which no write may change, is asked for once for all that have come together."""
+    def work():
+        cookies = range(1, 65)
+        c.send(b"".join(struct.pack(">IHHQQI", REQUEST, 0, WRITE, cookie, cookie * 512, 512) + bytes([cookie]) * 512 for cookie in cookies))
+        for _ in cookies:
+            check(struct.unpack(">II", c.receive(8)) == (SIMPLE, 0) and struct.unpack(">Q", c.receive(8))[0] in cookies, "a write failed")
+    calls = looked(export, work)
+    asked = total(calls, ("newfstatat", "fstat", "statx"))
+    check(asked <= 16, "64 writes in one go ask %d times: %s" % (asked, calls))
+    check(c.read(512, 64 * 512) == b"".join(bytes([cookie]) * 512 for cookie in range(1, 65)), "other bytes")
+
+
 def writes(export, c):
     """A large payload does not go through memory of this program, but where its pieces have filled a pipe before all of it was there."""
     data = os.urandom(512 * KIB)
@@ -161,7 +174,7 @@ def main():
                 c.option(OPT["SET_META_CONTEXT"], context_data("", "base:allocation"))
                 c.go("")
                 c.read(0, MIB)
-                for test in (reads, wakes, syncs, writes):
+                for test in (reads, wakes, syncs, small_writes, writes):
                     with timed("%s %s" % (test.__name__, where[0])):
                         test(export, c, crossing) if test is reads else test(export, c)
                 if where[0] == "--unix":
