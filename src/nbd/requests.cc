@@ -134,8 +134,10 @@ void Connection::end_payload() {
   payload_size_ = 0;
   Result<void> written = Errc::kTryAgain;
   const bool now = (writing_.flags & kFua) == 0 && size <= kMaxWriteInLoop;
-  if (payload_verdict_ != Failure::kNone) {
-    answer(writing_, payload_verdict_);
+  // The file may have been cut while the payload was on its way, however long its sender took.
+  const Failure verdict = payload_verdict_ != Failure::kNone ? payload_verdict_ : judge_as_it_is(writing_).failure;
+  if (verdict != Failure::kNone) {
+    answer(writing_, verdict);
     return give_back(std::exchange(payload_, Payload()), false);
   }
   if (now && payload_.pipe) {

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports of a local file and of a striped one: the conformance suite on both, contents by both faces, hostile and dying
 clients, sizes that change, socket activation."""
+import array
+import fcntl
 import os
 import socket
 import struct
 import subprocess
 import sys
+import termios
 
 from common import BIN, SPATE, Cluster, Export, check, conformance, timed, wait_until
 from nbd_wire import *  # noqa: F403
@@ -76,6 +79,18 @@ def greedy(export, name):
     wait_until(lambda: export.memory_kib() - before < 150_000, "memory of a client that is gone")
 
 
+def other_size(export, name):
+    with Connection(export.address) as other:
+        return other.go(name).size
+
+
+def waiting(c):
+    """Bytes that have not arrived at the other end yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(c.socket, termios.TIOCOUTQ, count)
+    return count[0]
+
+
 def resized(export, name, resize):
     """New clients see a new size; those that are there hear of what is gone as an error, bring nothing of it back, and nothing breaks."""
     with Connection(export.address) as c, Connection(export.address) as plain:
@@ -103,6 +118,18 @@ def resized(export, name, resize):
             pass
         for length in (512, 65536, 300_000):
             check(c.request(WRITE, size - length, length, 0, b"x" * length).error == ENOSPC, "a write of %d bytes brings back what is gone" % length)
+        for length in (100_000, 300_000, 2 * MIB):  # the last two: by a pipe, by none
+            resize(size)
+            check(other_size(export, name) == size, "the new size is not seen")
+            c.write(0, b"y" * 300_000)
+            data = b"z" * length
+            c.send(struct.pack(">IHHQQI", REQUEST, 0, WRITE, 4711, size - length, length) + data[:1000])
+            wait_until(lambda: not waiting(c), "the payload's begin is not taken")
+            resize(MIB)
+            other_size(export, name)
+            c.send(data[1000:])
+            check(struct.unpack(">IIQ", c.receive(16)) == (SIMPLE, ENOSPC, 4711), "a write of %d bytes, begun before, brings back what is gone" % length)
+            check(other_size(export, name) == MIB, "the file is longer again")
         for command in (TRIM, WRITE_ZEROES):
             check(c.request(command, MIB - 4096, 8192).error != 0, "command %d reaches what is gone" % command)
         with Connection(export.address) as other:
