@@ -11,9 +11,6 @@ namespace {
 constexpr std::size_t kDataHeaderBytes = kChunkBytes + 8;
 /// A payload of so many bytes is waited for in the input buffer.
 constexpr std::size_t kSmallPayload = 64UL * 1024;
-/// Payloads from this size on (and of at most a pipe) go from the socket to a file through a pipe, copied once instead
-/// of twice.
-constexpr std::uint32_t kSplicedFrom = 128U * 1024;
 /// A larger write is left to a worker: others wait for this loop.
 constexpr std::size_t kMaxWriteInLoop = 1UL << 20U;
 /// More descriptors than a client may want of one block status.
@@ -106,8 +103,8 @@ bool Connection::take_write(const Request& request) {
     return false;
   }
   const std::size_t have = std::min<std::size_t>(in.size(), request.length);
-  const bool large = request.length >= kSplicedFrom && request.length <= Pipes::kBytes && transport_->can_send_file() &&
-                     device_->takes_pipes();
+  const bool large = request.length >= world_.spliced_from && request.length <= Pipes::kBytes &&
+                     transport_->can_send_file() && device_->takes_pipes();
   expect_payload_ = large && verdict.failure == Failure::kNone;
   input_begin_ += kRequestBytes + have;
   if (have == request.length) {

@@ -137,7 +137,8 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
                   memory_in_flight_,
                   *this,
                   {tls != nullptr, false},
-                  options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix},
+                  options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix,
+                  kSplicedFromUnix},
       all_ended_(executor),
       arrivals_(executor) {}
 
