@@ -113,6 +113,7 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
 /// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
   if (mount.options.cache == CacheMode::kNone) return;
+  mount.readers->need_reader();  // waits for reads of these pages
   std::ignore =
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }

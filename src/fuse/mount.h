@@ -16,6 +16,7 @@
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "fuse/pending.h"
+#include "fuse/readers.h"
 
 namespace spate::fuse {
 
@@ -34,6 +35,7 @@ struct Mount {
   KernelLocks locks{process, ledger};
   Closes closes{process.driver()};
   fuse_session* session = nullptr;  // while it is mounted
+  Readers* readers = nullptr;       // while it is served
 };
 
 /// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and

@@ -12,6 +12,7 @@ namespace spate::fuse {
 namespace {
 
 constexpr unsigned kMaxThreads = 64;
+constexpr Duration kMaxBusyPoll = std::chrono::milliseconds(10);
 constexpr std::uint64_t kMaxReadahead = std::uint64_t{64} << 20U;
 
 using Setter = std::function<Result<void>(MountOptions&, std::string_view value)>;
@@ -78,6 +79,14 @@ Result<void> set_threads(MountOptions& options, std::string_view value) {
   return {};
 }
 
+Result<void> set_busy_poll(MountOptions& options, std::string_view value) {
+  const auto span = parse_duration(value);
+  if (!span || *span < Duration(0) || *span > kMaxBusyPoll)
+    return Error(Errc::kInvalidArgument, "is a time such as 100us, at most 10ms; 0: not at all");
+  options.busy_poll = *span;
+  return {};
+}
+
 Result<void> set_readahead(MountOptions& options, std::string_view value) {
   const auto bytes = parse_size(value);
   if (!bytes || *bytes > kMaxReadahead) return Error(Errc::kInvalidArgument, "is a size such as 4MiB, at most 64MiB");
@@ -115,6 +124,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"attr_cache", set_attribute_cache},
       {"readdirplus", set_readdirplus},
       {"threads", set_threads},
+      {"busy_poll", set_busy_poll},
       {"readahead", set_readahead},
       {"log", set_log},
   };
@@ -228,8 +238,8 @@ std::string_view usage() {
   return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
-         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  readahead=SIZE  log=FILE\n"
-         "  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
+         "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  busy_poll=TIME  readahead=SIZE\n"
+         "  log=FILE  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
          "  readdirplus=no|auto|yes\n"
          "  dev suid noexec\n";
 }

@@ -2,12 +2,14 @@
 // MountOptions: what the command line of spate-mount, or an fstab line, asks for.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "client/options.h"
 
@@ -40,7 +42,9 @@ struct MountOptions {
   bool acl = true;  // the kernel heeds access control lists
   bool foreground = false;
   bool verbose = false;
-  unsigned threads = 4;  // 1..64, that read requests of the kernel
+  unsigned threads = 4;  // 1..64, that are kept for requests of the kernel
+  /// How long one goes on asking the kernel before it sleeps, 0..10 ms.
+  Duration busy_poll = std::chrono::microseconds(100);
   std::uint64_t readahead = std::uint64_t{4}
                             << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
   std::string log_file;              // empty: log/mount.log beside spate.toml, if it can be written

@@ -36,6 +36,11 @@ TEST(MountOptions, ValuesAreChecked) {
   EXPECT_EQ(options.leases, "on");
   EXPECT_EQ(options.atime, "noatime");
   EXPECT_EQ(options.threads, 8U);
+  EXPECT_GT(options.busy_poll, Duration(0));
+  EXPECT_TRUE(parse_option_list("busy_poll=2ms", options));
+  EXPECT_EQ(options.busy_poll, std::chrono::milliseconds(2));
+  EXPECT_TRUE(parse_option_list("busy_poll=0", options));
+  EXPECT_EQ(options.busy_poll, Duration(0));
   EXPECT_FALSE(options.kernel_keeps_attributes);
   EXPECT_TRUE(parse_option_list("attr_cache=kernel", options));
   EXPECT_TRUE(options.kernel_keeps_attributes);
@@ -48,9 +53,9 @@ TEST(MountOptions, ValuesAreChecked) {
   }
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong :
-       {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache", "attr_cache=none",
-        "readdirplus", "readdirplus=some", "readahead=1TiB", "readahead=much", "log=x", "ro=1"}) {
+  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache",
+                            "attr_cache=none", "readdirplus", "readdirplus=some", "readahead=1TiB", "readahead=much",
+                            "busy_poll", "busy_poll=soon", "busy_poll=11ms", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;

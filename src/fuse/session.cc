@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,7 +23,6 @@
 namespace spate::fuse {
 namespace {
 
-constexpr std::size_t kMaxWorkers = 256;  // more requests than that wait in the kernel
 constexpr auto kEndGrace = std::chrono::seconds(5);
 constexpr auto kInterruptPause = std::chrono::milliseconds(1);
 constexpr Duration kLeasePatience = std::chrono::seconds(2);
@@ -36,16 +34,45 @@ void make_interruptible() {
   ::sigaction(SIGUSR1, &action, nullptr);
 }
 
-pid_t own_number() {
-  thread_local const auto number = static_cast<pid_t>(::syscall(SYS_gettid));
-  return number;
+/// Whether its handler waits for nothing but the client's executor (or tells before it does). Locks and copies may be
+/// waited for by the kernel itself, which is told to drop pages that others are reading; what is not told here is rare.
+bool waits_for_executor_only(std::uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_GETATTR:
+    case FUSE_SETATTR:
+    case FUSE_MKDIR:
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+    case FUSE_OPEN:
+    case FUSE_CREATE:
+    case FUSE_READ:
+    case FUSE_WRITE:
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+    case FUSE_STATFS:
+    case FUSE_ACCESS:
+    case FUSE_GETXATTR:
+    case FUSE_OPENDIR:
+    case FUSE_READDIR:
+    case FUSE_RELEASEDIR: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
 
 Session::Session(Mount& mount, SessionPtr session)
-    : mount_(mount), session_(std::move(session)), ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : mount_(mount),
+      session_(std::move(session)),
+      ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      readers_({fuse_session_fd(session_.get()), mount.options.threads, mount.options.busy_poll},
+               [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
   make_interruptible();
+  mount_.readers = &readers_;
+  mount_.process.run([this](client::Client&) { return let_executor_call(true); });
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 
@@ -53,50 +80,42 @@ Session::~Session() {
   fuse_session_exit(session_.get());
   draining_ = true;
   const bool no_waits = mount_.locks.stop();
-  if (!wait_for_workers(true) || !no_waits) {
+  if (!wait_for_workers() || !no_waits) {
     SPATE_LOG("fuse", warn, "ended while operations wait for a server");
     std::_Exit(0);  // what was acknowledged is on the servers; nothing is buffered here
   }
   if (mount_.copies != nullptr) mount_.copies->end();
+  mount_.process.run([this](client::Client&) { return let_executor_call(false); });
+  mount_.readers = nullptr;
+}
+
+/// The executor sees whether the kernel's requests are read.
+job::Task<void> Session::let_executor_call(bool on) {
+  if (on) {
+    mount_.process.executor().add_source(readers_);
+  } else {
+    mount_.process.executor().remove_source(readers_);
+  }
+  co_return;
 }
 
 /// Until none is left, not for ever.
-bool Session::wait_for_workers(bool interrupt) {
+bool Session::wait_for_workers() {
   const auto limit = std::chrono::steady_clock::now() + kEndGrace;
-  std::unique_lock lock(mutex_);
-  while (workers_ > 0 && std::chrono::steady_clock::now() < limit) {
-    if (interrupt) interrupt_readers();
-    one_less_.wait_for(lock, kInterruptPause);
+  readers_.stop();
+  bool none = readers_.wait_for_end(std::chrono::milliseconds(0));
+  while (!none && std::chrono::steady_clock::now() < limit) {
+    readers_.interrupt();
+    none = readers_.wait_for_end(kInterruptPause);
   }
-  const bool none = workers_ == 0;
-  lock.unlock();
   return mount_.closes.drain(limit) && none;
 }
 
-/// With the lock held. One that is about to read misses it, and is told again.
-void Session::interrupt_readers() {
-  for (const pid_t reader : readers_) ::syscall(SYS_tgkill, ::getpid(), reader, SIGUSR1);
-}
-
-void Session::start_worker() {
-  const std::lock_guard lock(mutex_);
-  ++workers_;
-  ++waiting_;
-  std::thread([this] { work(); }).detach();
-}
-
-/// One more reader when all are at work: each may be waiting for a server, and the kernel's interrupts must be read.
-void Session::handle(fuse_buf& buffer) {
-  bool another = false;
-  {
-    const std::lock_guard lock(mutex_);
-    readers_.erase(own_number());
-    another = --waiting_ == 0 && workers_ < kMaxWorkers && !draining_;
-  }
-  if (another) start_worker();
+Readers::Next Session::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
   // libfuse 3.14 does not know it; the request and its answer have the shape of a create's.
+  readers_.request_begins(waits_for_executor_only(header.opcode));
   const bool temporary = header.opcode == FUSE_TMPFILE;
   if (temporary) {
     header.opcode = FUSE_CREATE;
@@ -107,46 +126,42 @@ void Session::handle(fuse_buf& buffer) {
   Pending::of_this_thread().begin(cause, temporary);
   fuse_session_process_buf(session_.get(), &buffer);
   if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
-  const std::lock_guard lock(mutex_);
-  readers_.insert(own_number());
-  ++waiting_;
+  return readers_.request_ends();
 }
 
-void Session::work() {
+void Session::work(bool reads) {
   fuse_buf buffer{};
-  bool needed = true;
-  {
-    const std::lock_guard lock(mutex_);
-    readers_.insert(own_number());
-  }
-  while (needed && !draining_ && fuse_session_exited(session_.get()) == 0) {
+  bool over = false;  // unmounted
+  Readers::Next next = reads ? Readers::Next::kRead : Readers::Next::kKeep;
+  readers_.work_begins(reads);
+  while (!over && !draining_ && next != Readers::Next::kEnd && fuse_session_exited(session_.get()) == 0) {
+    if (next == Readers::Next::kKeep) {
+      if (!readers_.wait_until_called()) break;
+      next = Readers::Next::kRead;
+    }
+    readers_.wait_for_request();
     const int size = fuse_session_receive_buf(session_.get(), &buffer);
     if (size == -EINTR) continue;
-    if (size <= 0) break;  // unmounted
-    handle(buffer);
-    const std::lock_guard lock(mutex_);
-    needed = waiting_ <= mount_.options.threads;
+    over = size <= 0;
+    if (!over) next = handle(buffer);
   }
   std::free(buffer.mem);
   const std::uint64_t one = 1;
-  if (needed && !draining_) std::ignore = ::write(ended_.get(), &one, sizeof(one));
-  const std::lock_guard lock(mutex_);
-  readers_.erase(own_number());
-  --workers_;
-  --waiting_;
-  one_less_.notify_all();
+  if (over && !draining_) std::ignore = ::write(ended_.get(), &one, sizeof(one));
+  readers_.work_ends(next);
 }
 
 void Session::resume() {
   draining_ = false;
-  for (unsigned i = 0; i < mount_.options.threads; ++i) start_worker();
+  readers_.resume();
+  readers_.start();
 }
 
 /// What cannot be answered in time is answered by the next process, if the kernel can ask again. False: this one goes
 /// on.
 bool Session::hand_over() {
   draining_ = true;
-  const bool drained = wait_for_workers(true);
+  const bool drained = wait_for_workers();
   if (!drained && !can_resend(mount_)) return false;
   if (!drained) SPATE_LOG("fuse", warn, "hands over while operations wait for a server");
   if (can_resend(mount_)) {

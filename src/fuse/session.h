@@ -2,18 +2,14 @@
 // Session: the threads that read the kernel's requests, and how they end.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "base/unique_fd.h"
 #include "fuse/device.h"
 #include "fuse/mount.h"
+#include "fuse/readers.h"
 
 namespace spate::fuse {
 
@@ -38,11 +34,10 @@ class Session {
   Result<End> run(int signals, int control);
 
  private:
-  void start_worker();
-  void work();
-  void handle(fuse_buf& buffer);
-  bool wait_for_workers(bool interrupt);
-  void interrupt_readers();
+  job::Task<void> let_executor_call(bool on);
+  void work(bool reads);
+  Readers::Next handle(fuse_buf& buffer);
+  bool wait_for_workers();
   bool hand_over();
   void resume();
   std::optional<End> on_message(int control);
@@ -53,12 +48,8 @@ class Session {
   SessionPtr session_;
   UniqueFd ended_;  // eventfd: a worker has seen the end of the connection
   std::atomic<bool> draining_{false};
-  std::mutex mutex_;
-  std::condition_variable one_less_;
-  std::size_t workers_ = 0;  // guarded by mutex_; detached threads, that touch nothing after they have left this count
-  std::size_t waiting_ = 0;  // guarded by mutex_: those that wait for the kernel
-  std::set<pid_t> readers_;  // guarded by mutex_: the same, by their numbers
-  bool alone_ = false;       // the keeper has gone
+  Readers readers_;     // its workers are detached threads, that touch nothing after they have left it
+  bool alone_ = false;  // the keeper has gone
 };
 
 }  // namespace spate::fuse

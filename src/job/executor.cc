@@ -192,20 +192,14 @@ bool Executor::poll_for(Duration time) {
   return false;
 }
 
-/// Polls instead of sleeping while that finds something. Each time it does not, twice as many waits pass before the
-/// next try: who waits for what takes long (many replies at once, a disk) hardly loses a processor to it.
+/// Polls instead of sleeping, as long as that pays.
 bool Executor::spin() {
-  constexpr unsigned kMostDoublings = 6;
-  if (unpolled_waits_ > 0) {
-    --unpolled_waits_;
-    return false;
-  }
+  if (!polling_.is_due()) return false;
   if (poll_for(options_.spin)) {
-    vain_polls_ = 0;
+    polling_.found();
     return true;
   }
-  vain_polls_ = std::min(vain_polls_ + 1, kMostDoublings);
-  unpolled_waits_ = 1U << vain_polls_;
+  polling_.in_vain();
   return false;
 }
 

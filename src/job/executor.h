@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/unique_function.h"
+#include "job/polling.h"
 #include "job/stop.h"
 #include "job/task.h"
 
@@ -199,8 +200,7 @@ class Executor {
   UniqueFd epoll_fd_;               // over wake_fd_, timer_fd_ and the sources' descriptors, while there is no sleeper_
   std::atomic<bool> woken_{false};  // wake_fd_ was written to
   unsigned wakes_for_nothing_ = 0;  // in a row
-  unsigned vain_polls_ = 0;         // in a row: spins that found nothing
-  unsigned unpolled_waits_ = 0;     // still to pass before the next one
+  Polling polling_;
 
   std::mutex posted_mutex_;
   std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_
