@@ -12,7 +12,11 @@ namespace spate::fuse {
 namespace {
 
 constexpr unsigned kMaxWorkers = 256;  // more requests than that wait in the kernel
-constexpr unsigned kManyAlone = 64;
+// How many more lone requests than others there were of late, each of the others taken for a few: not above the one,
+// and one thread reads from the other on.
+constexpr unsigned kMostAlone = 64;
+constexpr unsigned kManyAlone = 32;
+constexpr unsigned kOfOneOther = 4;
 
 pid_t own_number() {
   thread_local const auto number = static_cast<pid_t>(::syscall(SYS_gettid));
@@ -72,7 +76,6 @@ bool Readers::wait_until_called() {
 /// With the lock held, which is let go of if a thread has to be started.
 void Readers::call_one(std::unique_lock<std::mutex>& lock) {
   if (stopped_) return;
-  alone_ = 0;
   const bool start = kept_.empty();
   if (start && workers_ >= kMaxWorkers) return;
   ++reading_;
@@ -114,12 +117,15 @@ void Readers::wait_for_request() {
   }
 }
 
+/// With the lock held.
+void Readers::was_not_alone() { alone_ -= std::min(alone_, kOfOneOther); }
+
 void Readers::request_begins(bool only_executor) {
   std::unique_lock lock(mutex_);
   numbers_.erase(own_number());
   ++at_work_;
   slept_ = false;
-  if (at_work_ > 1) alone_ = 0;
+  if (at_work_ > 1) was_not_alone();
   if (--reading_ > 0) return;
   nobody_reads_ = true;
   if (!only_executor || at_work_ > 1) call_one(lock);
@@ -130,8 +136,12 @@ void Readers::request_begins(bool only_executor) {
 Readers::Next Readers::request_ends() {
   const std::lock_guard lock(mutex_);
   --at_work_;
-  alone_ = at_work_ > 0 || slept_ ? 0 : std::min(alone_ + 1, kManyAlone);
-  const unsigned enough = alone_ == kManyAlone ? 1 : options_.kept;
+  if (at_work_ > 0 || slept_) {
+    was_not_alone();
+  } else {
+    alone_ = std::min(alone_ + 1, kMostAlone);
+  }
+  const unsigned enough = alone_ >= kManyAlone ? 1 : options_.kept;
   if (!stopped_ && reading_ >= enough) return kept_.size() + reading_ < options_.kept ? Next::kKeep : Next::kEnd;
   ++reading_;
   nobody_reads_ = false;

@@ -85,6 +85,7 @@ class Readers final : public job::Source {
     std::condition_variable wake;
     bool called = false;
   };
+  void was_not_alone();
   void call_one(std::unique_lock<std::mutex>& lock);
   bool request_waits() const;
 
@@ -96,7 +97,7 @@ class Readers final : public job::Source {
   unsigned workers_ = 0;     // guarded by mutex_, as all below
   unsigned reading_ = 0;     // that wait for the kernel, or were called to
   unsigned at_work_ = 0;     // that have a request
-  unsigned alone_ = 0;       // requests in a row that have needed no other reader
+  unsigned alone_ = 0;       // how far requests of late have needed no other reader
   bool stopped_ = false;
   bool polls_ = false;                     // one of them looks without sleeping
   job::Polling polling_;                   // touched by the one who polls

@@ -95,6 +95,17 @@ TEST_F(ReadersTest, AfterManyLoneRequestsOnlyOneReads) {
   EXPECT_EQ(readers.reading(), 1U);
 }
 
+TEST_F(ReadersTest, AnAnswerThatTakesLongNowAndThenChangesNothing) {
+  for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), Readers::Next::kRead);
+  for (int i = 0; i < kMany; ++i) {
+    readers.request_begins(true);
+    readers.prepare_to_wait();
+    ASSERT_EQ(readers.request_ends(), Readers::Next::kKeep) << "the one that was called reads";
+    for (int j = 0; j < kMany / 20; ++j) ASSERT_EQ(answer_alone(), Readers::Next::kRead);
+    ASSERT_EQ(readers.reading(), 1U);
+  }
+}
+
 TEST_F(ReadersTest, WhereAnswersTakeLongSeveralRead) {
   readers.request_begins(true);
   readers.need_reader();
