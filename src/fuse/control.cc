@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "base/local_packet.h"
@@ -25,6 +27,8 @@ namespace {
 
 constexpr std::size_t kMostText = 4000;
 constexpr int kPatienceMs = 60'000;
+constexpr auto kListenPatience = std::chrono::seconds(5);
+constexpr auto kListenPause = std::chrono::milliseconds(5);
 
 /// mountinfo writes blanks and the like as three octal digits.
 std::string plain(const std::string& escaped) {
@@ -96,9 +100,13 @@ Result<std::string> device_at(const std::string& directory) {
 Result<UniqueFd> listen_for(const std::string& device) {
   SPATE_TRY(UniqueFd made, local_socket());
   const auto [address, size] = address_of(device);
-  if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(made.get(), 4) != 0) {
-    return errno_error(errno, "listen for upgrades of the mount");
+  const auto limit = std::chrono::steady_clock::now() + kListenPatience;
+  while (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno != EADDRINUSE || std::chrono::steady_clock::now() >= limit)
+      return errno_error(errno, "listen for upgrades of the mount");
+    std::this_thread::sleep_for(kListenPause);
   }
+  if (::listen(made.get(), 4) != 0) return errno_error(errno, "listen for upgrades of the mount");
   return made;
 }
 

@@ -42,8 +42,10 @@ constexpr int kTakeOverVersion = 2;
 /// "major:minor" of the file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount
 /// itself is not asked. kNotFound.
 Result<std::string> device_at(const std::string& directory);
-/// Where the keeper of a mounted device listens, or who asks connects.
+/// Where the keeper of a mounted device listens. The kernel gives a device's number away again while the keeper of the
+/// mount that had it is still about to end: then it waits for that, up to 5 s.
 Result<UniqueFd> listen_for(const std::string& device);
+/// Where who asks connects. kNotFound.
 Result<UniqueFd> connect_to(const std::string& device);
 /// Whether the other side of a local socket is root or the caller's own user.
 bool is_friend(int socket);
