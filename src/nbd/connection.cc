@@ -19,8 +19,10 @@ constexpr std::size_t kMaxInFlight = 256;
 constexpr std::size_t kMaxWaitingBytes = 8UL << 20U;
 constexpr std::size_t kMaxWaitingSegments = 1024;
 constexpr std::size_t kMaxMemoryInFlight = 64UL << 20U;
-// So has one that has anything under way while all of them together have more than this.
+// So is one that has anything under way, or to be sent, while the requests of all of them together hold more than this,
+// or their payloads, which the budget counts, and replies have so many buffers.
 constexpr std::size_t kMaxMemoryOfAll = 128UL << 20U;
+constexpr std::size_t kMaxBuffersOfAll = (MemoryBudget::kBytes + kMaxMemoryOfAll) / ReplyBuffers::kBytes;
 
 // So much is sent before other connections have their turn, bytes.
 constexpr std::size_t kFlushedATurn = 8UL << 20U;
@@ -37,11 +39,15 @@ Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
       negotiation_timer_(world.executor),
       gate_(world.executor),
       output_(world.buffers),
-      input_(kInputBytes) {}
+      input_(kInputBytes),
+      wish_(
+          world.budget, [](void* self) { static_cast<Connection*>(self)->schedule_pump(); }, this),
+      reply_since_(world.budget.waited()) {}
 
 Connection::~Connection() {
   if (watched_) world_.sockets.remove(socket_.get());
-  if (payload_.pipe) world_.pipes.gone();
+  input_ended_ = true;
+  drop_dead();
 }
 
 void Connection::start() {
@@ -59,7 +65,6 @@ void Connection::start() {
 
 void Connection::finish() {
   input_ended_ = true;
-  if (payload_size_ > 0) payload_size_ = 0;  // will not be complete
   schedule_pump();
 }
 
@@ -101,13 +106,43 @@ void Connection::pump() {
     take_input();
     flush();
   }
+  drop_dead();
   if (held_back_ && !paused()) schedule_pump();
   update_interest();
   end_if_idle();
 }
 
+/// What nobody waits for any more gives its memory back at once: what is under way may take long.
+void Connection::drop_dead() {
+  if (input_ended_) {
+    payload_size_ = 0;  // will not be complete
+    wish_.cancel();
+    give_back(std::exchange(payload_, Payload()), false);
+  }
+  if (broken_) output_.clear();
+}
+
+void Connection::drop_if_stalled() {
+  const std::uint64_t now = world_.budget.waited();
+  if (output_.held() == 0 || output_.let_go() != replies_let_go_) {
+    reply_since_ = now;
+    replies_let_go_ = output_.let_go();
+  }
+  const bool writes_late = payload_.hold.bytes() > 0 && now - payload_since_ > MemoryBudget::kPatience;
+  const bool reads_late = now - reply_since_ > MemoryBudget::kPatience;
+  if (broken_ || !(writes_late || reads_late)) return;
+  SPATE_LOG("nbd", warn, "client dropped, others wait for memory peer={} why=\"{}\" bytes={} dropped={}", peer_.text,
+            writes_late ? "does not send the rest of a write" : "does not take a reply",
+            payload_.hold.bytes() + output_.held(), ++world_.budget.dropped);
+  abandon("others wait for its memory");
+}
+
 bool Connection::paused() const {
-  if (in_flight_ > 0 && world_.memory_in_flight >= kMaxMemoryOfAll) return true;
+  if (wish_.waits()) return true;
+  // A payload that has its memory goes on whatever else is under way: its time runs.
+  if (payload_size_ > 0) return false;
+  const bool scarce = world_.memory_in_flight >= kMaxMemoryOfAll || world_.buffers.in_use() >= kMaxBuffersOfAll;
+  if (scarce && (in_flight_ > 0 || !output_.empty())) return true;
   return in_flight_ >= kMaxInFlight || memory_in_flight_ >= kMaxMemoryInFlight ||
          output_.memory() >= kMaxWaitingBytes || output_.segments() >= kMaxWaitingSegments;
 }
@@ -137,7 +172,6 @@ bool Connection::receive() {
   if (!n || *n == 0) {
     if (!n) broken_ = true;
     input_ended_ = true;
-    payload_size_ = 0;
     return false;
   }
   count_input(*n);
@@ -150,7 +184,6 @@ bool Connection::receive_to_pipe() {
   if (!n || *n == 0) {
     if (!n) broken_ = true;
     input_ended_ = true;
-    payload_size_ = 0;
     return false;
   }
   payload_have_ += *n;
@@ -160,7 +193,7 @@ bool Connection::receive_to_pipe() {
 /// The pipe is full of small pieces: what is in it goes on in memory.
 bool Connection::leave_pipe() {
   Payload in_memory;
-  in_memory.memory = Buffer(payload_size_, Buffer::kPageAlignment);
+  if (!payload_memory(payload_size_, in_memory)) return false;
   for (std::size_t at = 0; at < payload_have_;) {
     const ssize_t n = ::read(payload_.pipe.out.get(), in_memory.memory.data() + at, payload_have_ - at);
     SPATE_CHECK(n > 0);  // it holds them

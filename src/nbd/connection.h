@@ -10,6 +10,7 @@
 #include "job/executor.h"
 #include "job/gate.h"
 #include "nbd/device.h"
+#include "nbd/memory_budget.h"
 #include "nbd/negotiation.h"
 #include "nbd/output.h"
 #include "nbd/pipes.h"
@@ -57,6 +58,7 @@ inline constexpr std::uint32_t kSplicedFromUnix = ReplyBuffers::kBytes + 1;
 struct Payload {
   Buffer memory;
   Pipe pipe;
+  MemoryBudget::Hold hold;  // of the memory
 };
 
 /// What connections share. Outlives them.
@@ -66,6 +68,7 @@ struct ConnectionWorld {
   ReplyBuffers& buffers;
   Pipes& pipes;
   std::size_t& memory_in_flight;  // bytes of all connections' requests under way
+  MemoryBudget& budget;           // of payloads and replies that have memory of their own
   ConnectionHost& host;
   NegotiationPolicy policy;
   /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered.
@@ -99,6 +102,8 @@ class Connection final : public ReadyHandler {
   /// Ends as soon as nothing is under way; what was not sent is dropped.
   void abandon(std::string_view why);
   void on_ready(std::uint32_t events) override;
+  /// Somebody waits for memory: abandons it if it has held some for too long, and its client does not get on.
+  void drop_if_stalled();
 
  private:
   enum class Phase : std::uint8_t { kNegotiation, kTransmission };
@@ -118,6 +123,7 @@ class Connection final : public ReadyHandler {
   void count_input(std::size_t n);
   bool receive_to_pipe();
   bool leave_pipe();
+  void drop_dead();
 
   // requests.cc: the transmission phase.
   bool take_request();
@@ -131,6 +137,7 @@ class Connection final : public ReadyHandler {
   void send_from_file(const Request& request, int fd);
   void begin_write(const Request& request, ByteView payload);
   void end_payload();
+  bool payload_memory(std::size_t size, Payload& payload);
   void refuse(const Request& request, Failure failure);
   void answer(const Request& request, Failure failure);
   void spawn(const Request& request, Payload payload);
@@ -172,6 +179,10 @@ class Connection final : public ReadyHandler {
   Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
+  MemoryBudget::Wish wish_;           // for its memory
+  std::uint64_t payload_since_ = 0;   // by the budget's waited(): since when it has memory
+  std::uint64_t reply_since_;         // likewise: since when the oldest reply that holds memory waits to be sent
+  std::uint64_t replies_let_go_ = 0;  // of Output, at that time
   // After one large write another one: its header is received alone, the rest into a pipe.
   bool expect_payload_ = false;
   Failure payload_verdict_ = Failure::kNone;  // it was refused: its payload is thrown away

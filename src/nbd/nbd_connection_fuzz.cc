@@ -118,6 +118,7 @@ struct Bed {
   ReplyBuffers buffers;
   Pipes pipes;
   std::size_t memory_in_flight = 0;
+  MemoryBudget budget{executor, MemoryBudget::kBytes, [](void*) {}, nullptr};
   TestDevice device{executor};
 };
 
@@ -125,9 +126,11 @@ struct Bed {
 class Run final : private ConnectionHost {
  public:
   Run(Bed& bed, const Script& script, const Session& session)
-      : bed_(bed), script_(script), session_(session), world_{bed.executor,  bed.sockets,          bed.buffers,
-                                                              bed.pipes,     bed.memory_in_flight, *this,
-                                                              script.policy, script.send_file_from} {
+      : bed_(bed),
+        script_(script),
+        session_(session),
+        world_{bed.executor, bed.sockets,   bed.buffers,          bed.pipes, bed.memory_in_flight, bed.budget,
+               *this,        script.policy, script.send_file_from} {
     std::array<int, 2> ends{};
     SPATE_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     client_ = UniqueFd(ends[0]);
@@ -144,7 +147,7 @@ class Run final : private ConnectionHost {
       if (!moved && !receive() && connection_ != nullptr) say_no_more();
     }
     receive();
-    SPATE_CHECK(bed_.memory_in_flight == 0);
+    SPATE_CHECK(bed_.memory_in_flight == 0 && bed_.budget.used() == 0 && bed_.buffers.in_use() == 0);
     return std::move(said_);
   }
 

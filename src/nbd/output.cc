@@ -8,6 +8,7 @@
 namespace spate::nbd {
 
 Buffer ReplyBuffers::take() {
+  ++in_use_;
   if (free_.empty()) return Buffer(kBytes, Buffer::kPageAlignment);
   Buffer buffer = std::move(free_.back());
   free_.pop_back();
@@ -15,10 +16,13 @@ Buffer ReplyBuffers::take() {
 }
 
 void ReplyBuffers::give_back(Buffer buffer) {
+  --in_use_;
   if (free_.size() < kKept) free_.push_back(std::move(buffer));
 }
 
-Output::~Output() {
+Output::~Output() { clear(); }
+
+void Output::clear() {
   while (!segments_.empty()) drop_front();
 }
 
@@ -55,9 +59,11 @@ void Output::add(ByteView bytes) {
   }
 }
 
-void Output::add(Buffer bytes) {
+void Output::add(Buffer bytes, MemoryBudget::Hold hold) {
   memory_ += bytes.size();
+  held_ += hold.bytes();
   segments_.emplace_back();
+  segments_.back().hold = std::move(hold);
   segments_.back().end = bytes.size();
   segments_.back().buffer = std::move(bytes);
 }
@@ -71,6 +77,10 @@ void Output::drop_front() {
   Segment& front = segments_.front();
   memory_ -= front.end - front.begin;
   if (front.pooled) buffers_.give_back(std::move(front.buffer));
+  if (front.hold.bytes() > 0) {
+    held_ -= front.hold.bytes();
+    ++let_go_;
+  }
   segments_.pop_front();
 }
 

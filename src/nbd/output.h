@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "nbd/memory_budget.h"
 #include "nbd/protocol.h"
 #include "nbd/transport.h"
 
@@ -19,9 +20,12 @@ class ReplyBuffers {
   static constexpr std::size_t kBytes = 256UL * 1024;
   Buffer take();
   void give_back(Buffer buffer);
+  /// Taken, and not given back.
+  std::size_t in_use() const { return in_use_; }
 
  private:
   static constexpr std::size_t kKept = 64;
+  std::size_t in_use_ = 0;
   std::vector<Buffer> free_;
 };
 
@@ -47,12 +51,18 @@ class Output {
   /// Takes back the last `size` bytes of the last reserve().
   void unreserve(std::size_t size);
   void add(ByteView bytes);
-  /// Sent from where they are.
-  void add(Buffer bytes);
+  /// Sent from where they are; `hold` is given back then.
+  void add(Buffer bytes, MemoryBudget::Hold hold);
   /// Its header has been added before. When the file turns out to be shorter, a structured reply is filled with zeros
   /// and ends with an error; a simple one cannot be ended but by ending the connection.
   void add_file(const FileReply& reply);
 
+  /// Drops what was not sent.
+  void clear();
+  /// Bytes that its replies hold of the budget.
+  std::size_t held() const { return held_; }
+  /// How many of them have given theirs back.
+  std::uint64_t let_go() const { return let_go_; }
   bool empty() const { return segments_.empty(); }
   /// Bytes that wait, in memory.
   std::size_t memory() const { return memory_; }
@@ -63,6 +73,7 @@ class Output {
 
  private:
   struct Segment {
+    MemoryBudget::Hold hold;
     Buffer buffer;  // empty for a file
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -89,6 +100,8 @@ class Output {
   ReplyBuffers& buffers_;
   std::deque<Segment> segments_;
   std::size_t memory_ = 0;
+  std::size_t held_ = 0;
+  std::uint64_t let_go_ = 0;
 };
 
 }  // namespace spate::nbd

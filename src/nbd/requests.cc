@@ -96,8 +96,8 @@ bool Connection::take_write(const Request& request) {
     return false;
   }
   const Verdict verdict = judge_as_it_is(request);
-  ++traffic_.requests;
   if (verdict.connection_lost) {
+    ++traffic_.requests;
     answer(request, verdict.failure);
     input_ended_ = true;
     return false;
@@ -105,7 +105,14 @@ bool Connection::take_write(const Request& request) {
   const std::size_t have = std::min<std::size_t>(in.size(), request.length);
   const bool large = request.length >= world_.spliced_from && request.length <= Pipes::kBytes &&
                      transport_->can_send_file() && device_->takes_pipes();
-  expect_payload_ = large && verdict.failure == Failure::kNone;
+  const bool piped = large && verdict.failure == Failure::kNone;
+  if (have < request.length) {
+    if (piped && have == 0) payload_.pipe = world_.pipes.take();
+    // Else the request stays in the input meanwhile.
+    if (!payload_.pipe && !payload_memory(request.length, payload_)) return false;
+  }
+  ++traffic_.requests;
+  expect_payload_ = piped;
   input_begin_ += kRequestBytes + have;
   if (have == request.length) {
     if (verdict.failure != Failure::kNone)
@@ -118,11 +125,17 @@ bool Connection::take_write(const Request& request) {
   payload_verdict_ = verdict.failure;
   payload_size_ = request.length;
   payload_have_ = have;
-  if (expect_payload_ && have == 0) payload_.pipe = world_.pipes.take();
-  if (payload_.pipe) return true;
-  payload_.memory =
-      request.length <= ReplyBuffers::kBytes ? world_.buffers.take() : Buffer(request.length, Buffer::kPageAlignment);
-  std::memcpy(payload_.memory.data(), in.data(), have);
+  if (!payload_.pipe) std::memcpy(payload_.memory.data(), in.data(), have);
+  return true;
+}
+
+/// False: it has to be waited for; wish_ tells.
+bool Connection::payload_memory(std::size_t size, Payload& payload) {
+  const bool pooled = size <= ReplyBuffers::kBytes;
+  if (!wish_.ask(pooled ? ReplyBuffers::kBytes : size)) return false;
+  payload.hold = wish_.take();
+  payload.memory = pooled ? world_.buffers.take() : Buffer(size, Buffer::kPageAlignment);
+  payload_since_ = world_.budget.waited();
   return true;
 }
 
@@ -166,7 +179,9 @@ void Connection::begin_write(const Request& request, ByteView payload) {
       return answer(request, failure_of(written.code()));
     }
   }
-  spawn(request, Payload{Buffer::copy_of(payload), Pipe()});
+  Payload copy;
+  copy.memory = Buffer::copy_of(payload);
+  spawn(request, std::move(copy));
 }
 
 void Connection::begin_request(const Request& request) {
@@ -292,14 +307,18 @@ job::Task<Failure> Connection::execute_read(const Request& request) {
   }
   // Pages may have left again under pressure, or nobody knows: copied, it takes as long as it takes.
   const std::size_t header = data_header_bytes();
+  const bool gathered = header + request.length <= std::min<std::size_t>(world_.send_file_from, ReplyBuffers::kBytes);
+  MemoryBudget::Hold hold;
+  if (!gathered) hold = co_await world_.budget.acquire(header + request.length);
+  if (broken_) co_return Failure::kShutdown;  // nobody wants it any more
   Buffer reply(header + request.length);
   const auto got = co_await device_->read(request.offset, reply.view().subspan(header));
   if (!got) co_return failure_of(got.code());
   put_data_header(reply.data(), request, true);
-  if (reply.size() <= world_.send_file_from)
+  if (gathered)
     output_.add(ByteView(reply.view()));
   else
-    output_.add(std::move(reply));
+    output_.add(std::move(reply), std::move(hold));
   co_return Failure::kNone;
 }
 

@@ -122,11 +122,14 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
       sockets_(sockets),
       tls_(tls),
       options_(options),
+      budget_(
+          executor, MemoryBudget::kBytes, [](void* self) { static_cast<Server*>(self)->drop_stalled(); }, this),
       world_{executor,
              sockets,
              buffers_,
              pipes_,
              memory_in_flight_,
+             budget_,
              *this,
              {tls != nullptr, options.tls_required},
              options.send_file_from != 0 ? options.send_file_from : kSendFileFromTcp},
@@ -135,6 +138,7 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
                   buffers_,
                   pipes_,
                   memory_in_flight_,
+                  budget_,
                   *this,
                   {tls != nullptr, false},
                   options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix,
@@ -206,6 +210,10 @@ void Server::ended(Connection& connection) {
 
 void Server::listen_again() {
   for (const auto& listener : listeners_) listener->go_on();
+}
+
+void Server::drop_stalled() {
+  for (const auto& [connection, owned] : connections_) connection->drop_if_stalled();
 }
 
 job::Task<Result<void>> Server::stop(Duration grace) {

@@ -59,6 +59,7 @@ class Server final : private ConnectionHost {
   job::Task<void> take(Accepted client);
   bool full() const { return connections_.size() + arriving_ >= options_.max_connections; }
   void listen_again();
+  void drop_stalled();
 
   job::Executor& executor_;
   SocketSource& sockets_;
@@ -67,6 +68,7 @@ class Server final : private ConnectionHost {
   ReplyBuffers buffers_;
   Pipes pipes_;
   std::size_t memory_in_flight_ = 0;
+  MemoryBudget budget_;
   ConnectionWorld world_;
   ConnectionWorld unix_world_;
   std::deque<Export> exports_;

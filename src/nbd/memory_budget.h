@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemoryBudget: what the large payloads and replies of all connections may hold together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "job/executor.h"
+#include "job/task.h"
+
+namespace spate::nbd {
+
+/// Shares of a number of bytes, first come, first served. While somebody waits it calls the owner once a second, who
+/// drops those that hold shares and do not get on. A share larger than the whole is given when nobody else has one.
+/// One executor; outlives shares and wishes.
+class MemoryBudget {
+ public:
+  /// Several of the largest requests (kMaxPayload).
+  static constexpr std::size_t kBytes = 128UL << 20U;
+  /// How long one may hold a share without getting on while others wait, in seconds of waited().
+  static constexpr std::uint64_t kPatience = 10;
+
+  /// A share; gives itself back. Move-only.
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    Hold& operator=(Hold&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      other.release();
+      return *this;
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() { release(); }
+
+    void release();
+    std::size_t bytes() const { return bytes_; }
+
+   private:
+    friend class MemoryBudget;
+    Hold(MemoryBudget& budget, std::size_t bytes) : budget_(&budget), bytes_(bytes) {}
+    MemoryBudget* budget_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+
+  /// Asks for one share at a time. Pinned.
+  class Wish {
+   public:
+    /// `granted` is called when what had to wait has been given; it may not ask or give back in that call.
+    Wish(MemoryBudget& budget, void (*granted)(void*), void* argument)
+        : budget_(budget), granted_(granted), argument_(argument) {}
+    Wish(const Wish&) = delete;
+    Wish& operator=(const Wish&) = delete;
+    ~Wish() { cancel(); }
+
+    /// True: take() has it. Else it waits, and `granted` will be called.
+    bool ask(std::size_t bytes);
+    Hold take() { return std::exchange(hold_, Hold()); }
+    bool waits() const { return waits_; }
+    /// Waits no more, and gives back what was not taken.
+    void cancel();
+
+   private:
+    friend class MemoryBudget;
+    MemoryBudget& budget_;
+    void (*const granted_)(void*);
+    void* const argument_;
+    Hold hold_;
+    std::size_t wanted_ = 0;
+    bool waits_ = false;
+    Wish* next_ = nullptr;
+  };
+
+  /// `each_second` is called while somebody waits; it may not destroy wishes in that call.
+  MemoryBudget(job::Executor& executor, std::size_t limit, void (*each_second)(void*), void* argument);
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+  ~MemoryBudget();
+
+  /// Waits for it.
+  job::Task<Hold> acquire(std::size_t bytes);
+  std::size_t used() const { return used_; }
+  /// For how long somebody has waited, in seconds since the start: stands still while nobody does, and advances by one
+  /// however long this process was stopped.
+  std::uint64_t waited() const { return waited_; }
+  /// Connections that were dropped because they did not get on; counted by the owner.
+  std::uint64_t dropped = 0;
+
+ private:
+  bool fits(std::size_t bytes) const { return used_ == 0 || (bytes <= limit_ && used_ <= limit_ - bytes); }
+  Hold give(std::size_t bytes);
+  void grant();
+  void second_over();
+
+  job::Executor& executor_;
+  const std::size_t limit_;
+  void (*const each_second_)(void*);
+  void* const argument_;
+  job::Executor::Timer timer_;
+  std::size_t used_ = 0;
+  std::uint64_t waited_ = 0;
+  Wish* first_ = nullptr;  // who waits
+  Wish* last_ = nullptr;
+};
+
+}  // namespace spate::nbd

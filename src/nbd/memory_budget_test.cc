@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nbd/memory_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "job/gate.h"
+#include "nbd/connection.h"
+
+namespace spate::nbd {
+namespace {
+
+struct Asker {
+  explicit Asker(MemoryBudget& budget) : wish(budget, [](void* self) { ++static_cast<Asker*>(self)->granted; }, this) {}
+  int granted = 0;
+  MemoryBudget::Wish wish;
+};
+
+class Budget : public testing::Test {
+ protected:
+  void pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      clock_.advance(std::chrono::seconds(1));
+      while (executor_.step()) {
+      }
+    }
+  }
+  ManualClock clock_;
+  job::Executor executor_{clock_};
+  int ticks_ = 0;
+  MemoryBudget budget_{executor_, 100, [](void* ticks) { ++*static_cast<int*>(ticks); }, &ticks_};
+};
+
+TEST_F(Budget, GivesUpToItsLimitAndTheRestInTheOrderOfAsking) {
+  Asker one(budget_), two(budget_), large(budget_), small(budget_);
+  ASSERT_TRUE(one.wish.ask(60));
+  ASSERT_TRUE(two.wish.ask(40));
+  auto first = one.wish.take();
+  auto second = two.wish.take();
+  EXPECT_FALSE(large.wish.ask(50));
+  EXPECT_FALSE(small.wish.ask(1));
+  second.release();
+  EXPECT_EQ(large.granted + small.granted, 0);  // there is room for one byte, but somebody has waited longer
+  first = {};
+  EXPECT_EQ(large.granted, 1);
+  EXPECT_EQ(small.granted, 1);
+  EXPECT_EQ(budget_.used(), 51U);
+  EXPECT_TRUE(large.wish.ask(50));  // the share that it has waited for, not another one
+  EXPECT_EQ(large.wish.take().bytes(), 50U);
+  EXPECT_EQ(budget_.used(), 1U);
+}
+
+TEST_F(Budget, MoreThanTheWholeGoesOnAlone) {
+  Asker small(budget_), huge(budget_), next(budget_);
+  ASSERT_TRUE(small.wish.ask(1));
+  EXPECT_FALSE(huge.wish.ask(1000));
+  small.wish.cancel();
+  ASSERT_EQ(huge.granted, 1);
+  EXPECT_FALSE(next.wish.ask(1));
+  huge.wish.take().release();
+  EXPECT_EQ(next.granted, 1);
+}
+
+TEST_F(Budget, WhoGoesAwayLetsTheOthersOn) {
+  Asker holder(budget_), last(budget_);
+  auto first = std::make_unique<Asker>(budget_);
+  auto middle = std::make_unique<Asker>(budget_);
+  ASSERT_TRUE(holder.wish.ask(90));
+  EXPECT_FALSE(first->wish.ask(50));
+  EXPECT_FALSE(middle->wish.ask(60));
+  EXPECT_FALSE(last.wish.ask(10));
+  middle.reset();
+  EXPECT_EQ(last.granted, 0);
+  first.reset();
+  EXPECT_EQ(last.granted, 1);
+  holder.wish.cancel();  // what was given and not taken is given back, too
+  EXPECT_EQ(budget_.used(), 10U);
+}
+
+TEST_F(Budget, ItsTimeStandsStillWhileNobodyWaits) {
+  Asker holder(budget_), waits(budget_);
+  ASSERT_TRUE(holder.wish.ask(100));
+  pass(5);
+  EXPECT_EQ(budget_.waited(), 0U);
+  EXPECT_FALSE(waits.wish.ask(1));
+  pass(3);
+  EXPECT_EQ(budget_.waited(), 3U);
+  EXPECT_EQ(ticks_, 3);
+  clock_.advance(std::chrono::hours(1));  // the process, or its machine, was stopped
+  while (executor_.step()) {
+  }
+  EXPECT_EQ(budget_.waited(), 4U);
+  holder.wish.cancel();
+  pass(5);
+  EXPECT_EQ(budget_.waited(), 4U);
+}
+
+job::Task<void> acquire(MemoryBudget& budget, std::size_t bytes, MemoryBudget::Hold& out) {
+  out = co_await budget.acquire(bytes);
+}
+
+TEST_F(Budget, CoroutinesWait) {
+  job::Gate gate(executor_);
+  MemoryBudget::Hold one;
+  MemoryBudget::Hold two;
+  ASSERT_TRUE(job::spawn(gate, acquire(budget_, 80, one)));
+  ASSERT_TRUE(job::spawn(gate, acquire(budget_, 80, two)));
+  pass(1);
+  EXPECT_EQ(one.bytes(), 80U);
+  EXPECT_EQ(two.bytes(), 0U);
+  one.release();
+  pass(1);
+  EXPECT_EQ(two.bytes(), 80U);
+}
+
+TEST(Output, HoldsAReplysShareUntilItIsSentOrDropped) {
+  ManualClock clock;
+  job::Executor executor(clock);
+  MemoryBudget budget(executor, 1000, [](void*) {}, nullptr);
+  ReplyBuffers buffers;
+  Asker asker(budget);
+  {
+    Output output(buffers);
+    ASSERT_TRUE(asker.wish.ask(100));
+    output.add(Buffer(100), asker.wish.take());
+    output.reserve(10);
+    ASSERT_TRUE(asker.wish.ask(50));
+    output.add(Buffer(50), asker.wish.take());
+    EXPECT_EQ(output.held(), 150U);
+    EXPECT_EQ(buffers.in_use(), 1U);
+    output.clear();
+    EXPECT_EQ(output.held(), 0U);
+    EXPECT_EQ(output.let_go(), 2U);
+    EXPECT_EQ(output.memory(), 0U);
+    EXPECT_EQ(budget.used(), 0U);
+    EXPECT_EQ(buffers.in_use(), 0U);
+    ASSERT_TRUE(asker.wish.ask(50));
+    output.add(Buffer(50), asker.wish.take());
+  }
+  EXPECT_EQ(budget.used(), 0U);
+}
+
+}  // namespace
+}  // namespace spate::nbd
