@@ -114,8 +114,8 @@ bool Session::wait_for_workers() {
 Readers::Next Session::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
-  // libfuse 3.14 does not know it; the request and its answer have the shape of a create's.
   readers_.request_begins(waits_for_executor_only(header.opcode));
+  // libfuse 3.14 does not know it; the request and its answer have the shape of a create's.
   const bool temporary = header.opcode == FUSE_TMPFILE;
   if (temporary) {
     header.opcode = FUSE_CREATE;
