@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "assembly/locate.h"
+#include "config/load.h"
 #include "fuse/control.h"
 #include "fuse/session.h"
 #include "log/log.h"
@@ -43,6 +45,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.listings = options.listings;
   settings.copies = copies;
   if (!options.soft) settings.deadline = kForEver;
+  SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
   const std::string leases = options.kernel_keeps_attributes ? "on" : options.leases;
   for (const auto& [key, value] :
        {std::pair("client.atime=", &options.atime), std::pair("client.attribute_cache=", &leases)}) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "assembly/locate.h"
 #include "config/load.h"
 #include "log/log.h"
 #include "tools/command.h"
@@ -40,12 +41,6 @@ Result<std::string> as_config_file(const std::string& path, std::string_view ori
   std::string file = path.ends_with('/') ? path + "spate.toml" : path + "/spate.toml";
   if (is_missing(file)) return no_file_system(file);
   return file;
-}
-
-std::vector<std::string> whole_environment() {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
-  return all;
 }
 
 /// [log] is about servers. The command says itself what went wrong; what it got over is told to those who ask for it.
@@ -114,7 +109,7 @@ Result<std::string> Context::config_file() const {
 }
 
 Result<std::vector<config::Override>> Context::config_overrides() const {
-  SPATE_TRY(auto values, config::overrides_from_environment(whole_environment()));
+  SPATE_TRY(auto values, config::overrides_from_environment(assembly::whole_environment()));
   for (const std::string& argument : overrides) {
     SPATE_TRY(auto one, config::override_from_argument(argument));
     values.push_back(std::move(one));

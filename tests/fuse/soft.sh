@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What calls on a soft and on a hard mount do while a server does not answer: an error at client.deadline, and a wait until it
+# is back. Values of the environment count for a mount as for every client.
+. "$(dirname "$0")/lib.sh"
+export SPATE_CLIENT_DEADLINE='1 s'
+"$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
+mount_at soft soft
+mount_at hard
+pids() { cut -d' ' -f1 "$dir"/fs/run/*.pid; }
+
+echo before > "$dir/soft/file"
+for stop in -STOP -KILL; do
+  stopped=$(pids)
+  # shellcheck disable=SC2086
+  kill $stop $stopped
+  (cat "$dir/hard/file" > "$dir/read" && echo "after $stop" > "$dir/hard/file") &
+  waits=$!
+  for call in "cat $dir/soft/file" "mkdir $dir/soft/d$stop" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
+    fails 'timed out\|No route to host' timeout 20 $call
+  done
+  kill -0 "$waits"
+  if [ $stop = -STOP ]; then kill -CONT $stopped; else "$spate" up -q --dir "$dir/fs"; fi
+  wait "$waits"
+  cat "$dir/read"
+  equal "$(cat "$dir/hard/file")" "after $stop"
+  equal "$(timeout 60 cat "$dir/soft/file")" "after $stop"  # it goes on as well
+  mkdir -p "$dir/soft/d$stop" && test -d "$dir/hard/d$stop"
+done
