@@ -38,7 +38,22 @@ ssize_t write_device(int fd, iovec* parts, int count, void*) {
   return size;
 }
 
-ssize_t read_device(int fd, void* memory, std::size_t size, void*) { return ::read(fd, memory, size); }
+/// A page that is not there yet would be made while the kernel copies a request into it. Were this process killed just
+/// then, the kernel would fail the request with EIO, instead of keeping it for the next process.
+void make_pages(void* memory, std::size_t size) {
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const bytes = static_cast<volatile char*>(memory);
+  for (std::size_t at = 0; at < size; at += page) bytes[at] = 0;
+  if (size > 0) bytes[size - 1] = 0;
+}
+
+/// A thread reads into the same memory always.
+ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
+  thread_local const void* made = nullptr;
+  if (made != memory) make_pages(memory, size);
+  made = memory;
+  return ::read(fd, memory, size);
+}
 
 void init(void* user, fuse_conn_info* connection) {
   const auto& mount = *static_cast<const Mount*>(user);
