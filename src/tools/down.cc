@@ -21,7 +21,6 @@ namespace spate::tools {
 namespace {
 
 constexpr Duration kStopGrace = std::chrono::seconds(60);  // their disks are synced
-constexpr Duration kLockPatience = std::chrono::seconds(90);
 
 struct DownOptions {
   std::string folder;

@@ -32,7 +32,7 @@ struct SumOptions {
 };
 
 /// One checksum to be made.
-struct Job {
+struct Digesting {
   std::string name;  // below the source's root
   DigestKind kind = DigestKind::kSha256;
   Result<std::string> hex = Errc::kCancelled;
@@ -61,7 +61,8 @@ job::Task<Result<std::vector<SumItem>>> walk(SumSource& source, std::string root
   co_return found;
 }
 
-job::Task<void> make_one(SumSource& source, Job& job, job::Semaphore::Units units, job::Event& progress, Tally& tally) {
+job::Task<void> make_one(SumSource& source, Digesting& job, job::Semaphore::Units units, job::Event& progress,
+                         Tally& tally) {
   const job::Semaphore::Units held = std::move(units);
   job.hex = co_await source.digest(job.name, job.kind, tally.bytes);
   job.done = true;
@@ -70,13 +71,13 @@ job::Task<void> make_one(SumSource& source, Job& job, job::Semaphore::Units unit
 }
 
 /// Makes all checksums, several at once, and calls `tell` for each in order.
-job::Task<void> make_all(job::Executor& executor, SumSource& source, std::vector<Job>& jobs, Tally& tally,
-                         const std::function<void(const Job&)>& tell) {
+job::Task<void> make_all(job::Executor& executor, SumSource& source, std::vector<Digesting>& jobs, Tally& tally,
+                         const std::function<void(const Digesting&)>& tell) {
   job::Gate gate(executor);
   job::Semaphore slots(executor, kSumsAtOnce);
   job::Event progress(executor);
   std::size_t told = 0;
-  for (Job& job : jobs) {
+  for (Digesting& job : jobs) {
     auto units = co_await slots.acquire(1);
     if (units) job::spawn(gate, make_one(source, job, *std::move(units), progress, tally));
     while (told < jobs.size() && jobs[told].done) tell(jobs[told++]);
@@ -115,7 +116,7 @@ struct Wish {
 };
 
 /// One checksum for all: over each object's kind, name and contents (or link target), in order.
-std::string digest_of_all(DigestKind kind, const std::vector<SumItem>& items, const std::vector<Job>& jobs) {
+std::string digest_of_all(DigestKind kind, const std::vector<SumItem>& items, const std::vector<Digesting>& jobs) {
   Digest digest(kind);
   std::size_t next_file = 0;
   for (const SumItem& item : items) {
@@ -154,13 +155,13 @@ class Output {
 
 job::Task<Result<void>> sum_tree(job::Executor& executor, SumSource& source, const Wish& wish, Output& output) {
   SPATE_CO_TRY(const std::vector<SumItem> items, co_await walk(source, std::string()));
-  std::vector<Job> jobs;
+  std::vector<Digesting> jobs;
   for (const SumItem& item : items) {
     if (item.kind == SumItem::Kind::kFile) jobs.push_back({item.name, wish.kind});
   }
   Tally tally;
   bool whole = true;
-  const std::function<void(const Job&)> tell = [&](const Job& job) {
+  const std::function<void(const Digesting&)> tell = [&](const Digesting& job) {
     whole = whole && job.hex.has_value();
     if (!job.hex) {
       output.failed(job.hex.error());
@@ -214,7 +215,7 @@ struct CheckTally {
 };
 
 /// Tells of one line; returns it as JSON.
-nlohmann::json tell_check(Context& context, const SumLine& line, const Job& job, CheckTally& tally) {
+nlohmann::json tell_check(Context& context, const SumLine& line, const Digesting& job, CheckTally& tally) {
   const bool equal = job.hex && *job.hex == line.hex;
   if (!job.hex) {
     ++tally.unreadable;
@@ -229,8 +230,8 @@ nlohmann::json tell_check(Context& context, const SumLine& line, const Job& job,
   return row;
 }
 
-job::Task<Result<void>> check_all(job::Executor& executor, SumSource& source, std::vector<Job>& jobs,
-                                  const std::function<void(const Job&)>& tell) {
+job::Task<Result<void>> check_all(job::Executor& executor, SumSource& source, std::vector<Digesting>& jobs,
+                                  const std::function<void(const Digesting&)>& tell) {
   Tally tally;
   co_await make_all(executor, source, jobs, tally, tell);
   co_return Result<void>();
@@ -245,11 +246,11 @@ int check_sums(Context& context, const SumOptions& options) {
   const SumList list = parse_sums(*text);
   if (list.lines.empty())
     return context.fail(options.check + ": no line is a checksum as `spate sum`, sha256sum or xxh128sum prints it");
-  std::vector<Job> jobs;
+  std::vector<Digesting> jobs;
   for (const SumLine& line : list.lines) jobs.push_back({line.name, line.kind});
   nlohmann::json rows = nlohmann::json::array();
   CheckTally tally;
-  const std::function<void(const Job&)> tell = [&](const Job& job) {
+  const std::function<void(const Digesting&)> tell = [&](const Digesting& job) {
     rows.push_back(tell_check(context, list.lines[static_cast<std::size_t>(&job - jobs.data())], job, tally));
   };
   auto read = with_source(context, root, [&](job::Executor& executor, SumSource& source) {

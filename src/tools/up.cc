@@ -31,7 +31,6 @@ constexpr std::uint32_t kUsualIoServers = 4;
 constexpr std::uint32_t kUsualPort = 7400;
 
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
-constexpr Duration kLockPatience = std::chrono::seconds(90);
 
 void remember_as_current(const std::string& config_file) {
   const std::filesystem::path path = current_file();
