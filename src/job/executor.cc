@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
 namespace spate::job {
 
@@ -33,9 +34,11 @@ Executor::Executor(Clock& clock, Options options)
   add_to(epoll_fd_.get(), timer_fd_.get());
 }
 
+/// A thread whose function has run already may still be on its way out of post().
 Executor::~Executor() {
   SPATE_CHECK(ready_.empty());
   SPATE_CHECK(timers_.empty());
+  while (posting_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
 }
 
 void Executor::add_source(Source& source) {
@@ -86,12 +89,14 @@ void Executor::choose_sleeper() {
 }
 
 void Executor::post(UniqueFunction<void()> function) {
+  posting_.fetch_add(1, std::memory_order_relaxed);  // published with the function
   {
     const std::lock_guard lock(posted_mutex_);
     posted_.push_back(std::move(function));
     has_posted_.store(true, std::memory_order_release);
   }
   wake();
+  posting_.fetch_sub(1, std::memory_order_release);  // nothing of this is touched behind it
 }
 
 void Executor::wake() {

@@ -76,7 +76,7 @@ class Executor {
 
   /// Resumes `handle` in a later turn.
   void schedule(std::coroutine_handle<> handle) { ready_.push_back(handle); }
-  /// Calls `function` in a later turn. Thread-safe.
+  /// Calls `function` in a later turn. Thread-safe; the executor may be destroyed as soon as the function has run.
   void post(UniqueFunction<void()> function);
   /// Calls `function` once, at the end of this turn, after every ready coroutine has run: for batching.
   void at_turn_end(UniqueFunction<void()> function) { turn_end_.push_back(std::move(function)); }
@@ -205,6 +205,7 @@ class Executor {
   std::mutex posted_mutex_;
   std::vector<UniqueFunction<void()>> posted_;  // guarded by posted_mutex_
   std::atomic<bool> has_posted_{false};
+  std::atomic<unsigned> posting_{0};  // threads inside post()
   std::atomic<bool> exit_requested_{false};
 };
 
