@@ -26,7 +26,7 @@ int write_text(const std::string& file, const std::string& text) {
 
 }  // namespace
 
-void set_readahead(const std::string& directory, std::uint64_t bytes) {
+void ask_for_readahead(const std::string& directory, std::uint64_t bytes) {
   struct statx st{};
   // Which device it is the kernel knows by itself: nothing comes back to us here.
   int error = ::statx(AT_FDCWD, directory.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &st) == 0 ? 0 : errno;

@@ -15,6 +15,7 @@
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "fuse/control.h"
+#include "fuse/readahead.h"
 #include "fuse/session.h"
 #include "log/log.h"
 
@@ -89,6 +90,8 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }
+  // Not before: the answer to the kernel's first request sets what it reads ahead.
+  if (!ledger->inherited()) ask_for_readahead(options.directory, options.readahead);
   Session session(mount, std::move(taken));
   leave_terminal(options);
   SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));

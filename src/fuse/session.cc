@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "fuse/control.h"
-#include "fuse/readahead.h"
 #include "log/log.h"
 
 namespace spate::fuse {
@@ -221,8 +220,6 @@ void Session::on_signal(int signals, int control) {
 Result<Session::End> Session::run(int signals, int control) {
   if (!ended_) return errno_error(errno, "eventfd");
   resume();
-  // Not before: the answer to the kernel's first request sets what it reads ahead.
-  if (!mount_.ledger.inherited()) set_readahead(mount_.options.directory, mount_.options.readahead);
   for (;;) {
     std::array<pollfd, 3> waits{pollfd{signals, POLLIN, 0}, pollfd{ended_.get(), POLLIN, 0},
                                 pollfd{alone_ ? -1 : control, POLLIN, 0}};
