@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/segments.h"
 
-#include <cstring>
+#include "base/copy.h"
 
 namespace spate::bmi {
 
@@ -47,7 +47,7 @@ void SegmentCursor::advance(std::uint64_t bytes) {
 void SegmentCursor::copy_in(const std::byte* from, std::uint64_t bytes) {
   while (bytes > 0) {
     const std::uint64_t step = std::min(bytes, left_in_segment());
-    std::memcpy(list_[index_].memory + at_, from, step);
+    copy_memory(list_[index_].memory + at_, from, step);
     from += step;
     bytes -= step;
     at_ += step;

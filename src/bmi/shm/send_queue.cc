@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy.h"
+
 namespace spate::bmi::shm {
 namespace {
 
@@ -19,7 +21,7 @@ int gather(ShmOp& op, MutableByteView out) {
     const bool ends_segment = size == op.cursor.left_in_segment();
     std::uint64_t done = size;
     if (!op.cursor.at_file()) {
-      std::memcpy(out.data(), segment.memory + op.cursor.offset(), size);
+      copy_memory(out.data(), segment.memory + op.cursor.offset(), size);
     } else if (op.past_end) {
       std::memset(out.data(), 0, size);
     } else {
@@ -42,8 +44,8 @@ int gather(ShmOp& op, const Stretch& run) {
 }
 
 void copy_to(const Stretch& run, ByteView from) {
-  std::memcpy(run.first.data(), from.data(), run.first.size());
-  if (!run.second.empty()) std::memcpy(run.second.data(), from.data() + run.first.size(), run.second.size());
+  copy_memory(run.first.data(), from.data(), run.first.size());
+  if (!run.second.empty()) copy_memory(run.second.data(), from.data() + run.first.size(), run.second.size());
 }
 
 MutableByteView bytes_of(InlineWords& words, std::uint64_t size) {
@@ -61,7 +63,7 @@ void write_message(LaneWriter& lane, const FrameHeader& header, SegmentList segm
     while (!left.empty()) {
       MutableByteView& to = run.first.empty() ? run.second : run.first;
       const std::size_t size = std::min(left.size(), to.size());
-      std::memcpy(to.data(), left.data(), size);
+      copy_memory(to.data(), left.data(), size);
       to = to.subspan(size);
       left = left.subspan(size);
     }

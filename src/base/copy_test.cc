@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/copy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+namespace spate {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+TEST(CopyTest, OnlyADestinationThatBeginsShortlyBehindTheSourceInItsPageIsSlow) {
+  EXPECT_TRUE(copies_slowly(5 * kPage + 16, 2 * kPage));
+  EXPECT_TRUE(copies_slowly(kPage + 1, kPage));
+  EXPECT_TRUE(copies_slowly(kPage + 163, 3 * kPage + 100));
+  EXPECT_TRUE(copies_slowly(kPage + 8, 3 * kPage - 8)) << "behind it across the end of a page";
+  EXPECT_FALSE(copies_slowly(5 * kPage, 2 * kPage));
+  EXPECT_FALSE(copies_slowly(5 * kPage + 64, 2 * kPage));
+  EXPECT_FALSE(copies_slowly(5 * kPage + 2048, 2 * kPage));
+  EXPECT_FALSE(copies_slowly(2 * kPage, 5 * kPage + 16)) << "before it";
+}
+
+/// What is copied is there, and nothing beside it has changed.
+void expect_exact(std::size_t to_at, std::size_t from_at, std::size_t size) {
+  Buffer from(size + 2 * kPage, kPage);
+  Buffer to(size + 2 * kPage, kPage);
+  for (std::size_t i = 0; i < from.size(); ++i) from.data()[i] = static_cast<std::byte>((i * 7 + i / 251) & 0x7fU);
+  std::fill_n(to.data(), to.size(), std::byte{0xff});
+  copy_memory(to.data() + to_at, from.data() + from_at, size);
+  EXPECT_TRUE(std::equal(to.data() + to_at, to.data() + to_at + size, from.data() + from_at));
+  const auto untouched = [](std::byte b) { return b == std::byte{0xff}; };
+  EXPECT_TRUE(std::all_of(to.data(), to.data() + to_at, untouched));
+  EXPECT_TRUE(std::all_of(to.data() + to_at + size, to.data() + to.size(), untouched));
+}
+
+TEST(CopyTest, CopiesExactlyAtEveryDistanceAndSize) {
+  for (const std::size_t distance : std::array<std::size_t, 8>{0, 1, 16, 31, 63, 64, 2048, 4080}) {
+    for (const std::size_t size :
+         std::array<std::size_t, 11>{0, 1, 63, 64, 2047, 2048, 2049, 2111, 2112, 65536, 100001}) {
+      SCOPED_TRACE(testing::Message() << distance << " " << size);
+      expect_exact(distance, 0, size);
+      expect_exact(distance, 33, size);
+    }
+  }
+}
+
+TEST(CopyTest, NothingMayHaveNoAddress) { copy_memory(nullptr, nullptr, 0); }
+
+}  // namespace
+}  // namespace spate
