@@ -48,6 +48,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       traces_(random.next()),
       slots_(network.executor(), options_.ledger),
       offload_(network.executor()),
+      kernel_files_(offload_, network.executor().clock()),
       attributes_({options_.keep_attributes, options_.most_kept, options_.copies, options_.listings},
                   network.executor().clock()),
       locks_(*this),

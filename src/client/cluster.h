@@ -106,7 +106,7 @@ class Cluster {
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
   Offload offload_;  // for what may wait for a device
-  KernelLentFiles kernel_files_{offload_};
+  KernelLentFiles kernel_files_;
   AttributeCache attributes_;
   Locks locks_;
   Appends appends_;

@@ -25,20 +25,22 @@ bool has_room(int fd) {
   return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
 }
 
-class KernelLentFile final : public LentFile, private LocalIo {
+class KernelLentFile final : public LentFile, private FileCalls {
  public:
   KernelLentFile(UniqueFd file, SharedPage page, Offload& offload)
       : file_(std::move(file)), page_(std::move(page)), offload_(offload) {}
 
   /// False: it is no regular file.
-  bool look_first() {
+  bool look_first(std::map<dev_t, WriteHabits>& habits, const Clock& clock) {
     struct stat st{};
     const int access = ::fcntl(file_.get(), F_GETFL);
     if (access < 0 || ::fstat(file_.get(), &st) != 0 || !S_ISREG(st.st_mode)) return false;
     device_ = st.st_dev;
     inode_ = st.st_ino;
     readable_ = (access & O_ACCMODE) != O_WRONLY;
-    in_memory_ = lies_in_memory(file_.get());
+    FileCalls& calls = *this;
+    io_.emplace(calls, habits[device_], clock);
+    if (lies_in_memory(file_.get())) io_->never_waits();
     return true;
   }
 
@@ -50,29 +52,27 @@ class KernelLentFile final : public LentFile, private LocalIo {
     return static_cast<std::uint64_t>(st.st_size);
   }
   void disown() override { std::ignore = file_.release(); }
-  bool try_now(LocalMove& move) override { return move.try_now(*this); }
+  bool try_now(LocalMove& move) override { return move.try_now(*io_); }
   job::Task<void> finish(LocalMove& move) override {
     LocalMove* const rest = &move;
-    LocalIo* const io = this;
+    LocalIo* const io = &*io_;
     UniqueFunction<void()> work([rest, io] { rest->finish(*io); });
     co_await offload_.run(std::move(work));
   }
 
  private:
-  ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) override {
-    const int flags = wait || in_memory_ ? 0 : RWF_NOWAIT;
+  ssize_t move(const LocalIo::Pieces& pieces, bool is_write, int flags) override {
     const auto offset = static_cast<off_t>(pieces.offset);
     const ssize_t n = is_write ? ::pwritev2(file_.get(), pieces.first, pieces.count, offset, flags)
                                : ::preadv2(file_.get(), pieces.first, pieces.count, offset, flags);
-    if (n >= 0 || errno == EINTR) return n < 0 ? -EINTR : n;
-    return flags != 0 ? -EAGAIN : -errno;  // or a file system that cannot tell: the waiting way will
+    return n < 0 ? -errno : n;
   }
 
   UniqueFd file_;
   SharedPage page_;
   Offload& offload_;
   bool readable_ = true;
-  bool in_memory_ = false;
+  std::optional<PromptIo> io_;
   dev_t device_ = 0;  // which file it is:
   ino_t inode_ = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
 };
@@ -83,7 +83,8 @@ Result<std::unique_ptr<LentFile>> KernelLentFiles::open(UniqueFd page, UniqueFd 
   SPATE_TRY(SharedPage mapped, SharedPage::map(page.get(), for_writing));
   if (!has_room(file.get())) return Error(Errc::kBusy, "this process has too many files open for a lease");
   auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), offload_);
-  if (!lent->look_first()) return Error(Errc::kProtocol, "the server passed something that is no datafile");
+  if (!lent->look_first(habits_, clock_))
+    return Error(Errc::kProtocol, "the server passed something that is no datafile");
   return std::unique_ptr<LentFile>(std::move(lent));
 }
 

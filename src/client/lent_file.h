@@ -3,7 +3,10 @@
 // kernel's here, another one's in the simulation.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -11,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "client/local_move.h"
 #include "client/offload.h"
+#include "client/prompt_io.h"
 #include "job/task.h"
 #include "model/lease_words.h"
 
@@ -45,12 +49,14 @@ class LentFiles {
 /// Files of this machine's kernel.
 class KernelLentFiles final : public LentFiles {
  public:
-  /// `offload` outlives what is opened.
-  explicit KernelLentFiles(Offload& offload) : offload_(offload) {}
+  /// Both outlive what is opened, as this does.
+  KernelLentFiles(Offload& offload, const Clock& clock) : offload_(offload), clock_(clock) {}
   Result<std::unique_ptr<LentFile>> open(UniqueFd page, UniqueFd file, bool for_writing) override;
 
  private:
   Offload& offload_;
+  const Clock& clock_;
+  std::map<dev_t, WriteHabits> habits_;  // of each device's file system
 };
 
 }  // namespace spate::client
