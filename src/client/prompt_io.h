@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PromptIo: reads and writes of a datafile at its local file system, without waiting for a device as far as that can be
-// told or guessed.
+// told or guessed, and at full speed wherever in a page the caller's memory begins.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,8 @@ class PromptIo final : public LocalIo {
 
  private:
   ssize_t write_now(const Pieces& pieces);
+  ssize_t move(const Pieces& pieces, bool is_write, int flags);
+  ssize_t read_by_bounce(const Pieces& pieces, int flags);
 
   FileCalls& calls_;
   WriteHabits& habits_;
