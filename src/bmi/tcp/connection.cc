@@ -8,6 +8,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "base/copy.h"
+
 namespace spate::bmi::tcp {
 namespace {
 
@@ -51,7 +53,7 @@ bool Connection::moves_much() {
 }
 
 std::uint64_t Connection::gather_direct(Pieces& pieces, std::uint64_t limit) {
-  if (incoming_.left < kDirectBytes) return 0;
+  if (incoming_.left < kDirectBytes || lands_slowly()) return 0;
   const std::uint64_t most = std::min(incoming_.left, limit);
   if (incoming_.op != nullptr) return incoming_.op->cursor.gather(pieces, most);
   if (incoming_.arrived == nullptr) return 0;
@@ -59,8 +61,18 @@ std::uint64_t Connection::gather_direct(Pieces& pieces, std::uint64_t limit) {
   return most;
 }
 
+/// The kernel would take long to copy the payload to its place (base/copy.h). From this host, by sendfile, it comes in
+/// pages of a file, and large messages begin where pages do. Of others nothing is known, so that nothing is to be won.
+bool Connection::lands_slowly() const {
+  if (!from_this_host || incoming_.op == nullptr) return false;
+  const SegmentCursor& cursor = incoming_.op->cursor;
+  const std::byte* const to = cursor.segment().memory + cursor.offset();
+  return copies_slowly(reinterpret_cast<std::uintptr_t>(to), arrived_so_far());
+}
+
 std::uint64_t Connection::read_ahead(std::uint64_t direct) const {
-  constexpr std::uint64_t kScratch = std::tuple_size_v<ReceiveScratch>;
+  constexpr std::uint64_t kScratch = sizeof(ReceiveScratch);
+  if (direct == 0 && incoming_.left >= kDirectBytes) return std::min(incoming_.left, kScratch);
   // Not all of the payload fits the iovec: what follows is payload, too.
   if (direct > 0 && direct < incoming_.left) return 0;
   // Among large messages only the next header is read along with a payload, so that no payload is copied.

@@ -53,8 +53,9 @@ struct Incoming {
   std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
 };
 
-/// Shared by the connections of a module; holds nothing between two reads.
-using ReceiveScratch = std::array<std::byte, 64 * 1024>;
+/// Shared by the connections of a module; holds nothing between two reads. It begins where a page does, as what is sent
+/// by sendfile.
+struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
 enum class ReadStatus : std::uint8_t {
   kDrained,   // nothing more for now: an event will tell
@@ -104,6 +105,7 @@ class Connection : public Pollable {
   bool write_blocked = false;             // the socket was full: wait for an event before writing
   bool peer_closed = false;               // the event said so: read to the end
   bool closed = false;                    // taken down; freed at the next turn
+  bool from_this_host = false;            // the other end is on this machine
   bool held = false;                      // in the module's list of those to be flushed
   std::uint64_t posted_in_turn = 0;       // the module's turn in which this side last sent by a post
   bool due = false;                       // in the module's list of those that wait for their slice, for ...
@@ -116,6 +118,7 @@ class Connection : public Pollable {
   bool parse(const std::byte* data, std::uint64_t size);
   void finish_payload();
   std::uint64_t read_ahead(std::uint64_t direct) const;
+  bool lands_slowly() const;
   std::uint64_t gather_direct(Pieces& pieces, std::uint64_t limit);
   void store(const std::byte* data, std::uint64_t size);
   ReadStatus read_some(ReceiveScratch& scratch, std::uint64_t limit);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -36,8 +37,12 @@ class ConnectionTest : public testing::Test, public FrameHandler {
       op_ = std::make_unique<TcpOp>();
       room_.assign(header->length, std::byte{0});
       const std::size_t half = room_.size() / 3;
-      op_->segments.assign(std::array{Segment::of(MutableByteView(room_).first(half)),
-                                      Segment::of(MutableByteView(room_).subspan(half))});
+      if (placed_.empty()) {
+        op_->segments.assign(std::array{Segment::of(MutableByteView(room_).first(half)),
+                                        Segment::of(MutableByteView(room_).subspan(half))});
+      } else {
+        op_->segments.assign(std::array{Segment::of(placed_)});
+      }
       op_->cursor = SegmentCursor(op_->segments.view());
       connection.expect(*header, op_.get(), nullptr);
     } else {
@@ -50,7 +55,7 @@ class ConnectionTest : public testing::Test, public FrameHandler {
   void on_payload(Connection& connection) override {
     Incoming& incoming = connection.incoming();
     if (incoming.op != nullptr) {
-      payloads_.push_back(room_);
+      payloads_.push_back(placed_.empty() ? room_ : to_bytes(placed_));
     } else if (incoming.arrived != nullptr) {
       payloads_.push_back(to_bytes(std::move(incoming.arrived)->payload.view()));
     } else {
@@ -97,7 +102,41 @@ class ConnectionTest : public testing::Test, public FrameHandler {
   std::vector<Bytes> payloads_;
   std::unique_ptr<TcpOp> op_;
   Bytes room_;
+  MutableByteView placed_;  // not empty: the receive's memory
 };
+
+struct PlacedReceive {
+  const char* name;
+  std::size_t at;  // in its page
+  bool from_this_host;
+  bool in_between;  // it is copied from the scratch
+};
+
+struct PlacedReceiveTest : ConnectionTest, testing::WithParamInterface<PlacedReceive> {};
+
+TEST_P(PlacedReceiveTest, LargePayloadsGoByTheScratchOnlyWhereTheKernelWouldCopySlowly) {
+  constexpr std::size_t kSize = 100'000;
+  Buffer memory(kSize + 4096, 4096);
+  placed_ = memory.view().subspan(GetParam().at, kSize);
+  connection_->from_this_host = GetParam().from_this_host;
+  append(1, kSize);
+  write(kHeaderSize);
+  ASSERT_EQ(read(), ReadStatus::kDrained);
+  scratch_->fill(std::byte{0xee});
+  write(kSize);
+  while (read() == ReadStatus::kMore) {
+  }
+  EXPECT_EQ(payloads_, expected_);
+  const bool untouched = std::count(scratch_->begin() + 1000, scratch_->begin() + 2000, std::byte{0xee}) == 1000;
+  EXPECT_EQ(untouched, !GetParam().in_between);
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, PlacedReceiveTest,
+                         testing::Values(PlacedReceive{"as_malloc_from_here", 16, true, true},
+                                         PlacedReceive{"as_malloc_from_elsewhere", 16, false, false},
+                                         PlacedReceive{"on_a_page_from_here", 0, true, false},
+                                         PlacedReceive{"amid_a_page_from_here", 2048, true, false}),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(ConnectionTest, FramesCutAtEveryPlaceArriveWhole) {
   append(1, 5);

@@ -184,6 +184,7 @@ void Peer::run_waiting(MessageClass c) {
 
 void Peer::opened(Connection& connection, const Limits& limits) {
   connection.peer = this;
+  connection.from_this_host = same_host;
   connection.segment_bytes = segment_bytes(connection.socket());
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
