@@ -5,12 +5,15 @@
 //   path=auto|buffered|cached|direct|bypass|p2p               seconds=S  at most so long, in order at most size bytes
 //   rate=BYTES a second (0: as fast as it goes)               streams=1  each of depth waits for its turn: a video
 //   server's
+//   at=BYTES  where in a page the buffers begin: 0 as the local probe's, 16 as large ones of malloc. A processor that
+//   copies by rep movsb may be several times slower there (base/copy.h).
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string_view>
 
@@ -29,6 +32,7 @@ struct Plan {
   std::uint64_t size = 0;
   double seconds = 0;
   double rate = 0;
+  std::uint64_t at = 0;
   bool streams = false;
   wire::DataPath forced = wire::DataPath::kAutomatic;
 };
@@ -132,6 +136,13 @@ job::Task<Result<void>> warm_up(client::File& file, const Plan& plan) {
   co_return Result<void>();
 }
 
+/// Of a request's size from `at` on; touched.
+Buffer buffer_for(const Plan& plan) {
+  Buffer memory(plan.at + plan.request, Buffer::kPageAlignment);
+  std::memset(memory.data(), 42, memory.size());
+  return memory;
+}
+
 job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::unique_ptr<client::File>& file,
                             std::unique_ptr<Pass>& pass) {
   client::NewObject object;
@@ -140,7 +151,8 @@ job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::uniqu
                co_await client.create(client::path_from_root(plan.path), wire::kOpenRead | wire::kOpenWrite, object));
   SPATE_CO_TRY(std::ignore, co_await warm_up(*file, plan));
   job::Executor& executor = client.cluster().executor();
-  std::vector<Bytes> buffers(plan.depth, Bytes(plan.request, std::byte{42}));
+  std::vector<Buffer> memory;
+  for (std::uint64_t i = 0; i < plan.depth; ++i) memory.push_back(buffer_for(plan));
   std::printf("go\n");  // who watches the server begins here
   std::fflush(stdout);
   if (std::getchar() == EOF) co_return Errc::kCancelled;
@@ -148,7 +160,7 @@ job::Task<Result<void>> run(client::Client& client, const Plan& plan, std::uniqu
   pass = std::make_unique<Pass>(
       Pass{*file, plan, executor.clock(), executor.clock().now(), SeededRandom(7), 0, {}, {}, 0, 0});
   job::Gate gate(executor);
-  for (Bytes& buffer : buffers) job::spawn(gate, lane(*pass, executor, buffer));
+  for (Buffer& one : memory) job::spawn(gate, lane(*pass, executor, one.view().subspan(plan.at)));
   co_await gate.close();
   const double seconds = static_cast<double>((pass->clock.now() - pass->begin).count()) / 1e9;
   const double used = cpu_seconds() - cpu;
@@ -172,7 +184,7 @@ bool take(Plan& plan, const std::string& word) {
   const std::string key = word.substr(0, at);
   const std::string value = word.substr(at + 1);
   const std::map<std::string, std::uint64_t*> numbers = {
-      {"request", &plan.request}, {"depth", &plan.depth}, {"size", &plan.size}};
+      {"request", &plan.request}, {"depth", &plan.depth}, {"size", &plan.size}, {"at", &plan.at}};
   const std::map<std::string, double*> reals = {{"seconds", &plan.seconds}, {"rate", &plan.rate}};
   const std::map<std::string, wire::DataPath> paths = {
       {"auto", wire::DataPath::kAutomatic}, {"buffered", wire::DataPath::kBuffered},
@@ -206,7 +218,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) {
     if (!take(plan, argv[i])) return fail(Error(Errc::kInvalidArgument, std::string("what is ") + argv[i]));
   }
-  if (plan.request == 0 || plan.depth == 0 || plan.size < plan.request) return 2;
+  if (plan.request == 0 || plan.depth == 0 || plan.size < plan.request || plan.at >= Buffer::kPageAlignment) return 2;
   assembly::ClientSettings settings;
   settings.config_file = argv[1];
   settings.program = "paths_client";

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
 
@@ -51,7 +52,7 @@ UniqueFd drained_socket() {
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     near = UniqueFd();
-    std::vector<char> room(1U << 20U);
+    Buffer room(1U << 20U, Buffer::kPageAlignment);  // elsewhere in a page copies may be slow: base/copy.h
     while (::recv(far.get(), room.data(), room.size(), 0) > 0) {
     }
     std::_Exit(0);
@@ -69,10 +70,10 @@ void send_all(int socket, const char* data, std::size_t size) {
 }
 
 void by_pread(int file, std::size_t size, std::size_t request, int socket) {
-  std::vector<char> buffer(request);
+  Buffer buffer(request, Buffer::kPageAlignment);
   for (std::size_t at = 0; at + request <= size; at += request) {
     if (::pread(file, buffer.data(), request, static_cast<off_t>(at)) != static_cast<ssize_t>(request)) die("pread");
-    send_all(socket, buffer.data(), request);
+    send_all(socket, reinterpret_cast<const char*>(buffer.data()), request);
   }
 }
 
