@@ -35,6 +35,12 @@ std::uint64_t SegmentCursor::gather(Pieces& pieces, std::uint64_t limit) const {
   return added;
 }
 
+std::uint64_t SegmentCursor::rest(std::uint64_t most) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = index_; i < list_.size() && bytes < most; ++i) bytes += list_[i].size - (i == index_ ? at_ : 0);
+  return bytes;
+}
+
 void SegmentCursor::advance(std::uint64_t bytes) {
   while (bytes > 0) {
     const std::uint64_t step = std::min(bytes, left_in_segment());

@@ -69,6 +69,8 @@ class SegmentCursor {
   /// Adds the memory from here on, up to a file segment, `limit` bytes or a full `pieces`; does not move.
   /// Returns the bytes added.
   std::uint64_t gather(Pieces& pieces, std::uint64_t limit) const;
+  /// The bytes from here to the end; at least `most` where that is more.
+  std::uint64_t rest(std::uint64_t most) const;
   /// Moves on by `bytes`, which are there.
   void advance(std::uint64_t bytes);
   /// Copies `bytes` of `from` into the memory from here on (receives: memory only) and moves on.

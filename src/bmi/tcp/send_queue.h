@@ -59,7 +59,8 @@ class SendQueue {
   /// Takes a frame that has not begun out again: true when it had not. `substitute`: what leaves in its place.
   bool withdraw(TcpOp& op, const FrameHeader* substitute);
 
-  /// Writes until the queue is empty, the socket full, or `limit` bytes (> 0; some headers more) were taken by it.
+  /// Writes until the queue is empty, the socket full, or `limit` bytes (> 0) were taken by it: some headers more, or
+  /// an eighth more where the frame that is leaving ends there.
   FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
 
   bool empty() const { return frames_.empty(); }
@@ -93,6 +94,7 @@ class SendQueue {
   Written write_by_reading(int socket, TcpOp& op, SendScratch& scratch);
   Written write_zeros(int socket, TcpOp& op);
   bool gather(Pieces& pieces, std::uint64_t limit);
+  std::uint64_t to_its_end(const Frame& front, std::uint64_t limit, std::uint64_t more) const;
   void consume(std::uint64_t bytes, SendObserver& observer);
   void finish_front(SendObserver& observer);
   Written failed(int error_number, FlushStatus unless_socket);

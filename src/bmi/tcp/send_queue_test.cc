@@ -113,7 +113,8 @@ TEST_F(SendQueueTest, ALimitIsKeptTo) {
   FlushStatus status = FlushStatus::kMore;
   for (; status == FlushStatus::kMore; parts.push_back(take().size())) status = flush();
   EXPECT_EQ(status, FlushStatus::kEmpty);
-  EXPECT_EQ(parts, (std::vector<std::size_t>{20'000, 20'000, 20'000, 20'000, 2 * kHeaderSize}));
+  EXPECT_EQ(parts, (std::vector<std::size_t>{20'000, 20'000, 20'000, 20'000 + kHeaderSize, kHeaderSize}))
+      << "the end of a frame does not wait for another turn";
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1}));
 }
 
