@@ -239,10 +239,7 @@ void Keeper::on_server_end(int status) {
   if (done || (device_ && is_over(device_.get()))) return end(0);
   if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // it has said why
   if (serving_ && WIFEXITED(status) && WEXITSTATUS(status) == kHandedOver) {
-    const std::string program = next_program_.empty() ? program_ : next_program_;
-    const auto started = start(program);
-    if (!started) give_up(started.error().message());
-    return;
+    return start_successor();
   }
   on_crash(described(status));
 }
@@ -265,7 +262,13 @@ void Keeper::on_crash(const std::string& how) {
     const auto span = std::chrono::duration_cast<std::chrono::seconds>(kCrashSpan);
     return give_up(fmt::format("it crashed {} times in {} s", crashes_.size(), span.count()));
   }
-  const auto started = start(program_);
+  start_successor();
+}
+
+/// Of one that has handed over, or was killed, perhaps while it was about to: an upgrade goes on.
+void Keeper::start_successor() {
+  const std::string program = next_program_.empty() ? program_ : next_program_;
+  const auto started = start(program);
   if (!started) give_up(started.error().message());
 }
 

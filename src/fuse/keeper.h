@@ -51,6 +51,7 @@ class Keeper {
   void on_server_message(Message message);
   void on_server_end(int status);
   void on_crash(const std::string& how);
+  void start_successor();
   void on_caller();
   void on_request();
   void ask_server();
