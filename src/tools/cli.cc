@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "tools/command.h"
 #include "tools/text.h"
@@ -50,9 +51,35 @@ void add_commands(CLI::App& app, const std::vector<Command>& commands, const std
   }
 }
 
+/// The parser takes "[a,b]" for a list of two; behind this it does not.
+constexpr char kNoList = '\1';
+
+std::string as_one_word(std::string word) {
+  const bool like_a_list = word.starts_with('[') && word.ends_with(']');
+  return like_a_list || word.starts_with(kNoList) ? kNoList + word : word;
+}
+
+void restore(std::string& word) {
+  if (word.starts_with(kNoList)) word.erase(0, 1);
+}
+
+/// Undoes as_one_word() in what the parser has filled in.
+void restore_words(const Command& command, Context& context) {
+  restore(context.fs);
+  std::for_each(context.overrides.begin(), context.overrides.end(), restore);
+  for (const std::vector<Argument>* arguments : {&command.positionals, &command.options}) {
+    for (const Argument& argument : *arguments) {
+      if (auto* const* one = std::get_if<std::string*>(&argument.target)) restore(**one);
+      if (auto* const* many = std::get_if<std::vector<std::string>*>(&argument.target))
+        std::for_each((*many)->begin(), (*many)->end(), restore);
+    }
+  }
+}
+
 /// `spate help NAME` is `spate NAME --help`. In the order that the parser takes: reversed.
 std::vector<std::string> arguments_of(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> arguments;
+  std::transform(argv + 1, argv + argc, std::back_inserter(arguments), as_one_word);
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
@@ -74,6 +101,7 @@ std::string only_command(const std::vector<Command>& commands, const std::vector
 /// The parser's message, as part of a line of ours: it ends some of its own with a full stop or a new line.
 std::string own_words(const CLI::ParseError& error) {
   std::string text = error.what();
+  std::erase(text, kNoList);
   while (text.ends_with('.') || text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -125,7 +153,9 @@ int run_command_line(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
       return refuse(app, error, commands, argc, argv);
     }
-    return chosen == nullptr ? kExitUsage : chosen->run(context);
+    if (chosen == nullptr) return kExitUsage;
+    restore_words(*chosen, context);
+    return chosen->run(context);
   } catch (const std::exception& error) {
     return context.fail(error.what());
   }

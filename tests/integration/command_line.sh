@@ -49,6 +49,12 @@ assert [e["path"] for e in json.load(sys.stdin)] == ["spate:/dir one", "spate:/d
 # Nor to the terminal that is told of them.
 { "$spate" cat $'spate:/no\x1b[31m' 2>&1 || true; } | has -F 'spate:/no\x1b[31m: no such file' || fail 'control characters in a message'
 
+# Brackets are part of a name: a list is what the shell makes of them.
+(cd "$dir" && touch '[a]' '[a,b]' && "$spate" cp '[a]' '[a,b]' spate:/dir2/)
+test "$("$spate" ls spate:/dir2 | sort | tr '\n' ' ')" = '[a,b] [a] file ' || fail "brackets: $("$spate" ls spate:/dir2)"
+{ "$spate" --fs '[fs]' ls 2>&1 || true; } | has -F -- '--fs names [fs],' || fail 'brackets in a message'
+"$spate" rm 'spate:/dir2/[a]' 'spate:/dir2/[a,b]'
+
 source "$SPATE_SOURCE/src/tools/spate.bash"
 compopt() { :; }
 completed() { # completed LINE EXPECTED...: what bash is offered
