@@ -25,7 +25,29 @@ namespace spate::preload {
 namespace {
 
 const Front* the_front = nullptr;
-std::atomic<int> at_work{0};  // threads inside take()
+std::atomic<int> at_work{0};         // threads inside take()
+std::atomic<bool> door_shut{false};  // clients are being ended; who comes now waits
+
+/// Nobody is at work but the calling thread, and nobody else begins before open_door(). False: others are at work.
+bool shut_door() {
+  door_shut = true;
+  if (at_work.load() <= 1) return true;
+  door_shut = false;
+  return false;
+}
+
+void open_door() { door_shut = false; }
+
+/// A child of vfork() has nothing of its parent's client, and may outlive who has shut the door.
+void enter() {
+  constexpr timespec kPause{0, 100'000};
+  for (;;) {
+    at_work.fetch_add(1);
+    if (!door_shut.load() || front().in_vfork_child()) return;
+    at_work.fetch_sub(1);
+    raw(SYS_nanosleep, &kPause, nullptr);
+  }
+}
 
 /// In a child of fork() the client's descriptors are copies of the parent's.
 void close_own_descriptors() {
@@ -60,7 +82,7 @@ bool take(Frame* frame) {
   int cancellable = 0;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
   notice_fork();
-  at_work.fetch_add(1);
+  enter();
   const Reply reply = run(handler, *frame);
   if (reply) frame->result = *reply;
   at_work.fetch_sub(1);
@@ -134,6 +156,7 @@ void notice_fork() {
   if (front().in_vfork_child()) return;
   *front().state->same_process = 1;
   at_work = 0;
+  open_door();
   close_own_descriptors();
   forget_clients();
   forget_descriptors();
@@ -143,15 +166,17 @@ void notice_fork() {
   forget_working_directory();
 }
 
+/// The door stays shut: what other threads begin would be cut off.
 void end_everything() {
-  if (at_work.load() > 1 || !any_client_started()) return;
+  if (!any_client_started() || !shut_door()) return;
   lose_everything();
   end_clients();
 }
 
 void end_before_exec() {
-  if (at_work.load() > 1 || !any_client_started()) return;
+  if (!any_client_started() || !shut_door()) return;
   if (hand_everything_over()) end_clients();  // else the session ends with its lease, and with it what it has open
+  open_door();                                // the program may still fail to start
 }
 
 Handler handler_of(long number) {
