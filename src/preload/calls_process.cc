@@ -19,6 +19,7 @@ namespace spate::preload {
 namespace {
 
 constexpr std::size_t kHead = 256;  // the kernel looks at as much for "#!"
+constexpr int kMostScripts = 5;     // the interpreter of a script may be a script, as often as the kernel lets it
 
 /// The first line of a script.
 struct Script {
@@ -87,13 +88,18 @@ Reply start_script(Frame& f, const Script& script, const std::string& path, int 
   return kToKernel;
 }
 
-Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int first_word) {
+/// What the frame names after start_program() without a reply.
+enum class Names { kProgram, kInterpreter };
+
+Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int first_word, Names& names) {
   std::array<std::byte, kHead> head{};
   const MutableByteView room(head);
   auto got = place.mount->run([&](posix::FileSystem&) { return file.pread(0, std::span(&room, 1)); });
   if (!got) return refuse(got.error());
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), static_cast<std::size_t>(*got));
   Script script;
-  if (parse_script({reinterpret_cast<const char*>(head.data()), static_cast<std::size_t>(*got)}, script)) {
+  if (parse_script(text, script)) {
+    names = Names::kInterpreter;
     return start_script(f, script, place.shown, first_word);
   }
   const Reply memfd = copy_program(*place.mount, file, place.shown);
@@ -102,7 +108,7 @@ Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int firs
   return kToKernel;
 }
 
-Reply start_program(Frame& f, const Place& place, int first_word) {
+Reply start_program(Frame& f, const Place& place, int first_word, Names& names) {
   auto may = place.mount->run([&](posix::FileSystem& files) { return files.access(place.where, X_OK); });
   if (!may) return refuse(may.error());
   posix::OpenRequest request;
@@ -111,19 +117,28 @@ Reply start_program(Frame& f, const Place& place, int first_word) {
   auto opened = place.mount->run([&](posix::FileSystem& files) { return files.open(request); });
   if (!opened) return refuse(opened.error());
   posix::OpenFile& file = **opened;
-  const Reply reply = start_opened(f, place, file, first_word);
+  const Reply reply = start_opened(f, place, file, first_word, names);
   std::ignore = place.mount->run([&](posix::FileSystem&) { return file.close(); });
   return reply;
 }
 
-/// A path in Spate is given to the kernel as one that it can run.
-Reply exec(Frame& f, PathArguments path, int first_word) {
-  auto place = locate(f, path, true);
-  if (!place) return refuse(place.error());
-  if (place->mount != nullptr) {
-    const Reply prepared = start_program(f, *place, first_word);
-    if (prepared) return prepared;
+/// A path in Spate is given to the kernel as one that it can run. What interprets a script there may lie there, too.
+Reply prepare(Frame& f, PathArguments path, int first_word) {
+  Names names = Names::kInterpreter;
+  for (int scripts = 0; names == Names::kInterpreter; ++scripts) {
+    auto place = locate(f, path, true);
+    if (!place) return refuse(place.error());
+    if (place->mount == nullptr) return kToKernel;
+    if (scripts > kMostScripts) return minus(ELOOP);
+    names = Names::kProgram;
+    const Reply reply = start_program(f, *place, first_word, names);
+    if (reply) return reply;
   }
+  return kToKernel;
+}
+
+Reply exec(Frame& f, PathArguments path, int first_word) {
+  if (const Reply refused = prepare(f, path, first_word)) return refused;
   // The connections end with the program; what it has open, the next one opens anew: until then the holder has it.
   const int directory = path.directory < 0 ? AT_FDCWD : fd(f, path.directory);
   const bool starts = raw(SYS_faccessat, directory, memory<const char>(f, path.path), X_OK) == 0;

@@ -12,6 +12,9 @@
 namespace spate::preload {
 namespace {
 
+/// As many as one call may need: of a script four, and its interpreter may be a script, five times.
+constexpr std::size_t kKeptTexts = 32;
+
 /// A directory that a relative path begins at.
 struct Base {
   Mount* mount = nullptr;
@@ -132,7 +135,7 @@ const char* keep_text(std::string text) {
     std::memcpy(shared, text.c_str(), text.size() + 1);
     return shared;
   }
-  thread_local std::array<std::string, 4> kept;
+  thread_local std::array<std::string, kKeptTexts> kept;
   thread_local std::size_t next = 0;
   std::string& place = kept[next++ % kept.size()];
   place = std::move(text);

@@ -141,6 +141,26 @@ def test_spawn_with_redirections_and_programs_in_spate():
     assert open(out).read().startswith(path)  # the parent goes on
 
 
+def test_interpreters_in_spate():
+    """A script's interpreter lies in Spate as well, as in a virtual environment of python; and may itself be a script."""
+    shell = f"{D}/shell"
+    shutil.copy("/bin/sh", shell)
+    path = write("inside", f"#!{shell} -e\necho \"$0 $1\"\n".encode())
+    os.chmod(path, 0o755)
+    low = [os.open(path, os.O_RDONLY) for _ in range(4)]  # numbers that mean something else in a child of vfork
+    for start in (subprocess.check_output, lambda words: subprocess.check_output(["sh", "-c", 'exec "$@"', "sh", *words])):
+        assert start([path, "x"]) == f"{path} x\n".encode()
+    for n in range(8):
+        path = write(f"inside{n}", f"#!{path} {n}\n".encode())
+        os.chmod(path, 0o755)
+    assert subprocess.check_output([f"{D}/inside3"]) == f"{D}/inside 0\n".encode()
+    raises(errno.ELOOP, subprocess.run, [f"{D}/inside7"])
+    path = write("lost", f"#!{D}/nothing\n".encode())
+    os.chmod(path, 0o755)
+    raises(errno.ENOENT, subprocess.run, [path])
+    for number in low: os.close(number)
+
+
 def test_threads():
     path = write("t", bytes(400000))
     fd = os.open(path, os.O_RDWR)
