@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kHead = 256;  // the kernel looks at as much for "#!"
 constexpr int kMostScripts = 5;     // the interpreter of a script may be a script, as often as the kernel lets it
+constexpr std::string_view kElf = "\177ELF";
 
 /// The first line of a script.
 struct Script {
@@ -102,6 +103,8 @@ Reply start_opened(Frame& f, const Place& place, posix::OpenFile& file, int firs
     names = Names::kInterpreter;
     return start_script(f, script, place.shown, first_word);
   }
+  // Of what the kernel does not start nobody would ever close the copy: shells try scripts without "#!" like that.
+  if (!text.starts_with(kElf)) return minus(ENOEXEC);
   const Reply memfd = copy_program(*place.mount, file, place.shown);
   if (failed(*memfd)) return memfd;
   redirect(f, first_word == 1 ? kPlain : kAtPath, "/proc/self/fd/" + std::to_string(*memfd));

@@ -161,6 +161,15 @@ def test_interpreters_in_spate():
     for number in low: os.close(number)
 
 
+def test_what_is_no_program_leaves_no_descriptor():
+    path = write("text", b"echo said\n")
+    os.chmod(path, 0o755)
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3): raises(errno.ENOEXEC, os.execv, path, [path])
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert subprocess.check_output(["bash", "-c", path]) == b"said\n"
+
+
 def test_threads():
     path = write("t", bytes(400000))
     fd = os.open(path, os.O_RDWR)
