@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +206,9 @@ void Keeper::on_server_message(Message message) {
 }
 
 Result<void> Keeper::mount(const std::string& mount_options) {
+  struct stat st{};
+  if (::stat(options_.directory.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
+    return Error(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
   const fuse_lowlevel_ops nothing{};
   std::array<const char*, 3> words{"spate", "-o", mount_options.c_str()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));

@@ -2,6 +2,7 @@
 // main() of spate-mount, which mount(8) knows as /sbin/mount.spate.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,10 @@ Result<void> open_log(const fuse::MountOptions& options) {
 
 /// The parent: waits until the child says that it is ready or has ended. The child's errors went to the same terminal.
 int wait_for(pid_t child, int pipe) {
+  constexpr int kNoticeMs = 3000;
+  pollfd look{pipe, POLLIN, 0};
+  if (::poll(&look, 1, kNoticeMs) == 0)
+    std::fprintf(stderr, "spate-mount: waits for the servers of the file system; Ctrl-C gives it up\n");
   char ready = 0;
   if (::read(pipe, &ready, 1) == 1) return 0;
   int status = 1;
@@ -64,9 +69,9 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
     ::close(ends[1]);
     return wait_for(child, ends[0]);
   }
-  ::setsid();
   ::close(ends[0]);
   fuse::Keeper keeper(options, words, [&] {
+    ::setsid();  // not before: until then what ends the command ends the mount
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
     std::ignore = ::chdir("/");

@@ -72,6 +72,7 @@ Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
 /// The terminal goes back to whoever mounted.
 void leave_terminal(const MountOptions& options) {
   if (options.foreground) return;
+  ::setsid();
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
   std::ignore = ::chdir("/");

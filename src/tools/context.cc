@@ -62,9 +62,8 @@ bool may_serve(const config::FileSystemConfig& config) {
   });
 }
 
-/// What `spate up` started and `spate down` stopped is not worth waiting for. (A server that died leaves its pid file,
-/// and may come back.)
-Result<void> check_running(const std::string& config_file, const std::vector<config::Override>& overrides) {
+/// See Context::check_running(). (A server that died leaves its pid file, and may come back.)
+Result<void> is_running(const std::string& config_file, const std::vector<config::Override>& overrides) {
   const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
   std::error_code error;
   std::filesystem::directory_iterator at(folder / "run", error);
@@ -128,11 +127,16 @@ Result<assembly::ClientSettings> Context::client_settings(std::string file) cons
   return settings;
 }
 
+Result<void> Context::check_running() const {
+  SPATE_TRY(const std::string file, config_file());
+  SPATE_TRY(const auto values, config_overrides());
+  return is_running(file, values);
+}
+
 Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   if (process_ != nullptr) return process_.get();
+  SPATE_TRY(std::ignore, check_running());
   SPATE_TRY(std::string file, config_file());
-  SPATE_TRY(const auto values, config_overrides());
-  SPATE_TRY(std::ignore, check_running(file, values));
   SPATE_TRY(assembly::ClientSettings settings, client_settings(std::move(file)));
   settings.server_key = with_server_key;
   SPATE_TRY(process_, assembly::ClientProcess::open(settings));

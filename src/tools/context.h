@@ -26,6 +26,8 @@ class Context {
   Result<std::vector<config::Override>> config_overrides() const;
   /// What it takes to open a client of this spate.toml; also makes the log as quiet as a command wants it.
   Result<assembly::ClientSettings> client_settings(std::string config_file) const;
+  /// kUnreachable of what `spate up` started and `spate down` has stopped: nothing to wait for.
+  Result<void> check_running() const;
   /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 

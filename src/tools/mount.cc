@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <mntent.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,16 +75,46 @@ int run_status(Context& context, const std::string& directory) {
   return kExitOk;
 }
 
+/// The last that was mounted there is a file system of Spate.
+bool is_mounted(const std::string& directory) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
+  std::error_code ignored;
+  const std::string whole = fs::weakly_canonical(directory, ignored).string();
+  bool found = false;
+  while (const mntent* entry = mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
+    if (whole == entry->mnt_dir) found = std::string_view(entry->mnt_type) == "fuse.spate";
+  }
+  return found;
+}
+
+/// "remount" is among the options.
+bool remounts(const std::string& options) { return ("," + options + ",").find(",remount,") != std::string::npos; }
+
+/// There is a directory, on which nothing of Spate is mounted yet.
+Result<void> prepare_directory(const std::string& directory, bool create) {
+  std::error_code error;
+  const fs::file_status status = fs::status(directory, error);
+  if (error == std::errc::not_connected)
+    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + directory + "`");
+  if (is_mounted(directory))
+    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + directory + "` tells more");
+  if (fs::is_directory(status)) return {};
+  if (fs::exists(status)) return Error(Errc::kNotDirectory, directory + " is a file: name a directory");
+  if (!create) return Error(Errc::kNotFound, "there is no directory " + directory + "; -p makes it");
+  if (!fs::create_directories(directory, error)) return errno_error(error.value(), "make " + directory);
+  return {};
+}
+
 int run_mount(Context& context, const MountArguments& arguments) {
   if (arguments.upgrade) return run_itself(context, "--upgrade", arguments.directory);
   if (arguments.status) return run_status(context, arguments.directory);
   auto config = context.config_file();
   if (!config) return context.fail(config.error());
-  std::error_code error;
-  if (!fs::exists(arguments.directory, error)) {
-    if (!arguments.create) return context.fail("there is no directory " + arguments.directory + "; -p makes it");
-    if (!fs::create_directories(arguments.directory, error))
-      return context.fail("make " + arguments.directory + ": " + error.message());
+  if (!remounts(arguments.options)) {
+    const auto running = context.check_running();
+    if (!running) return context.fail(running.error());
+    const auto prepared = prepare_directory(arguments.directory, arguments.create);
+    if (!prepared) return context.fail(prepared.error());
   }
   const std::string program = sibling("spate-mount");
   if (::access(program.c_str(), X_OK) != 0) {
