@@ -76,15 +76,15 @@ Result<void> is_running(const std::string& config_file, const std::vector<config
   const auto loaded = config::load_file(config_file, overrides);
   if (!loaded || may_serve(loaded->config)) return {};  // a file that cannot be read is told by who opens it
   return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
-                                       folder.string() + "` starts it");
+                                       shell_word(folder.string()) + "` starts it");
 }
 
 }  // namespace
 
 Error no_file_system(const std::string& config_file) {
   const std::string folder = std::filesystem::path(config_file).parent_path().string();
-  return Error(Errc::kNotFound,
-               "there is no " + config_file + "; `spate up --dir " + folder + "` makes a file system there");
+  return Error(Errc::kNotFound, "there is no " + config_file + "; `spate up --dir " + shell_word(folder) +
+                                    "` makes a file system there");
 }
 
 std::string current_file() {

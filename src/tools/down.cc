@@ -99,7 +99,7 @@ int run_down(Context& context, const DownOptions& options) {
   } else if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
                        : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n",
-                                     stopped, *folder, *folder));
+                                     stopped, *folder, shell_word(*folder)));
   }
   return code;
 }

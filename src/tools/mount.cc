@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/text.h"
+
 namespace spate::tools {
 namespace {
 
@@ -94,10 +96,11 @@ bool remounts(const std::string& options) { return ("," + options + ",").find(",
 Result<void> prepare_directory(const std::string& directory, bool create) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
+  const std::string word = shell_word(directory);
   if (error == std::errc::not_connected)
-    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + directory + "`");
+    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + word + "`");
   if (is_mounted(directory))
-    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + directory + "` tells more");
+    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + word + "` tells more");
   if (fs::is_directory(status)) return {};
   if (fs::exists(status)) return Error(Errc::kNotDirectory, directory + " is a file: name a directory");
   if (!create) return Error(Errc::kNotFound, "there is no directory " + directory + "; -p makes it");
@@ -149,7 +152,7 @@ int run_umount(Context& context, const std::string& directory, bool lazy) {
   switch (error) {
     case 0: return kExitOk;
     case EBUSY:
-      return context.fail(directory + " is in use (`fuser -vm " + directory +
+      return context.fail(directory + " is in use (`fuser -vm " + shell_word(directory) +
                           "` says by whom); -z detaches it all the same");
     case EINVAL: return context.fail("nothing is mounted at " + directory);
     default: return context.fail(errno_error(error, "unmount " + directory));

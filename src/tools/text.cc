@@ -87,4 +87,17 @@ std::string printable_lines(std::string_view message) {
   return text + printable(message);
 }
 
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) {
+    if (c == '\'')
+      text += "'\\''";
+    else
+      text += c;
+  }
+  return text + "'";
+}
+
 }  // namespace spate::tools

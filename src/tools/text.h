@@ -22,4 +22,7 @@ std::string printable(std::string_view name);
 /// A message that may hold such names, on its way to a terminal: each of its lines as printable() shows it.
 std::string printable_lines(std::string_view message);
 
+/// A word of a command line that is proposed: in single quotes, if the shell would make something else of it.
+std::string shell_word(std::string_view word);
+
 }  // namespace spate::tools

@@ -49,5 +49,12 @@ TEST(Text, NamesAreShownWithoutHarm) {
   EXPECT_EQ(printable_lines(""), "");
 }
 
+TEST(Text, ProposedWordsAreOnesToTheShell) {
+  EXPECT_EQ(shell_word("/srv/fs-1.2"), "/srv/fs-1.2");
+  EXPECT_EQ(shell_word("/srv/my data"), "'/srv/my data'");
+  EXPECT_EQ(shell_word("$(x)'\""), "'$(x)'\\''\"'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 }  // namespace
 }  // namespace spate::tools

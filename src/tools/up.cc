@@ -13,6 +13,7 @@
 #include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
+#include "tools/text.h"
 #include "tools/up_down.h"
 
 namespace spate::tools {
@@ -138,7 +139,7 @@ int start_all(Context& context, const UpOptions& options) {
     return context.usage(fmt::format(
         "{} does not apply: {} holds a file system of {} servers already, which `spate up --dir {}` starts as it is; "
         "choose another folder with --dir for a new one",
-        wrong, folder, config.servers.size(), folder));
+        wrong, folder, config.servers.size(), shell_word(folder)));
   }
   auto started = start_missing(context, folder, config);
   if (!started) return context.fail(started.error());
