@@ -3,8 +3,8 @@
 // recalled, fenced; the deaths of holders and servers.
 #include <gtest/gtest.h>
 
+#include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
-#include "tests/cluster/world.h"
 
 namespace spate::cluster {
 namespace {
@@ -40,25 +40,12 @@ class BypassTest : public ::testing::Test {
         other_(world_.start_client()) {}
 
   template <typename T>
-  std::shared_ptr<std::optional<T>> begin(ClientProcess& client, job::Task<T> task) {
-    auto out = std::make_shared<std::optional<T>>();
-    const auto into = [](job::Task<T> inner, std::shared_ptr<std::optional<T>> result) -> job::Task<void> {
-      *result = co_await std::move(inner);
-    };
-    job::spawn(client.gate(), into(std::move(task), out));
-    return out;
-  }
-  template <typename T>
-  T end(const std::shared_ptr<std::optional<T>>& out) {
-    const MonoTime limit = world_.now() + std::chrono::minutes(5);
-    while (!*out && world_.turn(limit)) {
-    }
-    SPATE_CHECK(out->has_value());  // else it hangs
-    return *std::move(*out);
+  T end(const Outcome<T>& outcome) {
+    return end_call(world_, outcome);
   }
   template <typename T>
   T run(ClientProcess& client, job::Task<T> task) {
-    return end(begin(client, std::move(task)));
+    return call(world_, client, std::move(task));
   }
 
   FilePtr create(ClientProcess& client, const std::string& name) {
@@ -95,7 +82,7 @@ class BypassTest : public ::testing::Test {
   /// Begun, and stuck.
   auto begin_stuck_write(client::File& file, const Bytes& data) {
     holder_->lent().stick(true);
-    auto writing = begin(*holder_, file.write(0, data));
+    auto writing = begin_call(*holder_, file.write(0, data));
     world_.run_for(std::chrono::milliseconds(10));
     EXPECT_EQ(holder_->lent().writing(), 1U);
     return writing;
@@ -181,7 +168,7 @@ TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
   const FilePtr mine = lend("file");
   const Bytes data = filled('e');
   const auto writing = begin_stuck_write(*mine, data);
-  const auto cutting = begin(other_, other_.client().truncate(client::path_from_root("file"), 100));
+  const auto cutting = begin_call(other_, other_.client().truncate(client::path_from_root("file"), 100));
   world_.run_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(cutting->has_value());
   holder_->lent().stick(false);

@@ -2,8 +2,8 @@
 // Single faults at chosen moments, step by step: what is left and what is told must be what the data model allows.
 #include <gtest/gtest.h>
 
+#include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
-#include "tests/cluster/world.h"
 
 namespace spate::cluster {
 namespace {
@@ -29,16 +29,7 @@ class DirectedTest : public ::testing::Test {
 
   template <typename T>
   T run(job::Task<T> task) {
-    std::optional<T> out;
-    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
-      result = co_await std::move(inner);
-    };
-    job::spawn(client_.gate(), into(std::move(task), out));
-    const MonoTime limit = world_.now() + std::chrono::minutes(5);
-    while (!out && world_.turn(limit)) {
-    }
-    SPATE_CHECK(out.has_value());  // else it hangs
-    return *std::move(out);
+    return call(world_, client_, std::move(task));
   }
 
   FilePtr create(const std::string& name) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/copies.h"
-#include "tests/cluster/world.h"
+#include "tests/cluster/calls.h"
 
 namespace spate::cluster {
 namespace {
@@ -54,18 +54,8 @@ class LeasesTest : public ::testing::Test {
     return world_.start_client(std::move(options));
   }
   template <typename T>
-  static job::Task<void> into(job::Task<T> inner, std::optional<T>& result) {
-    result = co_await std::move(inner);
-  }
-  template <typename T>
   T run(ClientProcess& process, job::Task<T> task) {
-    std::optional<T> out;
-    job::spawn(process.gate(), into(std::move(task), out));
-    const MonoTime limit = world_.now() + std::chrono::minutes(5);
-    while (!out && world_.turn(limit)) {
-    }
-    SPATE_CHECK(out.has_value());  // else it hangs
-    return *std::move(out);
+    return call(world_, process, std::move(task));
   }
   Result<Attributes> stat(ClientProcess& process, const std::string& path) {
     auto found = run(process, process.client().stat(path_from_root(path)));
@@ -266,13 +256,12 @@ TEST_F(LeasesTest, AChangeAtAnyMomentOfAListingIsSeen) {
     const std::uint32_t mode = i % 2 == 0 ? 0600 : 0644;
     wire::ReaddirRequest request;
     request.handle = made->handle;
-    std::optional<Result<wire::ReaddirReply>> page;
-    job::spawn(a_->gate(), into(a_->client().readdir(request), page));
+    const auto page = begin_call(*a_, a_->client().readdir(request));
     world_.run_for(std::chrono::microseconds(5 * i));
     ASSERT_TRUE(chmod(*b_, "d/f", mode));
     EXPECT_EQ(stat(*a_, "d/f")->mode, mode) << i;
     world_.run_for(milliseconds(10));
-    ASSERT_TRUE(page && *page);
+    ASSERT_TRUE(*page && **page);
     EXPECT_EQ(stat(*a_, "d/f")->mode, mode) << i;
   }
   EXPECT_EQ(asked_[wire::Op::kListLease], 60U);
@@ -322,18 +311,18 @@ TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
     EXPECT_EQ(stat(*a_, "f")->size, 3000U);
     // The name is looked up while the file is there; the question to its datafiles comes when they are not.
     set_data_latency(*a_, milliseconds(50));
-    std::optional<Result<wire::ObjectReply>> found;
-    job::spawn(a_->gate(), into(a_->client().stat(path_from_root("f")), found));
+    const auto outcome = begin_call(*a_, a_->client().stat(path_from_root("f")));
     world_.run_for(milliseconds(10));
     client::Client& b = b_->client();
     auto gone = replaced ? b.rename(path_from_root("g"), path_from_root("f")) : b.unlink(path_from_root("f"));
     ASSERT_TRUE(run(*b_, std::move(gone)));
     ASSERT_TRUE(run(*b_, file->close()));
-    EXPECT_FALSE(found);
+    EXPECT_FALSE(*outcome);
     world_.run_for(seconds(5));
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->code(), replaced ? Errc::kOk : Errc::kNotFound);
-    if (replaced) EXPECT_EQ((**found).attributes.size, 500U);
+    ASSERT_TRUE(*outcome);
+    const Result<wire::ObjectReply>& found = **outcome;
+    EXPECT_EQ(found.code(), replaced ? Errc::kOk : Errc::kNotFound);
+    if (replaced) EXPECT_EQ(found->attributes.size, 500U);
     set_data_latency(*a_, bmi::sim::LinkOptions().latency);
   }
 }

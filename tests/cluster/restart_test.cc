@@ -3,7 +3,7 @@
 // soon, and not only when the server has given up waiting for those who had some before.
 #include <gtest/gtest.h>
 
-#include "tests/cluster/world.h"
+#include "tests/cluster/calls.h"
 
 namespace spate::cluster {
 namespace {
@@ -26,16 +26,7 @@ class RestartTest : public ::testing::TestWithParam<Restart> {
 
   template <typename T>
   T run(ClientProcess& process, job::Task<T> task) {
-    std::optional<T> out;
-    const auto into = [](job::Task<T> inner, std::optional<T>& result) -> job::Task<void> {
-      result = co_await std::move(inner);
-    };
-    job::spawn(process.gate(), into(std::move(task), out));
-    const MonoTime limit = world_.now() + std::chrono::minutes(5);
-    while (!out && world_.turn(limit)) {
-    }
-    SPATE_CHECK(out.has_value());  // else it hangs
-    return *std::move(out);
+    return call(world_, process, std::move(task));
   }
   std::unique_ptr<client::File> open(ClientProcess& process) {
     auto made = run(process, process.client().create(path_from_root("log"), wire::kOpenWrite, {}));

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a test has a client do: at once, or while it does other things.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tests/cluster/world.h"
+
+namespace spate::cluster {
+
+/// Of a call: nothing while it is under way.
+template <typename T>
+using Outcome = std::shared_ptr<std::optional<T>>;
+
+template <typename T>
+job::Task<void> store(job::Task<T> task, Outcome<T> outcome) {
+  *outcome = co_await std::move(task);
+}
+
+template <typename T>
+Outcome<T> begin_call(ClientProcess& client, job::Task<T> task) {
+  auto outcome = std::make_shared<std::optional<T>>();
+  job::spawn(client.gate(), store(std::move(task), outcome));
+  return outcome;
+}
+
+/// Lets time go by until the call has come to its end.
+template <typename T>
+T end_call(World& world, const Outcome<T>& outcome) {
+  const MonoTime limit = world.now() + std::chrono::minutes(5);
+  while (!*outcome && world.turn(limit)) {
+  }
+  SPATE_CHECK(outcome->has_value());  // else it hangs
+  return *std::move(*outcome);
+}
+
+template <typename T>
+T call(World& world, ClientProcess& client, job::Task<T> task) {
+  return end_call(world, begin_call(client, std::move(task)));
+}
+
+}  // namespace spate::cluster
