@@ -90,7 +90,7 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
   const std::array<std::string, 2> names{options.config_file, options.directory};
   std::size_t next = 0;
   for (std::size_t i = 0; i < words.size() && next < names.size(); ++i) {
-    if (words[i] == "-o") {
+    if (words[i] == "-o" || words[i] == "-t") {
       ++i;
     } else if (words[i] == given[next]) {
       words[i] = names[next++];

@@ -95,7 +95,7 @@ Result<void> set_readahead(MountOptions& options, std::string_view value) {
 }
 
 Result<void> set_log(MountOptions& options, std::string_view value) {
-  if (value.empty() || value.front() != '/') return Error(Errc::kInvalidArgument, "is an absolute path");
+  if (value.empty() || value.front() != '/') return Error(Errc::kInvalidArgument, "takes an absolute path");
   options.log_file = value;
   return {};
 }

@@ -10,6 +10,15 @@ fails 'it is a file' "$SPATE_BIN/spate-mount" "$dir/fs" "$dir/file"
 mount_at one
 fails 'mounted already' "$spate" mount "$dir/one"
 
+# A folder that is called like the type is none.
+mkdir "$dir/typed"
+ln -s fs "$dir/spate"
+mounts+=("$dir/typed")
+(cd "$dir" && "$SPATE_BIN/spate-mount" -t spate spate typed)
+mountpoint -q "$dir/typed"
+"$spate" umount "$dir/typed"
+fails 'log: takes an absolute path' "$spate" mount "$dir/typed" -o log=mount.log
+
 # Its processes are killed: what is left in the name space can be taken away.
 status() { "$spate" mount --status "$dir/one" | awk -v what="$1" '$1 == what { print $2 }'; }
 # shellcheck disable=SC2046
