@@ -62,8 +62,9 @@ class ManyRead final : public Read {
   using Indices = std::span<const std::size_t>;
 
   void sort_open();
-  /// Answers the first of `which`, which are in the order of their keys, and says how many.
-  std::size_t step_neighbours(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which);
+  /// Answers the first of `which`, which are in the order of their keys, as long as few steps lead from one to the
+  /// next, and says how many.
+  std::size_t step_neighbours(rocksdb::Iterator* it, Indices which);
   Errc step_chunk(rocksdb::DB& db, const rocksdb::ReadOptions& options, Indices which);
 
   std::span<const Bytes> keys_;

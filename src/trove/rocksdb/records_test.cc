@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is answered from the store's memory of records is what the store holds, whoever changes it, and how.
+#include <fmt/core.h>
+
 #include <map>
 
 #include "base/random.h"
+#include "trove/key_order.h"
 #include "trove/rocksdb/test_store.h"
 
 namespace spate::trove {
@@ -96,6 +99,31 @@ TEST_F(RecordsTest, ManyKeysReadByTwoThreadsComeInTheOrderAsked) {
     EXPECT_EQ(as_text(entry.value), "v" + std::string(as_text(entry.key)));
   }
   EXPECT_GE(done.entries.size(), 660U);
+}
+
+TEST_F(RecordsTest, OfManyKeysNeighboursScatteredAndAbsentOnesAreAllFound) {
+  options_.inline_reads = false;
+  open();
+  const auto key_of = [](int n) { return to_bytes(as_bytes(fmt::format("k{:07}", n))); };
+  for (int n = 0; n < 12'000; ++n) {
+    if (n % 5 != 0) ASSERT_EQ(commit(std::string(as_text(key_of(n))), std::to_string(n)), Errc::kOk);
+  }
+  std::vector<Bytes> keys;
+  std::size_t there = 0;
+  // Too far apart to be stepped to, then close together, then both again; and beyond the last one.
+  for (int n = 1; n < 13'000; n += (n / 2000 % 2 == 0 ? 25 : 2)) {
+    keys.push_back(key_of(n));
+    there += n < 12'000 && n % 5 != 0 ? 1U : 0U;
+  }
+  const auto t = store_->begin();
+  KeyvalCompletion done;
+  ASSERT_FALSE(t->post_get_many(keys, ReadMode::kSnapshot, nullptr, done));
+  done = wait();
+  ASSERT_EQ(done.status, Errc::kOk);
+  ASSERT_EQ(done.entries.size(), there);
+  for (const KeyValue& entry : done.entries) {
+    EXPECT_EQ(std::stoi(std::string(as_text(entry.key)).substr(1)), std::stoi(std::string(as_text(entry.value))));
+  }
 }
 
 }  // namespace
