@@ -9,7 +9,24 @@ void Encoder::blob(ByteView bytes) {
   raw(bytes);
 }
 
+void Encoder::flush() {
+  if (at_ == window_) return;
+  out_.insert(out_.end(), window_, at_);
+  at_ = window_;
+}
+
+void Encoder::raw(ByteView bytes) {
+  if (!fits(bytes.size())) flush();
+  if (window_ != nullptr && fits(bytes.size())) {
+    if (!bytes.empty()) std::memcpy(at_, bytes.data(), bytes.size());
+    at_ += bytes.size();
+  } else {
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+}
+
 void Encoder::patch_u32(std::size_t position, std::uint32_t v) {
+  flush();
   SPATE_CHECK(position + 4 <= out_.size());
   for (unsigned i = 0; i < 4; ++i) out_[position + i] = static_cast<std::byte>(v >> (8U * i));
 }

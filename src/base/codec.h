@@ -2,7 +2,9 @@
 // Encoder and Decoder: explicit little-endian coding of messages and records (docs/wire.md, "Conventions").
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -23,22 +25,51 @@ class Encoder {
   void i64(std::int64_t v) { put(static_cast<std::uint64_t>(v), 8); }
   void flag(bool v) { u8(v ? 1 : 0); }
   /// Bytes as they are, without a length.
-  void raw(ByteView bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  void raw(ByteView bytes);
   /// u32 length, then the bytes.
   void blob(ByteView bytes);
   void text(std::string_view s) { blob(as_bytes(s)); }
 
-  std::size_t size() const { return out_.size(); }
+  std::size_t size() const { return out_.size() + held(); }
   /// Overwrites four bytes written before, at `position`: for lengths known only afterwards.
   void patch_u32(std::size_t position, std::uint32_t v);
 
- private:
-  void put(std::uint64_t v, int bytes) {
-    std::byte raw[8];
-    for (int i = 0; i < bytes; ++i) raw[i] = static_cast<std::byte>(v >> (8 * i));
-    out_.insert(out_.end(), raw, raw + bytes);
+ protected:
+  /// From now on what fits into `window` is held back there, until flush().
+  void hold_back_in(MutableByteView window) {
+    at_ = window_ = window.data();
+    end_ = window_ + window.size();
   }
+  void flush();
+
+ private:
+  std::size_t held() const { return static_cast<std::size_t>(at_ - window_); }
+  bool fits(std::size_t bytes) const { return static_cast<std::size_t>(end_ - at_) >= bytes; }
+  void put(std::uint64_t v, unsigned bytes) {
+    std::byte raw_bytes[8];
+    for (unsigned i = 0; i < bytes; ++i) raw_bytes[i] = static_cast<std::byte>(v >> (8 * i));
+    if (!fits(bytes)) return raw({raw_bytes, bytes});
+    std::memcpy(at_, raw_bytes, bytes);
+    at_ += bytes;
+  }
+
   Bytes& out_;
+  std::byte* window_ = nullptr;  // null: nothing is held back
+  std::byte* at_ = nullptr;
+  std::byte* end_ = nullptr;
+};
+
+/// The same for many small values: a vector that grows by each of them costs more than all else. What it appends is
+/// there when it is gone.
+class StagedEncoder final : public Encoder {
+ public:
+  explicit StagedEncoder(Bytes& out) : Encoder(out) { hold_back_in(stage_); }
+  StagedEncoder(const StagedEncoder&) = delete;
+  StagedEncoder& operator=(const StagedEncoder&) = delete;
+  ~StagedEncoder() { flush(); }
+
+ private:
+  std::array<std::byte, 512> stage_;  // most messages and records
 };
 
 /// Reads from foreign bytes that outlive the decoder. Sticky failure: after the first short or invalid read every

@@ -28,6 +28,33 @@ TEST(Codec, IsLittleEndianToTheByte) {
   EXPECT_TRUE(d.finish("test"));
 }
 
+TEST(Codec, WhatIsStagedIsAllThereInItsOrder) {
+  for (std::uint64_t run = 0; run < 200; ++run) {
+    Bytes plain(run % 3);
+    Bytes staged(run % 3);
+    {
+      Encoder a(plain);
+      StagedEncoder b(staged);
+      for (Encoder* const e : {&a, static_cast<Encoder*>(&b)}) {
+        SeededRandom values(run);
+        for (std::uint64_t left = values.below(200); left > 0; --left) {
+          const std::uint64_t v = values.next();
+          if (v % 7 == 0) e->u8(static_cast<std::uint8_t>(v >> 8U));
+          if (v % 7 == 1) e->u16(static_cast<std::uint16_t>(v >> 8U));
+          if (v % 7 == 2) e->u32(static_cast<std::uint32_t>(v >> 8U));
+          if (v % 7 == 3) e->u64(v);
+          if (v % 7 == 4) e->text(std::string(values.below(40), 'x'));
+          if (v % 7 == 5 && v % 11 == 0) e->raw(Bytes(values.below(1200), std::byte{0x5A}));
+          if (v % 7 == 6 && e->size() >= 8)
+            e->patch_u32(values.below(e->size() - 4), static_cast<std::uint32_t>(v >> 8U));
+        }
+      }
+      ASSERT_EQ(a.size(), b.size());
+    }
+    ASSERT_EQ(plain, staged) << "run " << run;
+  }
+}
+
 TEST(Codec, AShortReadFailsForGood) {
   const Bytes three(3);
   Decoder d(three);

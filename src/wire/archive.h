@@ -27,7 +27,7 @@ constexpr std::size_t kMaxBlob = 1U << 20U;
 template <typename M, typename A>
 concept HasFields = requires(M& m, A& a) { m.fields(a); };
 
-/// Appends values to an Encoder. `writer(a, b, c)` writes them in order.
+/// Appends values to `out`. `writer(a, b, c)` writes them in order; they are there when the writer is gone.
 class Writer {
  public:
   explicit Writer(Bytes& out) : out_(out) {}
@@ -83,7 +83,7 @@ class Writer {
   void write(const Capability& v);
   void write(const SessionTicket& v);
 
-  Encoder out_;
+  StagedEncoder out_;
 };
 
 /// Fills values from foreign bytes; sticky failure as in Decoder. Every length and count is checked against what is

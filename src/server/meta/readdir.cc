@@ -40,8 +40,7 @@ struct Page {
 template <typename T>
 std::size_t measure(const T& value) {
   Bytes bytes;
-  wire::Writer writer(bytes);
-  writer(value);
+  wire::encode_body(value, bytes);
   return bytes.size();
 }
 
