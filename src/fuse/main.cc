@@ -103,8 +103,7 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
 int main(int argc, char** argv) {
   fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a write past the server beyond what this process may have of a file is an error of it
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 1 && words[0] == "--can-take-over=" + std::to_string(fuse::kTakeOverVersion)) return 0;
   if (words.size() == 2 && words[0] == "--upgrade") {
