@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs that notice nothing while the process that serves their mount is replaced: upgrade.py SPATE MOUNT OTHER UPGRADES KILLS"""
+import contextlib
 import fcntl
 import os
 import shutil
@@ -11,6 +12,7 @@ import time
 
 SPATE, ONE, TWO = sys.argv[1:4]
 UPGRADES, KILLS = int(sys.argv[4]), int(sys.argv[5])
+programs = []
 
 # Each writes until there is a file called "enough", and then how often it went round.
 APPENDER = """
@@ -68,8 +70,13 @@ FIO = ["fio", "--name=verify", "--size=8m", "--bsrange=4k-64k", "--rw=randwrite"
 UNTIL_ENOUGH = 'n=0; while [ ! -e enough ]; do "$@" || exit 1; n=$((n+1)); done; echo $n'
 
 
+def begin(command, mount):
+    programs.append(subprocess.Popen(command, cwd=mount, stdout=subprocess.PIPE, start_new_session=True))
+    return programs[-1]
+
+
 def start(program, writer, mount):
-    return subprocess.Popen([sys.executable, "-c", f"WRITER = {writer}\n{program}"], cwd=mount, stdout=subprocess.PIPE)
+    return begin([sys.executable, "-c", f"WRITER = {writer}\n{program}"], mount)
 
 
 def keeper():
@@ -153,13 +160,21 @@ def records(data):
         at = end + 2 + size
 
 
+def end_all():
+    """Each program with what it has started: they would hold the mount."""
+    for program in programs:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+
+
 def main():
     holders = Holders()
     appenders = [start(APPENDER, 0, ONE), start(APPENDER, 1, ONE), start(APPENDER, 2, TWO)]
     counters = [start(COUNTER, 0, ONE), start(COUNTER, 1, TWO)]
     others = [start(NAMES, i, ONE) for i in range(2)]
     if shutil.which("fio"):
-        others.append(subprocess.Popen(["sh", "-c", UNTIL_ENOUGH, "sh"] + FIO, cwd=ONE, stdout=subprocess.PIPE))
+        others.append(begin(["sh", "-c", UNTIL_ENOUGH, "sh"] + FIO, ONE))
     else:
         print("without fio --verify: fio is not installed")
     everybody = appenders + counters + others
@@ -187,4 +202,7 @@ def main():
     print("rounds:", *rounds.values())
 
 
-main()
+try:
+    main()
+finally:
+    end_all()
