@@ -58,6 +58,7 @@ void offer_remote(Context& context, Completion& completion) {
   const std::string& word = completion.word();
   const std::size_t slash = word.rfind('/');
   const std::string directory = slash == std::string::npos ? "spate:/" : word.substr(0, slash + 1);
+  context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return;
   auto object =

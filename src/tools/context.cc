@@ -16,6 +16,7 @@
 #include "log/log.h"
 #include "tools/command.h"
 #include "tools/probe.h"
+#include "tools/server_control.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -54,12 +55,10 @@ std::string log_level(const std::vector<config::Override>& overrides) {
 
 /// One that the service manager or a person has started leaves no pid file. Only of TCP is it known at once that nobody
 /// is there.
-bool may_serve(const config::FileSystemConfig& config) {
-  return std::any_of(config.servers.begin(), config.servers.end(), [](const config::ServerConfig& server) {
-    const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
-                                 [](const std::string& url) { return url.starts_with("tcp://"); });
-    return !tcp || answers(server.urls);
-  });
+bool may_serve(const config::ServerConfig& server) {
+  const bool tcp = std::all_of(server.urls.begin(), server.urls.end(),
+                               [](const std::string& url) { return url.starts_with("tcp://"); });
+  return !tcp || answers(server.urls);
 }
 
 /// See Context::check_running(). (A server that died leaves its pid file, and may come back.)
@@ -74,9 +73,26 @@ Result<void> is_running(const std::string& config_file, const std::vector<config
   }
   if (error || !deployment) return {};
   const auto loaded = config::load_file(config_file, overrides);
-  if (!loaded || may_serve(loaded->config)) return {};  // a file that cannot be read is told by who opens it
+  if (!loaded || std::ranges::any_of(loaded->config.servers, may_serve))
+    return {};  // a file that cannot be read is told by who opens it
   return Error(Errc::kUnreachable, "the file system in " + folder.string() + " is not running; `spate up --dir " +
                                        shell_word(folder.string()) + "` starts it");
+}
+
+/// Its pid file is there still, and nobody answers at its address.
+bool has_died(const std::string& folder, const config::ServerConfig& server) {
+  return look_at_server(folder, server.id).stale && !may_serve(server);
+}
+
+/// Every command needs a meta server, and waits for it as long as client.deadline. (Of the others it says which one it
+/// could not reach.)
+void name_dead_servers(const std::string& config_file, const config::FileSystemConfig& config) {
+  const std::string folder = std::filesystem::path(config_file).parent_path().string();
+  for (const config::ServerConfig& server : config.servers) {
+    if (!server.roles.meta || !has_died(folder, server)) continue;
+    std::fprintf(stderr, "spate: server %u (meta) has died; `spate up --dir %s` starts it again\n",
+                 unsigned{server.id.value}, shell_word(folder).c_str());
+  }
 }
 
 }  // namespace
@@ -139,7 +155,9 @@ Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   SPATE_TRY(std::string file, config_file());
   SPATE_TRY(assembly::ClientSettings settings, client_settings(std::move(file)));
   settings.server_key = with_server_key;
+  const std::string config_path = settings.config_file;
   SPATE_TRY(process_, assembly::ClientProcess::open(settings));
+  if (names_dead_servers && !quiet) name_dead_servers(config_path, process_->config());
   return process_.get();
 }
 

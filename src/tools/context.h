@@ -20,6 +20,8 @@ class Context {
   bool quiet = false;                  // -q
   std::vector<std::string> overrides;  // --set KEY=VALUE
 
+  bool names_dead_servers = true;  // on standard error, when the file system is opened; for who does not tell itself
+
   /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last.
   Result<std::string> config_file() const;
   /// Values given outside of the file: by the environment, then by --set.

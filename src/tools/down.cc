@@ -129,6 +129,7 @@ std::map<ServerId, Result<PingResult>> look_around(assembly::ClientProcess& proc
 }
 
 int run_status(Context& context, const DownOptions&) {
+  context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();

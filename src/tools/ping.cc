@@ -60,6 +60,7 @@ std::string text_of(const config::ServerConfig& server, const PingResult& pinged
 
 int run_ping(Context& context, const PingArguments& options) {
   if (options.count < 1 || options.count > 1'000'000) return context.usage("--count takes 1 to 1000000");
+  context.names_dead_servers = false;
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();

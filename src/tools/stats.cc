@@ -77,6 +77,7 @@ class Asker {
  public:
   static Result<Asker> open(Context& context) {
     Asker asker;
+    context.names_dead_servers = false;
     SPATE_TRY(asker.process_, context.file_system());
     for (const config::ServerConfig& server : asker.process_->config().servers) {
       if (server.roles.meta && !is_surely_down(server)) return asker;

@@ -88,6 +88,10 @@ def killed_and_not_restarted(fs):
         fs.kill(victim)
         cp.send_signal(signal.SIGCONT)
         took = fails(fs, cp, victim)
+        # What every command would wait for is said at once.
+        looked = fs.run("--set", "client.deadline=1s", "ls", "spate:/").stderr
+        check(looked.count("server %d (meta) has died; `spate up --dir" % META) == (victim == META), "ls says: " + looked)
+        check("has died" not in fs.run("-q", "--set", "client.deadline=1s", "ls", "spate:/").stderr, "-q is not quiet")
         check(took >= 1.4, "it gave up after %.1f s, before its deadline" % took)
         status = fs.run("status")
         check(status.returncode == 1 and status.stdout.decode().count(" up ") == fs.io, "status: " + status.stdout.decode() + status.stderr)
