@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each path from a disk and from memory beside bare probes, and the bars that Spate is held against."""
+import random
+
 from bed import KIB, Server, median, places, probe_local, probe_send, probe_sendfile
 
 
@@ -7,8 +9,8 @@ def measure(options, name, parents, cells):
     on_disk = name == "disk"
     size = options.size
     with Server(options, parents) as server:
-        def run(path, work, request):
-            return server.run(path, work=work, request=request, depth=1 if path == "bypass" else options.depth, size=size)
+        def run(path, work, request, cold=False):
+            return server.run(path, cold, work=work, request=request, depth=1 if path == "bypass" else options.depth, size=size)
 
         for request in options.requests:
             run("buffered", "write", request)
@@ -18,9 +20,10 @@ def measure(options, name, parents, cells):
                     paths.remove("direct")
                 probes = ["probe local"] + (["probe sendfile"] if work == "read" else []) + (["probe pread", "probe direct"] if work == "read" and on_disk else [])
                 rows = {path: [] for path in paths + probes}
-                for _ in range(options.runs):
-                    for path, into in rows.items():
-                        if on_disk:
+                for i in range(options.runs):
+                    # In a new order each time: what one leaves behind (memory, the disk's own cache) shall not always be the same one's.
+                    for path, into in random.Random(i).sample(list(rows.items()), len(rows)):
+                        if on_disk and path.startswith("probe"):
                             server.empty_cache()
                         if path == "probe local":
                             into.append(probe_local(server.datafiles()[-1:], work, request, size))
@@ -29,7 +32,7 @@ def measure(options, name, parents, cells):
                         elif path in ("probe pread", "probe direct"):
                             into.append(probe_send(options, server.datafiles()[-1], path.split()[1], request))
                         else:
-                            into.append(run(path, work, request))
+                            into.append(run(path, work, request, on_disk))
                 for path, runs in rows.items():
                     cells.append(dict(median(runs), where=name, work=work, request=request, path=path))
                     print("%-5s %-5s %5d KiB  %-14s %6.2f GB/s   CPU client %5.3f server %5.3f s/GiB" % (

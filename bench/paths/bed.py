@@ -171,10 +171,13 @@ class Server:
             raise SystemExit("not all of it went past the server")
         return told
 
-    def run(self, path, **words):
-        """One pass: GB/s, latencies, processor seconds a GiB of client and server, and each's share of one processor, %."""
+    def run(self, path, cold=False, **words):
+        """One pass: GB/s, latencies, processor seconds a GiB of client and server, and each's share of one processor, %. `cold`: from the
+        disk. The cache is emptied when the client is ready: a host may take free memory back before it has started."""
         client = self.client(path, **words)
         try:
+            if cold:
+                self.empty_cache()
             told = self.finish(client, path)
         finally:
             if client.poll() is None:

@@ -12,9 +12,7 @@ def native(server, options, where, depth):
 
     def one(path):
         def measured(size):
-            if where == "disk":
-                server.empty_cache()
-            return server.run(path, work="read" if where == "disk" else "random", request=size, depth=depth, size=options.size,
+            return server.run(path, where == "disk", work="read" if where == "disk" else "random", request=size, depth=depth, size=options.size,
                               seconds=options.seconds, core=options.client_core)
         return measured
 
