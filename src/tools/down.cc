@@ -77,6 +77,17 @@ std::size_t stop_all(Context& context, const std::string& folder, const std::vec
   return stopped;
 }
 
+/// Block servers write what they hold back to the others, which have to be there still: they end first.
+std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers,
+                                            const Result<config::LoadedConfig>& loaded) {
+  std::vector<std::vector<ServerId>> turns(2);
+  for (const ServerId server : servers) {
+    const config::ServerConfig* const known = loaded ? loaded->config.find_server(server) : nullptr;
+    turns[known != nullptr && known->roles.block ? 0 : 1].push_back(server);
+  }
+  return turns;
+}
+
 int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options);
   if (!folder) return context.fail(folder.error());
@@ -93,7 +104,9 @@ int run_down(Context& context, const DownOptions& options) {
     // Servers must not run on because somebody has mistyped a line since they were started.
     code = context.fail(loaded.error());
   }
-  const std::size_t stopped = stop_all(context, *folder, servers_of(*folder, loaded), code);
+  std::size_t stopped = 0;
+  for (const auto& servers : in_turns(servers_of(*folder, loaded), loaded))
+    stopped += stop_all(context, *folder, servers, code);
   if (context.json) {
     print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {

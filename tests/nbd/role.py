@@ -115,7 +115,8 @@ def ends(fs, unix):
     exporter, = children(spated)
     with Connection(unix) as c:
         c.go("image").read(0, 512)
-        fs.spate("down", "-q", "--dir", fs.dir)
+        # The block process ends in order while those that it needs are there: it does not have to be killed (after 60 s).
+        fs.spate("down", "-q", "--dir", fs.dir, timeout=45)
         check(gone(spated) and gone(exporter), "left behind")
         check(c.closed(), "a connection was left open")
 
