@@ -18,7 +18,7 @@ void reply_attributes(fuse_req_t request, const Result<Attributes>& attributes, 
 }
 
 Result<Attributes> attributes_of(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
-  if (auto kept = kept_attributes(request, node(inode))) return *std::move(kept);
+  if (auto kept = kept_attributes(node(inode))) return *std::move(kept);
   auto found = run(request, [&](client::Client& c) { return stat_node(c, inode); });
   if (found.code() == Errc::kStaleHandle) {
     if (const auto last = mount.directories.removed(Handle(inode))) return *last;
@@ -37,7 +37,7 @@ bool reply_copy(Mount& mount, fuse_req_t request, fuse_ino_t inode) {
 /// The only request from whose answer the kernel keeps attributes: it ignores them if it was told meanwhile to drop
 /// what it has of the object.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   if (reply_copy(mount, request, inode)) return;
   const auto found = attributes_of(mount, request, inode);
   if (found && reply_copy(mount, request, inode)) return;  // a lease has come with them
@@ -83,7 +83,7 @@ Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* inf
 }
 
 void setattr(fuse_req_t request, fuse_ino_t inode, struct stat* wanted, int what, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   if ((what & FUSE_SET_ATTR_SIZE) != 0) {
     const auto done = cut(request, inode, info, static_cast<std::uint64_t>(wanted->st_size));
     if (!done) return reply_error(request, done.error());
@@ -166,9 +166,9 @@ job::Task<Result<Attributes>> stat_at(client::Client& client, wire::NamePath whe
 
 Result<void> check_access(fuse_req_t request, fuse_ino_t inode, unsigned want) {
   want &= R_OK | W_OK | X_OK;
-  const auto kept = kept_attributes(request, node(inode));
+  const auto kept = kept_attributes(node(inode));
   if (kept && *kept) {
-    const auto may = may_by_mode(mount_of(request).credential, **kept, want);
+    const auto may = may_by_mode(this_mount().credential, **kept, want);
     if (may) return *may ? Result<void>() : Errc::kPermissionDenied;
   }
   const auto found =

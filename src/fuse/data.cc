@@ -74,7 +74,7 @@ void close_file(Mount& mount, std::uint64_t number) {
 }
 
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
   auto file = run(request, [&](client::Client& c) { return c.open(node(inode), flags); });
   if (!file) return reply_error(request, file.error());
@@ -83,7 +83,7 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 }
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const bool temporary = Pending::of_this_thread().temporary();
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
@@ -119,7 +119,7 @@ void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_
 }
 
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const std::array<ByteView, 1> memory{bytes};
   const auto end = run(request, [&](client::Client&) { return open.file->append(memory); });
   if (!end) {
@@ -135,7 +135,7 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
 
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
            fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   mount.pages.forget(Handle(inode));
@@ -179,7 +179,7 @@ bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
 }
 
 void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   if (begin_close(mount, request, info->fh)) return;
   close_file(mount, info->fh);
   answer([&] { return fuse_reply_err(request, 0); });
@@ -219,7 +219,7 @@ void lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_i
 /// The kernel has written its dirty pages of both ranges, and drops those of the second one afterwards.
 void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info* from_info, fuse_ino_t to_inode,
                      off_t to, fuse_file_info* to_info, std::size_t size, int flags) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const auto source = open_file(request, from_info->fh);
   if (!source) return reply_error(request, source.error());
   const auto target = open_file(request, to_info->fh);
@@ -237,7 +237,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
 }
 
 void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t size, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   const Extent range{static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(size)};

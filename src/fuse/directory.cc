@@ -16,12 +16,12 @@ constexpr off_t kAfterDot = 1;
 constexpr off_t kAfterDotDot = 2;
 
 void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   if (!checked_by_kernel(mount.options)) {
     const auto may = check_access(request, inode, R_OK);
     if (!may) return reply_error(request, may.error());
   }
-  auto attributes = kept_attributes(request, node(inode));
+  auto attributes = kept_attributes(node(inode));
   if (!attributes) attributes = run(request, [&](client::Client& c) { return stat_node(c, inode); });
   if (!*attributes) return reply_error(request, attributes->error());
   info->fh = mount.directories.add(Handle(inode), **attributes);
@@ -29,7 +29,7 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  mount_of(request).directories.remove(info->fh);
+  this_mount().directories.remove(info->fh);
   answer([&] { return fuse_reply_err(request, 0); });
 }
 
@@ -117,7 +117,7 @@ Result<void> add_entries(fuse_req_t request, fuse_ino_t inode, OpenDirectory& di
 
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t room, off_t offset, fuse_file_info* info) {
   constexpr std::size_t kMostBytes = 1U << 20U;
-  const std::shared_ptr<OpenDirectory> kept = mount_of(request).directories.find(info->fh);
+  const std::shared_ptr<OpenDirectory> kept = this_mount().directories.find(info->fh);
   OpenDirectory& directory = *kept;
   const std::lock_guard lock(directory.mutex);  // goes before `kept`
   Listing listing(request, std::min(room, kMostBytes));

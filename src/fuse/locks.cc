@@ -31,7 +31,7 @@ wire::LockSpec record_lock(fuse_ino_t inode, const fuse_file_info& info, const s
 }
 
 void set(fuse_req_t request, const fuse_file_info& info, const wire::LockSpec& lock, bool wait) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   if (lock.mode != LockMode::kNone) mount.locks.note(info.fh, lock.handle, {lock.kind, lock.owner});
   if (wait && lock.mode != LockMode::kNone) return mount.locks.wait(request, lock);
   const auto done = run(request, [&](client::Client& c) { return c.cluster().locks().set(lock, false); });
@@ -74,7 +74,7 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
 /// A descriptor of a process is closed: its record locks on the file go, whichever descriptor they were made through.
 void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
-  if (mount_of(request).locks.take(Handle(inode), holder)) {
+  if (this_mount().locks.take(Handle(inode), holder)) {
     const auto released =
         run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
     return reply_done(request, released);

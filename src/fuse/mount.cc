@@ -82,7 +82,7 @@ struct stat to_stat(const Attributes& attributes) {
 }
 
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number) {
-  auto open = mount_of(request).files.find(number);
+  auto open = this_mount().files.find(number);
   if (open == nullptr) return Errc::kBadDescriptor;
   const std::lock_guard lock(open->opening);
   if (open->file == nullptr) {
@@ -127,7 +127,7 @@ wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode) {
   attributes.mode = mode & 07777U;
   const fuse_ctx* caller = fuse_req_ctx(request);
   attributes.mode |= (static_cast<std::uint32_t>(caller->umask) & 0777U) << wire::NewAttributes::kUmaskShift;
-  const Credential& own = mount_of(request).credential;
+  const Credential& own = this_mount().credential;
   if (own.uid == 0 && (caller->uid != own.uid || caller->gid != own.gid)) {
     attributes.mode |= wire::NewAttributes::kOnBehalf;
     attributes.uid = caller->uid;

@@ -42,8 +42,9 @@ struct Mount {
 /// asks for attributes at each part of a path. Else every request is checked by the server, as the mount's user.
 inline bool checked_by_kernel(const MountOptions& options) { return options.allow_other; }
 
-/// Legal until the handler's first run(), after which the request may be gone.
-inline Mount& mount_of(fuse_req_t request) { return *static_cast<Mount*>(fuse_req_userdata(request)); }
+/// The mount whose request the calling worker thread handles. The request itself may be gone after the handler's first
+/// run(): then answer(), run() and this are all that a handler may use.
+inline Mount& this_mount() { return Pending::of_this_thread().mount(); }
 
 /// The functions that libfuse calls.
 const fuse_lowlevel_ops& operations();
@@ -86,9 +87,8 @@ void reply_error(fuse_req_t request, const Error& error);
 void reply_done(fuse_req_t request, const Result<void>& result);
 
 /// What stat would say, if it is kept under a lease: then nobody is asked, and no other thread waited for.
-inline std::optional<Result<Attributes>> kept_attributes(fuse_req_t request, const wire::NamePath& where) {
-  if (Pending::of_this_thread().abandoned()) return std::nullopt;  // the request may be gone
-  return mount_of(request).process.client().kept_attributes(where);
+inline std::optional<Result<Attributes>> kept_attributes(const wire::NamePath& where) {
+  return this_mount().process.client().kept_attributes(where);
 }
 
 /// The attributes of an object, from the servers.
@@ -111,7 +111,7 @@ auto run(fuse_req_t request, Make&& make) {
   using Outcome = decltype(std::declval<Mount&>().process.run(make));
   Pending& pending = Pending::of_this_thread();
   if (pending.abandoned()) return Outcome(Errc::kCancelled);
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   pending.begin_wait(request);
   Outcome outcome = mount.process.run([&](client::Client& c) {
     c.cluster().next_cause(pending.cause());
@@ -126,7 +126,7 @@ auto run(fuse_req_t request, Make&& make) {
 template <typename Make>
 auto change_names(fuse_req_t request, Make&& make) {
   if (Pending::of_this_thread().abandoned()) return run(request, make);
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   auto outcome = run(request, make);
   if (Pending::of_this_thread().abandoned()) mount.process.client().cluster().attributes().drop_copied_names();
   return outcome;

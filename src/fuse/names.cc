@@ -14,9 +14,9 @@ void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where,
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
-  if (const auto kept = kept_attributes(request, where)) return reply_lookup(mount, request, where, *kept);
+  if (const auto kept = kept_attributes(where)) return reply_lookup(mount, request, where, *kept);
   const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
   reply_lookup(mount, request, where, found);
 }
@@ -48,13 +48,13 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
   create.device = device;
   create.attributes = new_attributes(request, mode);
   create.open_flags = wire::kOpenExclusive;
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   reply_entry(mount, request, create.where,
               change_names(request, [&](client::Client& c) { return c.make_node(create); }));
 }
 
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, mode);
   reply_entry(mount, request, where,
@@ -62,7 +62,7 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 }
 
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
   const wire::NewAttributes attributes = new_attributes(request, 0777);
   reply_entry(mount, request, where,
@@ -70,7 +70,7 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 }
 
 void link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
-  Mount& mount = mount_of(request);
+  Mount& mount = this_mount();
   const wire::NamePath where = child(parent, name);
   reply_entry(mount, request, where,
               change_names(request, [&](client::Client& c) { return c.link(node(inode), where); }));

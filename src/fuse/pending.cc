@@ -28,7 +28,8 @@ Pending& Pending::of_this_thread() {
   return pending;
 }
 
-void Pending::begin(std::uint64_t cause, bool temporary) {
+void Pending::begin(Mount& mount, std::uint64_t cause, bool temporary) {
+  mount_ = &mount;
   cause_ = cause;
   temporary_ = temporary;
   abandoned_ = false;

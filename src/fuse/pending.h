@@ -12,6 +12,8 @@
 
 namespace spate::fuse {
 
+struct Mount;
+
 /// One a worker thread. A process that is killed while it waits for a server (a hard mount waits long) must be able to
 /// die: its request is then answered with EINTR at once, and the operation goes on by itself with nobody to hear of it.
 /// Other signals interrupt nothing, as on local disks.
@@ -20,8 +22,11 @@ class Pending {
   /// The calling thread's.
   static Pending& of_this_thread();
 
-  /// The thread takes its next request: `cause` is its number. `temporary`: a create is to have no name (O_TMPFILE).
-  void begin(std::uint64_t cause, bool temporary);
+  /// The thread takes its next request, one of `mount`: `cause` is its number. `temporary`: a create is to have no name
+  /// (O_TMPFILE).
+  void begin(Mount& mount, std::uint64_t cause, bool temporary);
+  /// Not of the request, which may be gone. Legal from the first begin() on.
+  Mount& mount() const { return *mount_; }
   std::uint64_t cause() const { return cause_; }
   bool temporary() const { return temporary_; }
   /// Before and after an operation that may take long.
@@ -34,6 +39,7 @@ class Pending {
   static void on_interrupt(fuse_req_t request, void* self);
 
   std::mutex mutex_;
+  Mount* mount_ = nullptr;
   fuse_req_t request_ = nullptr;
   std::uint64_t cause_ = 0;
   bool temporary_ = false;

@@ -122,7 +122,7 @@ Readers::Next Session::handle(fuse_buf& buffer) {
   }
   const std::uint64_t cause = header.unique & ~kSentAgain;
   if (cause != header.unique) mount_.ledger.asked_again(cause);
-  Pending::of_this_thread().begin(cause, temporary);
+  Pending::of_this_thread().begin(mount_, cause, temporary);
   fuse_session_process_buf(session_.get(), &buffer);
   if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
   return readers_.request_ends();
