@@ -147,7 +147,7 @@ Result<void> greet_again(const Mount& mount, fuse_session* session) {
 
 std::string mount_option_text(const Mount& mount) {
   const MountOptions& options = mount.options;
-  std::string text = "fsname=" + mount.process.config().fs.name + ",subtype=spate";
+  std::string text = "subtype=spate";
   if (checked_by_kernel(options)) text += ",default_permissions";
   if (options.read_only) text += ",ro";
   if (options.allow_other) text += ",allow_other";

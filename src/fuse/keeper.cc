@@ -210,7 +210,8 @@ Result<void> Keeper::mount(const std::string& mount_options) {
   if (::stat(options_.directory.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
     return Error(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
   const fuse_lowlevel_ops nothing{};
-  std::array<const char*, 3> words{"spate", "-o", mount_options.c_str()};
+  const std::string all = mount_options + "," + source_option(options_);
+  std::array<const char*, 3> words{"spate", "-o", all.c_str()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));
   session_.reset(fuse_session_new(&args, &nothing, sizeof(nothing), nullptr));
   fuse_opt_free_args(&args);

@@ -85,9 +85,11 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
 void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words) {
   std::error_code ignored;
   const std::array<std::string, 2> given{options.config_file, options.directory};
-  options.config_file = std::filesystem::absolute(config_file(options.config_file), ignored).string();
+  const std::string source = fuse::absolute_source(options.config_file);
+  options.config_file = config_file(source);
   options.directory = std::filesystem::absolute(options.directory, ignored).string();
-  const std::array<std::string, 2> names{options.config_file, options.directory};
+  if (options.source.empty()) options.source = source;
+  const std::array<std::string, 2> names{source, options.directory};
   std::size_t next = 0;
   for (std::size_t i = 0; i < words.size() && next < names.size(); ++i) {
     if (words[i] == "-o" || words[i] == "-t") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <map>
 
 #include "base/units.h"
@@ -100,6 +101,12 @@ Result<void> set_log(MountOptions& options, std::string_view value) {
   return {};
 }
 
+Result<void> set_source(MountOptions& options, std::string_view value) {
+  if (value.empty()) return Error(Errc::kInvalidArgument, "takes the name to show as what is mounted");
+  options.source = value;
+  return {};
+}
+
 const std::map<std::string_view, Setter>& setters() {
   static const std::map<std::string_view, Setter> all{
       {"ro", flag(&MountOptions::read_only, true)},
@@ -117,6 +124,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"hard", flag(&MountOptions::soft, false)},
       {"leases", word(&MountOptions::leases, "on")},
       {"noleases", word(&MountOptions::leases, "off")},
+      {"atime", word(&MountOptions::atime, "")},
       {"relatime", word(&MountOptions::atime, "relatime")},
       {"noatime", word(&MountOptions::atime, "noatime")},
       {"strictatime", word(&MountOptions::atime, "strictatime")},
@@ -127,16 +135,22 @@ const std::map<std::string_view, Setter>& setters() {
       {"busy_poll", set_busy_poll},
       {"readahead", set_readahead},
       {"log", set_log},
+      {"fsname", set_source},
   };
   return all;
 }
 
-/// Options of mount(8) and fstab(5) that mean nothing to a helper.
-bool is_for_mount(std::string_view name) {
-  constexpr std::array kIgnored{"defaults", "_netdev", "auto",       "noauto", "user",    "nouser", "users",
-                                "owner",    "nofail",  "nodiratime", "async",  "dirsync", "group"};
-  return name.starts_with("x-") || name.starts_with("comment=") ||
-         std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end();
+/// Options of mount(8) and fstab(5) that mean nothing to a helper, or that are kept without any effort: a directory's
+/// atime never moves, changes of names are never delayed, and times that are kept in memory longer may be told sooner.
+bool is_harmless(std::string_view option) {
+  constexpr std::array kIgnored{
+      "defaults", "_netdev", "auto",       "noauto",     "nofail",        "user",     "nouser",    "users",
+      "owner",    "group",   "async",      "dirsync",    "diratime",      "lazytime", "nomand",    "noiversion",
+      "silent",   "loud",    "nodiratime", "nolazytime", "nostrictatime", "nonempty", "symfollow", "norelatime",
+  };
+  for (const std::string_view start : {"x-", "X-", "comment=", "user=", "uhelper=", "helper="})
+    if (option.starts_with(start)) return true;
+  return std::find(kIgnored.begin(), kIgnored.end(), option) != kIgnored.end() || is_told_by_kernel(option);
 }
 
 std::string known_options() {
@@ -146,7 +160,7 @@ std::string known_options() {
 }
 
 Result<void> parse_option(std::string_view option, MountOptions& options) {
-  if (option.empty() || is_for_mount(option)) return {};
+  if (option.empty() || is_harmless(option)) return {};
   const std::size_t equals = option.find('=');
   const std::string_view name = option.substr(0, equals);
   const std::string_view value = equals == std::string_view::npos ? "" : option.substr(equals + 1);
@@ -174,6 +188,26 @@ Result<void> parse_switch(const std::string& argument, MountOptions& options) {
 }
 
 }  // namespace
+
+bool is_told_by_kernel(std::string_view option) {
+  constexpr std::array kTold{"user_id", "group_id", "default_permissions", "max_read", "blksize"};
+  return std::find(kTold.begin(), kTold.end(), option.substr(0, option.find('='))) != kTold.end();
+}
+
+std::string absolute_source(const std::string& name) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::absolute(name, ignored).lexically_normal();
+  return (whole.has_filename() || !whole.has_relative_path() ? whole : whole.parent_path()).string();
+}
+
+std::string source_option(const MountOptions& options) {
+  std::string text = "fsname=";
+  for (const char c : options.source) {
+    if (c == ',' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
 
 void for_each_option(std::string_view list, const std::function<void(std::string_view)>& take) {
   while (!list.empty()) {
@@ -239,7 +273,7 @@ std::string_view usage() {
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
          "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  busy_poll=TIME  readahead=SIZE\n"
-         "  log=FILE  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
+         "  log=FILE  fsname=NAME  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
          "  readdirplus=no|auto|yes\n"
          "  dev suid noexec\n";
 }

@@ -25,6 +25,7 @@ enum class CacheMode {
 struct MountOptions {
   std::string config_file;  // a spate.toml, or the folder that holds one
   std::string directory;    // where to mount
+  std::string source;       // what the kernel shows as what is mounted: fsname=, else the first name, made absolute
   CacheMode cache = CacheMode::kAuto;
   bool read_only = false;
   bool allow_other = false;  // other users may use it; needs root or user_allow_other in /etc/fuse.conf
@@ -58,6 +59,15 @@ Result<MountOptions> parse_command_line(const std::vector<std::string>& argument
 
 /// One comma-separated list, as after -o. Options of mount(8) itself (_netdev, noauto, x-...) are accepted.
 Result<void> parse_option_list(std::string_view list, MountOptions& options);
+
+/// The kernel shows these options of every FUSE mount, so they come back from whoever copies them out of /proc/mounts.
+bool is_told_by_kernel(std::string_view option);
+
+/// The name of a spate.toml, or of its folder, as an absolute path without `.`, `..` and a slash at its end.
+std::string absolute_source(const std::string& name);
+
+/// `fsname=` for libfuse, which takes a backslash before each comma and backslash of the value.
+std::string source_option(const MountOptions& options);
 
 /// The options that a command line gives, as one list.
 std::string given_options(const std::vector<std::string>& arguments);

@@ -90,6 +90,27 @@ TEST(MountOptions, AllThatWereGivenAreOneList) {
   EXPECT_EQ(given_options({"a", "-o", "ro,soft", "b", "-ocache=none", "-n", "-o"}), "ro,soft,cache=none,");
 }
 
+TEST(MountOptions, WhatTheKernelShowsOfAMountMayBeGivenAgain) {
+  MountOptions options;
+  const auto parsed = parse_option_list(
+      "rw,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576,blksize=4096",
+      options);
+  ASSERT_TRUE(parsed) << parsed.error().message();
+  EXPECT_TRUE(options.allow_other);
+}
+
+TEST(MountOptions, TheSourceIsTheGivenNameMadeAbsolute) {
+  EXPECT_EQ(absolute_source("/a/b/../fs/"), "/a/fs");
+  EXPECT_EQ(absolute_source("/a//./spate.toml"), "/a/spate.toml");
+  EXPECT_EQ(absolute_source("/"), "/");
+  MountOptions options;
+  EXPECT_TRUE(parse_option_list("fsname=store", options));
+  EXPECT_EQ(source_option(options), "fsname=store");
+  options.source = "/a,b\\c";
+  EXPECT_EQ(source_option(options), "fsname=/a\\,b\\\\c");
+  EXPECT_FALSE(parse_option_list("fsname=", options));
+}
+
 TEST(MountOptions, TwoNamesAreNeeded) {
   EXPECT_FALSE(parse_command_line({}));
   EXPECT_FALSE(parse_command_line({"a"}));

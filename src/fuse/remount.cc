@@ -38,12 +38,6 @@ bool take_kernel_flag(std::string_view option, Remount& remount) {
   return false;
 }
 
-/// The kernel tells these of every mount of FUSE, and mount(8) gives them back.
-bool is_told_by_kernel(std::string_view option) {
-  constexpr std::array kTold{"user_id", "group_id", "default_permissions", "max_read", "blksize"};
-  return std::find(kTold.begin(), kTold.end(), option.substr(0, option.find('='))) != kTold.end();
-}
-
 /// mount(8) begins with rw or ro, gives all that is to hold from fstab or from what is mounted, and drops what is the
 /// default: then what is not named was asked for. Not so nodev and nosuid beside a line of fstab, which need not have
 /// them for them to hold.

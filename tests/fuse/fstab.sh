@@ -4,12 +4,7 @@
 [ "${APART:-}" ] || exec env APART=1 unshare -m --propagation private "$0" # the link in /sbin is for this script only
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || { echo 'skipped: needs root, for mount(8)'; exit 77; }
-if [ ! -e /sbin/mount.spate ] || [ ! -e /sbin/mount.fuse.spate ]; then
-  sbin=$(realpath /sbin)
-  mkdir "$dir/upper" "$dir/work" && mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$dir/upper,workdir=$dir/work" "$sbin" ||
-    { echo 'skipped: no link can be made in /sbin here'; exit 77; }
-  for name in mount.spate mount.fuse.spate; do ln -sf "$SPATE_BIN/spate-mount" "$sbin/$name"; done
-fi
+. "$(dirname "$0")/sbin.sh"
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 mkdir "$dir/data" "$dir/line"
 mounts+=("$dir/data" "$dir/line")

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced after lib.sh, in a mount namespace of its own: the helpers that mount(8) calls are there.
+if [ ! -e /sbin/mount.spate ] || [ ! -e /sbin/mount.fuse.spate ]; then
+  sbin=$(realpath /sbin)
+  mkdir "$dir/upper" "$dir/work" && mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$dir/upper,workdir=$dir/work" "$sbin" ||
+    { echo 'skipped: no link can be made in /sbin here'; exit 77; }
+  for name in mount.spate mount.fuse.spate; do ln -sf "$SPATE_BIN/spate-mount" "$sbin/$name"; done
+fi
