@@ -8,6 +8,9 @@
   run_tests.py summary --tally FILE                  "N passed, N failed"; exit code 1 on failure
 
 Without --tally, run prints the summary itself. Exit code 77 of a test means skipped; its last line is the reason.
+
+A test runs with an empty home folder of its own, which it must leave empty, and while no default port can be had: so it passes
+beside a running file system and beside another run.
 """
 import argparse
 import concurrent.futures
@@ -17,6 +20,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -83,10 +87,11 @@ class Test:
 
 def execute(command, timeout, folder=None, environment=None):
     """Runs a command with its children as one group: (exit code or None at the time limit, output)."""
+    environment = {**os.environ, **(environment or {})}
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
-            env={**os.environ, **(environment or {})}, start_new_session=True)
+            env={name: value for name, value in environment.items() if value is not None}, start_new_session=True)
         code = None
         try:
             code = process.wait(timeout)
@@ -198,12 +203,28 @@ def run_gtest(test):
         return outcome
 
 
+def run_at_home(test):
+    """Runs the test with a home folder of its own, where it must leave nothing; caches stay those of the user."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    with tempfile.TemporaryDirectory(prefix="spate-home-") as home, tempfile.TemporaryDirectory(prefix="spate-run-") as runtime:
+        test = copy.copy(test)
+        # None: not set.
+        test.environment = {"HOME": home, "XDG_RUNTIME_DIR": runtime, "XDG_CACHE_HOME": cache, "XDG_STATE_HOME": None,
+                            "XDG_DATA_HOME": None, "XDG_CONFIG_HOME": None, "SPATE_FS": None, **test.environment}
+        outcome = run_gtest(test) if test.is_gtest() else run_script(test)
+        left = sorted(os.listdir(home))
+        if left:
+            outcome.failed += 1
+            outcome.notes.append(f"FAILED {test.name}: it left {', '.join(left)} in the user's home folder")
+        return outcome
+
+
 def run_test(test):
     start = time.monotonic()
     if not test.command or not os.access(test.command[0], os.X_OK):
         outcome = Outcome(failed=1, notes=[f"FAILED {test.name}: it was not built"])
     else:
-        outcome = run_gtest(test) if test.is_gtest() else run_script(test)
+        outcome = run_at_home(test)
     with print_lock:
         state = "FAIL" if outcome.failed else "ok"
         print(f"{state:4} {test.name:32} {outcome.line():32} {time.monotonic() - start:6.1f} s", flush=True)
@@ -241,10 +262,32 @@ def tally(args, outcome):
     return 1 if outcome.failed else 0
 
 
+def without_default_ports():
+    """Holds the ports of `spate up`, those that are free, so that a test that takes one fails wherever it runs."""
+    held = []
+    for port in range(7400, 7405):
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", port))
+            held.append(one)
+        except OSError:
+            one.close()
+    return held
+
+
 def command_run(args):
     tests = load_tests(args)
     if not tests:
         return tally(args, Outcome(failed=1, notes=["no test matches"]))
+    held = without_default_ports()
+    try:
+        return tally(args, run_all(args, tests))
+    finally:
+        for one in held:
+            one.close()
+
+
+def run_all(args, tests):
     total = Outcome()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for outcome in pool.map(run_test, [part for t in tests if not t.serial for part in t.in_parts()]):
@@ -252,7 +295,7 @@ def command_run(args):
     for test in tests:
         if test.serial:
             total.add(run_test(test))
-    return tally(args, total)
+    return total
 
 
 def command_targets(args):

@@ -8,7 +8,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs
 unset SPATE_PREFIX
-port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 6)
+. "$SPATE_SOURCE/tests/integration/ports.sh"
+take_ports 6
 spate=$SPATE_BIN/spate
 library=$SPATE_BIN/../src/capi/libspate.so
 mounts=()

@@ -4,7 +4,8 @@ set -euo pipefail
 [ -r /dev/fuse ] && [ -w /dev/fuse ] || { echo "skipped: /dev/fuse cannot be used here"; exit 77; }
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs
-port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 4)
+. "$SPATE_SOURCE/tests/integration/ports.sh"
+take_ports 4
 spate=$SPATE_BIN/spate
 mounts=()
 

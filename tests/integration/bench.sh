@@ -3,7 +3,8 @@
 # spate bench measures every kind of work beside a probe and leaves nothing behind, not even after Ctrl-C.
 source "$(dirname "$0")/common.sh"
 
-"$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
+take_ports 3
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 "$spate" bench --json --size 8MiB --request 64KiB --threads 2 --files 60 --tasks 3 --probe-dir "$dir" > "$dir/report"
 python3 - "$dir/report" <<'P'
 import json, sys

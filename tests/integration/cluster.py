@@ -7,7 +7,9 @@
 
 Leaving the block stops the servers and checks that nothing was left behind: no process, no listening port.
 """
+import fcntl
 import os
+import random
 import re
 import shutil
 import signal
@@ -40,19 +42,29 @@ def wait_until(condition, what, seconds=20):
         time.sleep(0.005)
 
 
+_port_locks = []  # held until this process ends
+
+
 def free_ports(count):
-    """The first of `count` ports in a row that nobody listens on, outside the range of outgoing connections."""
-    start = 10000 + (os.getpid() * 37) % 18000
-    for first in range(start, start + 2000, count):
+    """The first of `count` <= 20 ports in a row that nobody listens on, outside the range of outgoing connections. They belong
+    to this process until it ends, also while no server listens there: a lock on a file of the range keeps other tests away,
+    also those of another run. ports.sh does the same."""
+    folder = "/tmp/spate-test-ports-%d" % os.getuid()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for place in random.sample(range(1000), 200):
+        lock = open("%s/%d" % (folder, place), "w")
         held = []
         try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            first = 10000 + place * 20
             for port in range(first, first + count):
                 held.append(socket.socket())
                 held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 held[-1].bind(("127.0.0.1", port))
+            _port_locks.append(lock)
             return first
         except OSError:
-            continue
+            lock.close()
         finally:
             for one in held:
                 one.close()
@@ -201,7 +213,3 @@ def make_tree(root, files, large=0):
 def same_tree(a, b):
     done = subprocess.run(["diff", "-r", "--no-dereference", a, b], stdout=subprocess.PIPE)
     check(done.returncode == 0, "trees differ:\n" + done.stdout.decode(errors="replace")[:2000])
-
-
-if __name__ == "__main__":  # for scripts: cluster.py COUNT
-    print(free_ports(int(sys.argv[1])))

@@ -35,7 +35,8 @@ for gone in 'ls' 'down' "--fs $dir/gone ls" "down --dir $dir/gone"; do
 done
 rm "$XDG_STATE_HOME/spate/current"
 
-"$spate" up -q --dir "$dir/fs" --io 1 --port "$(free_ports 2)"
+take_ports 2
+"$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 "$spate" mkdir 'spate:/dir one' spate:/dir2
 : | "$spate" put spate:/dir2/file
 # Names of any bytes are no harm to JSON.

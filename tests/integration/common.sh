@@ -14,21 +14,7 @@ end() {
   rm -rf "$dir"
 }
 trap end EXIT
-
-# Ports P .. P+COUNT-1 that nobody listens on now.
-free_ports() {
-  local count=$1 port i
-  for _ in $(seq 50); do
-    port=$((20000 + RANDOM % 11000))
-    for ((i = 0; i < count; ++i)); do
-      if (exec 3<> "/dev/tcp/127.0.0.1/$((port + i))") 2> /dev/null; then continue 2; fi
-    done
-    echo "$port"
-    return
-  done
-  echo 'no free ports' >&2
-  return 1
-}
+. "$(dirname "${BASH_SOURCE[0]}")/ports.sh"
 
 fail() {
   echo "$0: $*" >&2

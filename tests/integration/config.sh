@@ -3,7 +3,8 @@
 # spate config: mistakes with the nearest key, each value with its origin, what a key means.
 source "$(dirname "$0")/common.sh"
 
-"$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
+take_ports 3
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 "$spate" config check | has ': ok, 3 servers' || fail 'a good file is not ok'
 "$spate" config show | has '^strip_bytes = "1 MiB"  # default' || fail 'no default'
 "$spate" config show servers | has -E "^servers\[1\].id = 2  # .*spate.toml:[0-9]+$" || fail 'no file and line'

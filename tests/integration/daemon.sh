@@ -13,7 +13,7 @@ for bad in '--server 1' '--config x --server 0' '--config x --server 1x' '--conf
   grep -q '^usage: spated' "$dir/err" || fail "spated $bad does not tell how it is used"
 done
 
-port=$(free_ports 2)
+take_ports 2
 "$spate" up -q --dir "$dir/fs" --io 1 --port "$port"
 "$spate" down -q --dir "$dir/fs"
 

@@ -3,7 +3,8 @@
 # df counts each device once, however many servers and targets of the host share it.
 source "$(dirname "$0")/common.sh"
 
-"$spate" up -q --dir "$dir/fs" --io 3 --port "$(free_ports 4)"
+take_ports 4
+"$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
 "$spate" down -q --dir "$dir/fs"
 format=
 "$spated" --help | has -e --format && format=--format

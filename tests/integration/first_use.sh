@@ -4,7 +4,8 @@
 set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state
-port=$((20000 + $$ % 11000))
+. "$(dirname "$0")/ports.sh"
+take_ports 4
 spate=$SPATE_BIN/spate
 trap '"$spate" down -q --dir "$dir/fs" >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 

@@ -22,7 +22,7 @@ with Cluster(io=2) as fs:
     fs.spate("put", "spate:/before", input=data)
     fs.spate("down", "-q", "--dir", fs.dir)
 
-    other = free_ports(7) + 4  # its first three are those of the file system
+    other = free_ports(3)
     ports = iter(range(other, other + 3))
     fs.set_urls(lambda tcp: ["ofi+tcp://127.0.0.1:%d" % next(ports), tcp])
     fs.up()

@@ -3,7 +3,8 @@
 # spate stats shows what was done, server by server and together; a server that is down is told, the others still answer.
 source "$(dirname "$0")/common.sh"
 
-"$spate" up -q --dir "$dir/fs" --io 2 --port "$(free_ports 3)"
+take_ports 3
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
 for i in 1 2 3; do "$spate" mkdir "spate:/d$i"; done
 head -c 3000000 /dev/urandom | "$spate" put spate:/file
 

@@ -16,7 +16,8 @@ ln -s b/small "$dir/tree/a/link"
 (cd "$dir/tree" && sha256sum -c --strict --quiet "$dir/outside") || fail 'sha256sum finds other checksums'
 test "$(wc -l < "$dir/outside")" = 5 || fail 'five files expected'
 
-"$spate" up -q --dir "$dir/fs" --io 3 --port "$(free_ports 4)"
+take_ports 4
+"$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
 "$spate" cp -q -r "$dir/tree" spate:/tree
 for kind in sha256 xxh3; do
   "$spate" sum -a $kind "$dir/tree" > "$dir/outside"

@@ -3,7 +3,8 @@
 # One operation has one trace id in the structured logs of everyone it passes: client, meta server, io servers.
 source "$(dirname "$0")/common.sh"
 
-SPATE_LOG_LEVEL=warn,rpc=debug SPATE_LOG_FORMAT=json "$spate" up -q --dir "$dir/fs" --io 3 --port "$(free_ports 4)"
+take_ports 4
+SPATE_LOG_LEVEL=warn,rpc=debug SPATE_LOG_FORMAT=json "$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
 head -c 5000000 /dev/urandom > "$dir/data"
 "$spate" setstripe -q -S 64K spate:/file  # any large read goes to all three io servers
 "$spate" put spate:/file < "$dir/data"

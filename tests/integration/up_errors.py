@@ -171,12 +171,12 @@ def ports(fs):
 def folders(fs):
     plain = fs.root + "/plain"
     write(plain, b"")
-    says(fs.fails("up", "--dir", plain), plain, "is a file", "--dir")
+    says(fs.fails("up", "--dir", plain, "--port", str(fs.port)), plain, "is a file", "--dir")
     full = fs.root + "/full"
     os.mkdir(full)
     write(full + "/thesis.tex", b"")
     os.chmod(full, 0o755)
-    says(fs.fails("up", "--dir", full), full, "thesis.tex", "--dir")
+    says(fs.fails("up", "--dir", full, "--port", str(fs.port)), full, "thesis.tex", "--dir")
     check(os.listdir(full) == ["thesis.tex"] and os.stat(full).st_mode & 0o777 == 0o755, "up has changed a foreign folder")
     # What a killed `up` leaves before spate.toml is there.
     half = fs.root + "/half"
@@ -215,7 +215,7 @@ def without_permission(fs):
         done = subprocess.run([SPATE, *args], env=fs.env, preexec_fn=nobody, stderr=subprocess.PIPE, stdout=subprocess.PIPE, timeout=30)
         check(done.returncode == 1, "%s: exit %d" % (args, done.returncode))
         return done.stderr.decode()
-    says(fails("up", "--dir", fs.root + "/notmine"), fs.root + "/notmine", "permission denied")
+    says(fails("up", "--dir", fs.root + "/notmine", "--port", str(fs.port)), fs.root + "/notmine", "permission denied")
     says(fails("up", "--dir", fs.dir), fs.dir, "ermission denied")
     # The file system can be found by all, its key file only by its owner.
     os.chmod(fs.dir, 0o755)

@@ -4,7 +4,8 @@ set -euo pipefail
 dir=$(mktemp -d)
 export HOME=$dir XDG_STATE_HOME=$dir/state SPATE_FS=$dir/fs TMPDIR=$dir
 unset SPATE_PREFIX
-port=$(python3 "$SPATE_SOURCE/tests/integration/cluster.py" 4)
+. "$SPATE_SOURCE/tests/integration/ports.sh"
+take_ports 4
 spate=$SPATE_BIN/spate
 mkdir "$dir/local"
 

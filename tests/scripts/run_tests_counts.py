@@ -3,6 +3,7 @@
 """scripts/run_tests.py counts right what stand-ins for test binaries print, also when they crash, hang or skip."""
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,25 @@ def script_outcome(folder, text):
     return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
 
 
+def home_outcome(folder, text):
+    script = folder / "script"
+    script.write_text("#!/bin/sh\n" + text, encoding="utf-8")
+    script.chmod(0o755)
+    result = run_tests.run_at_home(run_tests.Test({"name": "script", "command": [str(script)]}, 20))
+    return (result.passed, result.failed, result.skipped), "\n".join(result.notes)
+
+
+def can_listen(port):
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+            one.listen()
+            return True
+        except OSError:
+            return False
+
+
 def last_line_of_summary(folder, tallies):
     """What a run ends with, by the command itself."""
     tally = folder / "tally"
@@ -103,6 +123,14 @@ def main():
         expect("script passes", script_outcome(folder, "exit 0"), (1, 0, 0))
         expect("script fails", script_outcome(folder, "echo why; exit 3"), (0, 1, 0), "why")
         expect("script skips", script_outcome(folder, "echo no fuse here; exit 77"), (0, 0, 1), "no fuse here")
+        os.environ["SPATE_FS"] = "/of/the/user"
+        expect("a home of its own", home_outcome(folder, f'test "$HOME" != "{os.environ.get("HOME")}" -a -z "$SPATE_FS"'), (1, 0, 0))
+        expect("leaves a file at home", home_outcome(folder, "mkdir $HOME/.spate"), (1, 1, 0), ".spate in the user's home")
+        held = run_tests.without_default_ports()
+        if can_listen(7400):
+            wrong.append("a test can take the default port")
+        for one in held:
+            one.close()
         for tallies, line in (([[3, 0, 2], [1, 0, 0]], ("4 passed, 0 failed", 0)), ([[3, 1, 0]], ("3 passed, 1 failed", 1))):
             if last_line_of_summary(folder, tallies) != line:
                 wrong.append(f"the last line of {tallies} is not {line}")
