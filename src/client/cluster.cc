@@ -37,8 +37,6 @@ bool may_be_under_way(Errc code) {
          code == Errc::kCancelled || code == Errc::kProtocol || code == Errc::kForgottenRequest;
 }
 
-bool session_ended(Errc code) { return code == Errc::kSessionFenced || code == Errc::kSessionUnknown; }
-
 }  // namespace
 
 Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
@@ -80,7 +78,12 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
 }
 
 Limits Cluster::limits(job::StopToken stop) {
-  return {network_.executor().now() + options_.deadline, stop, TraceId(traces_.next()), std::exchange(next_cause_, 0)};
+  Limits limits;
+  limits.deadline = network_.executor().now() + options_.deadline;
+  limits.stop = stop;
+  limits.trace = TraceId(traces_.next());
+  limits.cause = std::exchange(next_cause_, 0);
+  return limits;
 }
 
 WallTime Cluster::fs_time() const {
@@ -111,11 +114,20 @@ Result<rpc::Channel*> Cluster::io_channel(TargetId target) {
 job::Task<Result<void>> Cluster::ensure_session(Limits limits) {
   // A ticket alone may be of a greeting whose session was never confirmed: the server went away in between.
   if (identity_.ticket && slots_.ready()) co_return Result<void>();
-  auto alive = co_await renew_session(limits);
+  auto alive = co_await greet_meta(limits);
   co_return alive;
 }
 
-job::Task<Result<void>> Cluster::renew_session(Limits limits) {
+job::Task<Result<void>> Cluster::renew_session(Limits limits, rpc::SessionEpoch ended) {
+  if (identity_.session() != ended) co_return Result<void>();  // another request was told before
+  limits.only_in.reset();
+  auto greeted = co_await greet_meta(limits);
+  co_return greeted;
+}
+
+/// Channels to io servers notice a new epoch by themselves. In the old one they are not greeted anew: that would end
+/// whatever they have under way.
+job::Task<Result<void>> Cluster::greet_meta(Limits limits) {
   attributes_.clear();
   meta_->greet_again();
   rpc::CallOptions options = limits.call_options();
@@ -129,11 +141,9 @@ job::Task<Result<void>> Cluster::renew_session(Limits limits) {
   }
   if (!alive) co_return std::move(alive).error();
   identity_.ticket = alive->ticket;
-  for (auto& [id, channel] : channels_) {
-    if (channel.get() != meta_) channel->greet_again();  // with the new ticket
-  }
   slots_.reset(identity_.answer_slots);
   keep_session();
+  locks_.session_changed();
   if (!keeping_alive_) {
     keeping_alive_ = true;
     job::spawn(gate_, keep_alive());
@@ -183,7 +193,13 @@ job::Task<void> Cluster::keep_alive() {
     options.deadline = executor().now() + options_.deadline;
     options.stop = stopping_;
     const wire::KeepAliveRequest request;
+    const rpc::SessionEpoch session = identity_.session();
     auto alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
+    if (!alive && session_ended(alive.code())) {
+      // Also who does nothing is to know that its locks are lost, and has its files and waits in the new epoch.
+      std::ignore = co_await renew_session(limits(stopping_), session);
+      continue;
+    }
     if (!alive) continue;
     identity_.ticket = alive->ticket;
     keep_session();
@@ -197,9 +213,10 @@ job::Task<Result<rpc::RawReply>> Cluster::ask_meta(wire::Op op, ByteView body, L
   if (!open) co_return std::move(open).error();
   rpc::CallOptions options = limits.call_options();
   options.reply_room = reply_room;
+  const rpc::SessionEpoch session = identity_.session();
   auto reply = co_await meta_->call(op, body, options);
-  if (reply || !session_ended(reply.code())) co_return reply;
-  auto renewed = co_await renew_session(limits);
+  if (reply || !session_ended(reply.code()) || limits.only_in) co_return reply;
+  auto renewed = co_await renew_session(limits, session);
   if (!renewed) co_return std::move(renewed).error();
   reply = co_await meta_->call(op, body, options);
   co_return reply;
@@ -261,14 +278,19 @@ job::Task<Result<rpc::RawReply>> Cluster::send_change(wire::Op op, ByteView body
   if (!slot) co_return std::move(slot).error();
   rpc::CallOptions options = limits.call_options();
   options.id = slot->id();
-  auto reply = co_await meta_->call(op, body, options);
-  if (reply || !session_ended(reply.code())) co_return reply;
-  // The session had run out before this request came: it was refused, not run. (Had it been sent before, an expired
-  // session still has its answer, and of one that is gone we hear kForgottenRequest.)
-  auto renewed = co_await renew_session(limits);
-  if (!renewed) co_return std::move(renewed).error();
-  reply = co_await meta_->call(op, body, options);
-  co_return reply;
+  for (int tries = 1;; ++tries) {
+    const rpc::SessionEpoch session = identity_.session();
+    if (limits.data_of) {
+      if (locks_.lost(*limits.data_of)) co_return Errc::kLostLock;
+      options.only_in = session;
+    }
+    auto reply = co_await meta_->call(op, body, options);
+    if (reply || !session_ended(reply.code()) || limits.only_in || tries == kMostSessions) co_return reply;
+    // The session had run out before this request came: it was refused, not run. (Had it been sent before, an expired
+    // session still has its answer, and of one that is gone we hear kForgottenRequest.)
+    auto renewed = co_await renew_session(limits, session);
+    if (!renewed) co_return std::move(renewed).error();
+  }
 }
 
 }  // namespace spate::client

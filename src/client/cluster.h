@@ -59,8 +59,9 @@ class Cluster {
   Result<rpc::Channel*> io_channel(TargetId target);
   /// The session is open when it ends: io servers ask for its ticket.
   job::Task<Result<void>> ensure_session(Limits limits);
-  /// After kSessionFenced or kSessionUnknown: greets the meta server again, which gives a new epoch.
-  job::Task<Result<void>> renew_session(Limits limits);
+  /// After kSessionFenced or kSessionUnknown in the epoch `ended`: greets the meta server again, which gives a new one.
+  /// Nothing is sent when there is a new one already. The io servers hear of it with the next request to each.
+  job::Task<Result<void>> renew_session(Limits limits, rpc::SessionEpoch ended);
 
   /// Ends when all copies are gone that were to be dropped before (client/copies.h). That waits for nobody but the
   /// thread that drops them. The token's reason when stopped first.
@@ -94,6 +95,7 @@ class Cluster {
   job::Task<void> keep_alive();
   void inherit_session();
   void keep_session();
+  job::Task<Result<void>> greet_meta(Limits limits);
   job::Task<void> end_inheritance();
   std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
 

@@ -87,7 +87,8 @@ job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const da
 job::Task<Result<std::vector<SlotPath>>> File::explain(std::uint64_t offset, std::uint64_t size, bool is_write) {
   const auto what = datatype::Description::contiguous(offset, size);
   if (!what) co_return what.error();
-  auto answers = co_await client::explain(target(), *what, is_write, cluster_.limits());
+  const Capability capability = capability_;
+  auto answers = co_await client::explain(target(capability), *what, is_write, cluster_.limits());
   co_return answers;
 }
 

@@ -35,6 +35,7 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
       slots_(layout_.slots.size()),
       meta_incarnation_(cluster.meta().incarnation()),
       bypass_(std::make_unique<Bypass>(cluster)),
+      renew_turn_(cluster.executor(), 1),
       sync_turn_(cluster.executor(), 1) {
   auto made = make_distribution(layout_);
   SPATE_CHECK(made.has_value());  // the decoder has checked the layout
@@ -62,8 +63,9 @@ File::~File() = default;
 
 std::uint64_t File::bypassed_bytes() const { return bypass_->bytes_moved(); }
 
-TransferTarget File::target() {
-  return TransferTarget{cluster_, handle_, layout_, *distribution_, capability_, path_, bypass_.get()};
+/// `capability`: by value at the caller's, since another operation may renew that of the file meanwhile.
+TransferTarget File::target(const Capability& capability) {
+  return TransferTarget{cluster_, handle_, layout_, *distribution_, capability, path_, bypass_.get()};
 }
 
 job::Task<Result<std::uint64_t>> File::read(std::uint64_t offset, MutableByteView memory, job::StopToken stop) {
@@ -122,7 +124,6 @@ job::Task<Result<void>> File::allocate(std::uint64_t offset, std::uint64_t size)
 }
 
 job::Task<Result<std::uint64_t>> File::run(Operation operation) {
-  if (operation.kind != Kind::kRead && cluster_.locks().lost(handle_)) co_return Errc::kLostLock;
   const std::uint64_t total = operation.what.total_bytes();
   const std::uint64_t most = cluster_.options().max_transfer_bytes;
   std::uint64_t done = 0;
@@ -143,16 +144,7 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
         piece.write_memory = write_part;
       }
     }
-    const Limits limits = cluster_.limits(operation.stop);
-    const std::uint32_t epoch = operation.only_epoch;
-    if (epoch != 0 && capability_.session_epoch != epoch) co_return Errc::kSessionFenced;
-    auto result = co_await attempt(piece, *part, limits);
-    if (!result && must_renew(result.code())) {
-      auto renewed = co_await renew(limits);
-      if (!renewed) co_return std::move(renewed).error();
-      if (epoch != 0 && capability_.session_epoch != epoch) co_return Errc::kSessionFenced;
-      result = co_await attempt(piece, *part, limits);
-    }
+    auto result = co_await run_part(piece, *part);
     if (!result) {
       if (operation.kind != Kind::kRead) uncertain_ = true;
       co_return std::move(result).error();
@@ -168,36 +160,35 @@ job::Task<Result<std::uint64_t>> File::run(Operation operation) {
   co_return done;
 }
 
-job::Task<Result<TransferResult>> File::attempt(Operation& operation, const datatype::Description& part,
-                                                Limits limits) {
-  auto open = co_await cluster_.ensure_session(limits);
-  if (!open) co_return std::move(open).error();
-  Result<TransferResult> result = Errc::kInvalidArgument;
-  const TransferTarget here = target();
-  switch (operation.kind) {
-    case Kind::kRead: result = co_await client::read(here, part, operation.read_memory, limits); break;
-    case Kind::kWrite: result = co_await client::write(here, part, operation.write_memory, limits); break;
-    case Kind::kPunch: result = co_await client::punch(here, part, false, limits); break;
-    case Kind::kAllocate: result = co_await client::punch(here, part, true, limits); break;
+/// One request to each server concerned, under one capability.
+job::Task<Result<TransferResult>> File::run_part(Operation& operation, const datatype::Description& part) {
+  const Limits limits = cluster_.limits(operation.stop);
+  const bool changes = operation.kind != Kind::kRead;
+  const auto wrong_epoch = [&] {
+    return operation.only_epoch != 0 && capability_.session_epoch != operation.only_epoch;
+  };
+  for (int tries = 1;; ++tries) {
+    if (wrong_epoch()) co_return Errc::kSessionFenced;
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    if (wrong_epoch()) co_return Errc::kSessionFenced;  // may have changed
+    SPATE_CO_TRY(const Capability capability, capability_to(changes));
+    const TransferTarget here = target(capability);
+    auto result = co_await transfer(here, operation, part, limits);
+    if (result || !must_renew(result.code()) || tries == kMostRenewals) co_return result;
+    SPATE_CO_TRY(std::ignore, co_await renew(limits, capability, result.code()));
   }
-  co_return result;
 }
 
-job::Task<Result<void>> File::renew(Limits limits) {
-  auto session = co_await cluster_.renew_session(limits);
-  if (!session) co_return session;
-  wire::OpenRequest request;
-  request.where.start = handle_;
-  if (allows(rights_, Rights::kRead)) request.open_flags |= wire::kOpenRead;
-  if (allows(rights_, Rights::kWrite)) request.open_flags |= wire::kOpenWrite;
-  request.renew = true;
-  auto reply = co_await cluster_.change<wire::OpenReply>(request, limits);
-  if (!reply) co_return std::move(reply).error().within("the file must be opened again");
-  // Between the end of one session, or epoch, and the next the file was not open: others may have written it alone.
-  const Capability& old = capability_;
-  if (reply->capability.client != old.client || reply->capability.session_epoch != old.session_epoch) uncertain_ = true;
-  capability_ = reply->capability;
-  co_return Result<void>();
+job::Task<Result<TransferResult>> File::transfer(const TransferTarget& target, Operation& operation,
+                                                 const datatype::Description& part, Limits limits) {
+  Result<TransferResult> result = Errc::kInvalidArgument;
+  switch (operation.kind) {
+    case Kind::kRead: result = co_await client::read(target, part, operation.read_memory, limits); break;
+    case Kind::kWrite: result = co_await client::write(target, part, operation.write_memory, limits); break;
+    case Kind::kPunch: result = co_await client::punch(target, part, false, limits); break;
+    case Kind::kAllocate: result = co_await client::punch(target, part, true, limits); break;
+  }
+  co_return result;
 }
 
 void File::note_written(const std::vector<SlotState>& slots) {
@@ -230,7 +221,14 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   request.where.start = handle_;
   request.by_open_file = true;
   request.size = size;
-  auto reply = co_await cluster_.change<wire::TruncateReply>(request, cluster_.limits());
+  Limits limits = cluster_.limits();
+  limits.data_of = handle_;
+  Result<wire::TruncateReply> reply = Errc::kBadDescriptor;
+  for (int tries = 1; tries <= kMostRenewals && reply.code() == Errc::kBadDescriptor; ++tries) {
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    reply = co_await cluster_.change<wire::TruncateReply>(request, limits);
+    if (opened_in(cluster_.identity().session())) break;  // else it is not open in the session that has refused
+  }
   if (!reply) {
     uncertain_ = true;
     co_return std::move(reply).error();
@@ -279,15 +277,7 @@ job::Task<Result<void>> File::sync_datafiles(Limits limits) {
   }
   if (dirty.empty()) co_return Result<void>();
   for (const std::uint32_t slot : dirty) slots_[slot].dirty = false;  // what is written from now on is for the next one
-  auto synced = co_await ask_datafiles(target(), dirty, true, limits);
-  if (!synced && must_renew(synced.code())) {
-    auto renewed = co_await renew(limits);
-    if (renewed) {
-      synced = co_await ask_datafiles(target(), dirty, true, limits);
-    } else {
-      synced = std::move(renewed).error();
-    }
-  }
+  auto synced = co_await ask_slots(dirty, true, limits);
   if (!synced) {
     for (const std::uint32_t slot : dirty) slots_[slot].dirty = true;
     co_return std::move(synced).error();

@@ -115,10 +115,17 @@ class File {
   using CopyShares = std::vector<CopyShare>;
   struct Operation;
 
-  TransferTarget target();
+  TransferTarget target(const Capability& capability);
   job::Task<Result<std::uint64_t>> run(Operation operation);
-  job::Task<Result<TransferResult>> attempt(Operation& operation, const datatype::Description& part, Limits limits);
-  job::Task<Result<void>> renew(Limits limits);
+  job::Task<Result<TransferResult>> run_part(Operation& operation, const datatype::Description& part);
+  job::Task<Result<TransferResult>> transfer(const TransferTarget& target, Operation& operation,
+                                             const datatype::Description& part, Limits limits);
+  Result<Capability> capability_to(bool change) const;
+  bool opened_in(const rpc::SessionEpoch& session) const;
+  job::Task<Result<void>> make_current(Limits limits);
+  job::Task<Result<std::vector<SlotState>>> ask_slots(std::vector<std::uint32_t> slots, bool sync, Limits limits);
+  job::Task<Result<void>> renew(Limits limits, Capability refused, Errc why);
+  job::Task<Result<void>> open_again(Limits limits);
   /// `memory` at the end; or with `least` not 0 a zero byte there, unless the file reaches as far.
   struct AppendWish {
     std::span<const ByteView> memory;
@@ -132,7 +139,9 @@ class File {
   job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendWish wish);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);
   Result<CopyShares> copy_shares(const File& source, CopySpan span);
-  job::Task<Result<void>> copy_share(const File& source, const CopyShare& share, Limits limits);
+  struct CopyRights;
+  job::Task<Result<void>> copy_share(const File& source, const CopyShare& share, const CopyRights& rights,
+                                     Limits limits);
   job::Task<Result<void>> copy_by_servers(File& source, CopySpan span);
   job::Task<Result<std::uint64_t>> copy_by_client(File& source, CopySpan span);
   job::Task<Result<std::uint64_t>> copy_data(File& source, CopySpan span);
@@ -171,7 +180,8 @@ class File {
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   std::uint64_t losses_told_ = 0;
   Ledger::Open* record_ = nullptr;
-  job::Semaphore sync_turn_;  // one at a time: the second finds nothing dirty while the first has not synced it yet
+  job::Semaphore renew_turn_;  // a second request for a capability would open the file twice
+  job::Semaphore sync_turn_;   // one at a time: the second finds nothing dirty while the first has not synced it yet
 
   bool reads_count_ = true;          // towards atime
   bool read_due_ = false;            // the next read moves atime

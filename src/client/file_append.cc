@@ -67,29 +67,30 @@ job::Task<Result<void>> File::right_in_time(Appends::AppendedPtr file, job::Stop
 /// With the turn of this client. The file may be closed meanwhile: `file` is its own.
 job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendWish wish) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
-  for (int tries = 0; tries < kMostTries && end.code() == Errc::kSessionFenced; ++tries) {
+  for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
     auto right = co_await right_in_time(file, wish.stop);
     if (!right) co_return std::move(right).error();
-    const rpc::Identity& identity = cluster_.identity();
-    if (capability_.session_epoch != identity.epoch || capability_.client != identity.client) {
-      auto renewed = co_await renew(cluster_.limits(wish.stop));
-      if (!renewed) co_return std::move(renewed).error();
-      continue;  // which may have begun another epoch
-    }
+    const Limits limits = cluster_.limits(wish.stop);
+    const Capability before = capability_;
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    if (capability_.mac != before.mac) continue;  // perhaps of another epoch, in which others have the right
     end = co_await append_once(*file, wish);
+    if (must_renew(end.code())) {
+      SPATE_CO_TRY(std::ignore, co_await renew(limits, before, end.code()));
+    }
   }
   co_return end;
 }
 
 /// With the right to append, in the epoch of the capability.
 job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, AppendWish wish) {
-  const std::uint32_t epoch = capability_.session_epoch;
+  const Capability capability = capability_;
   const std::uint64_t size = std::accumulate(wish.memory.begin(), wish.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
   std::vector<std::uint32_t> slots(layout_.slots.size());
   std::iota(slots.begin(), slots.end(), 0U);
   // An answer also says that nothing of an older connection is under way any more (docs/consistency.md, "Resends").
-  auto states = co_await ask_datafiles(target(), slots, false, cluster_.limits(wish.stop));
+  auto states = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
   if (!states) co_return std::move(states).error();
   std::uint64_t end = summarize(*distribution_, *states).size;
   file.unsettled = false;
@@ -102,12 +103,12 @@ job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, Appe
   }
   auto what = datatype::Description::contiguous(end, size);
   if (!what) co_return std::move(what).error();
-  Operation operation{Kind::kWrite, *what, {}, wish.memory, wish.stop, epoch};
+  Operation operation{Kind::kWrite, *what, {}, wish.memory, wish.stop, capability.session_epoch};
   auto written = co_await run(operation);
   if (written) co_return end;
   // Part of it may still take effect, and must not meet what others put there.
   file.unsettled = true;
-  auto settled = co_await ask_datafiles(target(), slots, false, cluster_.limits(wish.stop));
+  auto settled = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
   if (settled) file.unsettled = false;
   co_return std::move(written).error();
 }

@@ -35,19 +35,19 @@ struct File::CopyShare {
 
 job::Task<Result<DataMap>> File::data_map(std::uint64_t offset, std::uint32_t max_ranges) {
   const Limits limits = cluster_.limits();
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(limits));
-  auto map = co_await ask_data(target(), offset, max_ranges, limits);
-  if (!map && must_renew(map.code())) {
-    SPATE_CO_TRY(std::ignore, co_await renew(limits));
-    map = co_await ask_data(target(), offset, max_ranges, limits);
+  for (int tries = 1;; ++tries) {
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    const Capability capability = capability_;
+    auto map = co_await ask_data(target(capability), offset, max_ranges, limits);
+    if (map || !must_renew(map.code()) || tries == kMostRenewals) co_return map;
+    SPATE_CO_TRY(std::ignore, co_await renew(limits, capability, map.code()));
   }
-  co_return map;
 }
 
 job::Task<Result<std::uint64_t>> File::size_now(Limits limits) {
   std::vector<std::uint32_t> all(layout_.slots.size());
   std::iota(all.begin(), all.end(), 0U);
-  SPATE_CO_TRY(const std::vector<SlotState> states, co_await ask_datafiles(target(), all, false, limits));
+  SPATE_CO_TRY(const std::vector<SlotState> states, co_await ask_slots(std::move(all), false, limits));
   co_return summarize(*distribution_, states).size;
 }
 
@@ -72,15 +72,22 @@ Result<File::CopyShares> File::copy_shares(const File& source, CopySpan span) {
   return shares;
 }
 
-job::Task<Result<void>> File::copy_share(const File& source, const CopyShare& share, Limits limits) {
+/// Under which a copy is made.
+struct File::CopyRights {
+  Capability from;
+  Capability to;
+};
+
+job::Task<Result<void>> File::copy_share(const File& source, const CopyShare& share, const CopyRights& rights,
+                                         Limits limits) {
   wire::DatafileCopyRequest request;
   request.from = source.handle_;
   request.to = handle_;
   request.pieces = share.pieces;
-  request.from_capability = source.capability_;
+  request.from_capability = rights.from;
   request.fs_time = cluster_.fs_time();
   rpc::CallOptions options = limits.call_options();
-  options.capability = &capability_;
+  options.capability = &rights.to;
   options.reply_room = kCopyReplyOverhead + static_cast<std::uint32_t>(share.pieces.size()) * kCopyReplyPerSlot;
   Bytes body;
   wire::encode_body(request, body);
@@ -101,13 +108,18 @@ job::Task<Result<void>> File::copy_by_servers(File& source, CopySpan span) {
   SPATE_CO_TRY(const CopyShares shares, copy_shares(source, span));
   const Limits limits = cluster_.limits();
   Result<void> done;
-  for (int tries = 0; tries < 2; ++tries) {
+  for (int tries = 1; tries <= kMostRenewals; ++tries) {
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    SPATE_CO_TRY(std::ignore, co_await source.make_current(limits));
+    CopyRights rights;
+    SPATE_CO_TRY(rights.to, capability_to(true));
+    rights.from = source.capability_;
     std::vector<job::Task<Result<void>>> tasks;
-    for (const CopyShare& share : shares) tasks.push_back(copy_share(source, share, limits));
+    for (const CopyShare& share : shares) tasks.push_back(copy_share(source, share, rights, limits));
     done = co_await run_shares(cluster_.executor(), std::move(tasks));
     if (done || !must_renew(done.code())) break;
-    SPATE_CO_TRY(std::ignore, co_await renew(limits));
-    SPATE_CO_TRY(std::ignore, co_await source.renew(limits));
+    SPATE_CO_TRY(std::ignore, co_await renew(limits, rights.to, done.code()));
+    SPATE_CO_TRY(std::ignore, co_await source.renew(limits, rights.from, done.code()));
   }
   if (!done) uncertain_ = true;
   co_return done;
@@ -166,8 +178,6 @@ job::Task<Result<std::uint64_t>> File::copy_by_client(File& source, CopySpan spa
 job::Task<Result<std::uint64_t>> File::copy_from(File& source, CopySpan span) {
   if (!allows(rights_, Rights::kWrite) || !allows(source.rights_, Rights::kRead)) co_return Errc::kBadDescriptor;
   if (span.from >= kMaxFileBytes || span.to > kMaxFileBytes) co_return std::uint64_t{0};
-  if (cluster_.locks().lost(handle_)) co_return Errc::kLostLock;
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
   SPATE_CO_TRY(const std::uint64_t end, co_await source.size_now(cluster_.limits()));
   const std::uint64_t total = span.from < end ? std::min(span.size, end - span.from) : 0;
   if (total > kMaxFileBytes - span.to) co_return Errc::kFileTooBig;

@@ -9,6 +9,9 @@ namespace spate::client {
 /// Whether a new capability may help.
 inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
 
+/// How often an operation is tried with another capability, or in another epoch of the session.
+inline constexpr int kMostRenewals = 4;
+
 /// A transfer that may be larger than one request; the spans belong to the caller of read or write.
 struct File::Operation {
   Kind kind;

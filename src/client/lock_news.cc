@@ -176,9 +176,9 @@ job::Task<Result<void>> Locks::reclaim_all() {
     request.locks.assign(all.begin() + static_cast<std::ptrdiff_t>(done),
                          all.begin() + static_cast<std::ptrdiff_t>(end));
     request.last = end == all.size();
-    auto reply = co_await cluster_.ask<wire::LockReclaimReply>(request, cluster_.limits(stopping_));
-    check_session();
-    if (table_ == 0) co_return Result<void>();  // another session: nothing is left to claim
+    const Limits limits = limits_here(stopping_);
+    auto reply = co_await cluster_.ask<wire::LockReclaimReply>(request, limits);
+    if (!is_current(*limits.only_in)) co_return Result<void>();  // another session: nothing is left to claim
     if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
     if (!reply) {
       std::for_each(all.begin(), all.end(), mark_lost);

@@ -103,9 +103,11 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   request.oldest = *under_way_.begin();
   request.table = table_;
   has_locked_ = true;
-  auto reply = co_await cluster_.ask<wire::LockReply>(request, cluster_.limits());
+  const Limits limits = limits_here();
+  auto reply = co_await cluster_.ask<wire::LockReply>(request, limits);
   under_way_.erase(sequence);
-  check_session();  // the request may have opened a new one
+  // What was granted to an epoch that has ended is gone with it.
+  if (!is_current(*limits.only_in)) co_return Errc::kSessionFenced;
   if (reply) {
     has_locked_ = true;
     know_table(reply->table);
@@ -115,19 +117,36 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   co_return reply;
 }
 
+/// A request about what is held is of use in the epoch that holds it only: in another one it would take or release
+/// locks of which nobody here knows.
+Limits Locks::limits_here(job::StopToken stop) const {
+  Limits limits = cluster_.limits(stop);
+  limits.only_in = rpc::SessionEpoch{client_, epoch_};
+  return limits;
+}
+
+bool Locks::is_current(const rpc::SessionEpoch& session) {
+  check_session();
+  return session == rpc::SessionEpoch{client_, epoch_};
+}
+
+bool Locks::lost(const wire::LockSpec& lock) const {
+  const auto file = held_.find(lock.handle);
+  if (file == held_.end()) return false;
+  const auto held = file->second.find({lock.kind, lock.owner});
+  return held != file->second.end() && held->second.lost;
+}
+
 job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToken stop) {
   SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits(stop)));
-  for (;;) {
+  for (int sessions = 0; sessions < kMostSessions;) {
     check_session();
-    const auto file = held_.find(lock.handle);
-    if (file != held_.end()) {
-      const auto held = file->second.find({lock.kind, lock.owner});
-      if (held != file->second.end() && held->second.lost) {
-        if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
-        note(lock);  // the server has nothing of it any more
-        co_return Result<void>();
-      }
+    if (lost(lock)) {
+      if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
+      note(lock);  // the server has nothing of it any more
+      co_return Result<void>();
     }
+    const rpc::SessionEpoch session{client_, epoch_};
     const std::uint64_t sequence = next_sequence();
     WaitPtr waiting;
     if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
@@ -140,18 +159,26 @@ job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToke
     }
     if (!reply) {
       forget_wait(sequence);
-      if (reply.code() == Errc::kLocksForgotten) {
-        SPATE_CO_TRY(std::ignore, co_await reclaim());
+      const Errc code = reply.code();
+      if (session_ended(code)) {
+        ++sessions;
+        SPATE_CO_TRY(std::ignore, co_await cluster_.renew_session(cluster_.limits(stop), session));
+        continue;
+      }
+      if (code == Errc::kLocksForgotten) {
+        const auto reclaimed = co_await reclaim();
+        if (!reclaimed && !session_ended(reclaimed.code())) co_return reclaimed;
         continue;
       }
       // Nobody knows whether it is ours: it is given back when the file is closed.
-      if (is_uncertain(reply.code()) && lock.mode != LockMode::kNone) note(lock);
+      if (is_uncertain(code) && lock.mode != LockMode::kNone) note(lock);
       co_return std::move(reply).error();
     }
     start_listening();
     auto granted = co_await wait_for(sequence, waiting, stop);
     if (granted.code() != Errc::kLocksForgotten) co_return granted;
   }
+  co_return Error(Errc::kSessionFenced, "the session ends again and again");
 }
 
 /// kLocksForgotten: it must be asked for again.
@@ -179,7 +206,7 @@ job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, jo
 job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
   wire::LockCancelRequest request;
   request.sequence = sequence;
-  auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, cluster_.limits(stop));
+  auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, limits_here(stop));
   check_session();
   if (reply && reply->ended) end_wait(sequence, WaitState::kRefused);
   if (reply && reply->table != table_ && wait->state == WaitState::kWaiting) end_wait(sequence, WaitState::kRefused);

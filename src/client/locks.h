@@ -51,6 +51,8 @@ class Locks {
   /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by
   /// others.
   bool lost(Handle handle);
+  /// The session may be another one, or in another epoch: what the old one held is marked as lost.
+  void session_changed() { check_session(); }
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 
@@ -84,6 +86,9 @@ class Locks {
   void check_session();
   void note(const wire::LockSpec& lock);
   void keep_state();
+  Limits limits_here(job::StopToken stop = {}) const;
+  bool is_current(const rpc::SessionEpoch& session);
+  bool lost(const wire::LockSpec& lock) const;
   job::Task<Result<wire::LockReply>> send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence);
   job::Task<Result<void>> wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);
   job::Task<void> cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);

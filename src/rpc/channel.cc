@@ -80,6 +80,12 @@ bmi::Tag Channel::next_tag() {
   return bmi::Tag(next_tag_);
 }
 
+/// Whether the session is still the one that the request is bound to.
+Result<void> Channel::check_session(const CallOptions& options) const {
+  if (!options.only_in || *options.only_in == identity_.session()) return {};
+  return options.only_in->client == identity_.client ? Errc::kSessionFenced : Errc::kSessionUnknown;
+}
+
 job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOptions options) {
   job::Executor& executor = network_.executor();
   job::DeadlineScope scope(executor, options.deadline, options.stop);
@@ -95,17 +101,19 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   std::optional<Error> excuse;  // the server lives, and said what it waited for in vain
   while (!scope.token().stopped()) {
     Result<void> greeted;
+    bool answered = false;
     if (options.greet) greeted = co_await ensure_greeted(scope.token());
+    if (greeted) greeted = check_session(options);  // the greeting may have begun another one
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (greeted) {
-      bool answered = false;
       reply = co_await attempt(op, body, options, scope.token(), &answered);
       if (reply) co_return reply;
       if (answered && reply.code() == Errc::kTimeout && !reply.error().context().empty())
         excuse = reply.error();
       else if (!scope.token().stopped())
         excuse.reset();
-      may_have_run = may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout;
+      may_have_run =
+          may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout || reply.code() == Errc::kCancelled;
     } else {
       reply = std::move(greeted).error();
     }
@@ -114,7 +122,9 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       greeted_ = false;  // the server does not know this connection: it was made anew below us
       continue;
     }
-    const bool again = lost(code) || code == Errc::kBusy || code == Errc::kTimeout;
+    // kCancelled by the server: a newer greeting of this client has ended the request there.
+    const bool ended_there = answered && code == Errc::kCancelled;
+    const bool again = lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
     if (!again || scope.token().stopped()) {
       if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
         co_return Error(Errc::kForgottenRequest, name() + " ended the session before this change was answered");

@@ -25,6 +25,9 @@ struct CallOptions {
   wire::Priority priority = wire::Priority::kNormal;
   std::uint32_t reply_room = 16 * 1024;  // bytes, header included
   job::StopToken stop;
+  /// The request is sent in this epoch of this session or not at all: kSessionFenced once another epoch has begun,
+  /// kSessionUnknown once there is another session. Unset: in whichever is current when it is sent.
+  std::optional<SessionEpoch> only_in;
   bool greet = true;  // false: as a stranger, for what a server tells anyone (ping)
   /// Of the operation that this request is part of: the same in the logs of every server it reaches. 0: a new one.
   TraceId trace;
@@ -78,8 +81,9 @@ class Channel {
   /// kUnreachable naming the server when the deadline passed first. The server is told a deadline that is a little
   /// earlier (a tenth, at most 1 s), so that what it waits for in vain is its answer before ours passes. After kTimeout
   /// the request may or may not have had an effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned,
-  /// not retried, when a new greeting does not help. kForgottenRequest: a change was sent, its answer was lost, and now
-  /// the session is gone that would have known it.
+  /// not retried, when a new greeting does not help. A request that the server ended because of a newer greeting of
+  /// this client (kCancelled) is sent again. kForgottenRequest: a change was sent, its answer was lost, and now the
+  /// session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
   /// The same with typed messages.
@@ -114,6 +118,7 @@ class Channel {
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
   Error refusal(Error error) const;
+  Result<void> check_session(const CallOptions& options) const;
   /// `answered` (may be null): set when an error is the server's own.
   job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
                                       bool* answered = nullptr);

@@ -10,6 +10,13 @@
 
 namespace spate::rpc {
 
+/// One epoch of one session: what it holds ends with it.
+struct SessionEpoch {
+  ClientId client;
+  std::uint32_t epoch = 0;
+  friend bool operator==(const SessionEpoch&, const SessionEpoch&) = default;
+};
+
 /// One per client or server process. One executor.
 struct Identity {
   wire::PeerKind kind = wire::PeerKind::kClient;
@@ -27,6 +34,8 @@ struct Identity {
   std::uint32_t lease_ms = 0;
   /// File-system clock minus this process's wall clock, ns, as of the last answer of a meta server.
   std::int64_t fs_clock_offset_ns = 0;
+
+  SessionEpoch session() const { return {client, epoch}; }
 };
 
 }  // namespace spate::rpc

@@ -84,6 +84,21 @@ TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
   EXPECT_FALSE(meta_->closed_with.has_value());
 }
 
+// Also one that asks for nothing: what it held is lost, and it is to know that.
+TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
+  meta_->lease_ms = 300;
+  ASSERT_TRUE(executor_.run(client_->connect()));
+  Cluster& cluster = client_->cluster();
+  ASSERT_EQ(cluster.identity().epoch, 1U);
+  meta_->epoch = 2;
+  const auto wait = [](job::Executor& executor) -> job::Task<Result<void>> {
+    auto slept = co_await executor.sleep(std::chrono::milliseconds(10));
+    co_return slept;
+  };
+  for (int i = 0; i < 1000 && cluster.identity().epoch != 2; ++i) ASSERT_TRUE(executor_.run(wait(executor_)));
+  EXPECT_EQ(cluster.identity().epoch, 2U);
+}
+
 TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
   {
     auto file = create("f");

@@ -34,7 +34,7 @@ class StandInMeta final : public rpc::Service {
     reply.epoch = epoch;
     reply.ticket = ticket();
     reply.answer_slots = 8;
-    reply.lease_ms = 60'000;
+    reply.lease_ms = lease_ms;
     co_return Result<void>();
   }
 
@@ -42,6 +42,7 @@ class StandInMeta final : public rpc::Service {
   int closes = 0;
   int mkdirs = 0;
   std::uint32_t epoch = 1;
+  std::uint32_t lease_ms = 60'000;
   bool forgets_sessions = false;  // once: the session that somebody resumes is not known any more
   bool loses_files = false;       // what was created before is not there any more
   Errc truncate_outcome = Errc::kOk;
@@ -75,7 +76,8 @@ class StandInMeta final : public rpc::Service {
     reply.capability.mac = sign(key_, fs_, reply.capability);
     return reply;
   }
-  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call&, wire::KeepAliveRequest) {
+  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest) {
+    if (call.header.session_epoch != epoch) co_return Error(Errc::kSessionFenced, "it has run out");
     wire::KeepAliveReply reply;
     reply.ticket = ticket();
     co_return reply;
@@ -88,7 +90,7 @@ class StandInMeta final : public rpc::Service {
     co_return opened(it->second, fresh);
   }
   job::Task<Result<wire::OpenReply>> open(rpc::Call&, wire::OpenRequest request) {
-    if (request.renew) co_return opened(request.where.start, false);
+    if (request.where.path.empty()) co_return opened(request.where.start, false);
     const auto it = files_.find(request.where.path);
     if (it == files_.end()) co_return Error(Errc::kNotFound, request.where.path);
     auto reply = opened(it->second, false);

@@ -61,6 +61,7 @@ void ServerProcess::make_meta() {
   options.strip_bytes = settings_.strip_bytes;
   options.sync = settings_.meta_sync;
   options.session_lease = settings_.session_lease;
+  options.capability_life = settings_.capability_life;
   meta::IoServersOptions io_servers;
   io_servers.map = settings_.map;
   io_servers.server_key = settings_.server_key;

@@ -30,6 +30,7 @@ struct ServerSettings {
   std::uint64_t strip_bytes = 4096;
   Duration meta_sync = std::chrono::milliseconds(100);
   Duration session_lease = std::chrono::seconds(3);
+  Duration capability_life = std::chrono::hours(1);
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
   std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them

@@ -20,6 +20,7 @@ World::World(const WorldOptions& options)
   settings_.client_key = key_of(9);
   settings_.server_key = key_of(7);
   settings_.meta_sync = options.meta_sync;
+  settings_.capability_life = options.capability_life;
   settings_.plant = options.plant;
   settings_.features = options.features;
   settings_.bypass = options.bypass;

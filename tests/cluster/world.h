@@ -18,6 +18,7 @@ struct WorldOptions {
   /// The first `doubled` io servers have two storage devices.
   std::uint32_t doubled = 1;
   Duration meta_sync = std::chrono::milliseconds(100);
+  Duration capability_life = std::chrono::hours(1);
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;

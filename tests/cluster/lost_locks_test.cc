@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client that is silent for longer than its lease loses its locks; and what renewing a capability leaves alone.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+using FilePtr = std::unique_ptr<client::File>;
+using Done = Result<void>;
+
+constexpr auto kReadAndWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr std::uint64_t kBytes = 20'000;  // on every io server
+
+Bytes filled(char with, std::uint64_t size = kBytes) { return Bytes(size, static_cast<std::byte>(with)); }
+
+wire::LockSpec whole_file(Handle handle, LockMode mode) {
+  wire::LockSpec lock;
+  lock.handle = handle;
+  lock.kind = LockKind::kFlock;
+  lock.owner = 1;
+  lock.mode = mode;
+  return lock;
+}
+
+wire::LockSpec range(Handle handle, std::uint64_t first, LockMode mode) {
+  wire::LockSpec lock = whole_file(handle, mode);
+  lock.kind = LockKind::kProcess;
+  lock.first = first;
+  lock.last = first + 9;
+  return lock;
+}
+
+class LostLocksTest : public ::testing::Test {
+ protected:
+  LostLocksTest() : world_(WorldOptions{}), silent_(world_.start_client()), other_(world_.start_client()) {}
+
+  template <typename T>
+  T run(ClientProcess& client, job::Task<T> task) {
+    return call(world_, client, std::move(task));
+  }
+  Done lock(ClientProcess& client, wire::LockSpec spec) {
+    return run(client, client.client().cluster().locks().set(spec, false));
+  }
+  FilePtr open(ClientProcess& client, const std::string& name) {
+    auto made = run(client, client.client().create(client::path_from_root(name), kReadAndWrite, {}));
+    EXPECT_EQ(made.code(), Errc::kOk);
+    return made ? *std::move(made) : nullptr;
+  }
+  Done write(ClientProcess& client, client::File& file, const Bytes& data) { return run(client, file.write(0, data)); }
+  Bytes content(ClientProcess& client, client::File& file) {
+    Bytes memory(2 * kBytes);
+    const auto got = run(client, file.read(0, memory));
+    EXPECT_EQ(got.code(), Errc::kOk);
+    memory.resize(got ? *got : 0);
+    return memory;
+  }
+  /// Nothing passes between it and the meta server until its session has expired and is fenced.
+  void be_silent() {
+    world_.fabric().partition(kMetaServer.value, silent_.node(), true);
+    world_.run_for(std::chrono::seconds(6));
+  }
+  void be_heard() { world_.fabric().partition(kMetaServer.value, silent_.node(), false); }
+
+  World world_;
+  ClientProcess& silent_;
+  ClientProcess& other_;
+};
+
+/// By a change of the file's data that is the holder's first request after the silence.
+class ChangeAfterSilence : public LostLocksTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  Errc change(client::File& file) {
+    const std::string& what = GetParam();
+    const Bytes data = filled('s');
+    if (what == "write") return run(silent_, file.write(0, data)).code();
+    if (what == "punch") return run(silent_, file.punch(0, kBytes)).code();
+    if (what == "allocate") return run(silent_, file.allocate(0, 3 * kBytes)).code();
+    if (what == "truncate") return run(silent_, file.truncate(10)).code();
+    if (what == "copy") return run(silent_, file.copy_from(*source_, {0, 0, kBytes})).code();
+    const std::array<ByteView, 1> memory{ByteView(data)};
+    return run(silent_, file.append(memory)).code();
+  }
+  FilePtr source_;
+};
+
+TEST_P(ChangeAfterSilence, FailsAndLeavesTheNextHoldersData) {
+  const FilePtr mine = open(silent_, "f");
+  source_ = open(silent_, "source");
+  ASSERT_NE(mine, nullptr);
+  ASSERT_EQ(write(silent_, *source_, filled('s')).code(), Errc::kOk);
+  ASSERT_EQ(write(silent_, *mine, filled('a')).code(), Errc::kOk);
+  const wire::LockSpec exclusive = whole_file(mine->handle(), LockMode::kExclusive);
+  ASSERT_EQ(lock(silent_, exclusive).code(), Errc::kOk);
+  const FilePtr theirs = open(other_, "f");
+  ASSERT_EQ(lock(other_, exclusive).code(), Errc::kTryAgain);
+  be_silent();
+  ASSERT_EQ(lock(other_, exclusive).code(), Errc::kOk);
+  ASSERT_EQ(write(other_, *theirs, filled('b')).code(), Errc::kOk);
+  be_heard();
+  EXPECT_EQ(change(*mine), Errc::kLostLock);
+  EXPECT_EQ(content(other_, *theirs), filled('b'));
+  EXPECT_EQ(change(*mine), Errc::kLostLock);  // and stays so until the owner has released it
+  ASSERT_EQ(lock(silent_, whole_file(mine->handle(), LockMode::kNone)).code(), Errc::kOk);
+  EXPECT_EQ(content(other_, *theirs), filled('b'));
+  ASSERT_EQ(lock(other_, whole_file(mine->handle(), LockMode::kNone)).code(), Errc::kOk);
+  EXPECT_EQ(change(*mine), Errc::kOk);
+}
+INSTANTIATE_TEST_SUITE_P(Of, ChangeAfterSilence,
+                         ::testing::Values("write", "punch", "allocate", "truncate", "copy", "append"),
+                         [](const auto& info) { return info.param; });
+
+/// Without a lock nothing was promised to it: its files go on in the new epoch.
+TEST_F(LostLocksTest, WhoHeldNoLockWritesAndCutsOn) {
+  const FilePtr mine = open(silent_, "f");
+  ASSERT_EQ(write(silent_, *mine, filled('a')).code(), Errc::kOk);
+  be_silent();
+  be_heard();
+  EXPECT_EQ(run(silent_, mine->truncate(100)).code(), Errc::kOk);
+  EXPECT_EQ(write(silent_, *mine, filled('b')).code(), Errc::kOk);
+  EXPECT_EQ(content(silent_, *mine), filled('b'));
+}
+
+/// A request for more of a file that it had locked before is its first one after the silence.
+TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
+  const FilePtr file = open(silent_, "f");
+  ASSERT_EQ(lock(silent_, range(file->handle(), 0, LockMode::kExclusive)).code(), Errc::kOk);
+  be_silent();
+  be_heard();
+  const wire::LockSpec more = range(file->handle(), 100, LockMode::kExclusive);
+  const Done taken = lock(silent_, more);
+  EXPECT_TRUE(taken || taken.code() == Errc::kLostLock) << name(taken.code());
+  ASSERT_EQ(run(silent_, silent_.client().cluster().locks().release(file->handle(), {LockKind::kProcess, 1})).code(),
+            Errc::kOk);
+  EXPECT_EQ(lock(other_, more).code(), Errc::kOk);
+}
+
+/// Two opens of one file in a new epoch are two: the first close does not end the second.
+TEST_F(LostLocksTest, EachOpenCountsInTheNextEpoch) {
+  const FilePtr first = open(silent_, "f");
+  const FilePtr second = open(silent_, "f");
+  ASSERT_EQ(write(silent_, *first, filled('a')).code(), Errc::kOk);
+  be_silent();
+  be_heard();
+  ASSERT_EQ(write(silent_, *first, filled('b')).code(), Errc::kOk);
+  ASSERT_EQ(write(silent_, *second, filled('b')).code(), Errc::kOk);
+  EXPECT_EQ(run(silent_, first->close()).code(), Errc::kOk);
+  ASSERT_EQ(run(silent_, silent_.client().unlink(client::path_from_root("f"))).code(), Errc::kOk);
+  world_.run_for(std::chrono::seconds(2));
+  EXPECT_EQ(content(silent_, *second), filled('b'));
+  EXPECT_EQ(run(silent_, second->close()).code(), Errc::kOk);
+}
+
+class RenewalTest : public ::testing::Test {
+ protected:
+  static WorldOptions options() {
+    WorldOptions options;
+    options.capability_life = std::chrono::seconds(2);
+    options.fabric.link.latency = std::chrono::milliseconds(20);  // so that much is under way
+    return options;
+  }
+  RenewalTest() : world_(options()), client_(world_.start_client()) {}
+  World world_;
+  ClientProcess& client_;
+};
+
+job::Task<Errc> write_on(client::File& file, job::Executor& executor, MonoTime until) {
+  const Bytes data = filled('w');
+  while (executor.now() < until) {
+    auto written = co_await file.write(0, data);
+    if (!written) co_return written.code();
+  }
+  co_return Errc::kOk;
+}
+
+TEST_F(RenewalTest, OfOneFilesCapabilityHarmsNoOthersRequests) {
+  std::vector<FilePtr> files;
+  for (int i = 0; i < 5; ++i) {
+    auto made = call(world_, client_,
+                     client_.client().create(client::path_from_root("f" + std::to_string(i)), kReadAndWrite, {}));
+    ASSERT_EQ(made.code(), Errc::kOk);
+    files.push_back(*std::move(made));
+    world_.run_for(std::chrono::milliseconds(300));  // so that they expire one after the other
+  }
+  std::vector<Outcome<Errc>> all;
+  const MonoTime until = world_.now() + std::chrono::seconds(20);
+  for (const FilePtr& file : files) all.push_back(begin_call(client_, write_on(*file, file->executor(), until)));
+  for (const auto& outcome : all) EXPECT_EQ(end_call(world_, outcome), Errc::kOk);
+}
+
+}  // namespace
+}  // namespace spate::cluster
