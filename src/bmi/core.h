@@ -38,6 +38,7 @@ class Core final : public Network {
   PeerInfo peer_info(Address peer) const override;
   std::uint32_t connection_of(Address peer) const override;
   void disconnect(Address peer) override;
+  void admit(Address peer) override;
   void prefer_first_url(Address peer) override;
   Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(Address peer, Tag tag) override;

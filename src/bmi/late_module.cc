@@ -62,6 +62,7 @@ class LateModule final : public Module {
     return inner() != nullptr ? inner()->counts() : std::vector<ModuleCount>();
   }
   void disconnect(PeerId peer) override { inner()->disconnect(peer); }
+  void admit(PeerId peer) override { inner()->admit(peer); }
   Result<PostResult> post_send(const Post& post) override { return inner()->post_send(post); }
   Result<PostResult> post_recv(const Post& post) override { return inner()->post_recv(post); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return inner()->post_send_unexpected(post); }

@@ -145,6 +145,9 @@ class Module {
   virtual std::uint32_t connections(PeerId peer) const { return peer_state(peer).connections; }
   /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
   virtual void disconnect(PeerId peer) = 0;
+  /// See Network::admit. Whoever connects to the module's listeners is a stranger until then, if NetworkOptions says
+  /// so.
+  virtual void admit(PeerId /*peer*/) {}
 
   /// Posts; never block. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
   virtual Result<PostResult> post_send(const Post& post) = 0;

@@ -146,6 +146,10 @@ void Core::disconnect(Address peer) {
   for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
 }
 
+void Core::admit(Address peer) {
+  for (const Route& route : routes_of(peer)) route.module->admit(route.peer);
+}
+
 void Core::prefer_first_url(Address peer) {
   const std::lock_guard lock(mutex_);
   if (AddressEntry* entry = addresses_.find(peer)) entry->current = 0;
@@ -285,6 +289,13 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
   const std::lock_guard lock(core_.mutex_);
+  // Peers that come, send and go must not leave behind more than those who stay may.
+  const AddressEntry* entry = core_.addresses_.find(address);
+  Context* context = entry == nullptr ? nullptr : core_.contexts_.find(entry->context);
+  if (context != nullptr) {
+    std::erase_if(context->messages(), [&](const QueuedMessage& queued) { return queued.message.peer == address; });
+    context->count();
+  }
   core_.addresses_.remove(address);
 }
 

@@ -98,6 +98,23 @@ struct PeerInfo {
   std::vector<FailedUrl> failed;     // those whose last attempt failed, in the order of preference
 };
 
+/// What peers that connected to this side may hold until Network::admit() is called for them.
+struct StrangerLimits {
+  /// From the connection to admit(), ms; then the connection is dropped. 0: whoever connects is admitted at once, and
+  /// of the other limits only `most` holds, for connections that have not said hello.
+  std::uint32_t deadline_ms = 0;
+  /// At once, of all sources and of one (an IPv4 address, an IPv6 network of 64 bits, a user of this machine); one
+  /// more, and a random one of the most crowded source is dropped.
+  std::uint32_t most = 256;
+  std::uint32_t most_of_a_source = 32;
+  /// What one of them may make this side buffer, bytes per class, and announce, messages per class; whoever goes beyond
+  /// it is dropped. Room for the greetings and for `spate ping`.
+  std::uint64_t buffered_bytes = 16 * 1024;
+  std::uint32_t announced = 16;
+
+  bool apply() const { return deadline_ms != 0; }
+};
+
 /// Limits and options that hold for a whole instance.
 struct NetworkOptions {
   /// Largest payload of an unexpected message, bytes.
@@ -114,6 +131,8 @@ struct NetworkOptions {
   /// The side that made a connection gives it up when nothing was sent, received or posted for one to one and a half
   /// times this; the next post makes it anew. 0: never.
   std::uint32_t idle_close_ms = 0;
+  /// For servers: peers that connect are strangers until the caller knows who they are.
+  StrangerLimits strangers = {};
 };
 
 /// Something that a module counts; it only grows.
@@ -152,6 +171,11 @@ class Network {
   virtual std::uint32_t connection_of(Address peer) const = 0;
   /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
   virtual void disconnect(Address peer) = 0;
+
+  /// The caller knows who the peer is: NetworkOptions::strangers no longer holds for its connection. A peer that comes
+  /// back by a new connection is a stranger again, under a new address. No effect on a peer that is gone, or was
+  /// admitted, or was looked up. Thread-safe; nothing is sent.
+  virtual void admit(Address peer) = 0;
 
   /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to
   /// or from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.

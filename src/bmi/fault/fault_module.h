@@ -31,6 +31,7 @@ class FaultModule final : public Module, private Sink {
   PeerState peer_state(PeerId peer) const override { return inner_->peer_state(peer); }
   std::uint32_t connections(PeerId peer) const override { return inner_->connections(peer); }
   void disconnect(PeerId peer) override { inner_->disconnect(peer); }
+  void admit(PeerId peer) override { inner_->admit(peer); }
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;

@@ -12,6 +12,7 @@ struct ShmCounters {
   std::uint64_t dropped_messages = 0;  // payloads that came for a receive that was gone
   std::uint64_t connections_lost = 0;
   std::uint64_t refused = 0;              // handshakes that failed, came too late, or were not admitted
+  std::uint64_t strangers_dropped = 0;    // not admitted in time, or too many (NetworkOptions::strangers)
   std::uint64_t located_bytes = 0;        // received with one copy, out of the sender's own memory
   std::uint64_t lane_bytes = 0;           // received with two, by way of a lane
   std::uint64_t sent_at_once = 0;         // messages that left in their post, without an operation

@@ -21,9 +21,10 @@ Engine::Engine(const Clock& clock, ShmOptions options)
       shm_options_(std::move(options)),
       own_uid_(::geteuid()),
       arenas_(shm_options_.arena_bytes),
-      complaints_(clock) {
+      complaints_(clock),
+      strangers_log_(clock) {
   SPATE_CHECK(is_valid(shm_options_.geometry) && shm_options_.arena_bytes > 0);
-  SPATE_CHECK(shm_options_.half_open_limit >= 1 && shm_options_.gone_peers_kept >= 1);
+  SPATE_CHECK(shm_options_.gone_peers_kept >= 1);
 }
 
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
@@ -38,8 +39,8 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!epoll_ || !timer_ || !wake_ || !reserve_) return errno_error(errno, "start of the shm module");
-  watch(timer_.get(), EPOLLIN, timer_pollable_);
-  watch(wake_.get(), EPOLLIN | EPOLLET, foreign_pollable_);
+  if (!watch(timer_.get(), EPOLLIN, timer_pollable_) || !watch(wake_.get(), EPOLLIN | EPOLLET, foreign_pollable_))
+    return errno_error(errno, "start of the shm module");
   return {};
 }
 
@@ -86,6 +87,20 @@ PeerState Engine::peer_state(PeerId id) const {
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
   if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  outbox_.deliver(lock, *sink_);
+}
+
+void Engine::admit(PeerId id) {
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  strangers_.remove(peer->link);
+  clear_deadline(*peer->link);
+  const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
+  if (!fresh) {
+    lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
+  }
+  settle();
   outbox_.deliver(lock, *sink_);
 }
 
@@ -222,6 +237,7 @@ std::vector<ModuleCount> Engine::counts() const {
           {"dropped_messages", now.dropped_messages},
           {"connections_lost", now.connections_lost},
           {"refused", now.refused},
+          {"strangers_dropped", now.strangers_dropped},
           {"located_bytes", now.located_bytes},
           {"lane_bytes", now.lane_bytes},
           {"sent_at_once", now.sent_at_once},
@@ -256,7 +272,8 @@ void Engine::remember_gone(Peer& peer) {
   if (gone_.size() <= shm_options_.gone_peers_kept) return;
   Peer* oldest = gone_.front();
   gone_.erase(gone_.begin());
-  inbound_.erase(oldest->link_id);
+  const auto known = inbound_.find(oldest->link_id);
+  if (known != inbound_.end() && known->second == oldest) inbound_.erase(known);
   const auto found = peers_.find(oldest->id);
   found_ = nullptr;
   outbox_.forgotten(std::move(found->second));

@@ -23,6 +23,7 @@
 #include "bmi/shm/peer.h"
 #include "bmi/shm/shm_module.h"
 #include "bmi/slot_table.h"
+#include "bmi/strangers.h"
 #include "log/rate_limit.h"
 
 namespace spate::bmi::shm {
@@ -46,6 +47,7 @@ class Engine final : public ShmModule, private PeerHost {
   Result<PeerId> lookup(std::string_view url, Address address) override;
   PeerState peer_state(PeerId peer) const override;
   void disconnect(PeerId peer) override;
+  void admit(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;
@@ -55,7 +57,7 @@ class Engine final : public ShmModule, private PeerHost {
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
-  void stop_waiting_for(int fd) override { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
+  void stop_waiting_for(int fd) override { (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
   bool prepare_to_wait() override;
   Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(PeerId peer, Tag tag) override;
@@ -127,7 +129,7 @@ class Engine final : public ShmModule, private PeerHost {
   void clear_deadline(Link& link);
   void arm_timer();
   void drain_timer();
-  void watch(int fd, std::uint32_t events, Pollable& pollable);
+  bool watch(int fd, std::uint32_t events, Pollable& pollable);
   void complain(const std::string& who, std::string_view what);
 
   // engine_connect.cc
@@ -136,9 +138,11 @@ class Engine final : public ShmModule, private PeerHost {
   void accept_from(Listener& listener);
   void accepted(UniqueFd socket, Listener& listener);
   void on_hello(Link& link);
-  bool admit(Link& link, const Packet& packet, Welcome& welcome, Hello& hello);
+  bool lets_in(Link& link, const Packet& packet, Welcome& welcome, Hello& hello);
   bool welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell);
-  Peer* returning_peer(Link& link, const Hello& hello);
+  void drop_stranger(Link& link, std::string_view why);
+  Peer& stranger(Link& link, const Hello& hello);
+  Peer& returning_peer(Link& link, const Hello& hello);
   void refuse(Link& link, const Welcome& welcome, std::string_view why);
   void try_connect(Link& link);
   bool say_hello(Link& link);
@@ -165,13 +169,13 @@ class Engine final : public ShmModule, private PeerHost {
   SlotTable<ShmOp> ops_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  mutable Peer* found_ = nullptr;  // by find_peer(), last
-  std::map<LinkId, Peer*> inbound_;
-  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  mutable Peer* found_ = nullptr;    // by find_peer(), last
+  std::map<LinkId, Peer*> inbound_;  // no strangers
+  std::vector<Peer*> gone_;          // inbound peers that left, the oldest first
   std::unordered_map<Link*, std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> graveyard_;  // closed; an event of this turn may still point at them
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::set<Link*> half_open_;  // accepted, no hello yet
+  Strangers<Link*> strangers_;  // accepted, no hello yet, or their peer is not admitted
   std::vector<Link*> polled_;
   std::size_t next_bulk_ = 0;  // of polled_: whose bulk comes first
   std::uint32_t turns_without_bulk_ = 0;
@@ -186,6 +190,7 @@ class Engine final : public ShmModule, private PeerHost {
   Outbox<Peer> outbox_;
   ShmCounters counters_;
   log::RateLimit complaints_;
+  log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other
 };
 
 }  // namespace spate::bmi::shm

@@ -42,7 +42,7 @@ Result<std::string> Engine::listen(std::string_view url, ContextId context) {
     listener->inode = inode_of(endpoint.name);
     listener->path = endpoint.name;
   }
-  watch(listener->socket.get(), EPOLLIN, *listener);
+  if (!watch(listener->socket.get(), EPOLLIN, *listener)) return errno_error(errno, "listen on " + std::string(url));
   listeners_.push_back(std::move(listener));
   return url_of(endpoint);
 }
@@ -58,7 +58,7 @@ void Engine::close_link(Link* link) {
   if (link == nullptr || link->closed) return;
   link->closed = true;
   clear_deadline(*link);
-  half_open_.erase(link);
+  strangers_.remove(link);
   deactivate(*link);
   // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
   epoll_event unused{};
@@ -74,7 +74,8 @@ void Engine::close_link(Link* link) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  constexpr int kPerTurn = 64;
+  // Few at once: those who are there are served in between, and so cease to be strangers before others push them out.
+  constexpr int kPerTurn = 8;
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket) {
@@ -99,19 +100,34 @@ void Engine::accept_from(Listener& listener) {
 void Engine::accepted(UniqueFd socket, Listener& listener) {
   const Result<Credentials> credentials = peer_of(socket.get());
   if (!credentials) return;
-  if (half_open_.size() >= shm_options_.half_open_limit) {
-    const auto oldest = std::ranges::min_element(half_open_, {}, [](const Link* link) { return link->deadline; });
-    ++counters_.refused;
-    close_link(*oldest);
-  }
   Link* link = add_link(std::move(socket), Side::kAcceptor);
   link->credentials = *credentials;
   link->trusted = credentials->uid == own_uid_ || credentials->uid == 0;
   link->remote = listener.url + "#" + std::to_string(credentials->pid);
   link->context = listener.context;
-  half_open_.insert(link);
-  watch(link->socket(), kSocketEvents, link->socket_event);
-  set_deadline(*link, clock_.now() + std::chrono::milliseconds(network_->connect_timeout_ms));
+  link->accepted_at = clock_.now();
+  if (!watch(link->socket(), kSocketEvents, link->socket_event)) {
+    ++counters_.refused;
+    complain(link->remote, errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
+    return close_link(link);
+  }
+  std::uint32_t patience_ms = network_->connect_timeout_ms;
+  if (network_->strangers.apply()) patience_ms = std::min(patience_ms, network_->strangers.deadline_ms);
+  set_deadline(*link, link->accepted_at + std::chrono::milliseconds(patience_ms));
+  const std::string source = "uid " + std::to_string(credentials->uid);
+  const auto victim = strangers_.add(link, source, network_->strangers, random_);
+  if (victim) drop_stranger(**victim, "too many strangers");
+}
+
+/// `link`: accepted, and its peer, if it has one, not admitted.
+void Engine::drop_stranger(Link& link, std::string_view why) {
+  ++counters_.strangers_dropped;
+  if (const auto more = strangers_log_.admit()) {
+    SPATE_LOG("bmi/shm", warn, "stranger dropped: {} peer={}{}", why, link.remote, *more);
+  }
+  if (link.peer != nullptr) return lose_peer(*link.peer, Errc::kConnectionLost);
+  ++counters_.refused;
+  close_link(&link);
 }
 
 void Engine::on_hello(Link& link) {
@@ -120,7 +136,7 @@ void Engine::on_hello(Link& link) {
   if (packet.status == Packet::Status::kNothing) return;
   Hello hello;
   Welcome welcome;
-  if (packet.status == Packet::Status::kPacket && admit(link, packet, welcome, hello) &&
+  if (packet.status == Packet::Status::kPacket && lets_in(link, packet, welcome, hello) &&
       welcome_peer(link, hello, welcome, std::move(packet.descriptors[0]))) {
     return;
   }
@@ -128,7 +144,7 @@ void Engine::on_hello(Link& link) {
   if (link.peer == nullptr) close_link(&link);
 }
 
-bool Engine::admit(Link& link, const Packet& packet, Welcome& welcome, Hello& hello) {
+bool Engine::lets_in(Link& link, const Packet& packet, Welcome& welcome, Hello& hello) {
   const std::optional<Hello> said = decode_hello(packet.view());
   if (!said) {
     ++counters_.protocol_errors;
@@ -161,33 +177,44 @@ void Engine::refuse(Link& link, const Welcome& welcome, std::string_view why) {
   (void)send_packet(link.socket(), encode(welcome), {});
 }
 
-Peer* Engine::returning_peer(Link& link, const Hello& hello) {
+/// A peer of its own until it is admitted: whoever has learnt a link's id takes nobody's place.
+Peer& Engine::stranger(Link& link, const Hello& hello) {
+  Peer& peer = add_peer();
+  peer.stranger = true;
+  peer.link_id = hello.link;
+  peer.context = link.context;
+  outbox_.inbound(peer);
+  set_deadline(link, link.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms));
+  return peer;
+}
+
+Peer& Engine::returning_peer(Link& link, const Hello& hello) {
+  strangers_.remove(&link);
+  clear_deadline(link);
   const auto known = inbound_.find(hello.link);
-  if (known == inbound_.end()) {
-    Peer& peer = add_peer();
-    peer.link_id = hello.link;
-    peer.context = link.context;
-    inbound_.emplace(hello.link, &peer);
-    outbox_.inbound(peer);
-    return &peer;
+  if (known != inbound_.end()) {
+    lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead
+    std::erase(gone_, known->second);
+    return *known->second;
   }
-  lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead
-  std::erase(gone_, known->second);
-  return known->second;
+  Peer& peer = add_peer();
+  peer.link_id = hello.link;
+  peer.context = link.context;
+  inbound_.emplace(hello.link, &peer);
+  outbox_.inbound(peer);
+  return peer;
 }
 
 bool Engine::welcome_peer(Link& link, const Hello& hello, Welcome welcome, UniqueFd bell) {
   Result<UniqueFd> segment = link.make_segment(shm_options_.geometry);
-  if (!segment || link.own_bell() < 0) {
+  const bool watched = segment && link.own_bell() >= 0 && watch(link.own_bell(), kBellEvents, link.bell_event);
+  if (!watched) {
     welcome.status = Errc::kNoMemory;
     refuse(link, welcome, segment ? "out of file descriptors (raise ulimit -n)" : segment.error().message());
     return false;
   }
-  watch(link.own_bell(), kBellEvents, link.bell_event);
   link.set_remote_bell(std::move(bell));
-  Peer* peer = returning_peer(link, hello);
-  half_open_.erase(&link);
-  clear_deadline(link);
+  Peer* const peer = &(network_->strangers.apply() ? stranger(link, hello) : returning_peer(link, hello));
   peer->url = link.remote;
   link.peer = peer;
   peer->link = &link;  // so that it is closed with the peer, whatever happens next
@@ -234,8 +261,9 @@ void Engine::try_connect(Link& link) {
   if (credentials) link.credentials = *credentials;
   link.trusted = credentials && (credentials->uid == own_uid_ || credentials->uid == 0);
   if (!credentials || link.own_bell() < 0) return attempt_failed(peer, "out of file descriptors (raise ulimit -n)");
-  watch(link.socket(), kSocketEvents, link.socket_event);
-  watch(link.own_bell(), kBellEvents, link.bell_event);
+  const bool watched =
+      watch(link.socket(), kSocketEvents, link.socket_event) && watch(link.own_bell(), kBellEvents, link.bell_event);
+  if (!watched) return attempt_failed(peer, errno_error(errno, "epoll_ctl").message());
   link.connecting = false;
   if (!say_hello(link)) return attempt_failed(peer, "the server closed the connection");
   set_deadline(link, link.give_up);

@@ -38,10 +38,7 @@ bool Engine::progress() {
   return outbox_.deliver(lock, *sink_) || did;
 }
 
-bool Engine::also_wait_for(int fd) {
-  watch(fd, EPOLLIN, foreign_pollable_);
-  return true;
-}
+bool Engine::also_wait_for(int fd) { return watch(fd, EPOLLIN, foreign_pollable_); }
 
 bool Engine::poll() {
   graveyard_.clear();
@@ -222,6 +219,7 @@ bool Engine::on_note(Link& link, Packet& packet) {
   switch (note->kind) {
     case Note::Kind::kBell: activate(link); return true;
     case Note::Kind::kArena: {
+      if (link.peer->stranger) return false;  // mapped memory is nothing for strangers
       const Result<void> added = link.arenas.add(note->number, std::move(packet.descriptors[0]), note->value);
       if (!added) complain(link.remote, added.error().message());
       return added.has_value();
@@ -262,6 +260,7 @@ void Engine::on_deadline(Link& link) {
     ++counters_.refused;
     return close_link(&link);
   }
+  if (peer->stranger) return drop_stranger(link, "not authenticated in time");
   if (peer->state == Standing::kConnecting) {
     if (clock_.now() >= link.give_up) return attempt_failed(*peer, "no answer within the connect timeout");
     return try_connect(link);
@@ -274,6 +273,7 @@ void Engine::on_deadline(Link& link) {
 }
 
 void Engine::begin_grace(Peer& peer, ShmOp& op) {
+  if (peer.stranger) return lose_later(peer, Errc::kConnectionLost);  // no patience with them
   op.deadline = clock_.now() + std::chrono::milliseconds(shm_options_.cancel_grace_ms);
   if (peer.link->deadline == MonoTime::never()) set_deadline(*peer.link, op.deadline);
 }
@@ -309,12 +309,13 @@ void Engine::drain_timer() {
   arm_timer();
 }
 
-void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+/// False, with errno: the kernel is out of memory for it, or the user has used up fs.epoll.max_user_watches.
+bool Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
   used_ = used_ || (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign);
   epoll_event event{};
   event.events = events;
   event.data.ptr = &pollable;
-  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void Engine::complain(const std::string& who, std::string_view what) {

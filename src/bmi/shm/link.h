@@ -87,6 +87,7 @@ class Link {
   bool closed = false;                    // taken down; freed at the next turn
   bool polled = false;                    // the module looks into it each turn
   std::uint32_t idle_turns = 0;           // while polled
+  MonoTime accepted_at;                   // by this side
   MonoTime give_up = MonoTime::never();   // of the handshake
   MonoTime deadline = MonoTime::never();  // the module's entry in its list of deadlines
   ContextId context;                      // accepted, no hello yet: of the listener

@@ -142,7 +142,8 @@ class Peer final : public SendObserver {
   LinkId link_id{};
   ContextId context;  // inbound: of the listener
   std::uint32_t connections = 0;
-  Link* link = nullptr;  // open, or the attempt (kConnecting)
+  Link* link = nullptr;   // open, or the attempt (kConnecting)
+  bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
 
  private:
   ClassState& state_of(MessageClass c) { return classes_[index_of(c)]; }

@@ -37,7 +37,8 @@ bool Peer::on_frame(MessageClass c, const Frame& frame) {
 }
 
 bool Peer::charge_peer(ClassState& c, std::uint64_t cost) {
-  const std::uint64_t window = host_.local_limits().window;
+  std::uint64_t window = host_.local_limits().window;
+  if (stranger) window = std::min(window, host_.options().strangers.buffered_bytes);
   const std::uint64_t outstanding = c.peer_charged - c.peer_returned;
   if (cost > window || outstanding > window - cost) return false;
   c.peer_charged += cost;
@@ -264,7 +265,8 @@ bool Peer::on_announce(MessageClass message_class, const Frame& frame) {
     answer(FrameType::kTaken, message_class, header.id);
     return true;
   }
-  if (c.announcements >= host_.local_limits().max_announced) return false;
+  const std::uint32_t most = host_.local_limits().max_announced;
+  if (c.announcements >= (stranger ? std::min(most, host_.options().strangers.announced) : most)) return false;
   ++c.announcements;
   c.arrived.push_back(*std::make_unique<Arrived>(std::move(announced)).release());
   return true;

@@ -25,8 +25,6 @@ struct ShmOptions {
   std::uint64_t arena_bytes = std::uint64_t{256} << 20U;
   /// Messages per class that a peer may announce without this side having posted their receives.
   std::uint32_t max_announced = 8192;
-  /// Accepted connections that have not said hello; one more, and the oldest is dropped.
-  std::uint32_t half_open_limit = 256;
   /// How long a peer may take to say that it does not read a cancelled message; then it is dropped.
   std::uint32_t cancel_grace_ms = 500;
   /// Inbound peers that left and are remembered, so that they have the same address when they come back.

@@ -111,7 +111,8 @@ class Connection : public Pollable {
   bool due = false;                       // in the module's list of those that wait for their slice, for ...
   bool to_read = false;                   // ... reading
   bool to_write = false;                  // ... or writing
-  MonoTime deadline = MonoTime::never();  // handshake, or a cancelled send: dropped when it passes
+  MonoTime accepted_at;                   // by this side
+  MonoTime deadline = MonoTime::never();  // handshake, admission, or a cancelled send: dropped when it passes
   std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
 
  private:

@@ -22,7 +22,8 @@ namespace spate::bmi::tcp {
   X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
   X(protocol_errors, "peers and strangers dropped for what they sent")                            \
   X(dropped_messages, "payloads that came for a receive that was gone")                           \
-  X(refused, "handshakes that failed, were refused or came too late")
+  X(refused, "handshakes that failed, were refused or came too late")                             \
+  X(strangers_dropped, "who were not admitted in time, or were too many (NetworkOptions::strangers)")
 
 struct TcpCounters {
 #define SPATE_TCP_COUNTER(name, what) std::uint64_t name = 0;

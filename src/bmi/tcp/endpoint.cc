@@ -81,6 +81,16 @@ std::string SocketAddress::text() const {
   return "[" + std::string(ip.data()) + "]:" + std::to_string(port());
 }
 
+std::string SocketAddress::source() const {
+  constexpr std::size_t kV4Bytes = 4;
+  constexpr std::size_t kNetworkBytes = 8;
+  const auto bytes = [](const void* at, std::size_t size) { return std::string(static_cast<const char*>(at), size); };
+  if (storage.ss_family == AF_INET) return bytes(&reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, kV4Bytes);
+  const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr;
+  return IN6_IS_ADDR_V4MAPPED(&ip) != 0 ? bytes(&ip.s6_addr[sizeof ip - kV4Bytes], kV4Bytes)
+                                        : bytes(&ip.s6_addr, kNetworkBytes);
+}
+
 bool SocketAddress::same_host(const SocketAddress& other) const {
   if (storage.ss_family != other.storage.ss_family) return false;
   if (storage.ss_family == AF_INET) {

@@ -27,6 +27,8 @@ struct SocketAddress {
   std::string text() const;
   /// The same host, whatever the port.
   bool same_host(const SocketAddress& other) const;
+  /// What counts as one source of connections: the IPv4 address, or the IPv6 network of 64 bits, as bytes.
+  std::string source() const;
 };
 
 /// "tcp://host:port" taken apart. `addresses` is known at once for numbers and "localhost"; for other names it comes

@@ -20,10 +20,11 @@ Engine::Engine(const Clock& clock, TcpOptions options)
     : clock_(clock),
       tcp_options_(options),
       complaints_(clock),
+      strangers_log_(clock),
       receive_scratch_(std::make_unique<ReceiveScratch>()),
       send_scratch_(std::make_unique<SendScratch>()) {
   SPATE_CHECK(options.bulk_connections >= 1 && options.bulk_connections <= kMaxBulkConnections);
-  SPATE_CHECK(options.half_open_limit >= 1 && options.gone_peers_kept >= 1);
+  SPATE_CHECK(options.gone_peers_kept >= 1);
   SPATE_CHECK(options.slice_bytes >= kLeastSlice && options.quiet_slice_bytes >= kLeastSlice);
 }
 
@@ -39,8 +40,8 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   due_event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !timer_ || !reserve_ || !due_event_) return errno_error(errno, "start of the tcp module");
-  watch(timer_.get(), EPOLLIN, timer_pollable_);
-  watch(due_event_.get(), EPOLLIN, foreign_pollable_);
+  if (!watch(timer_.get(), EPOLLIN, timer_pollable_) || !watch(due_event_.get(), EPOLLIN, foreign_pollable_))
+    return errno_error(errno, "start of the tcp module");
   return {};
 }
 
@@ -93,6 +94,21 @@ std::uint32_t Engine::connections(PeerId id) const {
 void Engine::disconnect(PeerId id) {
   std::unique_lock lock(mutex_);
   if (Peer* peer = find_peer(id)) lose_peer(*peer, Errc::kConnectionLost);
+  outbox_.deliver(lock, *sink_);
+}
+
+void Engine::admit(PeerId id) {
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  Connection& connection = *peer->channels[0].connection;
+  strangers_.remove(&connection);
+  clear_deadline(connection);
+  const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
+  if (!fresh) {
+    lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
+  }
+  settle();
   outbox_.deliver(lock, *sink_);
 }
 
@@ -224,7 +240,8 @@ void Engine::remember_gone(Peer& peer) {
   if (gone_.size() <= tcp_options_.gone_peers_kept) return;
   Peer* oldest = gone_.front();
   gone_.erase(gone_.begin());
-  inbound_.erase(oldest->link_id);
+  const auto known = inbound_.find(oldest->link_id);
+  if (known != inbound_.end() && known->second == oldest) inbound_.erase(known);
   const auto found = peers_.find(oldest->id);
   outbox_.forgotten(std::move(found->second));
   peers_.erase(found);

@@ -22,6 +22,7 @@
 #include "base/unique_fd.h"
 #include "bmi/outbox.h"
 #include "bmi/slot_table.h"
+#include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/peer.h"
 #include "bmi/tcp/resolver.h"
@@ -47,6 +48,7 @@ class Engine final : public TcpModule, private PeerHost {
   PeerState peer_state(PeerId peer) const override;
   std::uint32_t connections(PeerId peer) const override;
   void disconnect(PeerId peer) override;
+  void admit(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;
@@ -155,7 +157,7 @@ class Engine final : public TcpModule, private PeerHost {
   void clear_deadline(Connection& connection);
   void arm_timer();
   MonoTime next_deadline() const;
-  void watch(int fd, std::uint32_t events, Pollable& pollable);
+  bool watch(int fd, std::uint32_t events, Pollable& pollable);
   void watch_again(Connection& connection);
   void block(Connection& connection);
 
@@ -177,6 +179,9 @@ class Engine final : public TcpModule, private PeerHost {
   void close_connection(Connection* connection);
   void accept_from(Listener& listener);
   void accepted(UniqueFd socket, Listener& listener);
+  void drop_stranger(Connection& connection, std::string_view why);
+  Peer& stranger(Connection& connection, const Hello& hello);
+  Peer& returning_peer(Connection& connection, const Hello& hello);
   void connect_next_address(Peer& peer);
   bool begin_channel(Peer& peer, unsigned channel);
   void connect_ended(Connection& connection);
@@ -215,12 +220,13 @@ class Engine final : public TcpModule, private PeerHost {
   SlotTable<TcpOp> ops_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::map<LinkId, Peer*> inbound_;
-  std::vector<Peer*> gone_;  // inbound peers that left, the oldest first
+  std::map<LinkId, Peer*> inbound_;  // no strangers
+  std::vector<Peer*> gone_;          // inbound peers that left, the oldest first
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;  // closed; an event of this turn may still point at them
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
+  Strangers<Connection*> strangers_;                      // these, and control connections of peers not admitted
   std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
   std::set<std::pair<MonoTime, Connection*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
@@ -246,6 +252,7 @@ class Engine final : public TcpModule, private PeerHost {
   Outbox<Peer> outbox_;
   TcpCounters counters_;
   log::RateLimit complaints_;
+  log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other
   std::unique_ptr<ReceiveScratch> receive_scratch_;
   std::unique_ptr<SendScratch> send_scratch_;
 };

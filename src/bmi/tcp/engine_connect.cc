@@ -21,17 +21,18 @@ Result<std::string> Engine::listen(std::string_view url, ContextId context) {
   auto listener = std::make_unique<Listener>();
   listener->socket = std::move(socket);
   listener->context = context;
-  watch(listener->socket.get(), EPOLLIN, *listener);
+  if (!watch(listener->socket.get(), EPOLLIN, *listener)) return errno_error(errno, "listen on " + std::string(url));
   listeners_.push_back(std::move(listener));
   return advertised;
 }
 
+/// Null, with errno: the connection is closed again.
 Connection* Engine::add_connection(UniqueFd socket, FrameHandler& handler, bool bulk) {
   set_connection_options(socket.get(), bulk ? tcp_options_.notsent_lowat_bytes : 0);
   auto connection = std::make_unique<Connection>(std::move(socket), handler);
   Connection* raw = connection.get();
+  if (!watch(raw->socket(), kConnectionEvents, *raw)) return nullptr;
   connections_.emplace(raw, std::move(connection));
-  watch(raw->socket(), kConnectionEvents, *raw);
   return raw;
 }
 
@@ -41,6 +42,7 @@ void Engine::close_connection(Connection* connection) {
   connection->close();
   clear_deadline(*connection);
   half_open_.erase(connection);
+  strangers_.remove(connection);
   if (hot_ == connection) hot_ = nullptr;
   if (connection->due) std::erase(due_, connection);
   const auto found = connections_.find(connection);
@@ -51,7 +53,8 @@ void Engine::close_connection(Connection* connection) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  constexpr int kPerTurn = 64;
+  // Few at once: those who are there are served in between, and so cease to be strangers before others push them out.
+  constexpr int kPerTurn = 8;
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket) {
@@ -74,16 +77,32 @@ void Engine::accept_from(Listener& listener) {
 }
 
 void Engine::accepted(UniqueFd socket, Listener& listener) {
-  if (half_open_.size() >= tcp_options_.half_open_limit) {
-    const auto oldest = std::ranges::min_element(
-        half_open_, [](const auto& a, const auto& b) { return a.first->deadline < b.first->deadline; });
-    ++counters_.refused;
-    close_connection(oldest->first);
-  }
+  const SocketAddress remote = remote_address(socket.get());
+  const std::string name = "tcp://" + remote.text();
   Connection* connection = add_connection(std::move(socket), hello_handler_, false);
-  connection->remote = "tcp://" + remote_address(connection->socket()).text();
+  if (connection == nullptr) {
+    ++counters_.refused;
+    return complain(name, errno_error(errno, "epoll_ctl (raise fs.epoll.max_user_watches)").message());
+  }
+  connection->remote = name;
+  connection->accepted_at = clock_.now();
   half_open_.emplace(connection, listener.context);
-  set_deadline(*connection, std::chrono::milliseconds(network_->connect_timeout_ms));
+  std::uint32_t patience_ms = network_->connect_timeout_ms;
+  if (network_->strangers.apply()) patience_ms = std::min(patience_ms, network_->strangers.deadline_ms);
+  set_deadline(*connection, std::chrono::milliseconds(patience_ms));
+  const auto victim = strangers_.add(connection, remote.source(), network_->strangers, random_);
+  if (victim) drop_stranger(**victim, "too many strangers");
+}
+
+/// `connection`: accepted, and its peer, if it has one, not admitted.
+void Engine::drop_stranger(Connection& connection, std::string_view why) {
+  ++counters_.strangers_dropped;
+  if (const auto more = strangers_log_.admit()) {
+    SPATE_LOG("bmi/tcp", warn, "stranger dropped: {} peer={}{}", why, connection.remote, *more);
+  }
+  if (connection.peer != nullptr) return lose_peer(*connection.peer, Errc::kConnectionLost);
+  ++counters_.refused;
+  close_connection(&connection);
 }
 
 bool Engine::say_welcome(Connection& connection, const Welcome& welcome) {
@@ -114,25 +133,42 @@ bool Engine::on_hello(Connection& connection, const std::byte* bytes) {
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello);
 }
 
-bool Engine::accept_control(Connection& connection, const Hello& hello) {
+/// A peer of its own until it is admitted: whoever has overheard a link's id takes nobody's place.
+Peer& Engine::stranger(Connection& connection, const Hello& hello) {
+  Peer& peer = add_peer();
+  peer.stranger = true;
+  peer.link_id = hello.link;
+  peer.context = half_open_.at(&connection);
+  outbox_.inbound(peer);
+  set_deadline(connection,
+               connection.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms) - clock_.now());
+  return peer;
+}
+
+Peer& Engine::returning_peer(Connection& connection, const Hello& hello) {
+  strangers_.remove(&connection);
+  clear_deadline(connection);
   const auto known = inbound_.find(hello.link);
-  Peer* peer = known == inbound_.end() ? nullptr : known->second;
-  if (peer == nullptr) {
-    peer = &add_peer();
-    peer->link_id = hello.link;
-    peer->context = half_open_.at(&connection);
-    inbound_.emplace(hello.link, peer);
-    outbox_.inbound(*peer);
-  } else {
-    lose_peer(*peer, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
-    std::erase(gone_, peer);
+  if (known != inbound_.end()) {
+    lose_peer(*known->second, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
+    std::erase(gone_, known->second);
+    return *known->second;
   }
+  Peer& peer = add_peer();
+  peer.link_id = hello.link;
+  peer.context = half_open_.at(&connection);
+  inbound_.emplace(hello.link, &peer);
+  outbox_.inbound(peer);
+  return peer;
+}
+
+bool Engine::accept_control(Connection& connection, const Hello& hello) {
+  Peer* const peer = &(network_->strangers.apply() ? stranger(connection, hello) : returning_peer(connection, hello));
   peer->url = connection.remote;
   peer->bulk_count = hello.bulk_connections;
   peer->token = random_.next();
   peer->same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
   half_open_.erase(&connection);
-  clear_deadline(connection);
   connection.peer = peer;
   peer->state = Standing::kUp;
   peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
@@ -152,6 +188,7 @@ bool Engine::accept_bulk(Connection& connection, const Hello& hello) {
     return refuse(connection, Welcome{Errc::kConnectionLost, kVersionMax, 0, {}});
   }
   half_open_.erase(&connection);
+  strangers_.remove(&connection);
   clear_deadline(connection);
   set_connection_options(connection.socket(), tcp_options_.notsent_lowat_bytes);
   connection.peer = peer;
@@ -172,7 +209,11 @@ void Engine::connect_control(Peer& peer) {
   if (!peer.remote.addresses.empty()) return connect_next_address(peer);
   if (resolver_ == nullptr) {
     resolver_ = std::make_unique<Resolver>();
-    watch(resolver_->descriptor(), EPOLLIN, *resolver_);
+    if (!watch(resolver_->descriptor(), EPOLLIN, *resolver_)) {
+      complain(peer.url, errno_error(errno, "epoll_ctl").message());
+      resolver_.reset();
+      return lose_later(peer, Errc::kUnreachable);
+    }
   }
   resolver_->start(peer.id, peer.remote.host, peer.remote.port);
 }
@@ -203,6 +244,10 @@ bool Engine::begin_channel(Peer& peer, unsigned channel) {
     return false;
   }
   Connection* connection = add_connection(std::move(*socket), welcome_handler_, channel != 0);
+  if (connection == nullptr) {
+    complain(peer.url, errno_error(errno, "epoll_ctl").message());
+    return false;
+  }
   connection->peer = &peer;
   connection->channel = channel;
   connection->remote = peer.url;

@@ -38,12 +38,9 @@ bool Engine::progress() {
   return outbox_.deliver(lock, *sink_) || did;
 }
 
-bool Engine::also_wait_for(int fd) {
-  watch(fd, EPOLLIN, foreign_pollable_);
-  return true;
-}
+bool Engine::also_wait_for(int fd) { return watch(fd, EPOLLIN, foreign_pollable_); }
 
-void Engine::stop_waiting_for(int fd) { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
+void Engine::stop_waiting_for(int fd) { (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 bool Engine::wait(Duration timeout) {
   {
@@ -286,6 +283,7 @@ std::uint64_t Engine::flush_now(Connection& connection, std::uint64_t limit) {
 }
 
 void Engine::begin_grace(Connection& connection, const TcpOp& op) {
+  if (connection.peer->stranger) return lose_later(*connection.peer, Errc::kConnectionLost);  // no patience with them
   if (connection.deadline != MonoTime::never()) return;
   connection.grace_position = op.position;
   set_deadline(connection, std::chrono::milliseconds(tcp_options_.cancel_grace_ms));
@@ -300,7 +298,9 @@ bool Engine::expire() {
     did = true;
     Peer* peer = connection.peer;
     const bool open = peer != nullptr && peer->channels[connection.channel].connection == &connection;
-    if (!open) {
+    if (open && peer->stranger) {
+      drop_stranger(connection, "not authenticated in time");
+    } else if (!open) {
       connection_failed(connection, false);
     } else if (connection.queue().is_front(connection.grace_position) ||
                connection.queue().has_lent(connection.grace_position)) {
@@ -341,14 +341,15 @@ void Engine::arm_timer() {
   SPATE_CHECK(timerfd_settime(timer_.get(), 0, &when, nullptr) == 0);
 }
 
-void Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
+/// False, with errno: the kernel is out of memory for it, or the user has used up fs.epoll.max_user_watches.
+bool Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {
   if (pollable.kind != Pollable::Kind::kTimer && pollable.kind != Pollable::Kind::kForeign) {
     used_.store(true, std::memory_order_relaxed);
   }
   epoll_event event{};
   event.events = events;
   event.data.ptr = &pollable;
-  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void Engine::block(Connection& connection) {
@@ -361,7 +362,9 @@ void Engine::watch_again(Connection& connection) {
   epoll_event event{};
   event.events = kConnectionEvents | (connection.write_blocked || connection.connecting ? EPOLLOUT : 0U);
   event.data.ptr = static_cast<Pollable*>(&connection);
-  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket(), &event) == 0);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket(), &event) == 0) return;
+  complain(connection.remote, errno_error(errno, "epoll_ctl").message());
+  lose_later(*connection.peer, Errc::kConnectionLost);  // nothing would tell of its events any more
 }
 
 }  // namespace spate::bmi::tcp

@@ -128,6 +128,7 @@ class Peer final : public FrameHandler, public SendObserver {
   unsigned idle_sweeps = 0;            // in a row
   std::uint32_t connections = 0;
   bool same_host = false;
+  bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
   std::array<Channel, 1 + kMaxBulkConnections> channels;  // 0: control
 
  private:
@@ -162,6 +163,7 @@ class Peer final : public FrameHandler, public SendObserver {
   void match_or_post(TcpOp& op);
   void take_arrived(TcpOp& op, std::unique_ptr<Arrived> arrived);
   bool charge_peer(ClassState& state, std::uint64_t cost);
+  std::uint32_t most_announced() const;
   void give_back(MessageClass c, std::uint64_t cost);
   std::uint32_t take_return(ClassState& state);
 

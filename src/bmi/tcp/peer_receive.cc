@@ -50,7 +50,8 @@ bool Peer::check_credit(Connection& connection, const FrameHeader& header) {
 }
 
 bool Peer::charge_peer(ClassState& c, std::uint64_t cost) {
-  const std::uint64_t window = host_.local_limits().window;
+  std::uint64_t window = host_.local_limits().window;
+  if (stranger) window = std::min(window, host_.options().strangers.buffered_bytes);
   if (cost > window || c.peer_charge > window - cost) return false;
   c.peer_charge += cost;
   return true;
@@ -177,13 +178,18 @@ void Peer::take_arrived(TcpOp& op, std::unique_ptr<Arrived> arrived) {
   finish(op, Errc::kOk, arrived->length);
 }
 
+std::uint32_t Peer::most_announced() const {
+  const std::uint32_t most = host_.local_limits().max_announced;
+  return stranger ? std::min(most, host_.options().strangers.announced) : most;
+}
+
 bool Peer::on_announce(const FrameHeader& header) {
   ClassState& c = state_of(header.message_class);
   if (Node* node = c.posted.take_front(header.tag)) {
     clear(op_of(*node), header.id, header.length);
     return true;
   }
-  if (c.announcements >= host_.local_limits().max_announced) return false;
+  if (c.announcements >= most_announced()) return false;
   ++c.announcements;
   auto arrived = std::make_unique<Arrived>();
   arrived->tag = header.tag;

@@ -16,8 +16,6 @@ struct TcpOptions {
   unsigned bulk_connections = 1;
   /// Messages per class that a peer may announce without this side having posted their receives.
   std::uint32_t max_announced = 8192;
-  /// Accepted connections that have not said hello; one more, and the oldest is dropped.
-  std::uint32_t half_open_limit = 256;
   /// Bytes of bulk data, read or written, between two looks at the control connections: 16 KiB or more. The one while
   /// messages of the control class come and go, the other while there are none. A stream of 1 MiB messages in slices of
   /// 64 KiB reaches 0.88, of 128 KiB 0.9, of 512 KiB 0.99 of what it does without slices; a round trip beside it

@@ -87,7 +87,6 @@ class World {
     options.eager_limit_bytes = 2048;
     TcpOptions tcp;
     tcp.max_announced = 8;
-    tcp.half_open_limit = 3;
     tcp.gone_peers_kept = 2;
     tcp.bulk_connections = 2;
     std::vector<std::unique_ptr<Module>> modules;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a peer may do before it is admitted.
+#include <algorithm>
+
+#include "bmi/shm/module_fixture.h"
+
+namespace spate::bmi::shm {
+namespace {
+
+class ShmStrangersTest : public ModuleTest {
+ protected:
+  void SetUp() override {
+    options_.strangers.deadline_ms = 5000;
+    make({}, options_);
+    client_ = &start({}, {});
+    to_server_ = client_->lookup(url_);
+  }
+  void pass(std::uint32_t ms) {
+    clock_.advance(std::chrono::milliseconds(ms));
+    settle();
+  }
+  bool connected() { return (*client_)->peer_info(to_server_).connected; }
+
+  NetworkOptions options_;
+  Instance* client_ = nullptr;
+  Address to_server_;
+};
+
+TEST_F(ShmStrangersTest, OneWhoIsNotAdmittedIsDroppedInTime) {
+  introduce(*client_, to_server_);
+  pass(4999);
+  EXPECT_TRUE(connected());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return !connected(); }));
+  EXPECT_EQ(server_->counters().strangers_dropped, 1U);
+}
+
+TEST_F(ShmStrangersTest, OneWhoIsAdmittedStays) {
+  (*server_)->admit(introduce(*client_, to_server_));
+  pass(60'000);
+  EXPECT_TRUE(connected());
+  const Bytes large(100'000);
+  EXPECT_EQ(finish(*client_, client_->request(to_server_, 1, large)), Errc::kOk);
+  EXPECT_TRUE(drive([&] { return server_->arrived.size() == 1; }));
+}
+
+TEST_F(ShmStrangersTest, NobodyBuffersMoreThanAStrangersShare) {
+  introduce(*client_, to_server_);
+  const Bytes eager(10'000);
+  client_->send(to_server_, 1, eager);
+  settle();
+  EXPECT_TRUE(connected());
+  client_->send(to_server_, 2, eager);
+  EXPECT_TRUE(drive([&] { return !connected(); }));
+}
+
+TEST_F(ShmStrangersTest, AnnouncementsAreBounded) {
+  introduce(*client_, to_server_);
+  const Bytes large(1 << 20);
+  for (std::uint32_t i = 0; i < options_.strangers.announced; ++i) client_->send(to_server_, i, large);
+  settle();
+  EXPECT_TRUE(connected());
+  client_->send(to_server_, 1000, large);
+  EXPECT_TRUE(drive([&] { return !connected(); }));
+}
+
+TEST_F(ShmStrangersTest, ItCannotHaveItsMemoryMapped) {
+  introduce(*client_, to_server_);
+  const MutableByteView memory = (*client_)->mem_alloc(1 << 20);
+  const OpId op = client_->send(to_server_, 1, memory);
+  EXPECT_EQ(finish(*client_, op), Errc::kConnectionLost);
+  EXPECT_GE(server_->counters().protocol_errors, 1U);
+  (*client_)->mem_free(memory);
+}
+
+TEST_F(ShmStrangersTest, AFloodOfOneUserEndsAtItsShare) {
+  std::vector<std::unique_ptr<RawPeer>> strangers;
+  for (int i = 0; i < 60; ++i) {
+    strangers.push_back(std::make_unique<RawPeer>(url_));
+    greet(*strangers.back());
+  }
+  settle();
+  const auto left = std::ranges::count_if(strangers, [](const auto& peer) { return !peer->closed(); });
+  EXPECT_EQ(left, options_.strangers.most_of_a_source);
+}
+
+}  // namespace
+}  // namespace spate::bmi::shm

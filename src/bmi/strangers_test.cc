@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bmi/strangers.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace spate::bmi {
+namespace {
+
+class StrangersTest : public testing::Test {
+ protected:
+  std::optional<int> add(int key, const std::string& source) { return strangers_.add(key, source, limits_, random_); }
+  /// As modules do: who has to go is removed.
+  std::optional<int> admit_one_more(int key, const std::string& source) {
+    const std::optional<int> victim = add(key, source);
+    if (victim) strangers_.remove(*victim);
+    return victim;
+  }
+
+  StrangerLimits limits_{.deadline_ms = 5000, .most = 6, .most_of_a_source = 3};
+  SeededRandom random_{1};
+  Strangers<int> strangers_;
+};
+
+TEST_F(StrangersTest, ASourceWithTooManyLosesOneOfItsOwn) {
+  EXPECT_FALSE(admit_one_more(1000, "other"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(admit_one_more(i, "flood"));
+  for (int i = 3; i < 200; ++i) {
+    const auto victim = admit_one_more(i, "flood");
+    ASSERT_TRUE(victim.has_value()) << i;
+    EXPECT_NE(*victim, 1000);
+    EXPECT_NE(*victim, i) << "the newcomer itself";
+    EXPECT_EQ(strangers_.size(), 4U);
+  }
+}
+
+TEST_F(StrangersTest, WithTooManyInAllTheMostCrowdedSourceLosesOne) {
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(admit_one_more(i, "flood"));
+  for (int i = 10; i < 13; ++i) EXPECT_FALSE(admit_one_more(i, "single " + std::to_string(i)));
+  const auto victim = admit_one_more(20, "single 20");
+  ASSERT_TRUE(victim.has_value());
+  EXPECT_LT(*victim, 3);
+}
+
+TEST_F(StrangersTest, WhoGoesCannotBeForeseen) {
+  std::set<int> victims;
+  for (int round = 0; round < 100; ++round) {
+    Strangers<int> strangers;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(strangers.add(i, "flood", limits_, random_));
+    victims.insert(strangers.add(3, "flood", limits_, random_).value());
+  }
+  EXPECT_EQ(victims, (std::set<int>{0, 1, 2}));
+}
+
+TEST_F(StrangersTest, WhoIsRemovedMakesRoom) {
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(add(i, "host"));
+  strangers_.remove(1);
+  strangers_.remove(1);
+  strangers_.remove(77);
+  EXPECT_FALSE(add(4, "host"));
+  EXPECT_EQ(strangers_.size(), 3U);
+}
+
+TEST_F(StrangersTest, WhereNobodyIsAdmittedOnlyTheNumberInAllCounts) {
+  limits_.deadline_ms = 0;
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "host"));
+  EXPECT_TRUE(admit_one_more(6, "host"));
+}
+
+}  // namespace
+}  // namespace spate::bmi

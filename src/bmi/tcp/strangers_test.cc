@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a peer may do before it is admitted, and what ends with it.
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bmi/tcp/module_fixture.h"
+
+namespace {
+/// How many calls of epoll_ctl(ADD) succeed from now on; negative: all.
+int adds_left = -1;
+}  // namespace
+
+/// In place of the C library's, so that a test can have the kernel refuse (ENOSPC: fs.epoll.max_user_watches).
+extern "C" int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept {
+  if (operation == EPOLL_CTL_ADD && adds_left == 0) {
+    errno = ENOSPC;
+    return -1;
+  }
+  if (operation == EPOLL_CTL_ADD && adds_left > 0) --adds_left;
+  return static_cast<int>(::syscall(SYS_epoll_ctl, set, operation, fd, event));
+}
+
+namespace spate::bmi::tcp {
+namespace {
+
+class StrangersTest : public ModuleTest {
+ protected:
+  void SetUp() override {
+    options_.strangers.deadline_ms = 5000;
+    make(TcpOptions(), options_);
+  }
+  void TearDown() override { adds_left = -1; }
+  Address admitted(RawPeer& peer, const Hello& h) {
+    EXPECT_EQ(greet(peer, h).status, Errc::kOk);
+    const Address address = introduce(peer);
+    network_->admit(address);
+    return address;
+  }
+  void pass(std::uint32_t ms) {
+    clock_.advance(std::chrono::milliseconds(ms));
+    settle();
+  }
+
+  NetworkOptions options_;
+};
+
+TEST_F(StrangersTest, OneWhoIsNotAdmittedIsDroppedInTime) {
+  RawPeer peer = connect();
+  greet(peer, hello());
+  introduce(peer);
+  pass(4999);
+  EXPECT_FALSE(peer.ended());
+  pass(1);
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+  EXPECT_EQ(module_->counters().strangers_dropped, 1U);
+}
+
+TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
+  RawPeer peer = connect();
+  settle();
+  pass(2900);  // within the connect timeout
+  greet(peer, hello());
+  introduce(peer);
+  pass(2100);
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+}
+
+TEST_F(StrangersTest, OneWhoIsAdmittedStaysAndHasTheWholeWindow) {
+  RawPeer peer = connect();
+  admitted(peer, hello());
+  pass(60'000);
+  take_unexpected_ = false;
+  const Bytes payload(100'000);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, 1, payload.size()), payload));
+  settle();
+  EXPECT_FALSE(peer.ended());
+  EXPECT_EQ(module_->counters().strangers_dropped, 0U);
+}
+
+TEST_F(StrangersTest, WhatNobodyTakesIsKeptUpToTheStrangersShareOnly) {
+  for (const FrameType type : {FrameType::kEager, FrameType::kUnexpected}) {
+    take_unexpected_ = false;
+    RawPeer peer = connect();
+    greet(peer, hello());
+    const Bytes payload(8 * 1024 - kMessageOverhead);
+    EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
+    EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
+    settle();
+    EXPECT_FALSE(peer.ended());
+    EXPECT_TRUE(peer.write_frame(frame(type, 1, 0)));
+    EXPECT_TRUE(drive([&] { return peer.ended(); })) << static_cast<int>(type);
+  }
+}
+
+TEST_F(StrangersTest, AnnouncementsAreBounded) {
+  RawPeer peer = connect();
+  greet(peer, hello());
+  const std::uint32_t most = options_.strangers.announced;
+  for (std::uint64_t i = 0; i < most; ++i) EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, i, 1 << 30)));
+  settle();
+  EXPECT_FALSE(peer.ended());
+  EXPECT_TRUE(peer.write_frame(frame(FrameType::kAnnounce, most, 1 << 30)));
+  EXPECT_TRUE(drive([&] { return peer.ended(); }));
+}
+
+TEST_F(StrangersTest, ItHasNoBulkConnections) {
+  Hello h = hello();
+  RawPeer peer = connect();
+  const Welcome welcome = greet(peer, h);
+  h.channel = 1;
+  h.token = welcome.token;
+  RawPeer bulk = connect();
+  EXPECT_EQ(greet(bulk, h).status, Errc::kConnectionLost);
+  network_->admit(introduce(peer));
+  RawPeer later = connect();
+  EXPECT_EQ(greet(later, h).status, Errc::kOk);
+}
+
+TEST_F(StrangersTest, AFloodFromOneSourceEndsAtItsShare) {
+  std::deque<RawPeer> strangers;
+  for (int i = 0; i < 60; ++i) {
+    strangers.push_back(connect());
+    greet(strangers.back(), hello());
+    EXPECT_TRUE(strangers.back().write_frame(frame(FrameType::kEager, 1, 10'000), Bytes(10'000)));
+    settle();
+  }
+  const auto left = std::ranges::count_if(strangers, [](RawPeer& peer) { return !peer.ended(); });
+  EXPECT_EQ(left, options_.strangers.most_of_a_source);
+  EXPECT_EQ(module_->counters().strangers_dropped, 60U - options_.strangers.most_of_a_source);
+}
+
+TEST_F(StrangersTest, AKnownLinkIdDropsNobodyUntilItIsAdmitted) {
+  const Hello h = hello();
+  RawPeer honest = connect();
+  const Address first = admitted(honest, h);
+  RawPeer thief = connect();  // it has overheard the id
+  greet(thief, h);
+  settle();
+  EXPECT_FALSE(honest.ended());
+  const Address second = introduce(thief);
+  EXPECT_NE(first, second);
+  network_->admit(second);  // the same process after all
+  EXPECT_TRUE(drive([&] { return honest.ended(); }));
+  EXPECT_FALSE(thief.ended());
+}
+
+TEST_F(StrangersTest, WhatTheyLeaveBehindIsForgottenWithThem) {
+  TcpOptions tcp;
+  tcp.gone_peers_kept = 2;
+  make(tcp, options_);
+  take_unexpected_ = false;
+  for (int i = 0; i < 20; ++i) {
+    RawPeer peer = connect();
+    greet(peer, hello());
+    EXPECT_TRUE(peer.write_frame(frame(FrameType::kUnexpected, 1, 0)));
+    settle();
+    peer.close();
+    settle();
+  }
+  take_unexpected_ = true;
+  settle();
+  EXPECT_EQ(arrived_.size(), 2U) << "messages of peers that are remembered";
+}
+
+TEST_F(StrangersTest, AWatchThatTheKernelRefusesCostsTheConnection) {
+  adds_left = 0;
+  RawPeer unlucky = connect();
+  EXPECT_TRUE(drive([&] { return unlucky.ended(); }));
+  EXPECT_EQ(module_->counters().refused, 1U);
+  const Address target = network_->lookup(std::vector{url_}).value();
+  const Bytes data(10);
+  EXPECT_EQ(finish(send(target, 1, data)), Errc::kUnreachable);
+  EXPECT_FALSE(network_->listen("tcp://127.0.0.1:0", context_));
+  adds_left = -1;
+  RawPeer peer = connect();
+  admitted(peer, hello());
+}
+
+}  // namespace
+}  // namespace spate::bmi::tcp
