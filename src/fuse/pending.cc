@@ -28,10 +28,10 @@ Pending& Pending::of_this_thread() {
   return pending;
 }
 
-void Pending::begin(Mount& mount, std::uint64_t cause, Hints hints) {
+void Pending::begin(Mount& mount, std::uint64_t cause, bool temporary) {
   mount_ = &mount;
   cause_ = cause;
-  hints_ = hints;
+  temporary_ = temporary;
   abandoned_ = false;
 }
 

@@ -18,6 +18,8 @@ struct Peer {
   wire::Nonce client_nonce{};
   wire::Nonce server_nonce{};
   bool greeted = false;
+  bool admitted = false;        // has proved its key: no stranger to the network any more
+  std::uint32_t under_way = 0;  // its requests; counted while it is a stranger
   bool authenticated = false;
   wire::PeerKind kind = wire::PeerKind::kClient;
   ClientId client;

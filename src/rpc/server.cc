@@ -58,6 +58,27 @@ struct Server::Operation {
   metrics::Histogram latency;
 };
 
+/// Counts a request while it is under way, if its sender is a stranger when it comes.
+class Server::StrangersRequest {
+ public:
+  StrangersRequest(Server& server, std::shared_ptr<Peer> peer)
+      : server_(server), peer_(peer->admitted ? nullptr : std::move(peer)) {
+    count(1);
+  }
+  StrangersRequest(const StrangersRequest&) = delete;
+  StrangersRequest& operator=(const StrangersRequest&) = delete;
+  ~StrangersRequest() { count(-1); }
+
+ private:
+  void count(int more) {
+    if (peer_ == nullptr) return;
+    peer_->under_way += static_cast<std::uint32_t>(more);
+    server_.strangers_under_way_ += static_cast<std::size_t>(more);
+  }
+  Server& server_;
+  const std::shared_ptr<Peer> peer_;  // null: no stranger
+};
+
 Server::Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics)
     : options_(std::move(options)),
       network_(network),
@@ -107,11 +128,14 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
   Call call;
   call.address = message.peer;
   call.tag = message.tag;
+  call.peer = peer_of(message.peer);
+  const StrangersRequest counted(*this, call.peer);
   const ByteView bytes = std::as_const(message.payload).view();
   wire::Reader reader(bytes);
   reader(call.header);
-  if (const auto version = foreign_version(bytes)) {
-    call.peer = peer_of(message.peer);
+  if (!takes_one_more(*call.peer)) {
+    drop_peer(message.peer, "a stranger with too many requests under way");
+  } else if (const auto version = foreign_version(bytes)) {
     Result<Bytes> refusal = version_error(*version);
     note_refused(call, refusal.error());
     co_await reply(call, std::move(refusal));
@@ -121,7 +145,6 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
         wanted_ms == 0 ? MonoTime::never() : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
     job::DeadlineScope scope(network_.executor(), deadline, stopping_);
     call.stop = scope.token();
-    call.peer = peer_of(message.peer);
     auto result = co_await execute(call, bytes.last(reader.decoder().remaining()));
     if (!result && is_strange(result.code())) note_refused(call, result.error());
     SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
@@ -134,6 +157,24 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
   }
   --under_way_;
   network_.resume_unexpected();
+}
+
+bool Server::takes_one_more(const Peer& peer) {
+  if (peer.under_way > options_.max_requests_of_a_stranger) return false;
+  if (peer.admitted || strangers_under_way_ <= options_.max_stranger_requests) return true;
+  const Peer* busiest = busiest_stranger();
+  if (busiest == nullptr || busiest == &peer) return busiest == nullptr;
+  drop_peer(busiest->address, "too many requests of strangers under way, and it has most of them");
+  return true;
+}
+
+const Peer* Server::busiest_stranger() const {
+  const Peer* busiest = nullptr;
+  for (const auto& [address, peer] : peers_) {
+    if (peer->admitted || peer->under_way == 0) continue;
+    if (busiest == nullptr || peer->under_way > busiest->under_way) busiest = peer.get();
+  }
+  return busiest;
 }
 
 void Server::drop_peer(bmi::Address address, std::string_view why) {
@@ -261,6 +302,8 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
       co_return wrong;
     }
   }
+  peer->admitted = true;  // before the services are asked, who may take their time
+  network_.network().admit(peer->address);
   peer->authenticated = false;  // whoever it was before: it is nobody until all services have let it in
   peer->kind = request->kind;
   peer->incarnation = request->incarnation;

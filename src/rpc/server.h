@@ -30,7 +30,11 @@ struct ServerOptions {
   std::string software;                         // "spate 0.1.0"
   std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients
   std::size_t max_requests = 1024;              // under way at once; more wait in the network's bounded queues
-  std::size_t max_peers = 16384;  // known at once; beyond it the longest idle unauthenticated ones are dropped
+  /// Of max_requests, those of peers that have not proved a key, in all and of one of them. One more of one peer drops
+  /// it; one more in all drops the one that has most: by asking without ever taking the answers nobody shall keep the
+  /// others out.
+  std::size_t max_stranger_requests = 256;
+  std::uint32_t max_requests_of_a_stranger = 64;
 };
 
 /// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
@@ -67,8 +71,11 @@ class Server {
   Result<void> check_header(const Call& call) const;
   std::shared_ptr<Peer> peer_of(bmi::Address address);
   void forget_gone_peers();
+  bool takes_one_more(const Peer& peer);
+  const Peer* busiest_stranger() const;
   job::Task<void> reply(Call& call, Result<Bytes> result);
   void drop_peer(bmi::Address address, std::string_view why);
+  class StrangersRequest;
   /// One line, rate limited, for a request that no proper client of this file system sends.
   void note_refused(const Call& call, const Error& error);
 
@@ -83,6 +90,7 @@ class Server {
   std::unordered_map<wire::Op, std::unique_ptr<Operation>> operations_;
   std::unordered_map<bmi::Address, std::shared_ptr<Peer>> peers_;
   std::size_t under_way_ = 0;
+  std::size_t strangers_under_way_ = 0;  // of it
   std::size_t peers_after_pruning_ = 0;
   metrics::Counter refused_;
   log::RateLimit refused_log_;
