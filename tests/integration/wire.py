@@ -107,8 +107,8 @@ class Peer:
             _, status, size = struct.unpack_from("<HHI", data)
             return status, data[8:8 + size].decode(), data[8 + size + 16:]
 
-    def header(self, op, version=1, fs=None, capability=None):
-        head = struct.pack("<HHQQIQQBIIHQ", version, op, self.fs if fs is None else fs, self.client, self.epoch, 0, 1, 1, 5000, 65536, 0xFFFF, 0)
+    def header(self, op, version=1, fs=None, capability=None, deadline_ms=5000):
+        head = struct.pack("<HHQQIQQBIIHQ", version, op, self.fs if fs is None else fs, self.client, self.epoch, 0, 1, 1, deadline_ms, 65536, 0xFFFF, 0)
         return head + (b"\0" if capability is None else b"\1" + capability)
 
     def ask(self, op, body=b"", **more):
