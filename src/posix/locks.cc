@@ -23,9 +23,8 @@ Result<LockMode> mode_of(short type) {
 Result<LockRange> range_of(std::int64_t base, std::int64_t start, std::int64_t size) {
   std::int64_t first = 0;
   if (__builtin_add_overflow(base, start, &first)) return Errc::kOutOfRange;
-  if (size == 0)
-    return first < 0 ? Result<LockRange>(Errc::kInvalidArgument)
-                     : LockRange{static_cast<std::uint64_t>(first), LockRange::kToEnd};
+  if (first < 0) return Errc::kInvalidArgument;
+  if (size == 0) return LockRange{static_cast<std::uint64_t>(first), LockRange::kToEnd};
   std::int64_t last = 0;
   if (size > 0 && __builtin_add_overflow(first, size - 1, &last)) return Errc::kOutOfRange;
   if (size < 0) {

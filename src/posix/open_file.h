@@ -55,7 +55,14 @@ class OpenFile {
   Handle handle() const { return handle_; }
   FileType type() const { return type_; }
   /// Access mode and status flags, as F_GETFL tells them.
-  int flags() const { return flags_; }
+  int flags() const { return flags_.load(std::memory_order_relaxed); }
+  /// F_SETFL with O_APPEND: for the calls that begin from now on. Any thread may call it.
+  void set_append(bool on) {
+    if (on)
+      flags_.fetch_or(O_APPEND, std::memory_order_relaxed);
+    else
+      flags_.fetch_and(~O_APPEND, std::memory_order_relaxed);
+  }
   /// The file below, for what POSIX has no words for; null for what is no file.
   client::File* file() { return file_.get(); }
 
@@ -139,7 +146,7 @@ class OpenFile {
   client::Client& client_;
   const Handle handle_;
   const FileType type_;
-  const int flags_;
+  std::atomic<int> flags_;
   std::unique_ptr<client::File> file_;
   Attributes attributes_;  // of what is no file: as they were last seen
   Position own_position_{0};

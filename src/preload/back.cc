@@ -161,6 +161,7 @@ void notice_fork() {
   forget_clients();
   forget_descriptors();
   forget_spare_states();
+  forget_own_turns();
   forget_holder_links();
   forget_record_locks();
   forget_working_directory();

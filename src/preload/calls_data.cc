@@ -113,7 +113,8 @@ Reply pwritev2(Frame& f) {
 Reply lseek(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
   if (d == nullptr) return kToKernel;
-  const Turn turn(d->state());
+  const Turn turn(d->state()->turn);
+  if (!turn.held()) return turn.interrupted();
   const auto offset = static_cast<std::int64_t>(f.word[1]);
   const int whence = fd(f, 2);
   return count(d->run([&](posix::OpenFile& file) { return file.seek(offset, whence); }));
@@ -167,8 +168,11 @@ Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, st
   Description* const second = first == &in ? &out : &in;
   std::optional<Turn> first_turn;
   std::optional<Turn> second_turn;
-  if ((first == &in ? in_offset : out_offset) == nullptr) first_turn.emplace(first->state());
-  if (&in != &out && (second == &in ? in_offset : out_offset) == nullptr) second_turn.emplace(second->state());
+  if ((first == &in ? in_offset : out_offset) == nullptr) first_turn.emplace(first->state()->turn);
+  if (&in != &out && (second == &in ? in_offset : out_offset) == nullptr) second_turn.emplace(second->state()->turn);
+  for (const auto* const turn : {&first_turn, &second_turn}) {
+    if (*turn && !(*turn)->held()) return (*turn)->interrupted();
+  }
   posix::OpenFile::CopyWish wish;
   if (in_offset != nullptr) wish.from = *in_offset;
   if (out_offset != nullptr) wish.to = *out_offset;
@@ -220,7 +224,7 @@ void give_back(int in, std::int64_t bytes) {
   if (d == nullptr) {
     raw(SYS_lseek, in, -bytes, SEEK_CUR);
   } else {
-    const Turn turn(d->state());
+    const Turn turn(d->state()->turn);  // or without it: a signal waits
     d->state()->position -= static_cast<std::uint64_t>(bytes);
   }
 }
@@ -232,7 +236,8 @@ Reply read_from(Description& description, std::span<const MutableByteView> memor
   if (!may_read(description)) return minus(EBADF);
   if (offset != nullptr)
     return count(description.run([&](posix::OpenFile& file) { return file.pread(*offset, memory); }));
-  const Turn turn(description.state());
+  const Turn turn(description.state()->turn);
+  if (!turn.held()) return turn.interrupted();
   return count(description.run([&](posix::OpenFile& file) { return file.read(memory); }));
 }
 
@@ -240,7 +245,8 @@ Reply write_to(Description& description, std::span<const ByteView> memory, const
   if (!may_write(description)) return minus(EBADF);
   if (offset != nullptr)
     return count(description.run([&](posix::OpenFile& file) { return file.pwrite(*offset, memory); }));
-  const Turn turn(description.state());
+  const Turn turn(description.state()->turn);
+  if (!turn.held()) return turn.interrupted();
   return count(description.run([&](posix::OpenFile& file) { return file.write(memory); }));
 }
 

@@ -15,8 +15,6 @@
 namespace spate::preload {
 namespace {
 
-constexpr int kSettable = O_APPEND | O_NONBLOCK | O_NOATIME | O_ASYNC | O_DIRECT;
-
 bool is_own(long descriptor) {
   const auto number = static_cast<unsigned>(descriptor);
   return number < static_cast<unsigned>(kMaxDescriptors) && front().state->marks[number] == kOwn;
@@ -48,10 +46,7 @@ Reply dup_to(Frame& f) {
 }
 
 Reply set_flags(Description& d, int flags) {
-  std::uint32_t before = d.state()->flags.load();
-  while (!d.state()->flags.compare_exchange_weak(
-      before, (before & ~static_cast<std::uint32_t>(kSettable)) | static_cast<std::uint32_t>(flags & kSettable))) {
-  }
+  d.state()->flags = static_cast<std::uint32_t>(flags & kSettableFlags);
   return 0;
 }
 
@@ -85,8 +80,9 @@ Reply bytes_to_read(Description& d, int* out) {
   struct stat st{};
   const Reply known = stat_description(d, &st);
   if (*known < 0) return known;
-  const auto position = static_cast<std::int64_t>(d.state()->position.load());
-  *out = static_cast<int>(std::clamp<std::int64_t>(st.st_size - position, 0, INT32_MAX));
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  const std::uint64_t position = std::min(d.state()->position.load(), size);
+  *out = static_cast<int>(std::min<std::uint64_t>(size - position, INT32_MAX));
   return 0;
 }
 

@@ -54,7 +54,8 @@ Reply getdents64(Frame& f) {
   const DescriptionRef d = description_of(fd(f, 0));
   if (d == nullptr) return kToKernel;
   EntryWriter writer{memory<char>(f, 1), static_cast<std::size_t>(static_cast<unsigned>(f.word[2]))};
-  const Turn turn(d->state());
+  const Turn turn(d->state()->turn);
+  if (!turn.held()) return turn.interrupted();
   for (;;) {
     const std::uint64_t position = d->state()->position.load();
     auto item = next_item(*d);

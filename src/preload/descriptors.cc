@@ -2,6 +2,8 @@
 #include "preload/descriptors.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <array>
 #include <cerrno>
@@ -15,13 +17,34 @@ namespace {
 struct Table {
   std::mutex mutex;
   std::array<DescriptionRef, kMaxDescriptors> of;
+  std::uint64_t mask_at_fork = 0;  // guarded by mutex
 };
 
 Table* current = nullptr;
 
+/// While a process is copied no thread is in the middle of changing the table: the child would have half an entry. No
+/// signal handler comes in between either, which could use a descriptor, and wait for this very lock.
+void before_fork() {
+  const std::uint64_t all = ~std::uint64_t{0};
+  std::uint64_t mask = 0;
+  raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &mask, sizeof all);
+  current->mutex.lock();
+  current->mask_at_fork = mask;
+}
+
+void after_fork() {
+  const std::uint64_t mask = current->mask_at_fork;
+  current->mutex.unlock();
+  raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof mask);
+}
+
 /// Lives for ever; a child of fork() makes its own.
 Table& table() {
-  static Table& first = *(current = new Table);
+  static Table& first = []() -> Table& {
+    current = new Table;
+    ::pthread_atfork(before_fork, after_fork, after_fork);
+    return *current;
+  }();
   std::ignore = first;
   return *current;
 }
@@ -37,13 +60,13 @@ bool in_range(int descriptor) { return descriptor >= 0 && descriptor < kMaxDescr
 
 /// With the table's lock held.
 DescriptionRef adopt(Table& all, int descriptor) {
-  const std::uint64_t identity = identity_of(descriptor);
+  const MemoryIdentity identity = identity_of(descriptor);
   for (int number = next_descriptor(0); number >= 0; number = next_descriptor(number + 1)) {
     const DescriptionRef& other = all.of[static_cast<std::size_t>(number)];
     if (other != nullptr && other->state().identity() == identity) return other;
   }
   auto state = MappedState::adopt(descriptor);
-  Mount* const mount = state ? mount_at((**state)->prefix) : nullptr;
+  Mount* const mount = state ? mount_at((*state)->what().prefix) : nullptr;
   if (mount == nullptr) return nullptr;
   return std::make_shared<Description>(*mount, *std::move(state), nullptr);
 }
@@ -53,7 +76,6 @@ DescriptionRef adopt(Table& all, int descriptor) {
 Description::Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file)
     : mount_(mount),
       state_(std::move(state)),
-      handle_((*state_)->handle),
       file_(std::move(file)),
       forks_before_(front_forks()),
       shared_(file_ == nullptr) {
@@ -68,16 +90,18 @@ Description::~Description() {
 std::uint32_t Description::front_forks() { return __atomic_load_n(&front().state->forks, __ATOMIC_RELAXED); }
 
 Result<posix::OpenFile*> Description::file() {
-  constexpr int kKept = O_APPEND | O_SYNC;
   const std::lock_guard lock(*opening_);
-  if ((*state_)->handle != handle_.value) return Errc::kStaleHandle;
-  if (file_ != nullptr && ((file_->flags() ^ flags()) & kKept) == 0) return file_.get();
+  if (!state_->is_still_ours()) return Errc::kStaleHandle;
+  if (file_ != nullptr) {
+    // Other threads are at work on it: it is told of F_SETFL, not opened anew.
+    file_->set_append((flags() & O_APPEND) != 0);
+    return file_.get();
+  }
   posix::OpenRequest request;
   request.where = posix::Where::object(handle());
   request.flags = flags();
   auto opened = mount_.run([&](posix::FileSystem& files) { return files.open(request); });
   if (!opened) return std::move(opened).error();
-  if (file_ != nullptr) std::ignore = mount_.run([&](posix::FileSystem&) { return file_->close(); });
   file_ = *std::move(opened);
   file_->share_position((*state_)->position);
   return file_.get();
@@ -92,12 +116,13 @@ Result<void> Description::close() {
   return closed;
 }
 
+/// What a thread of the parent may have been about to change is overwritten, not destroyed.
 void Description::forget() {
   std::ignore = opening_.release();
   opening_ = std::make_unique<std::mutex>();
-  std::ignore = file_.release();
+  new (&file_) std::unique_ptr<posix::OpenFile>();
   shared_ = true;
-  pending.reset();
+  new (&pending) std::optional<Pending>();
 }
 
 int next_descriptor(int from) {

@@ -24,14 +24,18 @@ class Description {
 
   Mount& mount() { return mount_; }
   MappedState& state() { return *state_; }
-  Handle handle() const { return handle_; }
-  FileType type() { return static_cast<FileType>((*state_)->type); }
-  int flags() { return static_cast<int>((*state_)->flags.load()); }
-  std::string path() { return (*state_)->path; }
+  Handle handle() const { return state_->what().handle; }
+  FileType type() const { return state_->what().type; }
+  /// Access mode and status flags. The latter any process that has the file may set, and may set to anything.
+  int flags() {
+    const int settable = static_cast<int>((*state_)->flags.load()) & kSettableFlags;
+    return (state_->what().flags & ~kSettableFlags) | settable;
+  }
+  const std::string& path() const { return state_->what().path; }
   bool is_place() { return type() == FileType::kDirectory || (flags() & O_PATH) != 0; }
 
-  /// The open file, opened anew by this process where it has not done so: after fork, after exec, when its flags have
-  /// changed.
+  /// The open file, opened anew by this process where it has not done so: after fork, after exec. It stays until
+  /// close(), with the flags of now.
   Result<posix::OpenFile*> file();
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>
@@ -67,7 +71,6 @@ class Description {
   static std::uint32_t front_forks();
   Mount& mount_;
   const std::unique_ptr<MappedState> state_;
-  const Handle handle_;  // the state's own is another one's when this process has it from one that has let go of it
   std::unique_ptr<std::mutex> opening_ = std::make_unique<std::mutex>();
   std::unique_ptr<posix::OpenFile> file_;
   const std::uint32_t forks_before_;

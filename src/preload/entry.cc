@@ -131,6 +131,10 @@ int keep(int descriptor) {
 
 int hide(int descriptor) {
   const int moved = keep(descriptor);
+  if (moved < 0 && descriptor >= kMaxDescriptors) {  // beyond what can be marked
+    raw(SYS_close, descriptor);
+    return -EMFILE;
+  }
   if (moved < 0) {
     mark_own(descriptor);  // no room up there: it stays where it is
     return descriptor;

@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "base/local_socket.h"
 #include "preload/back.h"
 #include "preload/holder/channel.h"
 #include "preload/start_holder.h"
@@ -26,7 +27,7 @@ constexpr std::size_t kMostIdle = 4;  // connections kept for the next question
 
 struct Links {
   std::mutex mutex;
-  std::map<std::string, std::vector<UniqueFd>> idle;
+  std::map<std::uint64_t, std::vector<UniqueFd>> idle;
 };
 
 Links*& links() {
@@ -34,7 +35,7 @@ Links*& links() {
   return all;
 }
 
-UniqueFd take_idle(const std::string& holder) {
+UniqueFd take_idle(std::uint64_t holder) {
   Links& all = *links();
   const std::lock_guard lock(all.mutex);
   auto& idle = all.idle[holder];
@@ -44,32 +45,20 @@ UniqueFd take_idle(const std::string& holder) {
   return taken;
 }
 
-void give_back(const std::string& holder, UniqueFd socket) {
+void give_back(std::uint64_t holder, UniqueFd socket) {
   Links& all = *links();
   const std::lock_guard lock(all.mutex);
   auto& idle = all.idle[holder];
   if (idle.size() < kMostIdle) idle.push_back(std::move(socket));
 }
 
-/// The name is known to everybody; who listens there is not.
-bool is_own_users(int socket) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && (who.uid == 0 || who.uid == ::geteuid());
-}
-
 Result<UniqueFd> connect_to(const Question& question) {
   SPATE_TRY(const HolderPlace own, question.mount.holder());
-  const HolderAddress address = holder_address(question.holder);
   for (int i = 0; i < kConnectTries; ++i) {
-    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (!socket) return errno_error(errno, "local socket");
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) == 0) {
-      if (own.name == question.holder && !is_own_users(socket.get()))
-        return Error(Errc::kNoLocks, "another user listens at " + own.name);
-      return socket;
-    }
-    if (own.name != question.holder) return Error(Errc::kNoLocks, "who held the file's locks has ended");
+    auto socket = connect_to_user(::geteuid(), holder_name(question.holder));
+    if (socket) return socket;
+    if (socket.code() != Errc::kNotFound) return Error(Errc::kNoLocks, socket.error().message());
+    if (own.id != question.holder) return Error(Errc::kNoLocks, "who held the file's locks has ended");
     SPATE_TRY(std::ignore, start_holder(own));
     if (i > 0) ::usleep(kConnectPauseUs);
   }
@@ -126,11 +115,8 @@ Result<HoldReply> ask_holder(const Question& question) {
   return Error(Errc::kNoLocks, last.message());
 }
 
-void forget_holder_links() {
-  for (auto& [holder, idle] : links()->idle) {
-    for (UniqueFd& socket : idle) std::ignore = socket.release();  // closed already, see notice_fork()
-  }
-  links() = new Links;  // a thread of the parent may have held the lock
-}
+/// A thread of the parent may have held the lock, and been about to change what it guards: that is not looked at. Its
+/// sockets are closed already, see notice_fork().
+void forget_holder_links() { links() = new Links; }
 
 }  // namespace spate::preload

@@ -11,7 +11,7 @@ namespace spate::preload {
 
 struct Question {
   Mount& mount;
-  std::string holder;  // its address; the mount's own is started when it is not there
+  std::uint64_t holder;  // HolderPlace::id; the mount's own is started when it is not there
   HoldRequest request;
   int memfd = -1;  // any descriptor of it
 };

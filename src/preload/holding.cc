@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/holding.h"
 
-#include <cstring>
 #include <set>
 
 #include "preload/locks.h"
@@ -12,7 +11,7 @@ namespace {
 /// Whom to ask about what is gone.
 struct Asked {
   Mount* mount;
-  std::string holder;
+  std::uint64_t holder;
   friend auto operator<=>(const Asked&, const Asked&) = default;
 };
 
@@ -27,19 +26,16 @@ bool left_with_holder(Description& d) {
 
 }  // namespace
 
-Result<std::string> holder_of(Description& description) {
+Result<std::uint64_t> holder_of(Description& description) {
   SPATE_TRY(const HolderPlace own, description.mount().holder());
-  MappedState& state = description.state();
-  const Turn turn(state);
-  const std::size_t room = sizeof state->holder;
-  if (state->holder[0] == '\0') std::memcpy(state->holder, own.name.c_str(), std::min(own.name.size(), room - 1));
-  return std::string(state->holder, ::strnlen(state->holder, room));
+  std::uint64_t known = 0;
+  return description.state()->holder.compare_exchange_strong(known, own.id) ? own.id : known;
 }
 
 Result<HoldReply> ask_about(Description& description, int descriptor, const HoldRequest& request) {
-  SPATE_TRY(std::string holder, holder_of(description));
+  SPATE_TRY(const std::uint64_t holder, holder_of(description));
   if (descriptor >= 0) description.state()->kept.fetch_or(SharedState::kKnown);
-  const Question question{description.mount(), std::move(holder), request, descriptor};
+  const Question question{description.mount(), holder, request, descriptor};
   return ask_holder(question);
 }
 
@@ -63,7 +59,7 @@ Result<void> lose(DescriptionRef description) {
   if (description == nullptr) return {};
   drop_record_locks(*description);
   const bool left = left_with_holder(*description);
-  Asked asked{&description->mount(), left ? holder_of(*description).value_or("") : ""};
+  Asked asked{&description->mount(), left ? holder_of(*description).value_or(0) : 0};
   auto last = release(std::move(description));
   if (left && (!last || *last)) settle_at(asked);
   return last ? Result<void>() : Result<void>(std::move(last).error());
@@ -76,7 +72,7 @@ void lose_everything() {
     const DescriptionRef d = known_description_of(number);
     if (d == nullptr) continue;
     if (left_with_holder(*d)) {
-      asked.insert({&d->mount(), holder_of(*d).value_or("")});
+      asked.insert({&d->mount(), holder_of(*d).value_or(0)});
       std::ignore = replace(number, nullptr);
       raw(SYS_close, number);
     } else {

@@ -7,8 +7,8 @@
 
 namespace spate::preload {
 
-/// The holder of an open file: where it has been before, else this user's.
-Result<std::string> holder_of(Description& description);
+/// The holder of an open file (HolderPlace::id): where it has been before, else that of this program's settings.
+Result<std::uint64_t> holder_of(Description& description);
 /// Asks that one about the file. `descriptor`: any of it, -1: the holder need not know which open file it is.
 Result<HoldReply> ask_about(Description& description, int descriptor, const HoldRequest& request);
 

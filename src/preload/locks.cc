@@ -14,7 +14,7 @@ namespace {
 struct Locked {
   using File = std::pair<Mount*, Handle>;
   struct At {
-    std::string holder;
+    std::uint64_t holder = 0;
     std::uint64_t incarnation = 0;  // 0: it has not been asked by this program
   };
   std::mutex mutex;
@@ -47,7 +47,7 @@ Reply set_of_process(Description& d, int descriptor, HoldRequest request) {
   }
   d.state()->kept.fetch_or(SharedState::kRecordLocked);
   const auto own = d.mount().holder();
-  const bool known_there = own && own->name == *holder;
+  const bool known_there = own && own->id == *holder;
   const auto reply = ask_about(d, known_there ? -1 : descriptor, request);
   if (!reply) return refuse_lock(reply.error());
   const std::lock_guard guard(all.mutex);
@@ -82,7 +82,7 @@ void look_at_inherited_locks() {
     auto holder = holder_of(*d);
     if (!holder) continue;
     const std::lock_guard guard(all.mutex);
-    all.files.try_emplace({&d->mount(), d->handle()}, Locked::At{*std::move(holder), 0});
+    all.files.try_emplace({&d->mount(), d->handle()}, Locked::At{*holder, 0});
   }
 }
 

@@ -4,9 +4,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <deque>
 
 #include "assembly/locate.h"
@@ -73,10 +72,7 @@ Result<HolderPlace> Mount::holder() const {
   SPATE_TRY(const auto overrides, config::overrides_from_environment(assembly::whole_environment()));
   std::string terms = config_file;
   for (const config::Override& one : overrides) terms += "\n" + one.key + "=" + one.value;
-  std::array<char, 80> name{};
-  std::snprintf(name.data(), name.size(), "spate-holder/%u/%016llx", ::geteuid(),
-                static_cast<unsigned long long>(hash64(as_bytes(terms))));
-  return HolderPlace{name.data(), config_file};
+  return HolderPlace{std::max<std::uint64_t>(hash64(as_bytes(terms)), 1), config_file};
 }
 
 Result<Mount::Running*> Mount::client() {

@@ -19,7 +19,7 @@ namespace spate::preload {
 
 /// Where this user's programs find the holder of a file system (preload/holder), and what it is started with.
 struct HolderPlace {
-  std::string name;
+  std::uint64_t id = 0;  // of the configuration and the settings; never 0
   std::string config_file;
 };
 

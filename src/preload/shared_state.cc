@@ -2,7 +2,6 @@
 #include "preload/shared_state.h"
 
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checksum.h"
 #include "preload/back.h"
 
 namespace spate::preload {
@@ -21,22 +21,18 @@ namespace {
 
 Error error_of(long result, const char* what) { return errno_error(static_cast<int>(-result), what); }
 
-bool ends(const char* text, std::size_t room) { return std::memchr(text, '\0', room) != nullptr; }
-
 void copy_text(char* to, std::size_t room, const std::string& text) {
   const std::size_t size = std::min(room - 1, text.size());
   std::memcpy(to, text.data(), size);
-  to[size] = '\0';
+  std::memset(to + size, 0, room - size);
 }
 
-Result<void> make_turn(pthread_mutex_t& mutex) {
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  const int error = pthread_mutex_init(&mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
-  return error == 0 ? Result<void>() : errno_error(error, "make a shared lock");
+/// Text that another process may be changing, and need not have ended.
+template <std::size_t kRoom>
+std::string text_of(const char (&room)[kRoom]) {
+  char copy[kRoom];
+  std::memcpy(copy, room, kRoom);
+  return std::string(copy, ::strnlen(copy, kRoom));
 }
 
 /// Closes what only serves to make another one.
@@ -52,8 +48,7 @@ struct Transient {
 
 /// Memory that was an open file's.
 struct Spare {
-  SharedState* state;
-  std::uint64_t identity;
+  MappedState::Memory memory;
   int descriptor;  // hidden
 };
 constexpr std::size_t kMostSpares = 8;
@@ -68,13 +63,22 @@ Spares*& spares() {
   return all;
 }
 
+void drop(const Spare& spare) {
+  ::close(spare.descriptor);
+  raw(SYS_munmap, spare.memory.state, sizeof(SharedState));
+}
+
+/// Of this user: the process may have been another one's when it kept it.
 std::optional<Spare> take_spare() {
   Spares& kept = *spares();
   const std::lock_guard lock(kept.mutex);
-  if (kept.all.empty()) return std::nullopt;
-  const Spare spare = kept.all.back();
-  kept.all.pop_back();
-  return spare;
+  while (!kept.all.empty()) {
+    const Spare spare = kept.all.back();
+    kept.all.pop_back();
+    if (spare.memory.owner == ::geteuid()) return spare;
+    drop(spare);
+  }
+  return std::nullopt;
 }
 
 bool give_spare(const Spare& spare) {
@@ -85,95 +89,137 @@ bool give_spare(const Spare& spare) {
   return true;
 }
 
+constexpr int kNotKept = O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
+
 /// All but the magic number and the turn.
-void fill(SharedState& state, const MappedState::New& what) {
+void fill(SharedState& state, const MappedState::What& what) {
   state.handle = what.handle.value;
-  state.flags =
-      static_cast<std::uint32_t>(what.flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW));
   state.type = static_cast<std::uint32_t>(what.type);
+  state.fixed = static_cast<std::uint32_t>(what.flags & ~kSettableFlags);
+  copy_text(state.prefix, sizeof state.prefix, what.prefix);
+  copy_text(state.path, sizeof state.path, what.path);
+  state.flags = static_cast<std::uint32_t>(what.flags & kSettableFlags);
   state.position = 0;
   state.kept = 0;
   state.locked_at = 0;
-  state.holder[0] = '\0';
-  copy_text(state.prefix, sizeof state.prefix, what.prefix);
-  copy_text(state.path, sizeof state.path, what.path);
+  state.holder = 0;
+}
+
+/// What the inode tells of a state that is as its user has made it: the time of its last change, of which 94 bits can
+/// be chosen. Only the owner of a file may set it; writing through a mapping, as one that has given up the owner's
+/// rights still can, does not move it (tmpfs), and the memory's mode keeps others from writing in another way.
+struct timespec seal_of(const MappedState::What& what) {
+  Bytes text;
+  const auto add = [&text](const void* data, std::size_t size) {
+    const auto* const bytes = static_cast<const std::byte*>(data);
+    text.insert(text.end(), bytes, bytes + size);
+  };
+  const std::uint64_t handle = what.handle.value;
+  const std::uint32_t numbers[2] = {static_cast<std::uint32_t>(what.type),
+                                    static_cast<std::uint32_t>(what.flags & ~kSettableFlags)};
+  add(&handle, sizeof handle);
+  add(numbers, sizeof numbers);
+  add(what.prefix.c_str(), what.prefix.size() + 1);
+  add(what.path.c_str(), what.path.size() + 1);
+  const Mac mac = hmac(Key{}, text);  // as a hash: there is no secret in it
+  std::int64_t seconds = 0;
+  std::uint32_t rest = 0;
+  std::memcpy(&seconds, mac.data(), sizeof seconds);
+  std::memcpy(&rest, mac.data() + sizeof seconds, sizeof rest);
+  // Away from the ends of what kernels store.
+  return {seconds >> 1, static_cast<long>(rest % 1'000'000'000U)};
 }
 
 std::string link_of(long descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
-}  // namespace
-
-std::uint64_t identity_of(int descriptor) {
-  struct stat st{};
-  return failed(raw(SYS_fstat, descriptor, &st)) ? 0 : st.st_ino;
+Result<void> put_seal(long descriptor, const MappedState::What& what) {
+  const struct timespec times[2] = {{0, UTIME_OMIT}, seal_of(what)};
+  long set = raw(SYS_utimensat, descriptor, "", times, AT_EMPTY_PATH);
+  if (failed(set)) set = raw(SYS_utimensat, AT_FDCWD, link_of(descriptor).c_str(), times, 0);  // before Linux 5.8
+  return failed(set) ? error_of(set, "seal a descriptor's state") : Result<void>();
 }
 
-Result<std::unique_ptr<MappedState>> MappedState::map(long descriptor) {
-  struct stat st{};
-  const long known = raw(SYS_fstat, descriptor, &st);
-  if (failed(known)) return error_of(known, "look at a descriptor");
-  if (static_cast<std::size_t>(st.st_size) < sizeof(SharedState)) return Errc::kInvalidArgument;
+Result<MappedState::Memory> map(long descriptor) {
   const long mapped = raw(SYS_mmap, 0, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (failed(mapped)) return error_of(mapped, "map a descriptor's state");
-  auto* const state = reinterpret_cast<SharedState*>(mapped);  // NOLINT(performance-no-int-to-ptr)
-  return std::unique_ptr<MappedState>(new MappedState(state, st.st_ino));
+  MappedState::Memory memory;
+  memory.state = reinterpret_cast<SharedState*>(mapped);  // NOLINT(performance-no-int-to-ptr)
+  memory.identity = identity_of(static_cast<int>(descriptor));
+  memory.owner = ::geteuid();
+  return memory;
 }
 
-/// `path_only`: a hidden or temporary O_PATH descriptor of it.
-Result<std::unique_ptr<MappedState>> MappedState::make(long& path_only) {
+/// `path_only`: a temporary O_PATH descriptor of it.
+Result<MappedState::Memory> make(long& path_only) {
   // Not named for the path: another file may have it later.
-  const Transient memfd(path_only = raw(SYS_memfd_create, kDescriptorName, MFD_CLOEXEC));
+  const Transient memfd(path_only = make_memory(kDescriptorName, sizeof(SharedState)));
   if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "make a descriptor");
-  path_only = raw(SYS_ftruncate, memfd.descriptor, sizeof(SharedState));
-  if (failed(path_only)) return error_of(path_only, "make a descriptor's state");
   path_only = -EIO;
-  SPATE_TRY(auto made, map(memfd.descriptor));
-  made->state_->magic = SharedState::kMagic;
-  SPATE_TRY(std::ignore, make_turn(made->state_->turn));
+  SPATE_TRY(const MappedState::Memory memory, map(memfd.descriptor));
+  memory.state->magic = SharedState::kMagic;
   path_only = raw(SYS_open, link_of(memfd.descriptor).c_str(), O_PATH | O_CLOEXEC);
-  if (failed(path_only)) return error_of(path_only, "make a descriptor");
-  return made;
+  if (!failed(path_only)) return memory;
+  raw(SYS_munmap, memory.state, sizeof(SharedState));
+  return error_of(path_only, "make a descriptor");
 }
 
-Result<std::unique_ptr<MappedState>> MappedState::create(const New& what, int& descriptor) {
-  std::unique_ptr<MappedState> made;
+}  // namespace
+
+Result<std::unique_ptr<MappedState>> MappedState::create(What what, int& descriptor) {
+  Memory memory;
   long path_only = -1;
+  what.flags &= ~kNotKept | O_CLOEXEC;
   if (const auto spare = take_spare()) {
-    made.reset(new MappedState(spare->state, spare->identity));
+    memory = spare->memory;
     path_only = spare->descriptor;
   } else {
     auto fresh = make(path_only);
     descriptor = static_cast<int>(path_only);
     if (!fresh) return std::move(fresh).error();
-    made = *std::move(fresh);
+    memory = *fresh;
   }
-  fill(*made->state_, what);
   // The lowest number that is free, as open(2) gives it.
   const int how = (what.flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
-  const long number = raw(SYS_fcntl, path_only, how, 0);
+  what.flags &= ~O_CLOEXEC;
+  fill(*memory.state, what);
+  auto sealed = put_seal(path_only, what);
+  const long number = sealed ? raw(SYS_fcntl, path_only, how, 0) : -EIO;
   ::close(static_cast<int>(path_only));
+  std::unique_ptr<MappedState> made(new MappedState(memory, std::move(what)));
   descriptor = static_cast<int>(number);
+  if (!sealed) return std::move(sealed).error();
   if (failed(number)) return error_of(number, "make a descriptor");
   return made;
 }
 
 Result<std::unique_ptr<MappedState>> MappedState::adopt(int descriptor) {
-  const Transient memfd(raw(SYS_open, link_of(descriptor).c_str(), O_RDWR | O_CLOEXEC));
-  if (failed(memfd.descriptor)) return error_of(memfd.descriptor, "open a descriptor's state");
-  SPATE_TRY(auto mapped, map(memfd.descriptor));
-  const SharedState& state = *mapped->state_;
-  const bool whole = state.magic == SharedState::kMagic && ends(state.holder, sizeof state.holder) &&
-                     ends(state.prefix, sizeof state.prefix) && ends(state.path, sizeof state.path) &&
-                     state.type >= static_cast<std::uint32_t>(FileType::kRegular) &&
-                     state.type <= static_cast<std::uint32_t>(FileType::kBlockDevice);
+  SPATE_TRY(const UniqueFd memfd, open_memory(descriptor, O_RDWR));
+  struct stat st{};
+  if (failed(raw(SYS_fstat, memfd.get(), &st)) || static_cast<std::size_t>(st.st_size) != sizeof(SharedState))
+    return Errc::kInvalidArgument;
+  SPATE_TRY(const Memory memory, map(memfd.get()));
+  const SharedState& state = *memory.state;
+  What what;
+  what.handle = Handle(state.handle);
+  what.type = static_cast<FileType>(state.type);
+  what.flags = static_cast<int>(state.fixed) & ~kSettableFlags;
+  what.prefix = text_of(state.prefix);
+  what.path = text_of(state.path);
+  // The copy is looked at: what it was taken from may change meanwhile.
+  const struct timespec seal = seal_of(what);
+  const bool whole = state.magic == SharedState::kMagic && what.type >= FileType::kRegular &&
+                     what.type <= FileType::kBlockDevice && st.st_mtim.tv_sec == seal.tv_sec &&
+                     st.st_mtim.tv_nsec == seal.tv_nsec;
+  std::unique_ptr<MappedState> adopted(new MappedState(memory, std::move(what)));
   if (!whole) return Errc::kInvalidArgument;
-  return mapped;
+  end_turn_of_earlier_program(memory.state->turn);
+  return adopted;
 }
 
 MappedState::~MappedState() {
-  if (spare_ >= 0 && give_spare({state_, identity_, spare_})) return;
+  if (spare_ >= 0 && give_spare({memory_, spare_})) return;
   keep_no_more();
-  raw(SYS_munmap, state_, sizeof(SharedState));
+  raw(SYS_munmap, memory_.state, sizeof(SharedState));
 }
 
 void MappedState::keep_for_another(int descriptor) {
@@ -186,11 +232,5 @@ void MappedState::keep_no_more() {
 }
 
 void forget_spare_states() { spares() = new Spares; }  // a thread of the parent may have held the lock
-
-Turn::Turn(MappedState& state) : mutex_(&state->turn) {
-  if (pthread_mutex_lock(mutex_) == EOWNERDEAD) pthread_mutex_consistent(mutex_);
-}
-
-Turn::~Turn() { pthread_mutex_unlock(mutex_); }
 
 }  // namespace spate::preload

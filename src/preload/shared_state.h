@@ -2,9 +2,14 @@
 // SharedState: what an open file is, in memory that all processes share that have a descriptor of it. It is a memfd;
 // the program holds an O_PATH descriptor of it, through which nothing can be read or written, but which the kernel
 // duplicates, passes on by fork and exec, and closes.
+//
+// A process that has it mapped may have given up its user's rights since (setuid), and may write anything into it. So
+// nothing in it is believed: there is no pointer in it, its size is sealed (holder/memory.h), positions and flags are
+// numbers that any value may stand in, and what the file *is* counts only with the seal that the inode has: only the
+// user that owns the memfd can set that.
 #pragma once
 
-#include <pthread.h>
+#include <fcntl.h>
 
 #include <memory>
 #include <string>
@@ -12,17 +17,27 @@
 #include "base/result.h"
 #include "model/attributes.h"
 #include "posix/open_file.h"
+#include "preload/holder/memory.h"
+#include "preload/turn.h"
 
 namespace spate::preload {
 
+/// What F_SETFL sets of the flags of open(2), for all processes that have the file.
+inline constexpr int kSettableFlags = O_APPEND | O_NONBLOCK | O_NOATIME | O_ASYNC | O_DIRECT;
+
 struct SharedState {
-  static constexpr std::uint64_t kMagic = 0x3265746174536653;  // changes with the layout of this struct
+  static constexpr std::uint64_t kMagic = 0x3365746174536653;  // changes with the layout of this struct
   std::uint64_t magic;
+  // What the file is; read once, by whoever gets a descriptor of it from another process.
   std::uint64_t handle;
-  std::atomic<std::uint32_t> flags;  // of open(2): access mode and status flags
-  std::uint32_t type;                // FileType
+  std::uint32_t type;   // FileType
+  std::uint32_t fixed;  // flags of open(2) that do not change: all but kSettableFlags
+  char prefix[256];     // of the file system
+  char path[4096];      // as the program sees it, when it was opened
+  // What changes.
   posix::Position position;
-  pthread_mutex_t turn;  // robust: of whoever uses the position, or sets `holder`
+  TurnWord turn;                     // of whoever uses the position
+  std::atomic<std::uint32_t> flags;  // kSettableFlags that are set
   // What spate-holder has of this open file: flags are set before it is asked, and never taken back.
   static constexpr std::uint32_t kHeld = 1;          // it is open there
   static constexpr std::uint32_t kLocked = 2;        // flock, OFD locks
@@ -30,9 +45,7 @@ struct SharedState {
   static constexpr std::uint32_t kKnown = 8;         // it has been asked about it
   std::atomic<std::uint32_t> kept;
   std::atomic<std::uint64_t> locked_at;  // incarnation of the holder that has its locks; 0: none
-  char holder[112];                      // its address; empty: nobody has asked
-  char prefix[256];                      // of the file system
-  char path[4096];                       // as the program sees it, when it was opened
+  std::atomic<std::uint64_t> holder;     // which of this user's holders (HolderPlace::id); 0: nobody has asked
 };
 static_assert(std::is_standard_layout_v<SharedState>);
 
@@ -40,18 +53,19 @@ static_assert(std::is_standard_layout_v<SharedState>);
 /// one.
 class MappedState {
  public:
-  struct New {
+  /// What the open file is.
+  struct What {
     Handle handle;
-    FileType type;
-    int flags;
+    FileType type = FileType::kRegular;
+    int flags = 0;  // of open(2)
     std::string prefix;
     std::string path;
   };
   /// Makes one, with the descriptor for the program in `descriptor` (O_CLOEXEC as `flags` has it; -errno when
   /// it fails).
-  static Result<std::unique_ptr<MappedState>> create(const New& what, int& descriptor);
+  static Result<std::unique_ptr<MappedState>> create(What what, int& descriptor);
   /// Maps what a descriptor stands for that this program was started with or was sent. kInvalidArgument: not one of
-  /// Spate's.
+  /// Spate's, another user's, or changed by somebody who may not.
   static Result<std::unique_ptr<MappedState>> adopt(int descriptor);
   ~MappedState();
   MappedState(const MappedState&) = delete;
@@ -62,35 +76,28 @@ class MappedState {
   /// Not any more: another process may have it.
   void keep_no_more();
 
-  SharedState* operator->() { return state_; }
-  /// The memfd's inode number: two descriptors of the same open file have the same.
-  std::uint64_t identity() const { return identity_; }
+  SharedState* operator->() { return memory_.state; }
+  const What& what() const { return what_; }
+  /// Two descriptors of the same open file have the same.
+  const MemoryIdentity& identity() const { return memory_.identity; }
+  /// False: the memory is another open file's by now, because this process has it from one that has let go of it.
+  bool is_still_ours() const { return memory_.state->handle == what_.handle.value; }
+
+  /// Memory that is mapped.
+  struct Memory {
+    SharedState* state = nullptr;
+    MemoryIdentity identity;
+    uid_t owner = 0;
+  };
 
  private:
-  MappedState(SharedState* state, std::uint64_t identity) : state_(state), identity_(identity) {}
-  static Result<std::unique_ptr<MappedState>> map(long descriptor);
-  static Result<std::unique_ptr<MappedState>> make(long& path_only);
-  SharedState* const state_;
-  const std::uint64_t identity_;
-  int spare_ = -1;  // see keep_for_another()
+  MappedState(const Memory& memory, What what) : memory_(memory), what_(std::move(what)) {}
+  const Memory memory_;
+  const What what_;  // a copy that nobody else can change
+  int spare_ = -1;   // see keep_for_another()
 };
 
 /// In a child of fork(): what is kept is the parent's.
 void forget_spare_states();
-
-/// The inode number behind any descriptor; 0 when there is none.
-std::uint64_t identity_of(int descriptor);
-
-/// Holds SharedState::turn, over all processes; a holder that died gives it back.
-class Turn {
- public:
-  explicit Turn(MappedState& state);
-  ~Turn();
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  pthread_mutex_t* mutex_;
-};
 
 }  // namespace spate::preload

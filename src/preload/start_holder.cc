@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/local_socket.h"
 #include "preload/back.h"
 #include "preload/holder/channel.h"
 
@@ -73,26 +74,17 @@ struct Start {
   for (;;) raw(SYS_exit_group, 0);
 }
 
-Result<UniqueFd> listen_at(const std::string& name) {
-  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!made) return errno_error(errno, "local socket");
-  const HolderAddress address = holder_address(name);
-  if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0)
-    return errno_error(errno, "listen at " + name);
-  if (::listen(made.get(), kBacklog) != 0) return errno_error(errno, "listen at " + name);
-  return made;
-}
-
 }  // namespace
 
 Result<void> start_holder(const HolderPlace& place) {
   std::string program = find_program();
   if (program.empty()) return Error(Errc::kNoLocks, "spate-holder is not in ../bin of the preload library's folder");
-  auto listening = listen_at(place.name);
+  auto listening = listen_for_own_user(holder_name(place.id), kBacklog);
   if (!listening && listening.code() == Errc::kBusy) return {};  // somebody has been faster
-  if (!listening) return std::move(listening).error();
+  if (!listening) return Error(Errc::kNoLocks, listening.error().message());
   std::string config = place.config_file;
-  std::array<char*, 3> words{program.data(), config.data(), nullptr};
+  std::string name = holder_name(place.id);
+  std::array<char*, 4> words{program.data(), config.data(), name.data(), nullptr};
   const std::vector<char*> variables = environment();
   const Start start{program.c_str(), words.data(), variables.data(), listening->get()};
   const long child = raw(SYS_clone, 0, 0, 0, 0, 0);  // no signal when it ends, and no wait() of the program's finds it

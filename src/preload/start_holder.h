@@ -6,7 +6,7 @@
 
 namespace spate::preload {
 
-/// Listens at the place's name and starts the program that goes on with that. Nothing when somebody listens there
+/// Listens for the place and starts the program that goes on with that. Nothing when somebody listens there
 /// already. The program that this is in has no child of it, and no signal.
 Result<void> start_holder(const HolderPlace& place);
 

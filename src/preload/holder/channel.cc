@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/holder/channel.h"
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
+#include <cstdio>
 #include <utility>
 
 #include "base/local_packet.h"
@@ -13,7 +12,6 @@ namespace spate::preload {
 namespace {
 
 constexpr std::size_t kLargest = 512;  // bytes of a packet
-constexpr std::size_t kLongestName = 100;
 
 Error broken(int failed, const char* what) {
   return failed == EAGAIN ? Error(Errc::kTryAgain, what) : Error(Errc::kConnectionLost, what);
@@ -21,13 +19,10 @@ Error broken(int failed, const char* what) {
 
 }  // namespace
 
-HolderAddress holder_address(const std::string& name) {
-  HolderAddress made;
-  made.address.sun_family = AF_UNIX;
-  const std::size_t size = std::min(name.size(), kLongestName);
-  std::memcpy(&made.address.sun_path[1], name.data(), size);
-  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
-  return made;
+std::string holder_name(std::uint64_t id) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "holder-%016llx", static_cast<unsigned long long>(id));
+  return name.data();
 }
 
 Result<void> send_packet(int socket, const Bytes& body, int descriptor) {

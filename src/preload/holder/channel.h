@@ -2,9 +2,6 @@
 // A holder's messages on a local socket (SOCK_SEQPACKET).
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <string>
 
 #include "base/result.h"
@@ -13,12 +10,8 @@
 
 namespace spate::preload {
 
-struct HolderAddress {
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
-/// No file: nothing is left behind, and the name goes with the process. At most 100 bytes count.
-HolderAddress holder_address(const std::string& name);
+/// The name of a holder's socket (base/local_socket.h).
+std::string holder_name(std::uint64_t id);
 
 /// A copy of `descriptor` (-1: none) goes with it. Never waits; kConnectionLost, kTryAgain (no room).
 Result<void> send_packet(int socket, const Bytes& body, int descriptor);

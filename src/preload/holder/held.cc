@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/holder/held.h"
 
+#include <fcntl.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
-#include "preload/front.h"
-
 namespace spate::preload {
-namespace {
-
-/// Whoever asks shows a memfd of the library's: of a file that has a name nobody would tell of the last descriptor.
-bool is_memfd(const std::string& link) {
-  std::array<char, 64> target{};
-  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size() - 1);
-  return size > 0 && std::string(target.data()).starts_with(std::string("/memfd:") + kDescriptorName);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<HeldFiles>> HeldFiles::make() {
   UniqueFd inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
@@ -29,25 +17,24 @@ Result<std::unique_ptr<HeldFiles>> HeldFiles::make() {
   return std::unique_ptr<HeldFiles>(new HeldFiles(std::move(inotify)));
 }
 
-std::uint64_t HeldFiles::identity_of(int memfd) {
-  struct stat st{};
-  return memfd < 0 || ::fstat(memfd, &st) != 0 ? 0 : st.st_ino;
-}
-
-HeldFile* HeldFiles::find(std::uint64_t identity) {
+HeldFile* HeldFiles::find(const MemoryIdentity& identity) {
   const auto found = files_.find(identity);
   return found == files_.end() || found->second.gone ? nullptr : &found->second;
 }
 
-Result<HeldFile*> HeldFiles::watch(int memfd, Handle handle) {
-  const std::uint64_t identity = identity_of(memfd);
+Result<HeldFile*> HeldFiles::watch(int descriptor, Handle handle) {
+  // Opened, so that nobody but who may open it can have it taken for another user's.
+  SPATE_TRY(const UniqueFd memory, open_memory(descriptor, O_RDONLY));
+  const MemoryIdentity identity = identity_of(memory.get());
+  if (!identity) return Errc::kInvalidArgument;
   if (HeldFile* const known = find(identity))
     return known->handle == handle ? Result<HeldFile*>(known) : Errc::kInvalidArgument;
-  const std::string link = "/proc/self/fd/" + std::to_string(memfd);
-  if (identity == 0 || files_.contains(identity) || !is_memfd(link)) return Errc::kInvalidArgument;
+  if (files_.contains(identity)) return Errc::kInvalidArgument;
+  const std::string link = "/proc/self/fd/" + std::to_string(memory.get());
   const int watch = ::inotify_add_watch(inotify_.get(), link.c_str(), IN_DELETE_SELF);
   if (watch < 0) return Error(Errc::kNoLocks, "fs.inotify.max_user_watches");
   HeldFile& made = files_[identity];
+  made.identity = identity;
   made.handle = handle;
   made.owner = ++last_owner_;
   made.watch = watch;

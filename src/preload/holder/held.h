@@ -9,11 +9,13 @@
 
 #include "base/unique_fd.h"
 #include "client/client.h"
+#include "preload/holder/memory.h"
 
 namespace spate::preload {
 
 /// An open file of programs, known by its memfd.
 struct HeldFile {
+  MemoryIdentity identity;
   Handle handle;
   std::uint64_t owner = 0;  // as an owner of locks
   int watch = -1;
@@ -37,21 +39,20 @@ class HeldFiles {
   static Result<std::unique_ptr<HeldFiles>> make();
   int inotify() const { return inotify_.get(); }
 
-  /// The number by which the memfd is known as long as anybody has it; 0: no descriptor.
-  static std::uint64_t identity_of(int memfd);
-  HeldFile* find(std::uint64_t identity);
-  /// Begins to watch where it is not known. kInvalidArgument: not this handle's, or no memfd; kNoLocks: too many
-  /// watches.
-  Result<HeldFile*> watch(int memfd, Handle handle);
+  HeldFile* find(const MemoryIdentity& identity);
+  /// The open file that a descriptor of its memory means; begins to watch where it is not known. kInvalidArgument: not
+  /// this handle's, or not the memory of an open file of this user (memory.h), whatever its inode number is; kNoLocks:
+  /// too many watches.
+  Result<HeldFile*> watch(int descriptor, Handle handle);
   /// Marks those that ended since.
   void look_for_gone();
-  std::map<std::uint64_t, HeldFile>& all() { return files_; }
+  std::map<MemoryIdentity, HeldFile>& all() { return files_; }
 
  private:
   explicit HeldFiles(UniqueFd inotify) : inotify_(std::move(inotify)) {}
   const UniqueFd inotify_;
-  std::map<std::uint64_t, HeldFile> files_;
-  std::map<int, std::uint64_t> by_watch_;
+  std::map<MemoryIdentity, HeldFile> files_;
+  std::map<int, MemoryIdentity> by_watch_;
   std::uint64_t last_owner_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 constexpr Duration kPatience = std::chrono::seconds(2);
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostConnections = 4096;
+constexpr std::size_t kMostOfOneProcess = kMostConnections / 4;
 
 bool ready(int descriptor) {
   pollfd look{descriptor, POLLIN, 0};
@@ -85,19 +87,27 @@ void Holder::wait() {
 }
 
 void Holder::accept_all() {
-  while (connections_.size() < kMostConnections) {
+  for (;;) {
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
     ucred who{};
     socklen_t size = sizeof who;
     // A process that this one cannot see (of an outer PID namespace) could not be waited for.
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid == 0) continue;
+    // Others have no business here: the memory of an open file is for one user.
+    if (who.uid != 0 && who.uid != ::geteuid()) continue;
+    // What is too much is closed: left in the queue, it would keep the loop awake and everybody else waiting.
+    if (connections_.size() >= kMostConnections || connections_of(who.pid) >= kMostOfOneProcess) continue;
     if (program_of(who.pid) == nullptr) continue;
     Connection& made = connections_.emplace_back();
     made.socket = std::make_shared<UniqueFd>(std::move(socket));
     made.pid = who.pid;
-    made.trusted = who.uid == 0 || who.uid == ::geteuid();
   }
+}
+
+std::size_t Holder::connections_of(pid_t pid) const {
+  return static_cast<std::size_t>(
+      std::count_if(connections_.begin(), connections_.end(), [pid](const Connection& c) { return c.pid == pid; }));
 }
 
 /// A process keeps its number until its end is noticed here: its pidfd is kept.
@@ -121,7 +131,7 @@ void Holder::collect() {
     if (work.file != nullptr && held != nullptr && held->file == nullptr) held->file = std::move(work.file);
     if (work.file != nullptr) release({}, std::move(work.file));  // nobody has it any more, or it was held twice
     connection.work = nullptr;
-    connection.file = 0;
+    connection.file = {};
   }
   std::erase_if(releases_, [](const auto& entry) { return entry.second->finished(); });
 }
@@ -161,7 +171,7 @@ void Holder::take(Connection& connection, Packet packet) {
   begin(connection, *request);
 }
 
-/// Who is meant. Whoever is not of this user may ask about what it was given a descriptor of.
+/// Who is meant.
 Result<void> Holder::prepare(Connection& connection, HoldRequest& request, int memfd) {
   wire::LockSpec& lock = request.lock;
   Program* const program = program_of(connection.pid);
@@ -169,10 +179,9 @@ Result<void> Holder::prepare(Connection& connection, HoldRequest& request, int m
   const bool whole = request.word == HoldWord::kHold;
   const bool of_process = !whole && lock.kind == LockKind::kProcess;
   const bool sets = request.word == HoldWord::kLock && lock.mode != LockMode::kNone;
-  if (!connection.trusted && files_->find(HeldFiles::identity_of(memfd)) == nullptr) return Errc::kPermissionDenied;
   if (memfd >= 0) {
     SPATE_TRY(HeldFile* const held, files_->watch(memfd, lock.handle));
-    connection.file = HeldFiles::identity_of(memfd);
+    connection.file = held->identity;
     if (!of_process) lock.owner = held->owner;
     if (sets && !of_process) held->locked = true;
     if (whole && held->file != nullptr) return Errc::kExists;
@@ -189,7 +198,7 @@ void Holder::answer(Connection& connection, Errc error) {
   HoldReply reply;
   reply.error = error == Errc::kExists ? Errc::kOk : error;
   reply.incarnation = incarnation_;
-  connection.file = 0;
+  connection.file = {};
   if (!send_packet(connection.socket->get(), packet_of(reply), -1)) connection.lost = true;
 }
 
@@ -224,7 +233,7 @@ void Holder::look_for_ended() {
   }
 }
 
-bool Holder::in_use(std::uint64_t file) const {
+bool Holder::in_use(const MemoryIdentity& file) const {
   return std::any_of(connections_.begin(), connections_.end(),
                      [&](const Connection& c) { return c.work != nullptr && c.file == file; });
 }

@@ -28,9 +28,8 @@ class Holder {
   struct Connection {
     std::shared_ptr<UniqueFd> socket;  // the client's thread answers
     pid_t pid = 0;
-    bool trusted = false;        // of the same user, or root
     std::unique_ptr<Work> work;  // at most one
-    std::uint64_t file = 0;      // identity of the memfd that the work is about; 0: none
+    MemoryIdentity file;         // what the work is about; none: no open file
     std::uint64_t settles = 0;   // waits for the releases up to this one; 0: does not
     bool lost = false;
   };
@@ -47,8 +46,9 @@ class Holder {
   void begin(Connection& connection, const HoldRequest& request);
   Program* program_of(pid_t pid);
   void look_for_ended();
-  bool in_use(std::uint64_t file) const;
+  bool in_use(const MemoryIdentity& file) const;
   bool at_work(pid_t pid) const;
+  std::size_t connections_of(pid_t pid) const;
   void release_what_ended();
   void release(std::vector<Work::Owner> owners, std::unique_ptr<client::File> file);
   void settle();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of spate-holder: started by the preload library only, with the socket that programs connect to as
 // descriptor 3.
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
 
 #include "assembly/locate.h"
+#include "base/local_socket.h"
 #include "log/log.h"
 #include "preload/holder/holder.h"
 
@@ -16,7 +18,8 @@ using namespace spate;
 
 constexpr int kListening = 3;
 
-Result<void> serve(const std::string& config_file) {
+Result<void> serve(const std::string& config_file, const std::string& socket_name) {
+  ::fcntl(kListening, F_SETFL, O_NONBLOCK);
   assembly::ClientSettings settings;
   settings.config_file = config_file;
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
@@ -27,14 +30,15 @@ Result<void> serve(const std::string& config_file) {
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   SPATE_TRY(auto holder, preload::Holder::make(*process, UniqueFd(kListening)));
   holder->run();
-  holder.reset();  // before the client that it uses
+  remove_socket(socket_name);  // while it still listens: afterwards the name may be the next holder's
+  holder.reset();              // before the client that it uses
   return {};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
+  if (argc != 3) {
     std::fputs("spate-holder: started by libspate-preload.so as it is needed, never by hand (docs/preload.md)\n",
                stderr);
     return 2;
@@ -46,6 +50,6 @@ int main(int argc, char** argv) {
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
   std::ignore = log::set_levels("off");
-  const auto served = serve(argv[1]);
+  const auto served = serve(argv[1], argv[2]);
   return served ? 0 : 1;
 }

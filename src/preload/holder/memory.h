@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the memory of an open file (preload/shared_state.h) is told from other files. A descriptor comes from other
+// processes: it may be of anything, and anything may have the same inode number.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace spate::preload {
+
+/// What is equal for two descriptors of the same file, and for no others while it lives.
+struct MemoryIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  explicit operator bool() const { return inode != 0; }
+  friend auto operator<=>(const MemoryIdentity&, const MemoryIdentity&) = default;
+};
+
+/// Of any descriptor; none when it is closed. Asks no file system, which might not answer.
+MemoryIdentity identity_of(int descriptor);
+
+/// A new memfd of `size` bytes that nobody can make shorter or longer, and that only this user can open. Its number, or
+/// -errno.
+long make_memory(const char* name, std::size_t size);
+/// Opens (O_RDONLY, O_RDWR) what make_memory() has made, through any descriptor of it. kInvalidArgument: it is
+/// something else, or another user's.
+Result<UniqueFd> open_memory(int descriptor, int access);
+
+}  // namespace spate::preload

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the attacks share: users, and programs of theirs."""
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests", "integration"))
+from cluster import SPATE, Cluster, check, free_ports, skip, wait_until  # noqa: E402,F401
+
+STRANGER = 65503  # a user that no account has
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root, to be several users")
+
+
+def run_below_spate(fs, script, *arguments, timeout=60):
+    """A python script below `spate run`, on /spate. It must end with 0."""
+    done = subprocess.run([SPATE, "run", "--", sys.executable, "-c", script, *arguments], timeout=timeout, stdin=subprocess.DEVNULL,
+                          env=dict(fs.env, SPATE_FS=fs.dir, PYTHONDONTWRITEBYTECODE="1"), capture_output=True, text=True)
+    check(done.returncode == 0, "exit %d:\n%s%s" % (done.returncode, done.stdout, done.stderr))
+    return done.stdout
