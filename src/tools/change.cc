@@ -5,6 +5,7 @@
 
 #include "tools/destination.h"
 #include "tools/name_space.h"
+#include "tools/path_arguments.h"
 
 namespace spate::tools {
 namespace {
@@ -46,7 +47,7 @@ int run_mkdir(Context& context, const ChangeOptions& options) {
   if (!process) return context.fail(process.error());
   int code = kExitOk;
   for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+    if (!is_remote(name)) return context.usage_not_remote(name);
     auto made = make_directory(**process, remote_path(name), options.parents);
     if (!made) code = context.fail(made.error(), name);
   }
@@ -129,9 +130,24 @@ int run_rm(Context& context, const ChangeOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
-  for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": rm removes inside the file system only (spate:/...)");
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
     auto removed = remove_one(**process, remote_path(name), options);
+    if (!removed) code = context.fail(removed.error(), name);
+  }
+  return code;
+}
+
+int run_rmdir(Context& context, const ChangeOptions& options) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
+    const auto removed =
+        (*process)->run([&](client::Client& c) { return c.rmdir(client::path_from_root(remote_path(name), false)); });
     if (!removed) code = context.fail(removed.error(), name);
   }
   return code;
@@ -191,9 +207,11 @@ int run_mv(Context& context, const ChangeOptions& options) {
   std::uint8_t flags = 0;
   if (options.no_clobber) flags = wire::kRenameNoReplace;
   if (options.exchange) flags = wire::kRenameExchange;
+  const auto sources = expand_patterns(**process, {options.paths.begin(), options.paths.end() - 1});
+  if (!sources) return context.fail(sources.error());
   int code = kExitOk;
-  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
-    const std::string source = remote_path(options.paths[i]);
+  for (const std::string& named : *sources) {
+    const std::string source = remote_path(named);
     const Renaming names{source, options.exchange ? target : destination(**process, source, target)};
     auto moved = move_one(**process, names, flags);
     if (!moved) code = context.fail(moved.error());
@@ -264,6 +282,8 @@ Command make_rm() {
                      {"-f,--force", "what is not there is no error", &options->force}};
   return command;
 }
+
+Command make_rmdir() { return make("rmdir", "remove empty directories", std::make_shared<ChangeOptions>(), run_rmdir); }
 
 Command make_mv() {
   auto options = std::make_shared<ChangeOptions>();

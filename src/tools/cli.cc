@@ -11,14 +11,24 @@
 namespace spate::tools {
 namespace {
 
+/// The parser's own conversion takes "-1" for 2^64 - 1. Returns what is wrong; empty: nothing.
+std::string refuse_unless_number(const std::string& word) {
+  const bool digits = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::string() : "\"" + word + "\" is not a whole number of 0 or more";
+}
+
 void add(CLI::App& app, const Argument& argument) {
   CLI::Option* option = nullptr;
   std::visit(
       [&](auto* target) {
-        if constexpr (std::is_same_v<decltype(target), bool*>) {
+        using Target = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_same_v<Target, bool>) {
           option = app.add_flag(argument.name, *target, argument.help);
         } else {
           option = app.add_option(argument.name, *target, argument.help);
+        }
+        if constexpr (std::is_same_v<Target, std::uint64_t> || std::is_same_v<Target, std::optional<std::uint64_t>>) {
+          option->check(refuse_unless_number);
         }
       },
       argument.target);
@@ -44,6 +54,10 @@ void add_commands(CLI::App& app, const std::vector<Command>& commands, const std
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->group(command.group);
     if (!command.details.empty()) sub->footer(command.details);
+    // Where -h is an option of the command ("sizes with units"), help is --help only.
+    const bool own_h = std::any_of(command.options.begin(), command.options.end(),
+                                   [](const Argument& option) { return option.name.starts_with("-h,"); });
+    if (own_h) sub->set_help_flag("--help", "print this help message and exit");
     for (const Argument& argument : command.positionals) add(*sub, argument);
     for (const Argument& argument : command.options) add(*sub, argument);
     add_globals(*sub, context);  // also after the subcommand's name
@@ -76,20 +90,46 @@ void restore_words(const Command& command, Context& context) {
   }
 }
 
+const Command* command_named(const std::vector<Command>& commands, const std::string& word) {
+  const auto at = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == word; });
+  return at == commands.end() ? nullptr : &*at;
+}
+
+bool names_a_command(const std::vector<Command>& commands, const std::string& word) {
+  return command_named(commands, word) != nullptr;
+}
+
+/// The option is followed by a value, in a word of its own ("--at /data").
+bool takes_next_word(const Command& command, const std::string& word) {
+  if (word == "--fs" || word == "--set") return true;
+  return std::any_of(command.options.begin(), command.options.end(), [&](const Argument& option) {
+    const std::string names = "," + option.name + ",";
+    return !std::holds_alternative<bool*>(option.target) && names.find("," + word + ",") != std::string::npos;
+  });
+}
+
+/// `spate run ls -l` is `spate run -- ls -l`.
+void separate_program(const Command& command, std::vector<std::string>& arguments) {
+  std::size_t at = 1;
+  while (at < arguments.size() && arguments[at].starts_with('-') && arguments[at] != "--") {
+    at += takes_next_word(command, arguments[at]) ? 2 : 1;
+  }
+  if (at < arguments.size() && arguments[at] != "--")
+    arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at), "--");
+}
+
 /// `spate help NAME` is `spate NAME --help`. In the order that the parser takes: reversed.
-std::vector<std::string> arguments_of(int argc, char** argv) {
+std::vector<std::string> arguments_of(const std::vector<Command>& commands, int argc, char** argv) {
   std::vector<std::string> arguments;
   std::transform(argv + 1, argv + argc, std::back_inserter(arguments), as_one_word);
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
   }
+  const Command* const command = arguments.empty() ? nullptr : command_named(commands, arguments.front());
+  if (command != nullptr && command->starts_program) separate_program(*command, arguments);
   std::reverse(arguments.begin(), arguments.end());
   return arguments;
-}
-
-bool names_a_command(const std::vector<Command>& commands, const std::string& word) {
-  return std::any_of(commands.begin(), commands.end(), [&](const Command& command) { return command.name == word; });
 }
 
 /// The command that the line begins with, if it does: a parser that is prepared for all of them takes longer than many
@@ -106,6 +146,16 @@ std::string own_words(const CLI::ParseError& error) {
   return text;
 }
 
+/// `word` is no command: says so, with the one that was meant.
+int refuse_command(const std::vector<Command>& commands, const std::string& word) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  const std::string meant = nearest_word(word, names);
+  const std::string hint = meant.empty() ? "`spate help` lists them" : "did you mean `spate " + meant + "`?";
+  std::fprintf(stderr, "spate: there is no command \"%s\"; %s\n", printable(word).c_str(), hint.c_str());
+  return kExitUsage;
+}
+
 /// The parser's own message for a mistyped command is about the command that is missing.
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<Command>& commands, int argc,
            char** argv) {
@@ -114,10 +164,8 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
     return kExitUsage;
   }
   const std::string first = argv[1];
-  if (!first.starts_with('-') && !names_a_command(commands, first)) {
-    std::fprintf(stderr, "spate: there is no command \"%s\"; `spate help` lists them\n", printable(first).c_str());
-    return kExitUsage;
-  }
+  if (!first.starts_with('-') && !names_a_command(commands, first)) return refuse_command(commands, first);
+  if (first == "help" && argc > 2 && !names_a_command(commands, argv[2])) return refuse_command(commands, argv[2]);
   if (error.get_exit_code() == 0) return app.exit(error);  // help and version
   const auto parsed = app.get_subcommands();
   const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
@@ -146,7 +194,7 @@ int run_command_line(int argc, char** argv) {
     app.get_formatter()->column_width(28);
     app.footer(kFooter);
     add_globals(app, context);
-    std::vector<std::string> arguments = arguments_of(argc, argv);
+    std::vector<std::string> arguments = arguments_of(commands, argc, argv);
     add_commands(app, commands, only_command(commands, arguments), context, chosen);
     try {
       app.parse(std::move(arguments));
@@ -155,7 +203,9 @@ int run_command_line(int argc, char** argv) {
     }
     if (chosen == nullptr) return kExitUsage;
     restore_words(*chosen, context);
-    return chosen->run(context);
+    const int code = chosen->run(context);
+    context.print_failures();
+    return code;
   } catch (const std::exception& error) {
     return context.fail(error.what());
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,7 +18,7 @@ namespace spate::tools {
 struct Argument {
   std::string name;
   std::string help;
-  std::variant<bool*, std::string*, std::uint64_t*, std::vector<std::string>*> target;
+  std::variant<bool*, std::string*, std::uint64_t*, std::optional<std::uint64_t>*, std::vector<std::string>*> target;
   bool required = false;
   std::vector<std::string> choices = {};  // for completion, when only these are taken
 };
@@ -31,6 +32,8 @@ struct Command {
   std::vector<Argument> options;
   std::vector<Argument> positionals;
   std::function<int(Context&)> run;  // returns the exit code
+  /// The first word that is no option begins another program's command line: nothing behind it is parsed here.
+  bool starts_program = false;
 };
 
 /// 0: done. 1: something failed (told on standard error). 2: the command line was wrong.
@@ -39,6 +42,9 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 /// Whoever read standard output has left: silent, and what a shell shows of a program that SIGPIPE ended.
 constexpr int kExitNoReader = 141;
+/// Of `spate run`, as shells do: there is no such program; it cannot be started.
+constexpr int kExitNoProgram = 127;
+constexpr int kExitNotStarted = 126;
 
 /// All subcommands, in the order of the help page. One make_... function a file.
 std::vector<Command> all_commands();

@@ -18,11 +18,13 @@ namespace spate::tools {
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
   for (auto make : {make_up, make_down, make_status, make_ping, make_fsck, make_config}) commands.push_back(make());
-  for (auto make : {make_ls, make_tree, make_stat, make_du, make_df, make_sum, make_stats, make_bench, make_explain,
-                    make_getstripe})
+  for (auto make : {make_ls, make_tree, make_find, make_stat, make_du, make_df, make_sum, make_stats, make_bench,
+                    make_explain, make_getstripe})
     commands.push_back(make());
-  for (auto make : {make_mkdir, make_rm, make_mv, make_ln, make_setstripe}) commands.push_back(make());
-  for (auto make : {make_cp, make_cat, make_put, make_get}) commands.push_back(make());
+  for (auto make :
+       {make_mkdir, make_rmdir, make_rm, make_mv, make_ln, make_touch, make_chmod, make_chown, make_setstripe})
+    commands.push_back(make());
+  for (auto make : {make_cp, make_cat, make_head, make_tail, make_put, make_get}) commands.push_back(make());
   for (auto make : {make_mount, make_umount, make_run, make_check_binary, make_export}) commands.push_back(make());
   for (auto make : {make_help, make_complete}) commands.push_back(make());
   return commands;

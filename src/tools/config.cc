@@ -88,17 +88,17 @@ std::vector<std::string> look_at_keys(const config::FileSystemConfig& config, bo
 int check_file(Context& context, const std::string& file) {
   auto loaded = load(context, file);
   if (!loaded) {
-    if (context.json) print_json({{"ok", false}, {"error", loaded.error().context()}});
+    if (context.json) context.print_json({{"ok", false}, {"error", loaded.error().context()}});
     return context.fail(loaded.error());
   }
   bool usable = true;
   std::vector<std::string> remarks = look_at_values(loaded->config.config, usable);
   for (std::string& remark : look_at_keys(loaded->config.config, usable)) remarks.push_back(std::move(remark));
   if (context.json) {
-    print_json({{"ok", usable},
-                {"file", loaded->file},
-                {"servers", loaded->config.config.servers.size()},
-                {"remarks", remarks}});
+    context.print_json({{"ok", usable},
+                        {"file", loaded->file},
+                        {"servers", loaded->config.config.servers.size()},
+                        {"remarks", remarks}});
   } else {
     print(fmt::format("{}: {}, {} servers\n", loaded->file, usable ? "ok" : "cannot be used here",
                       loaded->config.config.servers.size()));
@@ -132,7 +132,7 @@ int run_show(Context& context, const std::string& what) {
     nlohmann::json rows = nlohmann::json::array();
     for (const config::Setting& setting : chosen)
       rows.push_back({{"key", setting.name}, {"value", as_json(setting.value)}, {"origin", setting.origin}});
-    print_json(rows);
+    context.print_json(rows);
   } else if (what.empty()) {
     print("# " + loaded->file + "\n" + config::show(loaded->config));
   } else {
@@ -154,7 +154,7 @@ int run_explain(Context& context, const std::string& what) {
                       {"default", one.default_value},
                       {"variable", one.variable}});
     }
-    print_json(rows);
+    context.print_json(rows);
     return kExitOk;
   }
   print(*text);

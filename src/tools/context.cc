@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "log/log.h"
 #include "tools/command.h"
+#include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
 #include "tools/text.h"
@@ -162,25 +164,63 @@ Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
 }
 
 int Context::fail(const Error& error, std::string_view what) {
-  if (what.empty()) return fail(error.message());
-  return fail(std::string(what) + ": " + error.message());
+  failures_.push_back({std::string(what), std::string(name(error.code())), error.message()});
+  return tell(what.empty() ? error.message() : std::string(what) + ": " + error.message());
 }
 
 int Context::fail(std::string_view message) {
+  failures_.push_back({"", "", std::string(message)});
+  return tell(message);
+}
+
+int Context::tell(std::string_view message) const {
   std::fprintf(stderr, "spate: %s\n", printable_lines(message).c_str());  // names in it may be anybody's
   return kExitFailed;
+}
+
+nlohmann::json Context::to_json(const Failure& failure) {
+  nlohmann::json row = {{"error", printable_lines(failure.message)}};
+  if (!failure.code.empty()) row["code"] = failure.code;
+  if (!failure.path.empty()) row["path"] = printable(failure.path);
+  return row;
+}
+
+void Context::print_json(nlohmann::json value) {
+  for (const Failure& failure : failures_) {
+    if (value.is_array()) {
+      value.push_back(to_json(failure));
+    } else {
+      value["failures"].push_back(to_json(failure));
+    }
+  }
+  printed_result_ = true;
+  tools::print_json(value);
+}
+
+void Context::print_failures() {
+  if (!json || printed_result_ || failures_.empty()) return;
+  nlohmann::json value = to_json(failures_.front());
+  for (std::size_t i = 1; i < failures_.size(); ++i) value["failures"].push_back(to_json(failures_[i]));
+  tools::print_json(value);
 }
 
 int Context::fail_of(ServerId server, const Error& error) {
   const std::string name = "server " + std::to_string(server.value);
   const std::string text = error.message();
-  return fail(text.starts_with(name + " ") ? text : name + ": " + text);
+  return tell(text.starts_with(name + " ") ? text : name + ": " + text);
 }
 
 int Context::usage(std::string_view message) {
   fail(message);
   std::fprintf(stderr, "Try `spate --help`.\n");
   return kExitUsage;
+}
+
+int Context::usage_not_remote(std::string_view path) {
+  std::string meant(path);
+  while (meant.starts_with("./")) meant.erase(0, 2);
+  meant = "spate:" + std::string(meant.starts_with('/') ? "" : "/") + meant;
+  return usage(std::string(path) + ": paths in the file system begin with spate:, as in `" + shell_word(meant) + "`");
 }
 
 bool Context::stdout_is_terminal() const { return ::isatty(STDOUT_FILENO) == 1; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,19 +34,39 @@ class Context {
   /// The file system, opened on first use (with_server_key: as an administrator, for fsck).
   Result<assembly::ClientProcess*> file_system(bool with_server_key = false);
 
-  /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a").
+  /// Prints "spate: message" on standard error and returns kExitFailed. `what` names the object ("spate:/a"). With
+  /// --json the failure is part of what is printed, too (docs/json.md).
   int fail(const Error& error, std::string_view what = {});
   int fail(std::string_view message);
-  /// The same of a server, which most errors name themselves.
+  /// The same of a server, which most errors name themselves; the command puts it into its result by itself.
   int fail_of(ServerId server, const Error& error);
+  /// The same of a failure that the command has put into its result by itself: only printed on standard error.
+  int tell(std::string_view message) const;
   /// kExitUsage, with a hint at --help.
   int usage(std::string_view message);
+  /// The same for a path that does not begin with spate:, with the path that was probably meant.
+  int usage_not_remote(std::string_view path);
+
+  /// Prints the result of a command under --json, with what has failed so far: a list gets a row for each failure, an
+  /// object a member "failures". Once a run.
+  void print_json(nlohmann::json value);
+  /// Prints what has failed, if --json was given and no result was printed. Called at the end.
+  void print_failures();
 
   bool stdout_is_terminal() const;
   bool stderr_is_terminal() const;
 
  private:
+  struct Failure {
+    std::string path;  // empty: of nothing in particular
+    std::string code;  // the name of an Errc; empty: none
+    std::string message;
+  };
+  static nlohmann::json to_json(const Failure& failure);
+
   std::unique_ptr<assembly::ClientProcess> process_;
+  std::vector<Failure> failures_;
+  bool printed_result_ = false;
 };
 
 /// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state.

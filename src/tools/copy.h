@@ -9,6 +9,8 @@ namespace spate::tools {
 
 Command make_cp();
 Command make_cat();
+Command make_head();
+Command make_tail();
 Command make_put();
 Command make_get();
 

@@ -108,7 +108,7 @@ int run_down(Context& context, const DownOptions& options) {
   for (const auto& servers : in_turns(servers_of(*folder, loaded), loaded))
     stopped += stop_all(context, *folder, servers, code);
   if (context.json) {
-    print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
+    context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
                        : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n",
@@ -164,13 +164,14 @@ int run_status(Context& context, const DownOptions&) {
       text += fmt::format("{} up   pid {:<8} for {}\n", where, pinged->reply.pid, human_span(pinged->reply.uptime_ms));
     } else {
       row["error"] = pinged.error().message();
+      row["code"] = name(pinged.error().code());
       text += fmt::format("{} DOWN {}\n", where, pinged.error().message());
       ++down;
     }
     list.push_back(std::move(row));
   }
   if (context.json) {
-    print_json(list);
+    context.print_json(list);
   } else {
     print(text);
   }

@@ -59,7 +59,7 @@ Result<Question> question_of(const ExplainOptions& options) {
 }
 
 int run_explain(Context& context, const ExplainOptions& options) {
-  if (!is_remote(options.path)) return context.usage(options.path + ": paths in the file system begin with spate:");
+  if (!is_remote(options.path)) return context.usage_not_remote(options.path);
   auto question = question_of(options);
   if (!question) return context.usage(question.error().message());
   auto process = context.file_system();
@@ -80,7 +80,7 @@ int run_explain(Context& context, const ExplainOptions& options) {
                       slot.why));
     if (!slot.no_bypass.empty()) print(fmt::format("  not past the server: {}\n", slot.no_bypass));
   }
-  if (context.json) print_json(list);
+  if (context.json) context.print_json(list);
   return kExitOk;
 }
 

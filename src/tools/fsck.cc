@@ -162,7 +162,7 @@ class Printer final : public fsck::Observer {
 /// A program that reads JSON gets some, whatever happens.
 int fail(Context& context, const Error& error) {
   if (context.json) print("],\n\"error\":" + dump(nlohmann::json(error.message())) + "}\n");
-  context.fail(error, "fsck");
+  context.tell("fsck: " + error.message());
   return kExitOperational;
 }
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate ls`, `spate tree`, `spate du`, `spate stat`.
+// `spate ls`, `spate tree`.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "tools/name_space.h"
+#include "tools/path_arguments.h"
 
 namespace spate::tools {
 namespace {
 
 struct LsOptions {
   std::vector<std::string> paths;
+  std::string time_style = "long-iso";
+  bool all = false;
   bool details = false;
+  bool itself = false;
   bool human = false;
   bool recursive = false;
-  bool summarize = false;
+  bool reverse = false;
+  bool by_size = false;
+  bool by_time = false;
 };
 
 Result<std::string> link_target(assembly::ClientProcess& process, const std::string& path) {
@@ -34,15 +39,34 @@ std::string line(const LsOptions& options, const Listed& entry, const std::strin
   if (!target.empty()) name += " -> " + printable(target);
   if (!options.details) return name + "\n";
   return fmt::format("{} {:>3} {:<8} {:<8} {:>12} {} {}\n", mode_text(a.type, a.mode), a.link_count, user_name(a.uid),
-                     group_name(a.gid), size_text(options, a.size), time_text(a.mtime), name);
+                     group_name(a.gid), size_text(options, a.size), time_text(a.mtime, options.time_style), name);
 }
 
 /// What listing has found.
 struct Listing {
   nlohmann::json rows = nlohmann::json::array();  // of all directories
+  std::string heading;                            // of this one, if it is a directory
   std::string text;                               // of this one
   std::vector<std::string> below;                 // sub-directories of this one
 };
+
+/// Names that begin with a dot are left out, as ls(1) does; --json has all.
+bool is_shown(const Context& context, const LsOptions& options, const Listed& entry) {
+  return options.all || context.json || !entry.name.starts_with('.');
+}
+
+/// By name, else newest or largest first.
+void order(const LsOptions& options, std::vector<Listed>& entries) {
+  const auto before = [&](const Listed& a, const Listed& b) {
+    const Attributes& x = a.attributes;
+    const Attributes& y = b.attributes;
+    if (options.by_time && x.mtime.ns != y.mtime.ns) return x.mtime.ns > y.mtime.ns;
+    if (options.by_size && x.size != y.size) return x.size > y.size;
+    return a.name < b.name;
+  };
+  std::sort(entries.begin(), entries.end(), before);
+  if (options.reverse) std::reverse(entries.begin(), entries.end());
+}
 
 /// One directory (or one other object).
 Result<void> list_one(Context& context, assembly::ClientProcess& process, const LsOptions& options,
@@ -50,9 +74,12 @@ Result<void> list_one(Context& context, assembly::ClientProcess& process, const 
   SPATE_TRY(auto object,
             process.run([&](client::Client& c) { return c.stat(client::path_from_root(path, !options.details)); }));
   std::vector<Listed> entries;
-  const bool directory = object.attributes.type == FileType::kDirectory;
+  const bool directory = object.attributes.type == FileType::kDirectory && !options.itself;
   if (directory) {
+    out.text += out.heading;
     SPATE_TRY(entries, list_directory(process, object.attributes.handle));
+    std::erase_if(entries, [&](const Listed& entry) { return !is_shown(context, options, entry); });
+    order(options, entries);
   } else {
     entries.push_back({path, object.attributes, {}});
   }
@@ -76,17 +103,20 @@ Result<void> list_one(Context& context, assembly::ClientProcess& process, const 
 }
 
 int run_ls(Context& context, const LsOptions& options) {
+  if (const std::string wrong = check_time_style(options.time_style); !wrong.empty()) return context.usage(wrong);
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   std::vector<std::string> paths = options.paths;
   if (paths.empty()) paths.emplace_back("spate:/");
-  const bool headings = paths.size() > 1 || options.recursive;
   int code = kExitOk;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  const bool headings = (paths.size() > 1 || options.recursive) && !options.itself;
   Listing listing;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!is_remote(paths[i])) return context.usage(paths[i] + ": paths in the file system begin with spate:");
     const std::string path = remote_path(paths[i]);
-    listing.text = headings && !context.json ? fmt::format("{}spate:{}:\n", i == 0 ? "" : "\n", printable(path)) : "";
+    listing.heading =
+        headings && !context.json ? fmt::format("{}spate:{}:\n", i == 0 ? "" : "\n", printable(path)) : "";
+    listing.text.clear();
     listing.below.clear();
     auto listed = list_one(context, **process, options, path, listing);
     print(listing.text);
@@ -95,7 +125,7 @@ int run_ls(Context& context, const LsOptions& options) {
       for (const std::string& sub : listing.below) paths.push_back("spate:" + sub);
     }
   }
-  if (context.json) print_json(listing.rows);
+  if (context.json) context.print_json(listing.rows);
   return code;
 }
 
@@ -129,14 +159,14 @@ int run_tree(Context& context, const LsOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   const std::string name = options.paths.empty() ? "spate:/" : options.paths.front();
-  if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+  if (!is_remote(name)) return context.usage_not_remote(name);
   auto root = (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name))); });
   if (!root) return context.fail(root.error(), name);
   const bool directory = root->attributes.type == FileType::kDirectory;
   if (context.json) {
     auto below = directory ? nested(**process, root->attributes.handle) : nlohmann::json::array();
     if (!below) return context.fail(below.error(), name);
-    print_json({{"path", printable(name)}, {"type", type_name(root->attributes.type)}, {"entries", *below}});
+    context.print_json({{"path", printable(name)}, {"type", type_name(root->attributes.type)}, {"entries", *below}});
     return kExitOk;
   }
   print(printable(name) + "\n");
@@ -147,109 +177,6 @@ int run_tree(Context& context, const LsOptions& options) {
   }
   print(fmt::format("\n{} entries\n", count));
   return kExitOk;
-}
-
-struct Usage {
-  std::uint64_t allocated = 0;
-  std::uint64_t size = 0;
-  std::uint64_t objects = 0;
-};
-
-void add(Usage& usage, const Attributes& a, std::set<std::uint64_t>& seen) {
-  if (a.link_count > 1 && a.type != FileType::kDirectory && !seen.insert(a.handle.value).second) return;
-  usage.allocated += a.allocated_bytes;
-  usage.size += a.type == FileType::kDirectory ? 0 : a.size;
-  ++usage.objects;
-}
-
-Result<Usage> measure(assembly::ClientProcess& process, Handle directory, const std::string& path, bool tell,
-                      std::set<std::uint64_t>& seen) {
-  Usage usage;
-  SPATE_TRY(const auto entries, list_directory(process, directory));
-  for (const Listed& entry : entries) {
-    add(usage, entry.attributes, seen);
-    if (entry.attributes.type != FileType::kDirectory) continue;
-    SPATE_TRY(const Usage below, measure(process, entry.attributes.handle, join_path(path, entry.name), tell, seen));
-    usage.allocated += below.allocated;
-    usage.size += below.size;
-    usage.objects += below.objects;
-  }
-  if (tell)
-    print(
-        fmt::format("{:>10} {:>10} spate:{}\n", human_size(usage.allocated), human_size(usage.size), printable(path)));
-  return usage;
-}
-
-int run_du(Context& context, const LsOptions& options) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  std::vector<std::string> paths = options.paths;
-  if (paths.empty()) paths.emplace_back("spate:/");
-  nlohmann::json list = nlohmann::json::array();
-  std::set<std::uint64_t> seen;
-  for (const std::string& name : paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
-    const std::string path = remote_path(name);
-    auto object = (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(path)); });
-    if (!object) return context.fail(object.error(), name);
-    Usage usage;
-    const bool tell = !options.summarize && !context.json;
-    if (object->attributes.type == FileType::kDirectory) {
-      auto measured = measure(**process, object->attributes.handle, path, tell, seen);
-      if (!measured) return context.fail(measured.error(), name);
-      usage = *measured;
-    }
-    add(usage, object->attributes, seen);
-    if (context.json) {
-      list.push_back({{"path", printable(name)},
-                      {"allocated", usage.allocated},
-                      {"size", usage.size},
-                      {"objects", usage.objects}});
-    } else if (!tell || object->attributes.type != FileType::kDirectory) {
-      print(fmt::format("{:>10} {:>10} {}\n", human_size(usage.allocated), human_size(usage.size), printable(name)));
-    }
-  }
-  if (context.json) print_json(list);
-  return kExitOk;
-}
-
-int run_stat(Context& context, const LsOptions& options) {
-  auto process = context.file_system();
-  if (!process) return context.fail(process.error());
-  nlohmann::json list = nlohmann::json::array();
-  int code = kExitOk;
-  for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
-    auto object =
-        (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name), false)); });
-    if (!object) {
-      code = context.fail(object.error(), name);
-      continue;
-    }
-    const Attributes& a = object->attributes;
-    if (context.json) {
-      list.push_back(to_json(a));
-      list.back()["path"] = printable(name);
-      if (object->layout) list.back()["layout"] = to_json(*object->layout);
-      if (!object->target.empty()) list.back()["target"] = printable(object->target);
-      continue;
-    }
-    std::string text = fmt::format("  path: {}{}\n  type: {}   handle: {}   links: {}\n", printable(name),
-                                   object->target.empty() ? "" : " -> " + printable(object->target), type_name(a.type),
-                                   a.handle.value, a.link_count);
-    text += fmt::format("  size: {} bytes, {} allocated\n  mode: {:04o} ({})   owner: {} ({})   group: {} ({})\n",
-                        a.size, human_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid,
-                        user_name(a.uid), a.gid, group_name(a.gid));
-    text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", time_text(a.mtime), time_text(a.ctime),
-                        time_text(a.atime), time_text(a.btime));
-    if (object->layout) {
-      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,",
-                          human_size(object->layout->strip_bytes), object->layout->slots.size());
-    }
-    print(text);
-  }
-  if (context.json) print_json(list);
-  return code;
 }
 
 Command make(std::string name, std::string summary, const std::shared_ptr<LsOptions>& options,
@@ -269,24 +196,17 @@ Command make_ls() {
   auto options = std::make_shared<LsOptions>();
   Command command = make("ls", "list directories", options, run_ls);
   command.options = {{"-l,--long", "modes, owners, sizes, times, link targets", &options->details},
-                     {"-H,--human", "sizes with units", &options->human},
-                     {"-R,--recursive", "sub-directories too", &options->recursive}};
+                     {"-a,-A,--all", "also names that begin with a dot (--json has them always)", &options->all},
+                     {"-d,--directory", "directories themselves, not what they hold", &options->itself},
+                     {"-h,-H,--human", "sizes with units", &options->human},
+                     {"-t", "newest first", &options->by_time},
+                     {"-S", "largest first", &options->by_size},
+                     {"-r,--reverse", "the other way round", &options->reverse},
+                     {"-R,--recursive", "sub-directories too", &options->recursive},
+                     time_style_option(&options->time_style, "long-iso")};
   return command;
 }
 
 Command make_tree() { return make("tree", "draw a directory tree", std::make_shared<LsOptions>(), run_tree); }
-
-Command make_du() {
-  auto options = std::make_shared<LsOptions>();
-  Command command = make("du", "space that trees take: allocated, and their files' sizes", options, run_du);
-  command.options = {{"-s,--summarize", "only the totals", &options->summarize}};
-  return command;
-}
-
-Command make_stat() {
-  Command command = make("stat", "show everything known of an object", std::make_shared<LsOptions>(), run_stat);
-  command.positionals.front().required = true;
-  return command;
-}
 
 }  // namespace spate::tools

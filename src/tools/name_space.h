@@ -15,8 +15,13 @@ Command make_ls();
 Command make_tree();
 Command make_du();
 Command make_stat();
+Command make_find();
 Command make_mkdir();
 Command make_rm();
+Command make_rmdir();
+Command make_touch();
+Command make_chmod();
+Command make_chown();
 Command make_mv();
 Command make_ln();
 Command make_df();
@@ -27,8 +32,13 @@ Command make_explain();
 /// "-rw-r--r--"
 std::string mode_text(FileType type, std::uint32_t mode);
 std::string_view type_name(FileType type);
-/// "2026-11-21 03:46", local time.
-std::string time_text(WallTime time);
+/// Local time by a --time-style: "long-iso" (2026-11-21 03:46), "iso" (to the second, with the zone), "full-iso" (to
+/// the nanosecond, with the zone), or "+FORMAT" as strftime takes it.
+std::string time_text(WallTime time, const std::string& style = "long-iso");
+/// Empty: that is a style; else what is wrong with it.
+std::string check_time_style(const std::string& style);
+/// The argument that sets it.
+Argument time_style_option(std::string* target, const std::string& usual);
 std::string user_name(std::uint32_t uid);
 std::string group_name(std::uint32_t gid);
 /// Prints a value to standard output, indented. Text in it that is not UTF-8 is made so.

@@ -73,14 +73,15 @@ int run_ping(Context& context, const PingArguments& options) {
     auto pinged = ping(**process, server.id, how);
     if (!pinged) {
       code = context.fail_of(server.id, pinged.error());
-      list.push_back({{"server", server.id.value}, {"error", pinged.error().message()}});
+      list.push_back(
+          {{"server", server.id.value}, {"error", pinged.error().message()}, {"code", name(pinged.error().code())}});
       continue;
     }
     std::sort(pinged->round_trips.begin(), pinged->round_trips.end());
     list.push_back(row_of(server, *pinged));
     if (!context.json) print(text_of(server, *pinged));
   }
-  if (context.json) print_json(list);
+  if (context.json) context.print_json(list);
   return code;
 }
 

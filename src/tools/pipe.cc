@@ -5,6 +5,7 @@
 
 #include "tools/copy.h"
 #include "tools/destination.h"
+#include "tools/path_arguments.h"
 
 namespace spate::tools {
 namespace {
@@ -57,7 +58,10 @@ int run_each(Context& context, const PipeOptions& options,
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   int code = kExitOk;
-  for (const std::string& name : options.paths) {
+  std::vector<std::string> paths = options.paths;
+  // A pattern names files that are there: nothing to write to.
+  if (run != put_one && !take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
     auto done = (*process)->run([&](client::Client& client) { return run(client, remote_path(name)); });
     if (!done && reader_has_left(done.error())) return kExitNoReader;
     if (!done) code = context.fail(done.error());

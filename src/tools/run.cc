@@ -82,7 +82,9 @@ int run_program(Context& context, const RunArguments& arguments) {
   words.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);  // ignored signals would stay so
   ::execvp(words.front(), words.data());
-  return context.fail(errno_error(errno, "start " + arguments.program.front()));
+  const int error = errno;
+  std::ignore = context.fail(errno_error(error, "start " + arguments.program.front()));
+  return error == ENOENT ? kExitNoProgram : kExitNotStarted;
 }
 
 }  // namespace
@@ -94,14 +96,15 @@ Command make_run() {
   command.group = "Unchanged programs";
   command.summary = "run a program that sees the file system as /spate, without a mount";
   command.details =
-      "spate run -- ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate "
+      "spate run ls -l /spate\nEverything that it starts sees it, too. Programs linked statically do not: `spate "
       "check-binary`.\n"
       "docs/preload.md says what works.";
   command.options = {
       {"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes},
       {"--leases", "keep names and attributes, as mounts do; docs/preload.md says what that costs others",
        &arguments->leases}};
-  command.positionals = {{"PROGRAM", "the program and, behind --, its arguments", &arguments->program, true}};
+  command.positionals = {{"PROGRAM", "the program and its arguments", &arguments->program, true}};
+  command.starts_program = true;
   command.run = [arguments](Context& context) { return run_program(context, *arguments); };
   return command;
 }

@@ -65,13 +65,31 @@ std::string mode_text(FileType type, std::uint32_t mode) {
   return text;
 }
 
-std::string time_text(WallTime time) {
-  const std::time_t seconds = static_cast<std::time_t>(time.ns / 1'000'000'000);
+std::string time_text(WallTime time, const std::string& style) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const std::int64_t nanoseconds = (time.ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
+  const auto seconds = static_cast<std::time_t>((time.ns - nanoseconds) / kNsPerSecond);
+  std::string format = "%Y-%m-%d %H:%M";
+  if (style == "iso") format = "%Y-%m-%d %H:%M:%S %z";
+  if (style == "full-iso") format = fmt::format("%Y-%m-%d %H:%M:%S.{:09} %z", nanoseconds);
+  if (style.starts_with('+')) format = style.substr(1);
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const std::size_t n = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M", &parts);
+  std::array<char, 256> text{};
+  const std::size_t n = std::strftime(text.data(), text.size(), format.c_str(), &parts);
   return {text.data(), n};
+}
+
+std::string check_time_style(const std::string& style) {
+  if (style == "long-iso" || style == "iso" || style == "full-iso" || style.starts_with('+')) return {};
+  return "--time-style is long-iso, iso, full-iso or +FORMAT, not \"" + style + "\"";
+}
+
+Argument time_style_option(std::string* target, const std::string& usual) {
+  Argument option{"--time-style", "how times are shown: long-iso, iso, full-iso or +FORMAT of date(1) (" + usual + ")",
+                  target};
+  option.choices = {"long-iso", "iso", "full-iso"};
+  return option;
 }
 
 std::string user_name(std::uint32_t uid) {

@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "tools/name_space.h"
+#include "tools/path_arguments.h"
 
 namespace spate::tools {
 namespace {
@@ -15,6 +16,9 @@ struct SpaceOptions {
   std::string strip;
   std::string count;
   std::string first;
+  bool bytes = false;
+  bool human = false;
+  bool details = false;
 };
 
 /// How long an io server may take to tell its space.
@@ -25,7 +29,9 @@ nlohmann::json json_of(const client::SpaceUse& use) {
   nlohmann::json missing = nlohmann::json::array();
   for (const auto& server : use.servers) {
     if (!server.answered)
-      missing.push_back({{"server", server.server.value}, {"error", server.answered.error().message()}});
+      missing.push_back({{"server", server.server.value},
+                         {"error", server.answered.error().message()},
+                         {"code", name(server.answered.error().code())}});
     for (const auto& t : server.targets) {
       targets.push_back({{"server", server.server.value},
                          {"target", t.target.value},
@@ -41,37 +47,44 @@ nlohmann::json json_of(const client::SpaceUse& use) {
           {"missing", missing}};
 }
 
-void print_table(const client::SpaceUse& use) {
-  const auto row = [](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
+/// A target with less free space than this is shown as full, bytes (guess).
+constexpr std::uint64_t kFullBelow = 1U << 20U;
+
+void print_table(const client::SpaceUse& use, const SpaceOptions& options) {
+  const bool details = options.details;
+  const auto size = [&](std::uint64_t bytes) { return options.bytes ? std::to_string(bytes) : human_size(bytes); };
+  const auto row = [&](const std::string& name, std::uint64_t total, std::uint64_t free, const std::string& more) {
     const double percent = total == 0 ? 0.0 : 100.0 * static_cast<double>(total - free) / static_cast<double>(total);
-    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, human_size(total), human_size(total - free),
-                      human_size(free), percent, more));
+    print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>5.1f}% {}\n", name, size(total), size(total - free), size(free),
+                      percent, more));
   };
-  print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} {}\n", "", "size", "used", "free", "used", "store"));
-  row("file system", use.total_bytes, use.free_bytes, fmt::format("{} objects", use.objects));
+  print(fmt::format("{:<22} {:>10} {:>10} {:>10} {:>6} state{}\n", "", "size", "used", "free", "use%",
+                    details ? " store" : ""));
+  std::size_t down = 0;
+  for (const auto& server : use.servers) down += server.answered ? 0U : 1U;
+  row("file system", use.total_bytes, use.free_bytes,
+      (down == 0 ? std::string("up") : counted(down, "server") + " not counted") +
+          (details ? ", " + counted(use.objects, "object") : ""));
   for (const auto& server : use.servers) {
     if (!server.answered)
-      print(fmt::format("  server {:<13} {:>10} {:>10} {:>10} {:>6} not counted\n", server.server.value, "DOWN", "?",
-                        "?", "?"));
+      print(fmt::format("  server {:<13} {:>10} {:>10} {:>10} {:>6} DOWN\n", server.server.value, "?", "?", "?", "?"));
     for (const auto& t : server.targets) {
       row(fmt::format("  server {} target {}", server.server.value, t.target.value), t.total_bytes, t.free_bytes,
-          t.store);
+          (t.free_bytes < kFullBelow ? "full" : "up") + (details ? "  " + t.store : ""));
     }
   }
 }
 
-int run_df(Context& context, const SpaceOptions&) {
+int run_df(Context& context, const SpaceOptions& options) {
+  if (options.bytes && options.human) return context.usage("-b and -h exclude each other");
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   auto use = (*process)->run([](client::Client& c) { return c.space_of_those_there(kSpacePatience); });
-  if (!use) {
-    if (context.json) print_json({{"error", use.error().message()}});
-    return context.fail(use.error());
-  }
+  if (!use) return context.fail(use.error());
   if (context.json) {
-    print_json(json_of(*use));
+    context.print_json(json_of(*use));
   } else {
-    print_table(*use);
+    print_table(*use, options);
   }
   int code = kExitOk;
   for (const auto& server : use->servers) {
@@ -112,7 +125,9 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
   if (!options.strip.empty()) {
     SPATE_TRY(hints.strip_bytes, parse_size(options.strip));
   }
-  SPATE_TRY(const std::uint64_t count, parse_size(options.count.empty() ? "0" : options.count));
+  // All targets: 0, or -1 as with Lustre's `lfs setstripe`.
+  const bool all_targets = options.count.empty() || options.count == "-1";
+  SPATE_TRY(const std::uint64_t count, parse_size(all_targets ? "0" : options.count));
   SPATE_TRY(const std::uint64_t first, parse_size(options.first.empty() ? "0" : options.first));
   SPATE_TRY(std::ignore, check_targets(process.config(), count, first));
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
@@ -149,7 +164,7 @@ int run_setstripe(Context& context, const SpaceOptions& options) {
   if (options.strip.empty() && options.count.empty() && options.first.empty())
     return context.usage("setstripe takes -S, -c or -i");
   for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+    if (!is_remote(name)) return context.usage_not_remote(name);
     auto set = set_stripe(**process, remote_path(name), options);
     if (!set) return context.fail(set.error(), name);
   }
@@ -165,11 +180,16 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
-  for (const std::string& name : options.paths) {
-    if (!is_remote(name)) return context.usage(name + ": paths in the file system begin with spate:");
+  int code = kExitOk;
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
     const std::string path = remote_path(name);
     auto object = (*process)->run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
-    if (!object) return context.fail(object.error(), name);
+    if (!object) {
+      code = context.fail(object.error(), name);
+      continue;
+    }
     if (object->layout) {
       list.push_back(to_json(*object->layout));
       list.back()["path"] = printable(name);
@@ -189,8 +209,8 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
       print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name),
                         strip, count, first));
   }
-  if (context.json) print_json(list);
-  return kExitOk;
+  if (context.json) context.print_json(list);
+  return code;
 }
 
 }  // namespace
@@ -201,6 +221,9 @@ Command make_df() {
   command.name = "df";
   command.group = "Look";
   command.summary = "how full the file system and each target is";
+  command.options = {{"-h,--human", "sizes with units (the default)", &options->human},
+                     {"-b,--bytes", "sizes in bytes", &options->bytes},
+                     {"-v,--verbose", "also objects, and what each target keeps its data in", &options->details}};
   command.run = [options](Context& context) { return run_df(context, *options); };
   return command;
 }
@@ -213,7 +236,7 @@ Command make_setstripe() {
   command.summary = "set the layout of a directory's new files, or make a new file with it";
   command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
   command.options = {{"-S,--strip", "bytes in one strip: 4K to 4G", &options->strip},
-                     {"-c,--count", "targets a file is spread over; 0 = all", &options->count},
+                     {"-c,--count", "targets a file is spread over; 0 or -1 = all", &options->count},
                      {"-i,--first", "the first target's id (see `spate df --json`)", &options->first}};
   command.run = [options](Context& context) { return run_setstripe(context, *options); };
   return command;

@@ -24,8 +24,8 @@ constexpr Duration kDeadline = std::chrono::seconds(5);
 
 struct StatsOptions {
   std::vector<std::string> servers;
-  std::uint64_t watch_s = 0;
-  std::uint64_t rounds = 0;
+  std::optional<std::uint64_t> watch_s;
+  std::optional<std::uint64_t> rounds;
   bool prometheus = false;
 };
 
@@ -183,7 +183,9 @@ std::string tables(const config::FileSystemConfig& config, const Snapshots& all,
 nlohmann::json rows(const Snapshots& all) {
   nlohmann::json servers = nlohmann::json::array();
   for (const auto& [server, snapshot] : all) {
-    nlohmann::json row = snapshot ? to_json(*snapshot) : nlohmann::json{{"error", snapshot.error().message()}};
+    nlohmann::json row =
+        snapshot ? to_json(*snapshot)
+                 : nlohmann::json{{"error", snapshot.error().message()}, {"code", name(snapshot.error().code())}};
     row["server"] = server.value;
     servers.push_back(std::move(row));
   }
@@ -195,7 +197,7 @@ void show(Context& context, const StatsOptions& options, const config::FileSyste
   if (options.prometheus) {
     print(prometheus(all));
   } else if (context.json) {
-    print_json(rows(all));
+    context.print_json(rows(all));
   } else {
     const bool redraw = seconds > 0 && context.stdout_is_terminal();
     print((redraw ? "\033[H\033[2J" : "") + tables(config, all, seconds));
@@ -203,7 +205,10 @@ void show(Context& context, const StatsOptions& options, const config::FileSyste
 }
 
 int run_stats(Context& context, const StatsOptions& options) {
-  if (options.watch_s > 24 * 3600) return context.usage("--watch takes seconds, at most a day");
+  if (options.watch_s && (*options.watch_s == 0 || *options.watch_s > 24 * 3600))
+    return context.usage("--watch takes seconds, 1 to 86400");
+  if (options.rounds && (*options.rounds == 0 || !options.watch_s))
+    return context.usage("--rounds takes a number of 1 or more, with --watch");
   auto asker = Asker::open(context);
   if (!asker) return context.fail(asker.error());
   assembly::ClientProcess& process = asker->process();
@@ -213,10 +218,10 @@ int run_stats(Context& context, const StatsOptions& options) {
   Snapshots before;
   MonoTime asked_before{};
   int code = kExitOk;
-  for (std::uint64_t round = 0; options.watch_s > 0 ? options.rounds == 0 || round < options.rounds : round < 1;
-       ++round) {
+  const std::uint64_t rounds = options.watch_s ? options.rounds.value_or(UINT64_MAX) : 1;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     if (round > 0)
-      process.run([&](client::Client& client) { return wait(client, std::chrono::seconds(options.watch_s)); });
+      process.run([&](client::Client& client) { return wait(client, std::chrono::seconds(*options.watch_s)); });
     Snapshots now;
     for (const ServerId server : *servers) now.emplace(server, Errc::kUnknown);
     const MonoTime asked = process.clock().now();

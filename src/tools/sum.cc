@@ -142,7 +142,7 @@ class Output {
   }
   void failed(const Error& error) { code_ = context_.fail(error); }
   int end() {
-    if (context_.json) print_json(list_);
+    if (context_.json) context_.print_json(list_);
     return code_;
   }
 
@@ -223,7 +223,10 @@ nlohmann::json tell_check(Context& context, const SumLine& line, const Digesting
     ++tally.wrong;
   }
   nlohmann::json row = {{"path", printable(line.name)}, {"ok", equal}};
-  if (!job.hex) row["error"] = job.hex.error().message();
+  if (!job.hex) {
+    row["error"] = job.hex.error().message();
+    row["code"] = spate::name(job.hex.error().code());
+  }
   if (context.json || (equal && context.quiet)) return row;
   const std::string verdict = equal ? "OK" : job.hex ? "FAILED" : "FAILED: " + job.hex.error().message();
   print(printable(line.name) + ": " + verdict + "\n");
@@ -257,7 +260,7 @@ int check_sums(Context& context, const SumOptions& options) {
     return check_all(executor, source, jobs, tell);
   });
   if (!read) return context.fail(read.error());
-  if (context.json) print_json(rows);
+  if (context.json) context.print_json(rows);
   if (list.malformed > 0) context.fail(fmt::format("{}: {} lines are no checksums", options.check, list.malformed));
   if (tally.wrong > 0) context.fail(fmt::format("{} of {} checksums do not match", tally.wrong, jobs.size()));
   if (tally.unreadable > 0)

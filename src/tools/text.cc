@@ -3,8 +3,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string_view>
+
+#include "config/convert.h"
 
 namespace spate::tools {
 namespace {
@@ -85,6 +88,22 @@ std::string printable_lines(std::string_view message) {
     message.remove_prefix(end + 1);
   }
   return text + printable(message);
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::min<std::size_t>(3, std::max<std::size_t>(1, word.size() / 3)) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = config::edit_distance(word, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 std::string shell_word(std::string_view word) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace spate::tools {
 
@@ -21,6 +22,13 @@ std::string human_span(std::uint64_t ms);
 std::string printable(std::string_view name);
 /// A message that may hold such names, on its way to a terminal: each of its lines as printable() shows it.
 std::string printable_lines(std::string_view message);
+
+/// The candidate that `word` was probably meant to be: the nearest by config::edit_distance(), within a third of its
+/// letters and three mistakes at most. Empty when none is so near.
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "1 object", "3 objects": a number with its noun.
+std::string counted(std::uint64_t number, std::string_view noun);
 
 /// A word of a command line that is proposed: in single quotes, if the shell would make something else of it.
 std::string shell_word(std::string_view word);

@@ -49,6 +49,21 @@ TEST(Text, NamesAreShownWithoutHarm) {
   EXPECT_EQ(printable_lines(""), "");
 }
 
+TEST(Text, TheNearestWordIsTheOneThatWasMeant) {
+  const std::vector<std::string> commands = {"mount", "umount", "mv", "rm", "rmdir", "ls"};
+  EXPECT_EQ(nearest_word("mont", commands), "mount");
+  EXPECT_EQ(nearest_word("muont", commands), "mount");
+  EXPECT_EQ(nearest_word("rmdri", commands), "rmdir");
+  EXPECT_EQ(nearest_word("format", commands), "");
+  EXPECT_EQ(nearest_word("", commands), "");
+}
+
+TEST(Text, ANumberAndItsNounAgree) {
+  EXPECT_EQ(counted(0, "object"), "0 objects");
+  EXPECT_EQ(counted(1, "object"), "1 object");
+  EXPECT_EQ(counted(2, "object"), "2 objects");
+}
+
 TEST(Text, ProposedWordsAreOnesToTheShell) {
   EXPECT_EQ(shell_word("/srv/fs-1.2"), "/srv/fs-1.2");
   EXPECT_EQ(shell_word("/srv/my data"), "'/srv/my data'");

@@ -21,11 +21,11 @@ namespace {
 
 struct UpOptions {
   DeploymentPlan plan;
-  // 0 and empty: not given. What was given must be true of a file system that exists.
-  std::uint64_t io = 0;
-  std::uint64_t meta = 1;
-  std::uint64_t port = 0;
-  std::string trove;
+  // What was given must be true of a file system that exists.
+  std::optional<std::uint64_t> io;
+  std::optional<std::uint64_t> meta;
+  std::optional<std::uint64_t> port;
+  std::string trove;  // empty: not given
 };
 
 constexpr std::uint32_t kUsualIoServers = 4;
@@ -59,15 +59,15 @@ std::string wrong_option(const config::FileSystemConfig& config, const UpOptions
     io += server.roles.io ? 1U : 0U;
     trove = trove && server.trove == trove_kind(options.trove);
   }
-  if (options.io != 0 && options.io != io) return fmt::format("--io {}", options.io);
+  if (options.io && *options.io != io) return fmt::format("--io {}", *options.io);
   if (!options.trove.empty() && !trove) return "--trove " + options.trove;
   // One without TCP was changed by hand: any port may have been its own.
   const auto& urls = config.servers.front().urls;
   const auto is_tcp = [](const std::string& url) { return url.starts_with("tcp://"); };
-  const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", options.port)); };
-  const bool port = options.port == 0 || std::none_of(urls.begin(), urls.end(), is_tcp) ||
-                    std::any_of(urls.begin(), urls.end(), is_port);
-  return port ? std::string() : fmt::format("--port {}", options.port);
+  const auto is_port = [&](const std::string& url) { return url.ends_with(fmt::format(":{}", *options.port)); };
+  const bool port =
+      !options.port || std::none_of(urls.begin(), urls.end(), is_tcp) || std::any_of(urls.begin(), urls.end(), is_port);
+  return port ? std::string() : fmt::format("--port {}", *options.port);
 }
 
 /// Starts those that do not run.
@@ -105,14 +105,13 @@ Result<Started> start_missing(Context& context, const std::string& folder, const
   return started;
 }
 
-void tell(const Context& context, const std::string& folder, const config::FileSystemConfig& config,
-          const Started& started) {
+void tell(Context& context, const std::string& folder, const config::FileSystemConfig& config, const Started& started) {
   if (context.json) {
-    print_json({{"folder", printable(folder)},
-                {"config", printable(config_path(folder))},
-                {"servers", config.servers.size()},
-                {"started", started.servers.size()},
-                {"running_before", started.running}});
+    context.print_json({{"folder", printable(folder)},
+                        {"config", printable(config_path(folder))},
+                        {"servers", config.servers.size()},
+                        {"started", started.servers.size()},
+                        {"running_before", started.running}});
     return;
   }
   if (context.quiet) return;
@@ -187,14 +186,13 @@ std::string usual_folder() {
 
 int run_up(Context& context, UpOptions& options) {
   DeploymentPlan& plan = options.plan;
-  plan.io_servers =
-      options.io == 0 ? kUsualIoServers : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io, 65));
-  plan.first_port =
-      options.port == 0 ? kUsualPort : static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port, 65536));
+  plan.io_servers = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.io.value_or(kUsualIoServers), 65));
+  plan.first_port = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.port.value_or(kUsualPort), 65536));
   if (!options.trove.empty()) plan.trove = options.trove;
-  if (plan.io_servers > 64) return context.usage("--io takes 1 to 64");
-  if (options.meta != 1) return context.usage("--meta takes 1: this version keeps the name space on one server");
-  if (plan.first_port + plan.io_servers > 65535)
+  if (plan.io_servers == 0 || plan.io_servers > 64) return context.usage("--io takes 1 to 64");
+  if (options.meta.value_or(1) != 1)
+    return context.usage("--meta takes 1: this version keeps the name space on one server");
+  if (plan.first_port == 0 || plan.first_port + plan.io_servers > 65535)
     return context.usage("--port takes 1 to 65535, less the number of servers");
   const std::string& trove = plan.trove;
   if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")

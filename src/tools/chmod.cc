@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate chmod`, `spate chown`, `spate touch`.
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+
+#include "tools/modes.h"
+#include "tools/name_space.h"
+#include "tools/path_arguments.h"
+
+namespace spate::tools {
+namespace {
+
+struct AttributeOptions {
+  std::string value;  // the mode, or OWNER[:GROUP]
+  std::vector<std::string> paths;
+  bool recursive = false;
+  bool no_dereference = false;
+  bool no_create = false;
+  bool atime_only = false;
+  bool mtime_only = false;
+  std::string date;
+};
+
+/// What is asked of one object, given what it is; `where` is filled in. Nothing: the object stays as it is.
+using MakeChange = std::function<std::optional<wire::SetattrRequest>(const Attributes&)>;
+
+Result<void> change_object(assembly::ClientProcess& process, wire::NamePath where, const Attributes& attributes,
+                           const MakeChange& make) {
+  auto request = make(attributes);
+  if (!request) return {};
+  request->where = std::move(where);
+  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return c.setattr(*request); }));
+  return {};
+}
+
+/// The objects below a directory; what fails is told, and the rest is changed. Symbolic links stay, as with chmod -R.
+void change_below(Context& context, assembly::ClientProcess& process, const std::string& path, Handle directory,
+                  const MakeChange& make, int& code) {
+  const auto entries = list_directory(process, directory);
+  if (!entries) {
+    code = context.fail(entries.error(), "spate:" + path);
+    return;
+  }
+  for (const Listed& entry : *entries) {
+    if (entry.attributes.type == FileType::kSymlink) continue;
+    wire::NamePath where;
+    where.start = directory;
+    where.path = entry.name;
+    const std::string name = join_path(path, entry.name);
+    const auto done = change_object(process, std::move(where), entry.attributes, make);
+    if (!done) code = context.fail(done.error(), "spate:" + name);
+    if (entry.attributes.type == FileType::kDirectory)
+      change_below(context, process, name, entry.attributes.handle, make, code);
+  }
+}
+
+int change_all(Context& context, const AttributeOptions& options, const MakeChange& make) {
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
+    const std::string path = remote_path(name);
+    const wire::NamePath where = client::path_from_root(path, !options.no_dereference);
+    const auto object = (*process)->run([&](client::Client& c) { return c.lookup(where); });
+    if (!object) {
+      code = context.fail(object.error(), name);
+      continue;
+    }
+    const auto done = change_object(**process, where, object->attributes, make);
+    if (!done) code = context.fail(done.error(), name);
+    if (options.recursive && object->attributes.type == FileType::kDirectory)
+      change_below(context, **process, path, object->attributes.handle, make, code);
+  }
+  return code;
+}
+
+std::uint32_t own_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+int run_chmod(Context& context, const AttributeOptions& options) {
+  const auto change = ModeChange::parse(options.value, own_umask());
+  if (!change) return context.usage(change.error().message());
+  return change_all(context, options, [&](const Attributes& now) -> std::optional<wire::SetattrRequest> {
+    wire::SetattrRequest request;
+    request.mode = change->apply(now.mode & 07777U, now.type == FileType::kDirectory);
+    return request;
+  });
+}
+
+/// A number, or a name that `find` knows; empty: not given.
+Result<std::optional<std::uint32_t>> id_of(const std::string& word, const char* what,
+                                           const std::function<std::optional<std::uint32_t>(const char*)>& find) {
+  if (word.empty()) return std::optional<std::uint32_t>();
+  if (const auto known = find(word.c_str())) return known;
+  const bool digits = word.size() <= 10 && word.find_first_not_of("0123456789") == std::string::npos;
+  const std::uint64_t number = digits ? std::stoull(word) : UINT64_MAX;
+  if (number >= UINT32_MAX)  // (uid_t)-1 stands for "unchanged" in system calls
+    return Error(Errc::kInvalidArgument, std::string("there is no ") + what + " \"" + word + "\"");
+  return std::optional<std::uint32_t>(static_cast<std::uint32_t>(number));
+}
+
+std::optional<std::uint32_t> uid_named(const char* name) {
+  const passwd* const entry = ::getpwnam(name);
+  return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->pw_uid);
+}
+
+std::optional<std::uint32_t> gid_named(const char* name) {
+  const group* const entry = ::getgrnam(name);
+  return entry == nullptr ? std::nullopt : std::optional<std::uint32_t>(entry->gr_gid);
+}
+
+int run_chown(Context& context, const AttributeOptions& options) {
+  const std::size_t colon = options.value.find(':');
+  const auto uid = id_of(options.value.substr(0, colon), "user", uid_named);
+  const auto gid = id_of(colon == std::string::npos ? "" : options.value.substr(colon + 1), "group", gid_named);
+  if (!uid) return context.usage(uid.error().message());
+  if (!gid) return context.usage(gid.error().message());
+  if (!*uid && !*gid) return context.usage("chown takes OWNER, OWNER:GROUP or :GROUP");
+  return change_all(context, options, [&](const Attributes&) -> std::optional<wire::SetattrRequest> {
+    wire::SetattrRequest request;
+    request.uid = *uid;
+    request.gid = *gid;
+    return request;
+  });
+}
+
+/// "2026-11-23", "2026-11-23 14:05", "2026-11-23 14:05:30", local time; "@SECONDS" since 1970.
+Result<WallTime> parse_date(const std::string& text) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const Error wrong(Errc::kInvalidArgument, "-d takes \"YYYY-MM-DD[ HH:MM[:SS]]\" or @SECONDS, not \"" + text + "\"");
+  if (text.starts_with('@') && text.size() > 1 && text.size() < 12 &&
+      text.find_first_not_of("0123456789", 1) == std::string::npos)
+    return WallTime{std::stoll(text.substr(1)) * kNsPerSecond};
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"}) {
+    std::tm parts{};
+    parts.tm_isdst = -1;
+    const char* const end = ::strptime(text.c_str(), format, &parts);
+    if (end == nullptr || *end != '\0') continue;
+    return WallTime{static_cast<std::int64_t>(std::mktime(&parts)) * kNsPerSecond};
+  }
+  return wrong;
+}
+
+job::Task<Result<void>> create_empty(client::Client& client, wire::NamePath where, std::uint32_t mode) {
+  client::NewObject object;
+  object.attributes.mode = mode;
+  SPATE_CO_TRY(auto file, co_await client.create(std::move(where), wire::kOpenWrite, object));
+  SPATE_CO_TRY(std::ignore, co_await file->close());
+  co_return Result<void>();
+}
+
+Result<void> touch_one(assembly::ClientProcess& process, const std::string& path, const AttributeOptions& options,
+                       wire::SetattrRequest times) {
+  times.where = client::path_from_root(path, !options.no_dereference);
+  auto set = process.run([&](client::Client& c) { return c.setattr(times); });
+  if (set) return {};
+  if (set.code() != Errc::kNotFound) return std::move(set).error();
+  if (options.no_create) return {};
+  SPATE_TRY(std::ignore,
+            process.run([&](client::Client& c) { return create_empty(c, times.where, 0666U & ~own_umask()); }));
+  if (options.date.empty()) return {};
+  SPATE_TRY(std::ignore, process.run([&](client::Client& c) { return c.setattr(times); }));
+  return {};
+}
+
+int run_touch(Context& context, const AttributeOptions& options) {
+  wire::SetattrRequest times;
+  const bool atime = !options.mtime_only || options.atime_only;
+  const bool mtime = !options.atime_only || options.mtime_only;
+  if (options.date.empty()) {
+    times.atime_now = atime;
+    times.mtime_now = mtime;
+  } else {
+    const auto date = parse_date(options.date);
+    if (!date) return context.usage(date.error().message());
+    if (atime) times.atime = *date;
+    if (mtime) times.mtime = *date;
+  }
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  int code = kExitOk;
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  for (const std::string& name : paths) {
+    const auto done = touch_one(**process, remote_path(name), options, times);
+    if (!done) code = context.fail(done.error(), name);
+  }
+  return code;
+}
+
+Command make(std::string name, std::string summary, const std::shared_ptr<AttributeOptions>& options,
+             int (*run)(Context&, const AttributeOptions&)) {
+  Command command;
+  command.name = std::move(name);
+  command.group = "Change";
+  command.summary = std::move(summary);
+  command.run = [options, run](Context& context) { return run(context, *options); };
+  return command;
+}
+
+}  // namespace
+
+Command make_chmod() {
+  auto options = std::make_shared<AttributeOptions>();
+  Command command = make("chmod", "change permission bits", options, run_chmod);
+  command.positionals = {{"MODE", "0755, or u+x,go-w as chmod(1) takes it", &options->value, true},
+                         {"PATH", "spate:/...", &options->paths, true}};
+  command.options = {{"-R,--recursive", "and everything below, symbolic links left out", &options->recursive}};
+  return command;
+}
+
+Command make_chown() {
+  auto options = std::make_shared<AttributeOptions>();
+  Command command = make("chown", "change owner and group", options, run_chown);
+  command.positionals = {{"OWNER", "OWNER, OWNER:GROUP or :GROUP, by name or number", &options->value, true},
+                         {"PATH", "spate:/...", &options->paths, true}};
+  command.options = {{"-R,--recursive", "and everything below, symbolic links left out", &options->recursive},
+                     {"-n,--no-dereference", "a symbolic link itself", &options->no_dereference}};
+  return command;
+}
+
+Command make_touch() {
+  auto options = std::make_shared<AttributeOptions>();
+  Command command = make("touch", "make empty files, or set the times of what is there to now", options, run_touch);
+  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.options = {{"-a", "only when it was read", &options->atime_only},
+                     {"-m", "only when it was changed", &options->mtime_only},
+                     {"-c,--no-create", "make nothing", &options->no_create},
+                     {"-d,--date", "\"YYYY-MM-DD[ HH:MM[:SS]]\" or @SECONDS instead of now", &options->date},
+                     {"-n,--no-dereference", "a symbolic link itself", &options->no_dereference}};
+  return command;
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paths that the words of a command line name, patterns among them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/context.h"
+
+namespace spate::tools {
+
+/// The words with each pattern ("spate:/p*", "spate:/[ab]/?") replaced by the paths it matches, in the order of their
+/// names. The rules are the shell's, for those who quote a pattern or have no matching local file:
+/// - `*`, `?` and `[...]` match within one name, a dot at its beginning only by a dot; a backslash makes them ordinary.
+/// - A name that is there and holds such characters is itself and no pattern.
+/// - A pattern that matches nothing, and every word that does not begin with "spate:", stays as it is.
+/// Fails only when a server does not answer.
+Result<std::vector<std::string>> expand_patterns(assembly::ClientProcess& process,
+                                                 const std::vector<std::string>& words);
+
+/// expand_patterns() of paths that must all be in the file system: else, or when that fails, the message is printed and
+/// `code` becomes the exit code. True: `paths` holds the expanded paths.
+bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::vector<std::string>& paths, int& code);
+
+}  // namespace spate::tools

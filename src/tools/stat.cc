@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spate stat`.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/name_space.h"
+#include "tools/path_arguments.h"
+
+namespace spate::tools {
+namespace {
+
+struct StatOptions {
+  std::vector<std::string> paths;
+  std::string time_style = "iso";
+};
+
+int run_stat(Context& context, const StatOptions& options) {
+  if (const std::string wrong = check_time_style(options.time_style); !wrong.empty()) return context.usage(wrong);
+  auto process = context.file_system();
+  if (!process) return context.fail(process.error());
+  nlohmann::json list = nlohmann::json::array();
+  int code = kExitOk;
+  std::vector<std::string> paths = options.paths;
+  if (!take_remote_paths(context, **process, paths, code)) return code;
+  const auto when = [&](WallTime time) { return time_text(time, options.time_style); };
+  for (const std::string& name : paths) {
+    auto object =
+        (*process)->run([&](client::Client& c) { return c.stat(client::path_from_root(remote_path(name), false)); });
+    if (!object) {
+      code = context.fail(object.error(), name);
+      continue;
+    }
+    const Attributes& a = object->attributes;
+    if (context.json) {
+      list.push_back(to_json(a));
+      list.back()["path"] = printable(name);
+      if (object->layout) list.back()["layout"] = to_json(*object->layout);
+      if (!object->target.empty()) list.back()["target"] = printable(object->target);
+      continue;
+    }
+    std::string text = fmt::format("  path: {}{}\n  type: {}   handle: {}   links: {}\n", printable(name),
+                                   object->target.empty() ? "" : " -> " + printable(object->target), type_name(a.type),
+                                   a.handle.value, a.link_count);
+    text += fmt::format("  size: {} bytes, {} allocated\n  mode: {:04o} ({})   owner: {} ({})   group: {} ({})\n",
+                        a.size, human_size(a.allocated_bytes), a.mode, mode_text(a.type, a.mode), a.uid,
+                        user_name(a.uid), a.gid, group_name(a.gid));
+    text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", when(a.mtime), when(a.ctime),
+                        when(a.atime), when(a.btime));
+    if (object->layout) {
+      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,",
+                          human_size(object->layout->strip_bytes), object->layout->slots.size());
+    }
+    print(text);
+  }
+  if (context.json) context.print_json(list);
+  return code;
+}
+
+}  // namespace
+
+Command make_stat() {
+  auto options = std::make_shared<StatOptions>();
+  Command command;
+  command.name = "stat";
+  command.group = "Look";
+  command.summary = "show everything known of an object";
+  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.options = {time_style_option(&options->time_style, "iso")};
+  command.run = [options](Context& context) { return run_stat(context, *options); };
+  return command;
+}
+
+}  // namespace spate::tools
