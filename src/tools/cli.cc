@@ -38,8 +38,9 @@ void add(CLI::App& app, const Argument& argument) {
 }
 
 void add_globals(CLI::App& app, Context& context) {
-  app.add_option("--fs", context.fs,
-                 "the file system: its spate.toml or the folder of it (else SPATE_FS, else the last `spate up`)");
+  app.add_option(
+      "--fs", context.fs,
+      "the file system: its spate.toml or the folder of it (else SPATE_FS, the last `spate up`, /etc/spate)");
   app.add_flag("--json", context.json, "print JSON");
   app.add_flag("-q,--quiet", context.quiet, "print errors only");
   app.add_option("--set", context.overrides, "KEY=VALUE: overrides spate.toml (see `spate config explain`)")
@@ -178,7 +179,7 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 something failed, which standard error tells; 2 the command line is wrong.\n"
     "`spate help COMMAND` tells more of each. Without --fs, SPATE_FS names the file system, else it is the one that\n"
-    "`spate up` started last.";
+    "`spate up` started last, else that of /etc/spate/spate.toml.";
 
 }  // namespace
 

@@ -24,6 +24,9 @@
 namespace spate::tools {
 namespace {
 
+/// The file system of this machine: what a user has who names none.
+constexpr const char* kMachineConfig = "/etc/spate/spate.toml";
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -121,8 +124,11 @@ Result<std::string> Context::config_file() const {
     if (is_missing(path)) return no_file_system(path);
     return path;
   }
+  if (!is_missing(kMachineConfig)) return std::string(kMachineConfig);
   return Error(Errc::kNotFound,
-               "no file system is known here; start one with `spate up`, or name one with --fs FILE or SPATE_FS=FILE");
+               "no file system is known here; start one with `spate up`, or name one with --fs FILE, "
+               "SPATE_FS=FILE or " +
+                   std::string(kMachineConfig));
 }
 
 Result<std::vector<config::Override>> Context::config_overrides() const {

@@ -23,7 +23,8 @@ class Context {
 
   bool names_dead_servers = true;  // on standard error, when the file system is opened; for who does not tell itself
 
-  /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last.
+  /// The spate.toml to use: --fs, else SPATE_FS, else the file system that `spate up` started last, else
+  /// /etc/spate/spate.toml.
   Result<std::string> config_file() const;
   /// Values given outside of the file: by the environment, then by --set.
   Result<std::vector<config::Override>> config_overrides() const;

@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "config/describe.h"
 #include "config/key_file.h"
+#include "tools/port_holder.h"
 
 namespace spate::tools {
 namespace {
@@ -73,13 +74,16 @@ bool holds_data(const fs::path& server_folder) {
   return false;
 }
 
-Result<std::array<std::string, 2>> create_keys(const std::string& folder, Random& random) {
-  std::array<std::string, 2> paths = {folder + "/keys/client.key", folder + "/keys/server.key"};
-  for (const std::string& path : paths) {
+std::array<std::string, 2> key_paths(const std::string& folder) {
+  return {folder + "/keys/client.key", folder + "/keys/server.key"};
+}
+
+Result<void> create_keys(const std::string& folder, Random& random) {
+  for (const std::string& path : key_paths(folder)) {
     ::unlink(path.c_str());
     SPATE_TRY(std::ignore, config::create_key_file(path, random));
   }
-  return paths;
+  return {};
 }
 
 }  // namespace
@@ -127,21 +131,31 @@ Result<void> prepare_folder(const std::string& folder) {
   return make_folder(folder + "/run");
 }
 
+Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId id) {
+  config::FileSystemConfig config;
+  config.fs.id = id;
+  const auto keys = key_paths(plan.folder);
+  config.fs.client_key_file = keys[0];
+  config.fs.server_key_file = keys[1];
+  for (std::uint32_t number = 1; number <= plan.meta_servers + plan.io_servers; ++number) {
+    config::ServerConfig server = make_server(plan, number);
+    server.trove = trove_kind(plan.trove);
+    config.servers.push_back(std::move(server));
+  }
+  if (plan.settings.empty()) return config;
+  SPATE_TRY(auto loaded, config::load({config::to_toml(config), config_path(plan.folder), plan.folder, plan.settings}));
+  return std::move(loaded.config);
+}
+
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
+  SPATE_TRY(const config::FileSystemConfig config, planned_config(plan, FsId(random.next() | 1U)));
   for (const char* sub : {"/keys", "/log"}) {
     SPATE_TRY(std::ignore, make_folder(plan.folder + sub));
   }
-  SPATE_TRY(const auto keys, create_keys(plan.folder, random));
-  config::FileSystemConfig config;
-  config.fs.id = FsId(random.next() | 1U);
-  config.fs.client_key_file = keys[0];
-  config.fs.server_key_file = keys[1];
-  for (std::uint32_t id = 1; id <= plan.meta_servers + plan.io_servers; ++id) {
-    config::ServerConfig server = make_server(plan, id);
-    server.trove = trove_kind(plan.trove);
+  SPATE_TRY(std::ignore, create_keys(plan.folder, random));
+  for (const config::ServerConfig& server : config.servers) {
     SPATE_TRY(std::ignore, make_folder(plan.folder + "/" + server_name(server.id)));
     SPATE_TRY(std::ignore, write_file(unformatted_path(plan.folder, server.id), ""));
-    config.servers.push_back(std::move(server));
   }
   // Last, and all at once: its presence says that everything else is there.
   const std::string path = config_path(plan.folder);
@@ -163,9 +177,12 @@ Result<void> check_ports(const DeploymentPlan& plan) {
     const bool free = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
                       ::listen(socket.get(), 1) == 0;
     if (!free) {
-      return errno_error(errno, "port " + std::to_string(plan.first_port + i) +
-                                    " cannot be had (by another file system or program?), choose "
-                                    "others with --port");
+      const int why = errno;
+      const auto port = static_cast<std::uint16_t>(plan.first_port + i);
+      const std::string holder = port_holder(port);
+      return errno_error(why, "port " + std::to_string(port) +
+                                  (holder.empty() ? " cannot be had" : " is taken by " + holder) +
+                                  ": choose others with --port");
     }
   }
   return {};

@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "base/result.h"
-#include "config/filesystem_config.h"
+#include "config/load.h"
 
 namespace spate::tools {
 
@@ -19,14 +20,15 @@ struct DeploymentPlan {
   std::uint32_t io_servers = 4;    // 1..64
   std::uint32_t first_port = 7400;
   std::string trove = "auto";
+  std::vector<config::Override> settings = {};  // what spate.toml says besides
 };
 
 /// FOLDER/spate.toml
 std::string config_path(const std::string& folder);
 std::string log_path(const std::string& folder, ServerId server);
-/// "server-3"
 /// Of --trove; kAuto for any other word.
 config::TroveKind trove_kind(const std::string& name);
+/// "server-3"
 std::string server_name(ServerId server);
 
 /// What a folder holds, as far as `spate up` is concerned.
@@ -39,6 +41,8 @@ Result<FolderState> inspect_folder(const std::string& folder);
 
 /// Makes the folder and its sub-folder `run`, so that it can be locked.
 Result<void> prepare_folder(const std::string& folder);
+/// What the spate.toml of this plan holds. kInvalidArgument for settings that are none.
+Result<config::FileSystemConfig> planned_config(const DeploymentPlan& plan, FsId id);
 /// Writes keys, spate.toml and folders of servers into a prepared, locked folder. Whatever an earlier try has left is
 /// replaced.
 Result<void> create_deployment(const DeploymentPlan& plan, Random& random);

@@ -95,6 +95,11 @@ int run_down(Context& context, const DownOptions& options) {
   if (!loaded && servers_with_pid_files(*folder).empty()) {
     return context.fail(loaded.code() == Errc::kNotFound ? no_file_system(config_path(*folder)) : loaded.error());
   }
+  if (loaded && !is_deployment(*folder)) {
+    return context.fail("`spate up` has not started the servers of " + config_path(*folder) +
+                        ", so `spate down` stops none of them; stop" +
+                        commands_on_hosts(config_path(*folder), loaded->config.servers, "stop"));
+  }
   const auto lock = lock_folder(*folder, kLockPatience);
   if (!lock) return context.fail(lock.error());
   int code = kExitOk;
@@ -111,8 +116,8 @@ int run_down(Context& context, const DownOptions& options) {
     context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {
     print(stopped == 0 ? "Nothing was running.\n"
-                       : fmt::format("Stopped {} servers. The data stays in {}; `spate up --dir {}` brings it back.\n",
-                                     stopped, *folder, shell_word(*folder)));
+                       : fmt::format("Stopped {}. The data stays in {}; `spate up --dir {}` brings it back.\n",
+                                     counted(stopped, "server"), *folder, shell_word(*folder)));
   }
   return code;
 }
@@ -147,8 +152,8 @@ int run_status(Context& context, const DownOptions&) {
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
   std::string text;
-  std::size_t down = 0;
   const auto found = look_around(**process);
+  std::vector<config::ServerConfig> dead;
   for (const config::ServerConfig& server : (*process)->config().servers) {
     const Result<PingResult>& pinged = found.at(server.id);
     nlohmann::json row = {{"server", server.id.value},
@@ -166,7 +171,7 @@ int run_status(Context& context, const DownOptions&) {
       row["error"] = pinged.error().message();
       row["code"] = name(pinged.error().code());
       text += fmt::format("{} DOWN {}\n", where, pinged.error().message());
-      ++down;
+      dead.push_back(server);
     }
     list.push_back(std::move(row));
   }
@@ -175,9 +180,13 @@ int run_status(Context& context, const DownOptions&) {
   } else {
     print(text);
   }
-  if (down == 0) return kExitOk;
-  return context.fail(
-      fmt::format("{} of {} servers are down: `spate up` starts those of this machine", down, list.size()));
+  if (dead.empty()) return kExitOk;
+  const std::string file = context.config_file().value();  // it was opened just now
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return context.tell(
+      fmt::format("{} of {} {} down: ", dead.size(), counted(list.size(), "server"), dead.size() == 1 ? "is" : "are") +
+      (is_deployment(folder) ? "`spate up --dir " + shell_word(folder) + "` starts what is missing"
+                             : "start" + commands_on_hosts(file, dead, "start")));
 }
 
 }  // namespace

@@ -259,6 +259,21 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   return started;
 }
 
+bool is_deployment(const std::string& folder) { return ::access((folder + "/run/lock").c_str(), F_OK) == 0; }
+
+std::string commands_on_hosts(const std::string& config_file, const std::vector<config::ServerConfig>& servers,
+                              std::string_view verb) {
+  std::string text;
+  for (const config::ServerConfig& server : servers) {
+    const std::string& url = server.urls.front();
+    const std::size_t host = url.find("://") == std::string::npos ? 0 : url.find("://") + 3;
+    text += fmt::format("\n  server {}, on {}: `systemctl {} spated@{}`", server.id.value,
+                        url.substr(host, url.rfind(':') - host), verb, server.id.value);
+    if (verb == "start") text += fmt::format(" or `spated --config {} --server {}`", config_file, server.id.value);
+  }
+  return text;
+}
+
 std::string wait_ready(const std::string& folder, const StartedServer& started, MonoTime until) {
   SystemClock clock;
   const std::string name = fmt::format("server {}", started.server.value);

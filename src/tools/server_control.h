@@ -12,6 +12,13 @@
 
 namespace spate::tools {
 
+/// The folder is one that `spate up` made: it starts and stops these servers, on this machine. Any other spate.toml is
+/// of servers that somebody else starts, each on its host.
+bool is_deployment(const std::string& folder);
+/// For each of these servers, a line that says on which host it is started, or stopped, and by which command.
+std::string commands_on_hosts(const std::string& config_file, const std::vector<config::ServerConfig>& servers,
+                              std::string_view verb);
+
 /// While it lives no other `spate up` or `spate down` works on this folder.
 struct FolderLock {
   UniqueFd file;

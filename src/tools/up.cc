@@ -25,7 +25,8 @@ struct UpOptions {
   std::optional<std::uint64_t> io;
   std::optional<std::uint64_t> meta;
   std::optional<std::uint64_t> port;
-  std::string trove;  // empty: not given
+  std::string trove;    // empty: not given
+  bool is_new = false;  // this call has made the file system
 };
 
 constexpr std::uint32_t kUsualIoServers = 4;
@@ -140,6 +141,11 @@ int start_all(Context& context, const UpOptions& options) {
         "choose another folder with --dir for a new one",
         wrong, folder, config.servers.size(), shell_word(folder)));
   }
+  if (!options.plan.settings.empty() && !options.is_new) {
+    return context.usage(fmt::format(
+        "--set does not apply: {} holds a file system already; write it into {}, then `spate down` and `spate up`",
+        folder, config_path(folder)));
+  }
   auto started = start_missing(context, folder, config);
   if (!started) return context.fail(started.error());
   SystemClock clock;
@@ -158,11 +164,26 @@ int start_all(Context& context, const UpOptions& options) {
   return kExitOk;
 }
 
+/// The ports of a new file system: those that --port wants, else the first ones from the usual port on that are free.
+Result<void> choose_ports(DeploymentPlan& plan, bool given) {
+  constexpr std::uint32_t kTries = 100;
+  const std::uint32_t count = plan.meta_servers + plan.io_servers;
+  const auto first = check_ports(plan);
+  if (first || given) return first;
+  for (std::uint32_t i = 1; i < kTries; ++i) {
+    plan.first_port = kUsualPort + i * count;
+    if (check_ports(plan)) return {};
+  }
+  return first;
+}
+
 /// Makes the file system if there is none, and holds the folder's lock.
-Result<FolderLock> open_folder(const DeploymentPlan& plan) {
+Result<FolderLock> open_folder(UpOptions& options) {
+  DeploymentPlan& plan = options.plan;
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
-  if (before == FolderState::kFree) {
-    SPATE_TRY(std::ignore, check_ports(plan));  // nothing is left behind when the ports are wrong
+  if (before == FolderState::kFree) {  // nothing is left behind when settings or ports are wrong
+    SPATE_TRY(std::ignore, planned_config(plan, FsId(1)));
+    SPATE_TRY(std::ignore, choose_ports(plan, options.port.has_value()));
   }
   SPATE_TRY(std::ignore, prepare_folder(plan.folder));
   SPATE_TRY(FolderLock lock, lock_folder(plan.folder, kLockPatience));
@@ -170,8 +191,27 @@ Result<FolderLock> open_folder(const DeploymentPlan& plan) {
   if (state == FolderState::kFree) {
     SystemRandom random;
     SPATE_TRY(std::ignore, create_deployment(plan, random));
+    options.is_new = true;
   }
   return lock;
+}
+
+/// The folder that --fs or SPATE_FS names: it, or the spate.toml in it. Empty: neither is given.
+std::string named_folder(const Context& context) {
+  const char* const variable = std::getenv("SPATE_FS");
+  const std::string name = !context.fs.empty() ? context.fs : variable == nullptr ? "" : variable;
+  const std::filesystem::path path(name);
+  return path.filename() == "spate.toml" ? path.parent_path().string() : name;
+}
+
+/// What --set says.
+Result<std::vector<config::Override>> settings_of(const Context& context) {
+  std::vector<config::Override> settings;
+  for (const std::string& argument : context.overrides) {
+    SPATE_TRY(auto one, config::override_from_argument(argument));
+    settings.push_back(std::move(one));
+  }
+  return settings;
 }
 
 /// The file system started last, if it is still there: so that `spate up` is the way back from `spate down`.
@@ -197,11 +237,16 @@ int run_up(Context& context, UpOptions& options) {
   const std::string& trove = plan.trove;
   if (trove != "auto" && trove != "uring" && trove != "pool" && trove != "mem")
     return context.usage("--trove takes auto, uring, pool or mem");
+  if (!plan.folder.empty() && !context.fs.empty()) return context.usage("--dir and --fs exclude each other");
+  auto settings = settings_of(context);
+  if (!settings) return context.usage(settings.error().message());
+  plan.settings = *std::move(settings);
+  if (plan.folder.empty()) plan.folder = named_folder(context);
   if (plan.folder.empty()) plan.folder = usual_folder();
   std::error_code ignored;
   plan.folder = std::filesystem::absolute(plan.folder, ignored).lexically_normal().string();
   while (plan.folder.size() > 1 && plan.folder.ends_with('/')) plan.folder.pop_back();
-  const auto lock = open_folder(plan);
+  const auto lock = open_folder(options);
   if (!lock) return context.fail(lock.error());
   return start_all(context, options);
 }
@@ -223,13 +268,15 @@ Command make_up() {
   command.summary = "start a file system on this machine (makes it the first time)";
   command.details =
       "One meta server and --io io servers, on loopback. An existing one in --dir is started again as it was;\n"
-      "--io, --port and --trove are refused when they are not true of it.";
+      "--io, --port and --trove are refused when they are not true of it. --set goes into the spate.toml of a new "
+      "one.\n"
+      "--fs and SPATE_FS name the folder, too.";
   command.options = {
       {"--dir", "the folder that holds everything (that of the last `spate up`, else ~/.local/share/spate)",
        &options->plan.folder},
       {"--io", "io servers, for a new file system (4)", &options->io},
       {"--meta", "meta servers, for a new file system (1)", &options->meta},
-      {"--port", "first TCP port, for a new file system (7400)", &options->port},
+      {"--port", "first TCP port, for a new file system (7400, or the next ones that are free)", &options->port},
       {"--trove", "storage: auto, uring, pool or mem (nothing is kept), for a new file system", &options->trove}};
   command.run = [options](Context& context) { return run_up(context, *options); };
   return command;

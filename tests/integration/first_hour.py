@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What newcomers stumble over in their first hour: each is taken, or refused with a sentence that says what to do."""
+import os
+import shutil
+import socket
+import subprocess
+
+from cluster import SPATE, Cluster, check, free_ports
+
+
+def says(text, *words):
+    for word in words:
+        check(word in text, "%r is not in: %s" % (word, text))
+
+
+def ended(fs, code, *args, **more):
+    """Standard error of a command that ends with `code`."""
+    done = fs.run(*args, **more)
+    check(done.returncode == code, "spate %s: exit %d instead of %d, said: %s" % (" ".join(args), done.returncode, code, done.stderr))
+    return done.stderr
+
+
+def in_namespaces(fs, kinds, script):
+    """Runs a shell script as root in new namespaces; None where this user may not."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", *kinds, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        return None
+    env = dict(fs.env, spate=SPATE, root=fs.root)
+    return subprocess.run(["unshare", *kinds, "sh", "-euc", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
+
+
+def settings_of_a_new_one(fs):
+    """--set goes into the spate.toml of a new file system, or is refused before anything is made."""
+    other = fs.root + "/other"
+    ports = ("--io", "1", "--port", str(free_ports(2)))
+    for wrong, word, code in (("meta.snyc=commit", "\"sync\"", 2), ("meta.sync", "=", 2), ("meta.sync=sometimes", "sometimes", 1)):
+        says(ended(fs, code, "up", "--dir", other, *ports, "--set", wrong), word)
+    check(not os.path.exists(other), "a refused setting has left a folder")
+    fs.spate("up", "-q", "--fs", other, *ports, "--set", "meta.sync=commit")
+    with open(other + "/spate.toml") as f:
+        says(f.read(), '\nsync = "commit"\n')
+    says(ended(fs, 2, "up", "--fs", other, "--set", "meta.sync=100ms"), "--set", other + "/spate.toml")
+    says(ended(fs, 2, "up", "--fs", other, "--dir", other), "--fs")
+    fs.spate("down", "-q", "--dir", other)
+    # SPATE_FS names it, too, by its file.
+    fs.spate("up", "-q", env={"SPATE_FS": other + "/spate.toml"})
+    fs.spate("down", "-q", "--dir", other)
+    shutil.rmtree(other)
+
+
+def taken_ports(fs):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        if port + 1 < 65535:
+            said = ended(fs, 1, "up", "--dir", fs.root + "/none", "--io", "1", "--port", str(port))
+            says(said, "port %d" % port, "(pid %d)" % os.getpid(), "--port")
+            check(not os.path.exists(fs.root + "/none"), "a refused port has left a folder")
+    # Without --port the next free ones are taken. (In a network of its own: the usual ports are others'.)
+    done = in_namespaces(fs, ["--net"], """
+      ip link set lo up
+      "$spate" up -q --dir "$root/a" --io 1
+      "$spate" up -q --dir "$root/b" --io 1
+      "$spate" --fs "$root/a" mkdir spate:/in-a
+      "$spate" --fs "$root/b" ls spate:/ | wc -l
+      "$spate" down -q --dir "$root/a"
+      "$spate" down -q --dir "$root/b"
+    """)
+    check(done is None or (done.returncode == 0 and done.stdout == "0\n"), "two file systems on the usual ports: %s" % (done and done.stdout))
+
+
+def file_system_of_the_machine(fs):
+    done = in_namespaces(fs, ["--mount"], """
+      mkdir "$root/etc" "$root/etc/upper" "$root/etc/work"
+      mount -t overlay overlay -o "lowerdir=/etc,upperdir=$root/etc/upper,workdir=$root/etc/work" /etc || { echo skipped; exit 0; }
+      mkdir -p /etc/spate
+      cp "$root/fs/spate.toml" /etc/spate/
+      XDG_STATE_HOME=$root/nowhere "$spate" ls spate:/
+    """)
+    check(done is None or done.stdout in ("skipped\n", "there\n"), "with /etc/spate/spate.toml: %s" % (done and done.stdout))
+
+
+def servers_of_other_hosts(fs):
+    """A spate.toml that `spate up` has not made: its servers are started and stopped on their hosts."""
+    etc = fs.root + "/client"
+    os.mkdir(etc)
+    shutil.copy(fs.dir + "/spate.toml", etc)
+    fs.kill(3)
+    said = ended(fs, 1, "--fs", etc, "status")
+    says(said, "1 of 3 servers is down", "server 3, on 127.0.0.1", "`systemctl start spated@3`", "spated --config %s/spate.toml --server 3" % etc)
+    check("spate up" not in said, "a client is told to make another file system: " + said)
+    says(ended(fs, 1, "--fs", fs.dir, "status"), "1 of 3 servers is down", "`spate up --dir %s`" % fs.dir)
+    says(ended(fs, 1, "--fs", etc, "down"), "`systemctl stop spated@1`", "`systemctl stop spated@3`")
+    check(fs.run("--fs", etc, "ls", "spate:/").returncode == 0, "a refused down has stopped servers")
+    fs.up()
+
+
+def main():
+    with Cluster(io=2) as fs:
+        fs.up()
+        fs.spate("mkdir", "spate:/there")
+        settings_of_a_new_one(fs)
+        taken_ports(fs)
+        file_system_of_the_machine(fs)
+        servers_of_other_hosts(fs)
+
+
+main()
