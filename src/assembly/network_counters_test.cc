@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assembly/network_counters.h"
 
-#include <gtest/gtest.h>
-
 #include "assembly/registry.h"
+#include "base/expect.h"
 
 namespace spate::assembly {
 namespace {
@@ -17,12 +16,12 @@ std::int64_t value_of(const metrics::Registry& registry, const char* name) {
 TEST(NetworkCounters, ShowWhatTheTcpModuleCounts) {
   SystemClock clock;
   auto network = make_network(clock, config::NetworkConfig());
-  ASSERT_TRUE(network);
+  ASSERT_OK(network);
   metrics::Registry registry;
   const NetworkCounters counters(registry, **network);
   const bmi::ContextId context = (*network)->open_context();
   const auto url = (*network)->listen("tcp://127.0.0.1:0", context);
-  ASSERT_TRUE(url);
+  ASSERT_OK(url);
   EXPECT_EQ(value_of(registry, "spate_bmi_connections_accepted_total"), 0);
   EXPECT_EQ(value_of(registry, "spate_bmi_credit_stalls_total"), 0);
   EXPECT_EQ(value_of(registry, "spate_bmi_protocol_errors_total"), 0);
@@ -31,7 +30,7 @@ TEST(NetworkCounters, ShowWhatTheTcpModuleCounts) {
   const Bytes request(10);
   const bmi::Segment segment = bmi::Segment::of(ByteView(request));
   message.segments = {&segment, 1};
-  ASSERT_TRUE((*network)->post_send_unexpected(message, context, nullptr));
+  ASSERT_OK((*network)->post_send_unexpected(message, context, nullptr));
   std::array<bmi::UnexpectedMessage, 1> arrived;
   while ((*network)->test_unexpected(context, arrived) == 0) {
     std::array<bmi::Completion, 4> done;

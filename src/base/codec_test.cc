@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/codec.h"
 
-#include <gtest/gtest.h>
-
 #include "base/checksum.h"
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate {
@@ -25,7 +24,7 @@ TEST(Codec, IsLittleEndianToTheByte) {
   EXPECT_EQ(d.u32(), 0x07060504U);
   EXPECT_EQ(d.u64(), 0x0F0E0D0C0B0A0908ULL);
   EXPECT_EQ(d.text(2), "ab");
-  EXPECT_TRUE(d.finish("test"));
+  EXPECT_OK(d.finish("test"));
 }
 
 TEST(Codec, WhatIsStagedIsAllThereInItsOrder) {
@@ -60,7 +59,7 @@ TEST(Codec, AShortReadFailsForGood) {
   Decoder d(three);
   EXPECT_EQ(d.u32(), 0U);
   EXPECT_EQ(d.u8(), 0);
-  EXPECT_EQ(d.finish("x").code(), Errc::kCorrupt);
+  EXPECT_ERRC(d.finish("x"), Errc::kCorrupt);
 }
 
 TEST(Codec, ALyingCountIsRefused) {

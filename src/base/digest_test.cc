@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/digest.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate {
 namespace {
@@ -37,7 +37,7 @@ TEST(Digest, PiecesMakeTheSameAsTheWhole) {
 TEST(Digest, NamesAreRead) {
   for (const DigestKind kind : {DigestKind::kSha256, DigestKind::kXxh3})
     EXPECT_EQ(parse_digest_kind(name(kind)).value(), kind);
-  EXPECT_EQ(parse_digest_kind("md5").code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(parse_digest_kind("md5"), Errc::kInvalidArgument);
 }
 
 }  // namespace

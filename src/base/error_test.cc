@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
 
-#include <gtest/gtest.h>
-
 #include <cerrno>
 #include <memory>
 #include <set>
 #include <type_traits>
 #include <utility>
 
+#include "base/expect.h"
 #include "base/result.h"
 
 namespace spate {
@@ -32,21 +31,21 @@ TEST(Error, EveryKnownNumberHasItsOwnNameAndUnknownNumbersBecomeUnknown) {
 
 TEST(Error, MessageReadsOutsideIn) {
   Error e = errno_error(ENOSPC, "write /data/7");
-  EXPECT_EQ(e.code(), Errc::kNoSpace);
+  EXPECT_ERRC(e, Errc::kNoSpace);
   Error outer = std::move(e).within("server 3");
   EXPECT_EQ(outer.message(), "server 3: write /data/7: no space left on device");
 }
 
 TEST(Error, TheSystemsOwnWordsAreKeptWhereTheCodeSaysLess) {
   EXPECT_EQ(errno_error(ECONNRESET, "read").message(), "read (Connection reset by peer): connection lost");
-  EXPECT_EQ(errno_error(EADDRINUSE, "bind").code(), Errc::kBusy);
+  EXPECT_ERRC(errno_error(EADDRINUSE, "bind"), Errc::kBusy);
 }
 
 TEST(Error, ACopyHasAContextOfItsOwnAndAMovedOneKeepsItsCode) {
   Error first(Errc::kNotFound, "a name of a file that is longer than what a string holds in place");
   Error copy(first);
   Error moved(std::move(first));
-  EXPECT_EQ(first.code(), Errc::kNotFound);  // NOLINT(bugprone-use-after-move)
+  EXPECT_ERRC(first, Errc::kNotFound);  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(first.context(), "");
   EXPECT_EQ(moved.context(), copy.context());
   copy = moved;
@@ -60,7 +59,7 @@ TEST(Error, ACopyHasAContextOfItsOwnAndAMovedOneKeepsItsCode) {
   Error& same = copy;
   copy = same;
   copy = std::move(same);
-  EXPECT_EQ(copy.code(), Errc::kNotFound);
+  EXPECT_ERRC(copy, Errc::kNotFound);
   EXPECT_EQ(std::move(copy).within("ls").context(),
             "ls: a name of a file that is longer than what a string holds in place");
   EXPECT_EQ(Error(Errc::kBusy).within("ls").message(), "ls: " + std::string(describe(Errc::kBusy)));
@@ -82,9 +81,9 @@ Result<void> check_quarter(int v) {
 
 TEST(Result, TryReturnsTheErrorOrBindsTheValue) {
   EXPECT_EQ(*quarter(8), 2);
-  EXPECT_EQ(quarter(6).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(quarter(6), Errc::kInvalidArgument);
   EXPECT_TRUE(check_quarter(4).has_value());
-  EXPECT_EQ(check_quarter(1).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_quarter(1), Errc::kInvalidArgument);
 }
 
 /// Counts those that are there.
@@ -126,7 +125,7 @@ TEST(Result, WhatItHoldsIsMadeAndDestroyedOnceHoweverItIsAssigned) {
     EXPECT_EQ(a->value() + copy->value(), 2);
     b = Result<Counted>(error);
     b = error;
-    EXPECT_EQ(b.code(), Errc::kNotFound);
+    EXPECT_ERRC(b, Errc::kNotFound);
   }
   EXPECT_EQ(Counted::there, 0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/units.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate {
 namespace {
@@ -20,10 +20,10 @@ TEST(Units, SizesAsPeopleWriteThem) {
 
 TEST(Units, OtherSizesAreRefused) {
   for (const char* bad : {"", " ", "-1", "+1", "KiB", "1KB", "1mib", "1.5M", "1  M", "1M ", "0x10", "1 "}) {
-    EXPECT_EQ(parse_size(bad).code(), Errc::kInvalidArgument) << bad;
+    EXPECT_ERRC(parse_size(bad), Errc::kInvalidArgument) << bad;
   }
   for (const char* bad : {"9223372036854775808", "8388608 TiB", "99999999999999999999999"}) {
-    EXPECT_EQ(parse_size(bad).code(), Errc::kOutOfRange) << bad;
+    EXPECT_ERRC(parse_size(bad), Errc::kOutOfRange) << bad;
   }
 }
 
@@ -33,9 +33,9 @@ TEST(Units, Durations) {
   EXPECT_EQ(*parse_duration("2 min"), seconds(120));
   EXPECT_EQ(*parse_duration("0"), seconds(0));
   for (const char* bad : {"100", "1m", "1 sec", "-1 s", "1.5 s"}) {
-    EXPECT_EQ(parse_duration(bad).code(), Errc::kInvalidArgument) << bad;
+    EXPECT_ERRC(parse_duration(bad), Errc::kInvalidArgument) << bad;
   }
-  EXPECT_EQ(parse_duration("9999999999 h").code(), Errc::kOutOfRange);
+  EXPECT_ERRC(parse_duration("9999999999 h"), Errc::kOutOfRange);
 }
 
 TEST(Units, WhatIsFormattedIsReadBack) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/late_module.h"
 
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
 #include <array>
 
+#include "base/expect.h"
 #include "bmi/fake_module.h"
 
 namespace spate::bmi {
@@ -39,12 +39,12 @@ struct LateModuleTest : testing::Test {
 TEST_F(LateModuleTest, NothingIsLoadedUntilAUrlAsksForIt) {
   const auto network = make();
   const std::array<std::string, 1> other{"here://1"};
-  ASSERT_TRUE(network->lookup(other));
+  ASSERT_OK(network->lookup(other));
   network->open_context();
   EXPECT_EQ(loads, 0);
   const std::array<std::string, 1> urls{"late+x://1"};
-  EXPECT_TRUE(network->lookup(urls));
-  EXPECT_TRUE(network->listen("late://2", network->open_context()));
+  EXPECT_OK(network->lookup(urls));
+  EXPECT_OK(network->listen("late://2", network->open_context()));
   EXPECT_EQ(loads, 1);
 }
 
@@ -53,11 +53,11 @@ TEST_F(LateModuleTest, AMissingOneIsNamedAndSkipped) {
   const auto network = make();
   const std::array<std::string, 1> alone{"late://1"};
   const Result<Address> failed = network->lookup(alone);
-  EXPECT_EQ(failed.code(), Errc::kNoSuchModule);
+  EXPECT_ERRC(failed, Errc::kNoSuchModule);
   EXPECT_NE(failed.error().message().find("install it"), std::string::npos);
   const std::array<std::string, 2> both{"late://1", "here://1"};
-  EXPECT_TRUE(network->lookup(both));
-  EXPECT_EQ(network->listen("late://1", network->open_context()).code(), Errc::kNoSuchModule);
+  EXPECT_OK(network->lookup(both));
+  EXPECT_ERRC(network->listen("late://1", network->open_context()), Errc::kNoSuchModule);
 }
 
 TEST_F(LateModuleTest, MemoryThatWasAllocatedBeforeIsRegisteredWithIt) {
@@ -66,7 +66,7 @@ TEST_F(LateModuleTest, MemoryThatWasAllocatedBeforeIsRegisteredWithIt) {
   const MutableByteView freed = network->mem_alloc(4096);
   network->mem_free(freed);
   const std::array<std::string, 1> urls{"late://1"};
-  ASSERT_TRUE(network->lookup(urls));
+  ASSERT_OK(network->lookup(urls));
   EXPECT_EQ(late->registered, std::vector<std::byte*>{early.data()});
   network->mem_free(early);
   EXPECT_TRUE(late->registered.empty());
@@ -77,14 +77,14 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
   const ContextId context = network->open_context();
   const std::array<std::string, 1> urls{"late://1"};
   const Result<Address> peer = network->lookup(urls);
-  ASSERT_TRUE(peer);
+  ASSERT_OK(peer);
   const Result<Posted> posted = network->post_recv({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
-  ASSERT_TRUE(posted);
+  ASSERT_OK(posted);
   ASSERT_EQ(late->posts.size(), 1U);
   late->complete(late->last());
   EXPECT_TRUE(network->test(context, posted->op));
   const Result<Posted> sent = network->post_send({.peer = *peer, .tag = Tag(1), .segments = {}}, context, nullptr);
-  ASSERT_TRUE(sent);
+  ASSERT_OK(sent);
   EXPECT_TRUE(sent->done);
   EXPECT_EQ(late->asked_to_send_at_once, 1);
 }
@@ -92,7 +92,7 @@ TEST_F(LateModuleTest, PostsGoToTheLoadedModule) {
 TEST(LoadModule, WhatIsNotThereIsNamed) {
   SystemClock clock;
   const auto loaded = load_module("pigeon", {clock});
-  EXPECT_EQ(loaded.code(), Errc::kNoSuchModule);
+  EXPECT_ERRC(loaded, Errc::kNoSuchModule);
   EXPECT_NE(loaded.error().message().find("libspate-bmi-pigeon.so"), std::string::npos);
 }
 

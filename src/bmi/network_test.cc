@@ -2,7 +2,6 @@
 // The core over scripted modules: operations, contexts, addresses. What modules must do: tests/bmi.
 #include "bmi/network.h"
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -12,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "bmi/fake_module.h"
 
@@ -67,10 +67,10 @@ TEST_F(CoreTest, TheSameListIsTheSameAddress) {
 }
 
 TEST_F(CoreTest, BadUrlsAreRefusedAndUnknownModulesSkipped) {
-  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"nonsense"}).code(), Errc::kBadAddress);
-  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"a://bad"}).code(), Errc::kBadAddress);
-  EXPECT_EQ(network_->lookup(std::array<std::string, 1>{"c://1"}).code(), Errc::kNoSuchModule);
-  EXPECT_EQ(network_->lookup({}).code(), Errc::kBadAddress);
+  EXPECT_ERRC(network_->lookup(std::array<std::string, 1>{"nonsense"}), Errc::kBadAddress);
+  EXPECT_ERRC(network_->lookup(std::array<std::string, 1>{"a://bad"}), Errc::kBadAddress);
+  EXPECT_ERRC(network_->lookup(std::array<std::string, 1>{"c://1"}), Errc::kNoSuchModule);
+  EXPECT_ERRC(network_->lookup({}), Errc::kBadAddress);
   const Address address = lookup({"c://1", "b+x://2"});
   (void)post(address);
   EXPECT_EQ(b_->posts.size(), 1U);
@@ -153,18 +153,18 @@ TEST_F(CoreTest, SmallMessagesTakeNoOperationWhereTheModuleCanDoWithout) {
   EXPECT_EQ(completions(context_).size(), 1U);
   // Receives and what is too large for it are not asked about.
   EXPECT_EQ(a_->asked_to_send_at_once, 2);
-  ASSERT_TRUE(network_->post_recv(message(peer), context_, nullptr));
+  ASSERT_OK(network_->post_recv(message(peer), context_, nullptr));
   Bytes large(network_->options().eager_limit_bytes + 1);
   const Segment segment = Segment::of(MutableByteView(large));
-  ASSERT_TRUE(network_->post_send({.peer = peer, .tag = Tag(1), .segments = {&segment, 1}}, context_, nullptr));
+  ASSERT_OK(network_->post_send({.peer = peer, .tag = Tag(1), .segments = {&segment, 1}}, context_, nullptr));
   EXPECT_EQ(a_->asked_to_send_at_once, 2);
 }
 
 TEST_F(CoreTest, ARefusedPostLeavesNothingBehind) {
   const Address peer = lookup({"a://1"});
   a_->refuse = Errc::kConnectionLost;
-  EXPECT_EQ(network_->post_send(message(peer), context_, nullptr).code(), Errc::kConnectionLost);
-  EXPECT_EQ(network_->post_send(message(Address(77)), context_, nullptr).code(), Errc::kConnectionLost);
+  EXPECT_ERRC(network_->post_send(message(peer), context_, nullptr), Errc::kConnectionLost);
+  EXPECT_ERRC(network_->post_send(message(Address(77)), context_, nullptr), Errc::kConnectionLost);
   network_->close_context(context_);
 }
 
@@ -173,18 +173,18 @@ TEST_F(CoreTest, ImpossibleMessagesAreRefused) {
   Message m = message(peer);
   const std::array<Segment, 1> file{Segment::of_file(0, 0, 10)};
   m.segments = file;
-  EXPECT_EQ(network_->post_recv(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(network_->post_recv(m, context_, nullptr), Errc::kInvalidArgument);
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 4;
   const std::array<Segment, 3> huge{Segment{memory_.data(), -1, 0, kHuge}, Segment{memory_.data(), -1, 0, kHuge},
                                     Segment{memory_.data(), -1, 0, kHuge}};
   m.segments = huge;
-  EXPECT_EQ(network_->post_send(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(network_->post_send(m, context_, nullptr), Errc::kInvalidArgument);
   const std::array<Segment, 1> beyond{Segment::of_file(0, std::numeric_limits<std::uint64_t>::max() - 5, 10)};
   m.segments = beyond;
-  EXPECT_EQ(network_->post_send(m, context_, nullptr).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(network_->post_send(m, context_, nullptr), Errc::kInvalidArgument);
   const std::array<Segment, 1> large{Segment{memory_.data(), -1, 0, network_->options().max_unexpected_bytes + 1}};
   m.segments = large;
-  EXPECT_EQ(network_->post_send_unexpected(m, context_, nullptr).code(), Errc::kMessageTooBig);
+  EXPECT_ERRC(network_->post_send_unexpected(m, context_, nullptr), Errc::kMessageTooBig);
   EXPECT_TRUE(a_->posts.empty());
 }
 
@@ -246,7 +246,7 @@ TEST_F(CoreTest, ACancelReachesAnOperationThatMovedOn) {
 
 TEST_F(CoreTest, UnexpectedMessagesGoToTheListeningContextAndAreGivenBackWhenTaken) {
   const ContextId listening = network_->open_context();
-  ASSERT_TRUE(network_->listen("a://0", listening));
+  ASSERT_OK(network_->listen("a://0", listening));
   const Address peer = a_->sink->inbound(PeerId(50), a_->listening);
   a_->sink->unexpected(PeerId(50), peer, Tag(3), Buffer(10), 266);
   std::array<UnexpectedMessage, 4> out;
@@ -262,7 +262,7 @@ TEST_F(CoreTest, UnexpectedMessagesGoToTheListeningContextAndAreGivenBackWhenTak
 
 TEST_F(CoreTest, MessagesForAClosedContextAreDroppedAndGivenBack) {
   const ContextId listening = network_->open_context();
-  ASSERT_TRUE(network_->listen("a://0", listening));
+  ASSERT_OK(network_->listen("a://0", listening));
   const Address peer = a_->sink->inbound(PeerId(50), listening);
   a_->sink->unexpected(PeerId(50), peer, Tag(3), Buffer(10), 1);
   network_->close_context(listening);
@@ -279,10 +279,10 @@ TEST_F(CoreTest, APeerThatWasLookedUpSpeaksToTheContextThatSpokeToIt) {
 }
 
 TEST_F(CoreTest, AForgottenPeerIsGone) {
-  ASSERT_TRUE(network_->listen("a://0", context_));
+  ASSERT_OK(network_->listen("a://0", context_));
   const Address peer = a_->sink->inbound(PeerId(50), context_);
   a_->sink->forgotten(PeerId(50), peer);
-  EXPECT_EQ(network_->post_send(message(peer), context_, nullptr).code(), Errc::kConnectionLost);
+  EXPECT_ERRC(network_->post_send(message(peer), context_, nullptr), Errc::kConnectionLost);
   EXPECT_TRUE(network_->peer_info(peer).url.empty());
 }
 
@@ -364,7 +364,7 @@ TEST(Network, AModuleThatCannotStartIsLeftOut) {
   modules.push_back(std::make_unique<FakeModule>("a"));
   static_cast<FakeModule*>(modules[0].get())->fail_start = true;
   const std::unique_ptr<Network> network = make_network(std::move(modules));
-  EXPECT_EQ(network->lookup(std::array<std::string, 1>{"a://1"}).code(), Errc::kNoSuchModule);
+  EXPECT_ERRC(network->lookup(std::array<std::string, 1>{"a://1"}), Errc::kNoSuchModule);
   EXPECT_EQ(network->wait_descriptor(network->open_context()), -1);
 }
 

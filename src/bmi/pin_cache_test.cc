@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/pin_cache.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::bmi {
@@ -54,7 +53,7 @@ PageRange range_of(std::uintptr_t page, std::size_t pages) {
 struct PinCacheTest : testing::Test {
   PinCache::Region& take(PinCache& cache, MutableByteView memory) {
     const Result<PinCache::Region*> region = cache.acquire(memory);
-    EXPECT_TRUE(region);
+    EXPECT_OK(region);
     EXPECT_TRUE(device.holds(**region));
     return **region;
   }
@@ -132,7 +131,7 @@ TEST_F(PinCacheTest, WhatWasUsedLeastLatelyMakesRoom) {
 TEST_F(PinCacheTest, WhatIsInUseMakesNoRoom) {
   PinCache cache(device, &device, options);
   PinCache::Region& one = take(cache, at(0, 60));
-  EXPECT_EQ(cache.acquire(at(100, 60)).code(), Errc::kNoMemory);
+  EXPECT_ERRC(cache.acquire(at(100, 60)), Errc::kNoMemory);
   EXPECT_EQ(cache.counters().refused, 1U);
   cache.release(one);
   use(cache, at(100, 60));
@@ -170,7 +169,7 @@ TEST_F(PinCacheTest, WithoutAWatchNothingIsKept) {
 
 TEST_F(PinCacheTest, ExplicitRegistrationsStayWithoutAWatch) {
   PinCache cache(device, nullptr, options);
-  ASSERT_TRUE(cache.keep(at(0, 4)));
+  ASSERT_OK(cache.keep(at(0, 4)));
   use(cache, at(1, 2));
   EXPECT_EQ(cache.counters().hits, 1U);
   use(cache, at(2, 6));  // beside it: for this use only
@@ -181,7 +180,7 @@ TEST_F(PinCacheTest, ExplicitRegistrationsStayWithoutAWatch) {
 
 TEST_F(PinCacheTest, ADroppedRegistrationInUseIsNotFoundAgain) {
   PinCache cache(device, &device, options);
-  ASSERT_TRUE(cache.keep(at(0, 4)));
+  ASSERT_OK(cache.keep(at(0, 4)));
   PinCache::Region& old = take(cache, at(0, 4));
   cache.drop(at(0, 4));
   EXPECT_TRUE(device.holds(old));
@@ -202,8 +201,8 @@ TEST_F(PinCacheTest, AForgottenRegionGoesWithItsLastUser) {
 TEST_F(PinCacheTest, WhatTheDeviceRefusesIsAnError) {
   PinCache cache(device, &device, options);
   device.refuse = true;
-  EXPECT_FALSE(cache.acquire(at(0, 4)));
-  EXPECT_FALSE(cache.keep(at(0, 4)));
+  EXPECT_ERRC(cache.acquire(at(0, 4)), Errc::kNoMemory);
+  EXPECT_ERRC(cache.keep(at(0, 4)), Errc::kNoMemory);
   device.refuse = false;
   use(cache, at(0, 4));
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/registry.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "bmi/fake_module.h"
 
 namespace spate::bmi {
@@ -21,7 +20,7 @@ TEST(Registry, MakesModulesByName) {
   SystemClock clock;
   EXPECT_EQ(registry.make("b", {clock}).value()->scheme(), "b");
   const auto all = registry.make_all({}, {clock});
-  ASSERT_TRUE(all);
+  ASSERT_OK(all);
   EXPECT_EQ(all->size(), 2U);
   EXPECT_EQ(registry.make_all({"b"}, {clock})->size(), 1U);
 }
@@ -30,7 +29,7 @@ TEST(Registry, AnUnknownNameIsAnErrorThatSaysWhatThereIs) {
   const Registry registry = two_modules();
   SystemClock clock;
   const auto made = registry.make_all({"a", "verbs"}, {clock});
-  EXPECT_EQ(made.code(), Errc::kNoSuchModule);
+  EXPECT_ERRC(made, Errc::kNoSuchModule);
   EXPECT_NE(made.error().message().find("verbs"), std::string::npos);
   EXPECT_NE(made.error().message().find("a, b"), std::string::npos);
 }

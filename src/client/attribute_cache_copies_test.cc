@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/expect.h"
 #include "client/attribute_cache_test.h"
 
 namespace spate::client {
@@ -83,7 +84,7 @@ TEST_F(CopiesTest, AreGoodForLessThanTheLease) {
   copied.heard(clock.now(), kTable, true);
   EXPECT_EQ(copied.copy_name(kDirectory, "f", kFile), seconds(8));
   clock.advance(milliseconds(8995));
-  EXPECT_TRUE(copied.find_attributes(at("d/f")));
+  EXPECT_OK(copied.find_attributes(at("d/f")));
   EXPECT_FALSE(copy(kFile));
   EXPECT_FALSE(copy("f", kFile));
 }

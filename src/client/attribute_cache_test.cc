@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/attribute_cache_test.h"
 
+#include "base/expect.h"
+
 namespace spate::client {
 namespace {
 
@@ -29,7 +31,7 @@ TEST_F(AttributeCacheTest, KnowsThatANameIsNotThere) {
   learn(reply);
   const auto found = cache.find_attributes(at("d/g"));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->code(), Errc::kNotFound);
+  EXPECT_ERRC(*found, Errc::kNotFound);
 }
 
 TEST_F(AttributeCacheTest, LeavesLinksToTheServer) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ledger.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "client/request_slots.h"
 #include "job/executor.h"
@@ -64,7 +64,7 @@ TEST_F(LedgerTest, TheNextProcessFindsTheSessionAndKnowsThatItIsTheNext) {
 TEST_F(LedgerTest, MemoryOfAnotherFormIsRefused) {
   const UniqueFd other(::memfd_create("other", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(other.get(), 4096), 0);
-  EXPECT_EQ(Ledger::open(other.get()).code(), Errc::kVersionMismatch);
+  EXPECT_ERRC(Ledger::open(other.get()), Errc::kVersionMismatch);
 }
 
 TEST_F(LedgerTest, ARequestSlotIsKeptWithItsCause) {

@@ -2,13 +2,14 @@
 #include "config/key_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "base/expect.h"
 
 namespace spate::config {
 namespace {
@@ -40,7 +41,7 @@ TEST_F(KeyFileTest, WhatIsCreatedIsReadBackAndIsPrivate) {
   struct stat status{};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
-  EXPECT_EQ(create_key_file(path, random).code(), Errc::kExists);
+  EXPECT_ERRC(create_key_file(path, random), Errc::kExists);
   EXPECT_EQ(*read_key_file(path), *made);
 }
 
@@ -48,7 +49,7 @@ TEST_F(KeyFileTest, AFileThatOthersMayUseIsRefusedWithTheRemedy) {
   for (const mode_t mode : {0640U, 0604U, 0644U, 0660U, 0601U}) {
     write(std::string(64, 'a'), mode);
     const auto result = read_key_file(path);
-    EXPECT_EQ(result.code(), Errc::kPermissionDenied) << mode;
+    EXPECT_ERRC(result, Errc::kPermissionDenied) << mode;
     EXPECT_THAT(result.error().message(), HasSubstr("chmod 600 " + path));
   }
 }
@@ -59,18 +60,18 @@ TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
   for (const std::string& bad : {std::string(), std::string(63, 'a'), std::string(65, 'a'), std::string(63, 'a') + "g",
                                  std::string(64, 'a') + "\n\n", std::string(1'000'000, 'a')}) {
     write(bad);
-    EXPECT_EQ(read_key_file(path).code(), Errc::kInvalidArgument) << bad.size();
+    EXPECT_ERRC(read_key_file(path), Errc::kInvalidArgument) << bad.size();
   }
 }
 
 TEST_F(KeyFileTest, WhatIsNoFileIsRefusedAtOnce) {
-  EXPECT_EQ(read_key_file(path).code(), Errc::kNotFound);
+  EXPECT_ERRC(read_key_file(path), Errc::kNotFound);
   const auto unnamed = read_key_file("");
-  ASSERT_EQ(unnamed.code(), Errc::kInvalidArgument);
+  ASSERT_ERRC(unnamed, Errc::kInvalidArgument);
   EXPECT_NE(unnamed.error().message().find("fs.server_key_file"), std::string::npos) << unnamed.error().message();
-  EXPECT_EQ(read_key_file(folder).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(read_key_file(folder), Errc::kInvalidArgument);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EQ(read_key_file(path).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(read_key_file(path), Errc::kInvalidArgument);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include "config/load.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "config/check.h"
 
 namespace spate::config {
@@ -141,7 +141,7 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
       "[[exports]]\nname = \"vm2\"\nsource = \"/dev/sdx\"\n"
       "[[servers]]\nid = 3\nurls = [\"tcp://c:7400\"]\nroles = [\"block\"]\n";
   const auto loaded = load(input(std::string(kGood) + exports));
-  ASSERT_TRUE(loaded) << loaded.error().message();
+  ASSERT_OK(loaded);
   const FileSystemConfig& c = loaded->config;
   EXPECT_TRUE(c.servers[2].roles.block);
   EXPECT_EQ(c.block.port, 1234U);
@@ -323,7 +323,7 @@ TEST(CheckUrl, AcceptsAddressesAndNothingElse) {
                           "tcp://a:-1", "ofi+shm://a/b", "tcp://[]:1", "tcp://::1:1",   "shm://",     "shm://a/b",
                           "ofi+://a:1", "ofi://a:1",     "sim://x",    "http://a:1",    "TCP://a:1",  "shm:///",
                           "shm:///run/"}) {
-    EXPECT_EQ(check_url(bad).code(), Errc::kBadAddress) << bad;
+    EXPECT_ERRC(check_url(bad), Errc::kBadAddress) << bad;
   }
 }
 

@@ -2,10 +2,9 @@
 // For tests: random descriptions, each with the bytes that it means, spelt out by the definition.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "datatype/description.h"
 
@@ -29,7 +28,7 @@ inline void spell_levels(std::uint64_t offset, std::uint64_t block_bytes, std::s
 }
 
 inline DescriptionCase must(Result<Description> description, std::vector<std::uint64_t> bytes) {
-  EXPECT_TRUE(description) << description.error().message();
+  EXPECT_OK(description);
   return {*std::move(description), std::move(bytes)};
 }
 

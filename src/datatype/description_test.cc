@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datatype/description.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "datatype/cursor.h"
 #include "datatype/description_cases.h"
 
@@ -61,20 +60,20 @@ TEST(Description, EqualShapesAreEqual) {
 }
 
 TEST(Description, WhatIsOutOfRangeIsRefused) {
-  EXPECT_EQ(Description::contiguous(kMaxFileBytes - 5, 6).code(), Errc::kFileTooBig);
-  EXPECT_EQ(Description::contiguous(~0ULL, 6).code(), Errc::kFileTooBig);
-  EXPECT_EQ(Description::contiguous(0, kMaxTotalBytes + 1).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(Description::list(std::vector<Extent>(kMaxListPieces + 1)).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::contiguous(kMaxFileBytes - 5, 6), Errc::kFileTooBig);
+  EXPECT_ERRC(Description::contiguous(~0ULL, 6), Errc::kFileTooBig);
+  EXPECT_ERRC(Description::contiguous(0, kMaxTotalBytes + 1), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::list(std::vector<Extent>(kMaxListPieces + 1)), Errc::kInvalidArgument);
   const std::vector<Extent> too_much{{0, kMaxTotalBytes}, {0, 1}};
-  EXPECT_EQ(Description::list(too_much).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(Description::strided(0, 8, Levels(kMaxLevels + 1)).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(Description::strided(0, 8, Levels{{0, 8}}).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 40U, 1ULL << 40U}}).code(), Errc::kFileTooBig);
-  EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 40U, 0}, {1ULL << 40U, 0}}).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(Description::strided(kMaxFileBytes - 100, 8, Levels{{2, 93}}).code(), Errc::kFileTooBig);
-  EXPECT_EQ(Description::strided(0, 8, Levels{{1ULL << 38U, 16}}).code(), Errc::kInvalidArgument);  // 2^41 bytes
-  EXPECT_EQ(Description::strided_window(0, 8, Levels{{2, 9}}, {1, 16}).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(strided(0, 8, Levels{{2, 9}}).window(9, 8).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::list(too_much), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::strided(0, 8, Levels(kMaxLevels + 1)), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::strided(0, 8, Levels{{0, 8}}), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::strided(0, 8, Levels{{1ULL << 40U, 1ULL << 40U}}), Errc::kFileTooBig);
+  EXPECT_ERRC(Description::strided(0, 8, Levels{{1ULL << 40U, 0}, {1ULL << 40U, 0}}), Errc::kInvalidArgument);
+  EXPECT_ERRC(Description::strided(kMaxFileBytes - 100, 8, Levels{{2, 93}}), Errc::kFileTooBig);
+  EXPECT_ERRC(Description::strided(0, 8, Levels{{1ULL << 38U, 16}}), Errc::kInvalidArgument);  // 2^41 bytes
+  EXPECT_ERRC(Description::strided_window(0, 8, Levels{{2, 9}}, {1, 16}), Errc::kInvalidArgument);
+  EXPECT_ERRC(strided(0, 8, Levels{{2, 9}}).window(9, 8), Errc::kInvalidArgument);
 }
 
 TEST(Description, CursorEqualsNaiveExpansion) {
@@ -105,7 +104,7 @@ TEST(Description, DecodeUndoesEncode) {
     const Bytes bytes = encoded(c.description);
     Decoder in(bytes);
     ASSERT_EQ(decode_description(in), c.description) << "seed " << seed;
-    ASSERT_TRUE(in.finish("description")) << "seed " << seed;
+    ASSERT_OK(in.finish("description")) << "seed " << seed;
     ASSERT_FALSE(decodes(ByteView(bytes).first(random.below(bytes.size())))) << "seed " << seed;
   }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datatype/slot_cursor.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <memory>
 #include <set>
 
+#include "base/expect.h"
 #include "datatype/description_cases.h"
 #include "datatype/measure.h"
 #include "datatype/memory_map.h"
@@ -289,10 +288,10 @@ TEST(Measure, OverlapIsFoundWheneverThereIsOne) {
 TEST(Measure, InterleavedPatternsAreProvedOrRefused) {
   // A matrix of 2^12 x 2^12 taken column by column: levels nest once sorted by stride.
   const std::vector<Level> transposed{{1ULL << 12U, 8}, {1ULL << 12U, 1ULL << 15U}};
-  EXPECT_TRUE(check_disjoint(*Description::strided(0, 8, transposed)));
+  EXPECT_OK(check_disjoint(*Description::strided(0, 8, transposed)));
   // Even and odd bytes that do not nest, too many to compare.
   const std::vector<Level> odd{{2, 5}, {1ULL << 16U, 2}};
-  EXPECT_EQ(check_disjoint(*Description::strided(0, 1, odd)).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_disjoint(*Description::strided(0, 1, odd)), Errc::kInvalidArgument);
 }
 
 TEST(MemoryMap, YieldsTheMemoryOfEachRange) {

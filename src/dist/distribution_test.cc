@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/distribution.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "dist/simple_stripe.h"
 
@@ -118,22 +117,22 @@ TEST(Distribution, TheLargestFileAndForeignSizesDoNotOverflow) {
 TEST(MakeDistribution, ReadsTheLayoutAndRefusesWhatIsOutOfRange) {
   Layout layout;
   layout.strip_bytes = 65536;
-  EXPECT_EQ(make_distribution(layout).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.slots.resize(3);
   const auto dist = make_distribution(layout);
-  ASSERT_TRUE(dist);
+  ASSERT_OK(dist);
   EXPECT_EQ((*dist)->slot_count(), 3U);
   EXPECT_EQ((*dist)->to_physical(65536 + 5), (Physical{1, 5}));
   layout.strip_bytes = kMinStripBytes - 1;
-  EXPECT_EQ(make_distribution(layout).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.strip_bytes = kMaxStripBytes + 1;
-  EXPECT_EQ(make_distribution(layout).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.strip_bytes = 65536;
   layout.slots.resize(kMaxSlots + 1);
-  EXPECT_EQ(make_distribution(layout).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.slots.resize(1);
   layout.distribution = static_cast<DistributionKind>(200);
-  EXPECT_EQ(make_distribution(layout).code(), Errc::kNotSupported);
+  EXPECT_ERRC(make_distribution(layout), Errc::kNotSupported);
 }
 
 }  // namespace

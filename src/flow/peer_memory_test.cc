@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/peer_memory.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <set>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 
 namespace spate::flow {
@@ -43,10 +43,10 @@ TEST_F(PeerMemoryTest, IsCutIntoBuffersThatLieInTheMappedFile) {
 
 TEST_F(PeerMemoryTest, WhatCannotBeMappedIsAnErrorThatNamesIt) {
   grow(kPeerBufferBytes);
-  EXPECT_EQ(PeerMemory::map(path_, 2 * kPeerBufferBytes).code(), Errc::kInvalidArgument) << "the file is too short";
-  EXPECT_EQ(PeerMemory::map(path_, kPeerBufferBytes).code(), Errc::kInvalidArgument) << "one buffer is too few";
+  EXPECT_ERRC(PeerMemory::map(path_, 2 * kPeerBufferBytes), Errc::kInvalidArgument) << "the file is too short";
+  EXPECT_ERRC(PeerMemory::map(path_, kPeerBufferBytes), Errc::kInvalidArgument) << "one buffer is too few";
   const auto absent = PeerMemory::map("/sys/bus/pci/devices/none/p2pmem/allocate", 1U << 30U);
-  EXPECT_EQ(absent.code(), Errc::kNotFound);
+  EXPECT_ERRC(absent, Errc::kNotFound);
   EXPECT_NE(absent.error().message().find("/sys/bus/pci/devices/none"), std::string::npos);
   EXPECT_FALSE(PeerMemory::map("/dev/null", 1U << 30U).has_value());
   EXPECT_FALSE(PeerMemory::map("/proc/self/status", 1U << 30U).has_value());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/policy.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::flow {
 namespace {
@@ -61,10 +61,10 @@ TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
                                                     {DataPath::kPeerToPeer, large_pieces()}};
   for (const auto& [path, facts] : refused) {
     const auto chosen = choose_path(path, facts);
-    EXPECT_EQ(chosen.code(), Errc::kNotSupported);
+    EXPECT_ERRC(chosen, Errc::kNotSupported);
     EXPECT_FALSE(chosen.error().context().empty());
   }
-  EXPECT_EQ(choose_path(static_cast<DataPath>(99), large_pieces()).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(choose_path(static_cast<DataPath>(99), large_pieces()), Errc::kInvalidArgument);
 }
 
 TEST(Policy, WhatIsTooLargeForTheCacheAndNotInItGoesDirect) {
@@ -97,7 +97,7 @@ TEST(Policy, AFallBackIsSaidToBeOneWithItsReason) {
   PathFacts facts = huge_file();
   facts.direct_alignment = 0;
   const auto chosen = choose_path(DataPath::kAutomatic, facts, huge_from_1000());
-  ASSERT_TRUE(chosen);
+  ASSERT_OK(chosen);
   EXPECT_EQ(chosen->path, DataPath::kCached);
   EXPECT_TRUE(chosen->fell_back);
   EXPECT_NE(chosen->why.find("there is no device"), std::string::npos);
@@ -109,22 +109,22 @@ TEST(Policy, DirectByNameIsTakenOrRefused) {
   PathFacts scattered = huge_file();
   scattered.direction = Direction::kWrite;
   scattered.one_run = false;
-  EXPECT_EQ(choose_path(DataPath::kDirect, scattered).code(), Errc::kNotSupported);
+  EXPECT_ERRC(choose_path(DataPath::kDirect, scattered), Errc::kNotSupported);
   const auto none = choose_path(DataPath::kDirect, large_pieces());
-  EXPECT_EQ(none.code(), Errc::kNotSupported);
+  EXPECT_ERRC(none, Errc::kNotSupported);
   EXPECT_NE(none.error().context().find("there is no device"), std::string::npos);
 }
 
 TEST(Policy, PeerToPeerByNameIsTakenOrRefused) {
   PathFacts facts = huge_file();
   const auto none = choose_path(DataPath::kPeerToPeer, facts);
-  EXPECT_EQ(none.code(), Errc::kNotSupported);
+  EXPECT_ERRC(none, Errc::kNotSupported);
   EXPECT_NE(none.error().context().find("flow.p2p_memory"), std::string::npos);
   facts.peer_refusal = {};
   EXPECT_EQ(choose_path(DataPath::kPeerToPeer, facts).value().path, DataPath::kPeerToPeer);
   EXPECT_TRUE(choose_path(DataPath::kPeerToPeer, facts).value().forced);
   facts.direct_alignment = 0;
-  EXPECT_EQ(choose_path(DataPath::kPeerToPeer, facts).code(), Errc::kNotSupported);
+  EXPECT_ERRC(choose_path(DataPath::kPeerToPeer, facts), Errc::kNotSupported);
 }
 
 TEST(Policy, PeerToPeerInTheConfigurationGivesWayToTheNextBest) {
@@ -154,7 +154,7 @@ TEST(Policy, TheConfigurationForcesWhatTheRequestLeavesOpen) {
   EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces(), options).value().path, DataPath::kBuffered);
   EXPECT_EQ(choose_path(DataPath::kCached, large_pieces(), options).value().path, DataPath::kCached);
   options.read_path = DataPath::kDirect;
-  EXPECT_EQ(choose_path(DataPath::kAutomatic, large_pieces(), options).code(), Errc::kNotSupported);
+  EXPECT_ERRC(choose_path(DataPath::kAutomatic, large_pieces(), options), Errc::kNotSupported);
 }
 
 }  // namespace

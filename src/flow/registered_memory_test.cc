@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/registered_memory.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <set>
 
+#include "base/expect.h"
 #include "bmi/sim/fabric.h"
 
 namespace spate::flow {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/scheduler.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <vector>
 
+#include "base/expect.h"
 #include "job/event.h"
 #include "job/gate.h"
 

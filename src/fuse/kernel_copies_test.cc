@@ -2,7 +2,6 @@
 #include "fuse/kernel_copies.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <linux/fuse.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +12,8 @@
 #include <cstring>
 #include <set>
 #include <thread>
+
+#include "base/expect.h"
 
 namespace spate::fuse {
 namespace {
@@ -41,7 +42,7 @@ class KernelCopiesTest : public ::testing::Test {
   void next_process() {
     ledger_.reset();
     auto opened = client::Ledger::open(memory_.get());
-    ASSERT_TRUE(opened);
+    ASSERT_OK(opened);
     ledger_ = *std::move(opened);
   }
   /// Reads what was written, or waits for something.
@@ -84,7 +85,7 @@ TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
   KernelCopies copies(*ledger_);
   EXPECT_FALSE(copies.takes_names());
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
-  ASSERT_TRUE(copies.begin(device_.get()));
+  ASSERT_OK(copies.begin(device_.get()));
   EXPECT_EQ(read().epochs, 1);  // whether it can be told
   EXPECT_TRUE(copies.takes_names());
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
@@ -101,7 +102,7 @@ TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
 
 TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
   KernelCopies copies(*ledger_);
-  ASSERT_TRUE(copies.begin(device_.get()));
+  ASSERT_OK(copies.begin(device_.get()));
   read();
   const std::array<char, 1024> full{};
   while (::send(device_.get(), full.data(), full.size(), MSG_DONTWAIT) > 0) {
@@ -119,7 +120,7 @@ TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
 TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
   const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   KernelCopies copies(*ledger_);
-  ASSERT_TRUE(copies.begin(deaf.get()));
+  ASSERT_OK(copies.begin(deaf.get()));
   EXPECT_FALSE(copies.takes_names());
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
   copies.drop_attributes(kFile);
@@ -129,7 +130,7 @@ TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
 TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
   {
     KernelCopies copies(*ledger_);
-    ASSERT_TRUE(copies.begin(device_.get()));
+    ASSERT_OK(copies.begin(device_.get()));
     EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
     EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
   }
@@ -137,7 +138,7 @@ TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
   next_process();
   KernelCopies copies(*ledger_);
   EXPECT_FALSE(dropped(copies, milliseconds(50)));
-  ASSERT_TRUE(copies.begin(device_.get()));
+  ASSERT_OK(copies.begin(device_.get()));
   EXPECT_TRUE(dropped(copies));
   const Told told = read();
   EXPECT_EQ(told.attributes, std::set<Handle>{kFile});
@@ -146,7 +147,7 @@ TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
 
 TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
   KernelCopies copies(*ledger_);
-  ASSERT_TRUE(copies.begin(device_.get()));
+  ASSERT_OK(copies.begin(device_.get()));
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
   EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
   read();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/options.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::fuse {
 namespace {
@@ -58,7 +58,7 @@ TEST(MountOptions, ValuesAreChecked) {
                             "busy_poll", "busy_poll=soon", "busy_poll=11ms", "log=x", "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
-    EXPECT_EQ(parsed.error().code(), Errc::kInvalidArgument) << wrong;
+    EXPECT_ERRC(parsed, Errc::kInvalidArgument) << wrong;
   }
 }
 

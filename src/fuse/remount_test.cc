@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/remount.h"
 
-#include <gtest/gtest.h>
 #include <sys/mount.h>
+
+#include "base/expect.h"
 
 namespace spate::fuse {
 namespace {
@@ -26,11 +27,11 @@ Remount by_itself(const std::string& wanted) {
 
 TEST(Remount, IsToldByItsOption) {
   const auto none = parse_remount({"fs", "/d", "-o", "ro,nodev"});
-  ASSERT_TRUE(none);
+  ASSERT_OK(none);
   EXPECT_FALSE(*none);
   EXPECT_EQ(by_itself("remount,ro").directory, "/d");
-  EXPECT_FALSE(parse_remount({"/d", "-o", "remount"}));
-  EXPECT_FALSE(parse_remount({"fs", "/d", "-o"}));
+  EXPECT_ERRC(parse_remount({"/d", "-o", "remount"}), Errc::kInvalidArgument);
+  EXPECT_ERRC(parse_remount({"fs", "/d", "-o"}), Errc::kInvalidArgument);
 }
 
 TEST(Remount, ChangesWhatIsAskedForAndNothingElse) {

@@ -2,10 +2,9 @@
 // The coroutine constructs that Spate relies on, tried on each compiler (docs/architecture.md, "Coroutines").
 #include "job/task.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 
+#include "base/expect.h"
 #include "job/deadline.h"
 #include "job/event.h"
 #include "job/executor.h"

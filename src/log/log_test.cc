@@ -2,7 +2,6 @@
 #include "log/log.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "log/fields.h"
 #include "log/output.h"
 #include "log/rate_limit.h"
@@ -57,7 +57,7 @@ TEST_F(LogTest, SpecIsAppliedWholeOrNotAtAll) {
   EXPECT_EQ(level_of("rpc"), Level::off);
   EXPECT_EQ(level_of("flow"), Level::error);
   for (const char* bad : {"trace,bim=debug", "trace,bmi=loud", "trace,=debug", "bmi=debug=x", "TRACE", " info"}) {
-    EXPECT_EQ(set_levels(bad).code(), Errc::kInvalidArgument) << bad;
+    EXPECT_ERRC(set_levels(bad), Errc::kInvalidArgument) << bad;
     EXPECT_EQ(level_of("flow"), Level::error) << bad;
   }
   EXPECT_THAT(set_levels("bim=debug").error().message(), HasSubstr("no log folder \"bim\""));
@@ -155,7 +155,7 @@ TEST(LogFile, IsAppendedAndReopenedForRotation) {
 
 TEST(LogFile, AFileThatCannotBeOpenedIsNamed) {
   const auto result = open_file("/nonexistent/folder/log");
-  EXPECT_EQ(result.code(), Errc::kNotFound);
+  EXPECT_ERRC(result, Errc::kNotFound);
   EXPECT_THAT(result.error().message(), HasSubstr("/nonexistent/folder/log"));
 }
 

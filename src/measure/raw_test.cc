@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The raw probes move what they say that they move.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/expect.h"
 #include "measure/cpu.h"
 #include "measure/raw_stream.h"
 
@@ -33,63 +33,63 @@ StreamPlan plan_of(StreamPlan::Direction direction) {
 
 TEST(RawStream, WhatWasWrittenIsRead) {
   auto peers = two_peers(0);
-  ASSERT_TRUE(peers) << peers.error().message();
+  ASSERT_OK(peers);
   Buffer memory(8 * kPiece);
   for (std::size_t i = 0; i < memory.size(); ++i) memory.data()[i] = static_cast<std::byte>(i / kPiece + i);
   const Bytes expected = to_bytes(std::as_const(memory).view());
   StreamPlan plan = plan_of(StreamPlan::Direction::kWrite);
   plan.in_flight = 8;  // a buffer each, so that all of them hold what belongs there
-  ASSERT_TRUE(run_stream(*peers, plan, memory.view()));
+  ASSERT_OK(run_stream(*peers, plan, memory.view()));
   std::memset(memory.data(), 0, memory.size());
   plan.direction = StreamPlan::Direction::kRead;
-  ASSERT_TRUE(run_stream(*peers, plan, memory.view()));
+  ASSERT_OK(run_stream(*peers, plan, memory.view()));
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), memory.data()));
 }
 
 TEST(RawStream, BuffersTakeTurns) {
   auto peers = two_peers(4 * kPiece);
-  ASSERT_TRUE(peers);
+  ASSERT_OK(peers);
   Buffer memory(3 * kPiece);
-  EXPECT_TRUE(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()));
+  EXPECT_OK(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()));
   EXPECT_TRUE(
       std::all_of(memory.data(), memory.data() + memory.size(), [](std::byte b) { return b == std::byte{0x5a}; }));
   Buffer small(kPiece);
-  EXPECT_EQ(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), small.view()).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), small.view()), Errc::kInvalidArgument);
 }
 
 TEST(RawStream, APeerThatCannotGiveAllIsAnError) {
   auto peers = two_peers(kPiece);
-  ASSERT_TRUE(peers);
+  ASSERT_OK(peers);
   Buffer memory(3 * kPiece);
-  EXPECT_FALSE(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()));
+  EXPECT_ERRC(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()), Errc::kConnectionLost);
 }
 
 TEST(RawRate, EachRequestIsAnswered) {
   auto peers = two_peers(16 * 4096);
-  ASSERT_TRUE(peers);
+  ASSERT_OK(peers);
   RatePlan plan;
   plan.requests = 100;
   plan.reply_bytes = 4096;
   auto rate = run_requests(*peers, plan);
-  ASSERT_TRUE(rate) << rate.error().message();
+  ASSERT_OK(rate);
   EXPECT_EQ(rate->latency_us.size(), 100U);
   plan.op = RawRequest::Op::kRead;
   plan.file_bytes = 16 * 4096;
   plan.in_flight = 8;
   rate = run_requests(*peers, plan);
-  ASSERT_TRUE(rate) << rate.error().message();
+  ASSERT_OK(rate);
   EXPECT_GT(rate->seconds, 0);
 }
 
 TEST(Cpu, TimeOfAProcessGrows) {
   const auto before = cpu_seconds(::getpid());
-  ASSERT_TRUE(before);
+  ASSERT_OK(before);
   volatile std::uint64_t work = 0;
   const auto grown = [&] { return *cpu_seconds(::getpid()) > *before; };
   // Counted in ticks of the kernel, and the machine may have other things to do.
   for (std::uint64_t i = 0; i < 20'000'000'000 && (i % 1'000'000 != 0 || !grown()); ++i) work = work + 1;
   EXPECT_TRUE(grown());
-  EXPECT_EQ(cpu_seconds(0x7fffff).code(), Errc::kNotFound);
+  EXPECT_ERRC(cpu_seconds(0x7fffff), Errc::kNotFound);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "metrics/metrics.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "base/codec.h"
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::metrics {
@@ -184,7 +184,7 @@ TEST(Snapshot, MergeRefusesAnotherKind) {
   Sample gauge = counter;
   gauge.kind = Kind::kGauge;
   ASSERT_TRUE(a.add(counter).has_value());
-  EXPECT_EQ(a.add(gauge).code(), Errc::kConflict);
+  EXPECT_ERRC(a.add(gauge), Errc::kConflict);
 }
 
 TEST(Snapshot, DecodeEncodeIsTheIdentityAndEveryPrefixIsRefused) {
@@ -195,12 +195,12 @@ TEST(Snapshot, DecodeEncodeIsTheIdentityAndEveryPrefixIsRefused) {
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(*back, snapshot);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    EXPECT_EQ(Snapshot::decode(ByteView(bytes).first(n)).code(), Errc::kCorrupt) << n;
+    EXPECT_ERRC(Snapshot::decode(ByteView(bytes).first(n)), Errc::kCorrupt) << n;
   }
   bytes.push_back(std::byte{0});
-  EXPECT_EQ(Snapshot::decode(bytes).code(), Errc::kCorrupt);
+  EXPECT_ERRC(Snapshot::decode(bytes), Errc::kCorrupt);
   bytes[0] = std::byte{9};
-  EXPECT_EQ(Snapshot::decode(bytes).code(), Errc::kVersionMismatch);
+  EXPECT_ERRC(Snapshot::decode(bytes), Errc::kVersionMismatch);
 }
 
 TEST(Snapshot, DecodeRefusesWhatEncodeNeverWrites) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layout.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate {
 namespace {
@@ -20,7 +20,7 @@ TEST(Layout, DecodeUndoesEncode) {
   encode(out, sample());
   Decoder in(bytes);
   EXPECT_EQ(decode_layout(in), sample());
-  EXPECT_TRUE(in.finish("layout"));
+  EXPECT_OK(in.finish("layout"));
 }
 
 TEST(Layout, EveryTruncationAndABadStripAreRefused) {

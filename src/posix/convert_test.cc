@@ -2,7 +2,8 @@
 #include "posix/convert.h"
 
 #include <dirent.h>
-#include <gtest/gtest.h>
+
+#include "base/expect.h"
 
 namespace spate::posix {
 namespace {
@@ -32,7 +33,7 @@ TEST(Convert, SetTimesAsUtimensatTakesThem) {
   EXPECT_FALSE(request.atime || request.atime_now || request.mtime_now);
   EXPECT_EQ(request.mtime->ns, 5'000'000'006);
   const timespec now[2] = {{0, UTIME_NOW}, {0, 1'000'000'000}};
-  EXPECT_EQ(set_times(now, request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(set_times(now, request), Errc::kInvalidArgument);
   EXPECT_TRUE(request.atime_now);
 }
 
@@ -45,7 +46,7 @@ TEST(Convert, EveryTypeHasItsBits) {
     EXPECT_EQ(entry_type(*type), IFTODT(bits));
   }
   EXPECT_EQ(*type_of_mode(0644), FileType::kRegular);
-  EXPECT_EQ(type_of_mode(S_IFMT).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(type_of_mode(S_IFMT), Errc::kInvalidArgument);
 }
 
 TEST(Convert, StatCountsBlocksOf512Bytes) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "posix/errno.h"
 
-#include <gtest/gtest.h>
-
 #include <cerrno>
+
+#include "base/expect.h"
 
 namespace spate::posix {
 namespace {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "posix/where.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
+
+#include "base/expect.h"
 
 namespace spate::posix {
 namespace {
 
 TEST(Where, PathsAreCheckedBeforeTheyAreSent) {
   Where where;
-  EXPECT_EQ(to_name_path(where, true).code(), Errc::kNotFound);
+  EXPECT_ERRC(to_name_path(where, true), Errc::kNotFound);
   where.empty_is_base = true;
   EXPECT_TRUE(to_name_path(where, true).has_value());
   where.path.assign(kLongestPath, 'a');
   EXPECT_TRUE(to_name_path(where, true).has_value());
   where.path += 'a';
-  EXPECT_EQ(to_name_path(where, true).code(), Errc::kNameTooLong);
+  EXPECT_ERRC(to_name_path(where, true), Errc::kNameTooLong);
   where.path = std::string("a\0b", 3);
-  EXPECT_EQ(to_name_path(where, true).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(to_name_path(where, true), Errc::kInvalidArgument);
 }
 
 TEST(Where, OnlyRelativePathsBeginAtTheBase) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/elf.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+
+#include "base/expect.h"
 
 namespace spate::tools {
 namespace {
@@ -31,13 +31,13 @@ TEST(Elf, ThisProgramIsReadAsTheLinkerMadeIt) {
 }
 
 TEST(Elf, OtherFilesAreRefused) {
-  EXPECT_EQ(read_binary({}).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(read_binary({}), Errc::kInvalidArgument);
   Bytes file = own_file();
   file[0] = std::byte{0};
-  EXPECT_EQ(read_binary(file).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(read_binary(file), Errc::kInvalidArgument);
   file = own_file();
   file[18] = std::byte{3};  // e_machine: i386
-  EXPECT_EQ(read_binary(file).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(read_binary(file), Errc::kInvalidArgument);
 }
 
 TEST(Elf, ATruncatedFileIsReadWithinItsBounds) {

@@ -3,7 +3,6 @@
 #include "trove/local_target.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/expect.h"
 #include "trove/datafile_name.h"
 #include "trove/local_bytestreams.h"
 
@@ -193,10 +193,10 @@ TEST_F(LocalTargetTest, WhatIsNoDatafileIsNotFollowed) {
   const std::string file = path() + "/d/" + DatafilePath(id(1)).c_str();
   ASSERT_EQ(::symlink("/etc/hostname", file.c_str()), 0);
   const std::shared_ptr<LocalTarget> target = open();
-  EXPECT_EQ(target->store().open(id(1), true).code(), Errc::kSymlinkLoop);
+  EXPECT_ERRC(target->store().open(id(1), true), Errc::kSymlinkLoop);
   std::filesystem::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  EXPECT_EQ(target->store().open(id(1), true).code(), Errc::kCorrupt);
+  EXPECT_ERRC(target->store().open(id(1), true), Errc::kCorrupt);
 }
 
 /// Gives the process mounts of its own; for an ordinary user in a user name space, as the same user.

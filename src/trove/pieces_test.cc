@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/pieces.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <vector>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::trove {

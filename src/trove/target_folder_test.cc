@@ -2,12 +2,12 @@
 #include "trove/target_folder.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "base/expect.h"
 #include "trove/datafile_name.h"
 
 namespace spate::trove {
@@ -46,21 +46,21 @@ TEST_F(TargetFolderTest, FormatThenOpen) {
 }
 
 TEST_F(TargetFolderTest, RefusedByName) {
-  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kNotFound);
+  EXPECT_ERRC(open_target(path(), kThird), Errc::kNotFound);
   ASSERT_TRUE(create_target(path(), kThird).has_value());
-  EXPECT_EQ(create_target(path(), kThird).code(), Errc::kExists);
-  EXPECT_EQ(create_target(root_ + "/other", {FsId(0), TargetId(1)}).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(create_target(path(), kThird), Errc::kExists);
+  EXPECT_ERRC(create_target(root_ + "/other", {FsId(0), TargetId(1)}), Errc::kInvalidArgument);
   const Result<TargetFolder> other_fs = open_target(path(), {FsId(9), kThird.target});
-  EXPECT_EQ(other_fs.code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(other_fs, Errc::kWrongFileSystem);
   EXPECT_NE(other_fs.error().context().find("1122334455667788"), std::string::npos);
-  EXPECT_EQ(open_target(path(), {kThird.fs, TargetId(4)}).code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(open_target(path(), {kThird.fs, TargetId(4)}), Errc::kWrongFileSystem);
 }
 
 TEST_F(TargetFolderTest, NewerFormatIsRefusedByItsNumber) {
   ASSERT_TRUE(create_target(path(), kThird).has_value());
   poke(8, 2);
   const Result<TargetFolder> opened = open_target(path(), kThird);
-  EXPECT_EQ(opened.code(), Errc::kFormatTooNew);
+  EXPECT_ERRC(opened, Errc::kFormatTooNew);
   EXPECT_NE(opened.error().context().find("format 2"), std::string::npos);
 }
 
@@ -68,21 +68,21 @@ TEST_F(TargetFolderTest, DamageIsFound) {
   ASSERT_TRUE(create_target(path(), kThird).has_value());
   for (std::size_t at = 12; at < 32; ++at) {
     poke(at, '\x5a');
-    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt) << at;
+    EXPECT_ERRC(open_target(path(), kThird), Errc::kCorrupt) << at;
     std::filesystem::remove(identity_file());
     ASSERT_TRUE(create_target(path(), kThird).has_value());
   }
   poke(0, 'x');
-  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt);
+  EXPECT_ERRC(open_target(path(), kThird), Errc::kCorrupt);
   for (const off_t size : {0, 5, 31, 33}) {
     ASSERT_EQ(::truncate(identity_file().c_str(), size), 0);
-    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kCorrupt) << size;
+    EXPECT_ERRC(open_target(path(), kThird), Errc::kCorrupt) << size;
   }
 }
 
 TEST_F(TargetFolderTest, HalfFormattedCanBeFormattedAgain) {
   std::filesystem::create_directories(path() + "/d/07");
-  EXPECT_EQ(open_target(path(), kThird).code(), Errc::kNotFound);
+  EXPECT_ERRC(open_target(path(), kThird), Errc::kNotFound);
   EXPECT_TRUE(create_target(path(), kThird).has_value());
   EXPECT_TRUE(open_target(path(), kThird).has_value());
 }
@@ -92,7 +92,7 @@ TEST_F(TargetFolderTest, OpenToOneAtATime) {
   {
     const Result<TargetFolder> first = open_target(path(), kThird);
     ASSERT_TRUE(first.has_value());
-    EXPECT_EQ(open_target(path(), kThird).code(), Errc::kBusy);
+    EXPECT_ERRC(open_target(path(), kThird), Errc::kBusy);
   }
   EXPECT_TRUE(open_target(path(), kThird).has_value());
 }

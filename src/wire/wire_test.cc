@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "wire/io_messages.h"
 #include "wire/meta_messages.h"
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/expect.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -20,21 +21,21 @@ TEST_P(Bmi, MalformedUrlsAreRefused) {
   for (const std::string& url :
        {std::string(), std::string("nothing"), world_->scheme() + "://", "://" + world_->scheme()}) {
     const std::array<std::string, 1> urls{url};
-    EXPECT_EQ(peer->lookup(urls).code(), Errc::kBadAddress) << url;
+    EXPECT_ERRC(peer->lookup(urls), Errc::kBadAddress) << url;
   }
-  EXPECT_EQ(peer->lookup({}).code(), Errc::kBadAddress);
-  EXPECT_FALSE(peer->listen(world_->scheme() + "://", peer.context));
+  EXPECT_ERRC(peer->lookup({}), Errc::kBadAddress);
+  EXPECT_ERRC(peer->listen(world_->scheme() + "://", peer.context), Errc::kBadAddress);
 }
 
 TEST_P(Bmi, UnknownModulesAreNamedAndSkipped) {
   const Pair pair = start_pair();
   const std::array<std::string, 1> unknown{"pigeon://7"};
-  EXPECT_EQ((*pair.client)->lookup(unknown).code(), Errc::kNoSuchModule);
+  EXPECT_ERRC((*pair.client)->lookup(unknown), Errc::kNoSuchModule);
   const std::array<std::string, 2> mixed{"pigeon://7", pair.server->url};
   const Result<Address> address = (*pair.client)->lookup(mixed);
-  ASSERT_TRUE(address);
+  ASSERT_OK(address);
   introduce(*pair.client, *address, *pair.server);
-  EXPECT_EQ((*pair.client)->listen("pigeon://7", pair.client->context).code(), Errc::kNoSuchModule);
+  EXPECT_ERRC((*pair.client)->listen("pigeon://7", pair.client->context), Errc::kNoSuchModule);
 }
 
 TEST_P(Bmi, TheSameListYieldsTheSameAddress) {
@@ -84,7 +85,7 @@ TEST_P(Bmi, TheNextUrlIsTakenWhenTheFirstFails) {
   Peer& client = start(false, impatient());
   const std::array<std::string, 2> urls{world_->dead_url(), server.url};
   const Result<Address> address = client->lookup(urls);
-  ASSERT_TRUE(address);
+  ASSERT_OK(address);
   constexpr std::uint64_t kCount = 20;
   std::vector<Bytes> data;
   std::vector<OpId> ops;
@@ -108,7 +109,7 @@ TEST_P(Bmi, AllUrlsFail) {
   Peer& gone = start(true);
   const std::array<std::string, 2> urls{world_->dead_url(), gone.url};
   const Result<Address> address = client->lookup(urls);
-  ASSERT_TRUE(address);
+  ASSERT_OK(address);
   kill(gone);
   const Bytes data = pattern(1, 0, 10);
   EXPECT_EQ(finish(client, send_unexpected(client, {*address, 1}, data)).status, Errc::kUnreachable);
@@ -131,7 +132,7 @@ TEST_P(Bmi, DeathOfAPeerFailsWhatIsPosted) {
   const Result<Posted> late =
       (*pair.server)->post_send({pair.to_client, Tag{3}, MessageClass::kBulk, segments}, pair.server->context, nullptr);
   if (!late) {
-    EXPECT_EQ(late.code(), Errc::kConnectionLost);
+    EXPECT_ERRC(late, Errc::kConnectionLost);
   } else {
     EXPECT_EQ(finish(*pair.server, late->op).status, Errc::kConnectionLost);
   }
@@ -247,7 +248,7 @@ TEST_P(Bmi, DisconnectOfAnUnconnectedPeerHasNoEffect) {
 TEST_P(Bmi, TheSameUrlCannotBeListenedAtTwice) {
   Peer& server = start(true);
   const Result<std::string> again = server->listen(server.url, server.context);
-  EXPECT_FALSE(again);
+  EXPECT_ERRC(again, Errc::kExists);
   Peer& client = start(false);
   introduce(client, lookup(client, server.url), server);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "tests/bmi/harness.h"
 
@@ -57,7 +58,7 @@ TEST_P(Bmi, ContextsNeverSeeOneAnothersCompletions) {
   const std::array<Segment, 1> segments{Segment::of(MutableByteView(second_room))};
   const Result<Posted> in_second =
       (*pair.server)->post_recv({pair.to_client, Tag{2}, MessageClass::kControl, segments}, second, nullptr);
-  ASSERT_TRUE(in_second);
+  ASSERT_OK(in_second);
   const OpId in_first = recv(*pair.server, {pair.to_client, 1}, first_room);
   const OpId out_second = send(*pair.client, {pair.to_server, 2}, data);
   finish(*pair.client, out_second);

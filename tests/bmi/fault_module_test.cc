@@ -2,13 +2,12 @@
 // The fault decorator around the simulated module: each action at each point does what its README says.
 #include "bmi/fault/fault_module.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <deque>
 #include <functional>
 #include <map>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/sim/fabric.h"
 
@@ -35,7 +34,7 @@ class FaultModuleTest : public testing::Test {
     honest.push_back(fabric.attach(2));
     server.network = make_network(std::move(honest));
     server.context = server.network->open_context();
-    EXPECT_TRUE(server.network->listen("sim://2", server.context));
+    EXPECT_OK(server.network->listen("sim://2", server.context));
     const std::array<std::string, 1> urls{"sim://2"};
     client.other = *client.network->lookup(urls);
     meet();
@@ -48,7 +47,7 @@ class FaultModuleTest : public testing::Test {
     server.arrived.clear();
   }
   OpId posted(Side& side, const Result<Posted>& result) {
-    EXPECT_TRUE(result) << result.error().message();
+    EXPECT_OK(result);
     if (!result) return {};
     if (result->done) side.done.emplace(result->op, result->completion);
     return result->op;
@@ -112,9 +111,9 @@ TEST_F(FaultModuleTest, AFailedPostPostsNothing) {
   plan->add(fault);
   const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
   const OpId in = recv(server, 3, room);
-  EXPECT_EQ(client.network->post_send({client.other, Tag{3}, MessageClass::kControl, segments}, client.context, nullptr)
-                .code(),
-            Errc::kNoMemory);
+  EXPECT_ERRC(
+      client.network->post_send({client.other, Tag{3}, MessageClass::kControl, segments}, client.context, nullptr),
+      Errc::kNoMemory);
   settle();
   EXPECT_FALSE(server.done.contains(in));
   EXPECT_EQ(plan->fired(), 1U);
@@ -187,7 +186,7 @@ TEST_F(FaultModuleTest, UnexpectedMessagesOfAnInstrumentedServer) {
   Side third;
   third.network = make_network(std::move(modules));
   third.context = third.network->open_context();
-  ASSERT_TRUE(third.network->listen("sim://3", third.context));
+  ASSERT_OK(third.network->listen("sim://3", third.context));
   const std::array<std::string, 1> urls{"sim://3"};
   client.other = *client.network->lookup(urls);
   const auto arrivals = [&](std::size_t n) {
@@ -224,12 +223,12 @@ TEST_F(FaultModuleTest, LookupAndListenFail) {
   fault.status = Errc::kBadAddress;
   plan->add(fault);
   const std::array<std::string, 1> urls{"sim://9"};
-  EXPECT_EQ(client.network->lookup(urls).code(), Errc::kBadAddress);
+  EXPECT_ERRC(client.network->lookup(urls), Errc::kBadAddress);
   fault = next(Point::kListen, Action::kFail);
   fault.status = Errc::kPermissionDenied;
   plan->add(fault);
-  EXPECT_EQ(client.network->listen("sim://1", client.context).code(), Errc::kPermissionDenied);
-  EXPECT_TRUE(client.network->listen("sim://1", client.context));
+  EXPECT_ERRC(client.network->listen("sim://1", client.context), Errc::kPermissionDenied);
+  EXPECT_OK(client.network->listen("sim://1", client.context));
 }
 
 // The way it is meant to be used: a small exchange with a fault at each completion in turn, until none is hit any more.

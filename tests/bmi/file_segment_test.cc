@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "tests/bmi/harness.h"
 
@@ -123,8 +124,9 @@ TEST_P(Bmi, FilesCannotBeReceivedInto) {
   const Pair pair = start_pair();
   const UniqueFd fd = file_of(100);
   const std::array<Segment, 1> segments{Segment::of_file(fd.get(), 0, 100)};
-  EXPECT_FALSE((*pair.server)
-                   ->post_recv({pair.to_client, Tag{1}, MessageClass::kBulk, segments}, pair.server->context, nullptr));
+  EXPECT_ERRC(
+      (*pair.server)->post_recv({pair.to_client, Tag{1}, MessageClass::kBulk, segments}, pair.server->context, nullptr),
+      Errc::kInvalidArgument);
 }
 
 // A store that fails or a descriptor that is none: an error for this send, perhaps its connection, never a short

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/expect.h"
+
 namespace spate::bmi::conformance {
 namespace {
 
@@ -96,7 +98,7 @@ Peer& Bmi::start(bool listens, const NetworkOptions& options) {
   peer->context = (*peer)->open_context();
   if (listens) {
     const Result<std::string> url = (*peer)->listen(place.listen_url, peer->context);
-    EXPECT_TRUE(url) << url.error().message();
+    EXPECT_OK(url);
     if (url) peer->url = *url;
   }
   peers_.push_back(std::move(peer));
@@ -113,14 +115,14 @@ void Bmi::restart(Peer& peer, const NetworkOptions& options) {
   peer.network = world_->restart(peer.url, options);
   peer.context = peer->open_context();
   const Result<std::string> url = peer->listen(peer.url, peer.context);
-  ASSERT_TRUE(url) << url.error().message();
+  ASSERT_OK(url);
   EXPECT_EQ(*url, peer.url);
 }
 
 Address Bmi::lookup(Peer& from, const std::string& url) {
   const std::array<std::string, 1> urls{url};
   const Result<Address> address = from->lookup(urls);
-  EXPECT_TRUE(address) << address.error().message();
+  EXPECT_OK(address);
   return address ? *address : Address{};
 }
 
@@ -151,7 +153,7 @@ Message message_of(const Post& post, SegmentList segments) {
 }  // namespace
 
 OpId Bmi::posted(Peer& peer, const Result<Posted>& result) {
-  EXPECT_TRUE(result) << result.error().message();
+  EXPECT_OK(result);
   if (!result) return {};
   EXPECT_TRUE(result->op);
   if (result->done) {

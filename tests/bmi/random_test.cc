@@ -7,6 +7,7 @@
 #include <list>
 #include <set>
 
+#include "base/expect.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -205,7 +206,7 @@ void RandomSchedule::recv_if_there(std::uint64_t tag) {
     item.op = posted(*pair_.server, result);
     return;
   }
-  EXPECT_EQ(result.code(), Errc::kConnectionLost);  // it is away, and its next post brings it back
+  EXPECT_ERRC(result, Errc::kConnectionLost);  // it is away, and its next post brings it back
   items_.pop_back();
 }
 

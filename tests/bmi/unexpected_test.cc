@@ -2,6 +2,7 @@
 // Unexpected messages: content, order, limits, who gets them.
 #include <array>
 
+#include "base/expect.h"
 #include "tests/bmi/harness.h"
 
 namespace spate::bmi::conformance {
@@ -50,7 +51,7 @@ TEST_P(Bmi, AnOversizeUnexpectedMessageIsRefusedAtThePost) {
   const Bytes data(static_cast<std::size_t>((*pair.client)->options().max_unexpected_bytes) + 1);
   const std::array<Segment, 1> pieces{Segment::of(data)};
   const Message message{pair.to_server, Tag{8}, MessageClass::kControl, pieces};
-  EXPECT_EQ((*pair.client)->post_send_unexpected(message, pair.client->context, nullptr).code(), Errc::kMessageTooBig);
+  EXPECT_ERRC((*pair.client)->post_send_unexpected(message, pair.client->context, nullptr), Errc::kMessageTooBig);
   settle();
   EXPECT_TRUE(pair.server->arrived.empty());
   expect_passes(pair, 1, 100);

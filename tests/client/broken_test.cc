@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that break in the middle of a read or write, at every single point.
+#include "base/expect.h"
 #include "bmi/fault/fault_module.h"
 #include "tests/client/client_fixture.h"
 
@@ -35,7 +36,7 @@ TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
   auto file = create("a");
   ASSERT_NE(file, nullptr);
   const Bytes data = bytes(100'000);
-  ASSERT_TRUE(executor_.run(file->write(0, data)));
+  ASSERT_OK(executor_.run(file->write(0, data)));
   bool fired = true;
   std::uint64_t nth = 1;
   for (; fired && nth < 200; ++nth) {
@@ -43,14 +44,14 @@ TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
     break_at(nth);
     Bytes got(data.size());
     const auto n = executor_.run(file->read(0, got));
-    ASSERT_TRUE(n) << "at completion " << nth << ": " << n.error().message();
+    ASSERT_OK(n) << "at completion " << nth;
     EXPECT_EQ(*n, data.size());
     EXPECT_EQ(got, data) << "at completion " << nth;
     fired = plan_->fired() > before;
   }
   EXPECT_GT(nth, 8U) << "three servers, each with a request, a reply and data";
   plan_->clear();
-  EXPECT_TRUE(executor_.run(file->close()));
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 TEST_F(Broken, AWriteIsDoneWhereverTheConnectionBreaks) {
@@ -62,14 +63,14 @@ TEST_F(Broken, AWriteIsDoneWhereverTheConnectionBreaks) {
     break_at(nth);
     const Bytes data = bytes(100'000);
     const auto written = executor_.run(file->write(0, data));
-    ASSERT_TRUE(written) << "at completion " << nth << ": " << written.error().message();
+    ASSERT_OK(written) << "at completion " << nth;
     fired = plan_->fired() > before;
     plan_->clear();
     Bytes got(data.size());
-    ASSERT_TRUE(executor_.run(file->read(0, got)));
+    ASSERT_OK(executor_.run(file->read(0, got)));
     EXPECT_EQ(got, data) << "at completion " << nth;
   }
-  EXPECT_TRUE(executor_.run(file->close()));
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 }  // namespace

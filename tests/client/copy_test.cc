@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies from file to file, and data and holes, against real io servers.
+#include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -33,7 +34,7 @@ TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
   for (int round = 0; round < 60; ++round) {
     const Bytes data = bytes(1 + random_.below(20'000));
     const std::uint64_t at = random_.below(300'000);
-    ASSERT_TRUE(executor_.run(from->write(at, data)));
+    ASSERT_OK(executor_.run(from->write(at, data)));
     const Bytes source = contents(*from);
     CopySpan span{random_.below(300'000), random_.below(300'000), random_.below(100'000)};
     const std::uint64_t stripe = io_.size() * kStrip;
@@ -50,8 +51,8 @@ TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
                 model.begin() + static_cast<std::ptrdiff_t>(want > 0 ? span.to : 0));
     ASSERT_EQ(contents(*to), model) << round;
   }
-  ASSERT_TRUE(executor_.run(from->close()));
-  ASSERT_TRUE(executor_.run(to->close()));
+  ASSERT_OK(executor_.run(from->close()));
+  ASSERT_OK(executor_.run(to->close()));
 }
 
 TEST_F(ClientCopy, DataIsNeverCalledAHole) {
@@ -60,9 +61,9 @@ TEST_F(ClientCopy, DataIsNeverCalledAHole) {
   for (int round = 0; round < 40; ++round) {
     const std::uint64_t at = random_.below(400'000);
     if (random_.chance(2, 3)) {
-      ASSERT_TRUE(executor_.run(file->write(at, bytes(1 + random_.below(9'000)))));
+      ASSERT_OK(executor_.run(file->write(at, bytes(1 + random_.below(9'000)))));
     } else {
-      ASSERT_TRUE(executor_.run(file->punch(at, 1 + random_.below(60'000))));
+      ASSERT_OK(executor_.run(file->punch(at, 1 + random_.below(60'000))));
     }
     const Bytes all = contents(*file);
     const auto map = executor_.run(file->data_map(0, 256));
@@ -76,7 +77,7 @@ TEST_F(ClientCopy, DataIsNeverCalledAHole) {
       ASSERT_TRUE(i > data || data == all.size());
     }
   }
-  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_OK(executor_.run(file->close()));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client library's reads and writes against real io servers over TCP, in one process.
+#include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -41,7 +42,7 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
 TEST_F(ClientData, OfANewFileThatNobodyWroteTheSizeIsKnownAtItsClose) {
   auto file = create("empty");
   ASSERT_NE(file, nullptr);
-  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_OK(executor_.run(file->close()));
   ASSERT_TRUE(meta_->closed_with.has_value());  // else the meta server would ask every io server
   EXPECT_EQ(meta_->closed_with->size, 0U);
 }
@@ -149,7 +150,7 @@ TEST_F(ClientData, ADeadServerIsNamedAfterTheDeadline) {
   ASSERT_NE(file, nullptr);
   options_.deadline = std::chrono::milliseconds(300);
   const auto opened = executor_.run(client_->open(path_from_root("nowhere"), wire::kOpenRead));
-  EXPECT_EQ(opened.code(), Errc::kNotFound);
+  EXPECT_ERRC(opened, Errc::kNotFound);
   Options other = options_;
   other.map.servers[1].urls = {"tcp://127.0.0.1:1"};
   Client second(other, *context_, random_);

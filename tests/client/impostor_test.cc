@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Servers that are not what they say.
+#include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -22,7 +23,7 @@ TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
   options.client_key = key(9);
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());
-  EXPECT_EQ(connected.code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(connected, Errc::kUnauthenticated);
   if (!connected)
     EXPECT_NE(connected.error().message().find("does not know the key"), std::string::npos)
         << connected.error().message();
@@ -33,7 +34,7 @@ TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {
   options.server = ServerId(77);
   replace_meta(options);
   const auto connected = executor_.run(client_->connect());
-  EXPECT_EQ(connected.code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(connected, Errc::kWrongFileSystem);
   if (!connected)
     EXPECT_NE(connected.error().message().find("server 77"), std::string::npos) << connected.error().message();
 }

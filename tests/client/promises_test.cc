@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client says of its file at the close, what fsync covers, and that no change is made twice.
+#include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -9,7 +10,7 @@ class ClientPromises : public ClientData {
  protected:
   std::unique_ptr<File> open(const std::string& path, std::uint8_t flags) {
     auto file = executor_.run(client_->open(path_from_root(path), flags));
-    EXPECT_TRUE(file) << file.error().message();
+    EXPECT_OK(file);
     return file ? *std::move(file) : nullptr;
   }
   /// How many requests of one kind the io servers have had.
@@ -46,28 +47,27 @@ class ClientPromises : public ClientData {
 
 TEST_F(ClientPromises, AWriteThatFailedLeavesNothingToBeSaidOfTheSize) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   file->force_path(static_cast<wire::DataPath>(99));  // which no server knows
-  EXPECT_FALSE(executor_.run(file->write(100, bytes(100))));
+  EXPECT_ERRC(executor_.run(file->write(100, bytes(100))), Errc::kInvalidArgument);
   file->force_path(wire::DataPath::kAutomatic);
-  ASSERT_TRUE(
-      executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
-  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));  // every slot, but who knows what the other one does yet
+  ASSERT_OK(executor_.run(file->close()));
   EXPECT_FALSE(meta_->closed_with.has_value());
 }
 
 TEST_F(ClientPromises, ATruncationThatFailedLeavesNothingToBeSaidOfTheSize) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   meta_->truncate_outcome = Errc::kNoSpace;
-  EXPECT_FALSE(executor_.run(file->truncate(10)));
-  ASSERT_TRUE(executor_.run(file->close()));
+  EXPECT_ERRC(executor_.run(file->truncate(10)), Errc::kNoSpace);
+  ASSERT_OK(executor_.run(file->close()));
   EXPECT_FALSE(meta_->closed_with.has_value());
 }
 
 TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
   meta_->epoch = 2;
   for (auto& host : io_) {
     rpc::Call call;
@@ -77,10 +77,10 @@ TEST_F(ClientPromises, WhoseSessionHadRunOutDoesNotKnowWhatOthersWrote) {
     fence.lowest_epoch = 2;
     Bytes body;
     wire::encode_body(fence, body);
-    ASSERT_TRUE(executor_.run(host->service->operations().at(wire::Op::kFence).handler(call, body)));
+    ASSERT_OK(executor_.run(host->service->operations().at(wire::Op::kFence).handler(call, body)));
   }
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(10))));
-  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_OK(executor_.run(file->write(0, bytes(10))));
+  ASSERT_OK(executor_.run(file->close()));
   EXPECT_FALSE(meta_->closed_with.has_value());
 }
 
@@ -102,41 +102,41 @@ TEST_F(ClientPromises, AnIdleClientHearsThatItsSessionHasRunOut) {
 TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
   {
     auto file = create("f");
-    ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
-    ASSERT_TRUE(executor_.run(file->sync()));
+    ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
+    ASSERT_OK(executor_.run(file->sync()));
     EXPECT_EQ(requests("datafile_sync"), 3U);
-    ASSERT_TRUE(executor_.run(file->sync()));
+    ASSERT_OK(executor_.run(file->sync()));
     EXPECT_EQ(requests("datafile_sync"), 3U);  // nothing new
-    ASSERT_TRUE(executor_.run(file->truncate(10)));
-    ASSERT_TRUE(executor_.run(file->sync()));
+    ASSERT_OK(executor_.run(file->truncate(10)));
+    ASSERT_OK(executor_.run(file->sync()));
     EXPECT_EQ(requests("datafile_sync"), 6U);
-    ASSERT_TRUE(executor_.run(file->close()));
+    ASSERT_OK(executor_.run(file->close()));
   }
   auto file = open("f", wire::kOpenWrite | wire::kOpenTruncate);
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(1))));
-  ASSERT_TRUE(executor_.run(file->sync()));
+  ASSERT_OK(executor_.run(file->write(0, bytes(1))));
+  ASSERT_OK(executor_.run(file->sync()));
   EXPECT_EQ(requests("datafile_sync"), 9U);
-  ASSERT_TRUE(executor_.run(file->close()));
+  ASSERT_OK(executor_.run(file->close()));
 }
 
 TEST_F(ClientPromises, FsyncOfAFileThatTheMetaServerLostIsAnError) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(100))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(100))));
   restart_meta();
-  EXPECT_TRUE(executor_.run(file->sync()));  // a restart alone loses nothing
+  EXPECT_OK(executor_.run(file->sync()));  // a restart alone loses nothing
   restart_meta();
   meta_->loses_files = true;
-  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
-  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
+  EXPECT_ERRC(executor_.run(file->sync()), Errc::kLostWrite);
+  EXPECT_ERRC(executor_.run(file->sync()), Errc::kLostWrite);
 }
 
 TEST_F(ClientPromises, FsyncAfterAnIoServerRestartedIsAnErrorOnce) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
   restart_io(1);
-  EXPECT_EQ(executor_.run(file->sync()).code(), Errc::kLostWrite);
-  EXPECT_TRUE(executor_.run(file->sync()));
-  EXPECT_TRUE(executor_.run(file->close()));
+  EXPECT_ERRC(executor_.run(file->sync()), Errc::kLostWrite);
+  EXPECT_OK(executor_.run(file->sync()));
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 // Close asks no server: it is another file's write that has heard of the restart.
@@ -144,20 +144,20 @@ TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
   auto lost = create("lost");
   auto synced = create("synced");
   auto other = create("other");
-  ASSERT_TRUE(executor_.run(lost->write(0, bytes(3 * kStrip))));
-  ASSERT_TRUE(executor_.run(synced->write(0, bytes(3 * kStrip))));
-  ASSERT_TRUE(executor_.run(synced->sync()));
+  ASSERT_OK(executor_.run(lost->write(0, bytes(3 * kStrip))));
+  ASSERT_OK(executor_.run(synced->write(0, bytes(3 * kStrip))));
+  ASSERT_OK(executor_.run(synced->sync()));
   restart_io(1);
-  ASSERT_TRUE(executor_.run(other->write(0, bytes(3 * kStrip))));
-  EXPECT_EQ(executor_.run(lost->close()).code(), Errc::kLostWrite);
-  EXPECT_TRUE(executor_.run(synced->close()));
-  EXPECT_TRUE(executor_.run(other->close()));
+  ASSERT_OK(executor_.run(other->write(0, bytes(3 * kStrip))));
+  EXPECT_ERRC(executor_.run(lost->close()), Errc::kLostWrite);
+  EXPECT_OK(executor_.run(synced->close()));
+  EXPECT_OK(executor_.run(other->close()));
 }
 
 // The second must not succeed because the first has taken over what there is to sync, or to be told.
 TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
   auto file = create("f");
-  ASSERT_TRUE(executor_.run(file->write(0, bytes(3 * kStrip))));
+  ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
   restart_io(1);
   Errc second = Errc::kUnknown;
   const auto sync_too = [](File& it, Errc& code) -> job::Task<void> {
@@ -171,31 +171,31 @@ TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
     co_await gate.close();
     co_return first;
   };
-  EXPECT_EQ(executor_.run(both(file->executor(), *file, second)).code(), Errc::kLostWrite);
+  EXPECT_ERRC(executor_.run(both(file->executor(), *file, second)), Errc::kLostWrite);
   EXPECT_EQ(second, Errc::kLostWrite);
-  EXPECT_TRUE(executor_.run(file->sync()));
-  EXPECT_TRUE(executor_.run(file->close()));
+  EXPECT_OK(executor_.run(file->sync()));
+  EXPECT_OK(executor_.run(file->close()));
 }
 
 // The answer is lost with the connection, and before the resend so is the session: who knows whether it was done?
 TEST_F(ClientPromises, AChangeIsNotMadeAgainInAnotherSession) {
-  ASSERT_TRUE(executor_.run(client_->connect()));
+  ASSERT_OK(executor_.run(client_->connect()));
   meta_->before_answer = [this](const rpc::Call& call) {
     meta_->forgets_sessions = true;
     drop_meta_connections(call);
   };
   const auto made = executor_.run(client_->mkdir(path_from_root("d"), {}));
-  EXPECT_EQ(made.code(), Errc::kForgottenRequest);
+  EXPECT_ERRC(made, Errc::kForgottenRequest);
   EXPECT_EQ(meta_->mkdirs, 1);
   meta_->before_answer = {};
-  EXPECT_TRUE(executor_.run(client_->mkdir(path_from_root("e"), {})));  // under a new session
+  EXPECT_OK(executor_.run(client_->mkdir(path_from_root("e"), {})));  // under a new session
 }
 
 TEST_F(ClientPromises, AChangeThatASessionTooOldWasRefusedIsMadeUnderANewOne) {
-  ASSERT_TRUE(executor_.run(client_->connect()));
+  ASSERT_OK(executor_.run(client_->connect()));
   meta_->forgets_sessions = true;
   client_->cluster().meta().greet_again();
-  EXPECT_TRUE(executor_.run(client_->mkdir(path_from_root("d"), {})));
+  EXPECT_OK(executor_.run(client_->mkdir(path_from_root("d"), {})));
   EXPECT_EQ(meta_->mkdirs, 1);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients on an io server's machine that read and write its datafiles themselves, step by step: leases granted,
 // recalled, fenced; the deaths of holders and servers.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
 
@@ -118,7 +118,7 @@ TEST_F(BypassTest, AfterAQuarrelNobodyGetsALeaseToWriteForAWhile) {
   mine->force_path(wire::DataPath::kBypass);
   const Bytes data = filled('y');
   const auto refused = run(*holder_, mine->write(0, data));
-  EXPECT_EQ(refused.code(), Errc::kNotSupported);
+  EXPECT_ERRC(refused, Errc::kNotSupported);
   EXPECT_NE(refused.error().message().find("other clients write"), std::string::npos) << refused.error().message();
   world_.run_for(std::chrono::seconds(1));
   EXPECT_EQ(write(*holder_, *mine, 'z'), Errc::kOk);
@@ -133,7 +133,7 @@ TEST_F(BypassTest, ASilentHolderIsFencedAndToldSo) {
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);  // waits for the holder, not for ever
   EXPECT_FALSE(writing->has_value());
   holder_->lent().stick(false);
-  EXPECT_EQ(end(writing).code(), Errc::kLostWrite);
+  EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
   EXPECT_EQ(write(*holder_, *mine, 'z'), Errc::kOk);
   EXPECT_EQ(read(other_, *theirs), filled('z'));
@@ -160,7 +160,7 @@ TEST_F(BypassTest, AServerThatIsStartedAgainEndsWhatAnEarlierOneGranted) {
   EXPECT_EQ(write(other_, *theirs, 'x'), Errc::kOk);
   EXPECT_FALSE(writing->has_value());
   holder_->lent().stick(false);
-  EXPECT_EQ(end(writing).code(), Errc::kLostWrite);
+  EXPECT_ERRC(end(writing), Errc::kLostWrite);
   EXPECT_EQ(read(other_, *theirs), filled('x'));
 }
 
@@ -172,8 +172,8 @@ TEST_F(BypassTest, ATruncationWaitsForTheHolder) {
   world_.run_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(cutting->has_value());
   holder_->lent().stick(false);
-  EXPECT_EQ(end(writing).code(), Errc::kOk);
-  EXPECT_EQ(end(cutting).code(), Errc::kOk);
+  EXPECT_OK(end(writing));
+  EXPECT_OK(end(cutting));
   const FilePtr theirs = open(other_, "file");
   EXPECT_EQ(read(other_, *theirs), Bytes(100, std::byte{'e'}));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single faults at chosen moments, step by step: what is left and what is told must be what the data model allows.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 #include "tests/cluster/data_model.h"
 
@@ -34,7 +34,7 @@ class DirectedTest : public ::testing::Test {
 
   FilePtr create(const std::string& name) {
     auto made = run(client_.client().create(client::path_from_root(name), kReadWrite, {}));
-    EXPECT_TRUE(made) << spate::name(made.code());
+    EXPECT_OK(made) << spate::name(made.code());
     if (made) model_.know((*made)->handle().value, (*made)->layout());
     return made ? *std::move(made) : nullptr;
   }
@@ -131,10 +131,8 @@ TEST_F(DirectedTest, AClientFallsOverToTheSecondPathAndNothingIsDoneTwice) {
     stall_at(wire::Op::kMkdir);
     EXPECT_EQ(mkdir("a" + suffix), Errc::kOk);  // done before its answer was lost: again, it would be there already
     EXPECT_TRUE(stalled_);
-    EXPECT_EQ(
-        run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0))
-            .code(),
-        Errc::kOk);
+    EXPECT_OK(
+        run(client_.client().rename(client::path_from_root("a" + suffix), client::path_from_root("b" + suffix), 0)));
     expected.insert("b" + suffix);
     EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);
     EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
@@ -184,7 +182,7 @@ TEST_F(DirectedTest, AWaitForALockEndsWithItsClient) {
   whole.kind = LockKind::kFlock;
   whole.owner = 1;
   whole.mode = LockMode::kExclusive;
-  ASSERT_TRUE(run(client_.client().cluster().locks().set(whole, false)));
+  ASSERT_OK(run(client_.client().cluster().locks().set(whole, false)));
   ClientProcess& other = world_.start_client();
   Errc code = Errc::kOk;
   const auto wait = [](client::Client& client, wire::LockSpec lock, Errc& out) -> job::Task<void> {
@@ -226,7 +224,7 @@ TEST_F(DirectedTest, AfterAnExpiredSessionNoServerIsMetInTheOldOne) {
   world_.run_for(std::chrono::seconds(10));
   ASSERT_GT(client_.client().cluster().identity().epoch, epoch);
   const auto found = run(client_.client().stat(client::path_from_root("f")));
-  EXPECT_TRUE(found) << name(found.code());
+  EXPECT_OK(found);
   EXPECT_EQ(read(*file, kLarge), Errc::kOk);
   theirs.reset();
 }
@@ -275,7 +273,7 @@ TEST_F(DirectedTest, TheRightToAppendEndsWithItsSession) {
   ASSERT_NE(file, nullptr);
   const Bytes record(100);
   const std::array<ByteView, 1> memory{ByteView(record)};
-  ASSERT_TRUE(run(file->append(memory)));
+  ASSERT_OK(run(file->append(memory)));
   client::Locks& locks = client_.client().cluster().locks();
   ASSERT_TRUE(locks.holds(file->handle(), kRight));
   const std::uint32_t epoch = client_.client().cluster().identity().epoch;
@@ -311,8 +309,8 @@ TEST_F(FullDiskTest, WhatWasThereStaysAndRoomIsUsableAgain) {
   for (const FilePtr& file : files) EXPECT_EQ(read(*file, 2 * kLarge), Errc::kOk);
   EXPECT_EQ(write(*files[0], 0, 1000), Errc::kOk);  // over what is there: needs no room
   for (std::size_t i = 1; i < 5; ++i) {
-    EXPECT_TRUE(run(files[i]->close()));
-    EXPECT_TRUE(run(client_.client().unlink(client::path_from_root("f" + std::to_string(i)))));
+    EXPECT_OK(run(files[i]->close()));
+    EXPECT_OK(run(client_.client().unlink(client::path_from_root("f" + std::to_string(i)))));
   }
   world_.run_for(std::chrono::seconds(5));
   for (int i = 0; i < 3; ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two clients that keep attributes, each change of one seen by the other; a holder that is cut off; a server that
 // restarts.
-#include <gtest/gtest.h>
 
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "base/expect.h"
 #include "client/copies.h"
 #include "tests/cluster/calls.h"
 
@@ -64,13 +64,13 @@ class LeasesTest : public ::testing::Test {
   }
   std::unique_ptr<client::File> create(ClientProcess& process, const std::string& path) {
     auto made = run(process, process.client().create(path_from_root(path), kWrite, {}));
-    EXPECT_TRUE(made);
+    EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }
   void make_file(ClientProcess& process, const std::string& path) {
     auto file = create(process, path);
     ASSERT_NE(file, nullptr);
-    EXPECT_TRUE(run(process, file->close()));
+    EXPECT_OK(run(process, file->close()));
   }
   Result<Attributes> chmod(ClientProcess& process, const std::string& path, std::uint32_t mode) {
     wire::SetattrRequest request;
@@ -122,68 +122,68 @@ class LeasesTest : public ::testing::Test {
 TEST_F(LeasesTest, WhatWasLookedUpIsAnsweredWithoutTheServer) {
   make_file(*b_, "f");
   EXPECT_FALSE(kept(*a_, "f"));
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   EXPECT_TRUE(kept(*a_, "f"));
-  EXPECT_EQ(stat(*a_, "nothing").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(*a_, "nothing"), Errc::kNotFound);
   EXPECT_TRUE(kept(*a_, "nothing"));
   world_.run_for(seconds(100));  // many times the length of a lease
   EXPECT_TRUE(kept(*a_, "f"));
   const auto before = counters(*a_);
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   EXPECT_EQ(counters(*a_).hits, before.hits + 1);
 }
 
 TEST_F(LeasesTest, WhatAnOwnChangeHasMadeIsAnsweredWithoutTheServer) {
   client::Client& a = a_->client();
-  ASSERT_TRUE(stat(*a_, ""));  // from here on it keeps what it is told
-  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("d"), {})));
+  ASSERT_OK(stat(*a_, ""));  // from here on it keeps what it is told
+  ASSERT_OK(run(*a_, a.mkdir(path_from_root("d"), {})));
   make_file(*a_, "d/f");
-  ASSERT_TRUE(chmod(*a_, "d/f", 0611));
+  ASSERT_OK(chmod(*a_, "d/f", 0611));
   for (const char* path : {"d", "d/f", "d/nothing"}) EXPECT_TRUE(kept(*a_, path)) << path;
   EXPECT_FALSE(kept(*a_, "nothing"));  // others' names may be there
   EXPECT_EQ(stat(*a_, "d")->size, 1U);
   EXPECT_EQ(stat(*a_, "d/f")->mode, 0611U);
-  EXPECT_EQ(stat(*a_, "d/nothing").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(*a_, "d/nothing"), Errc::kNotFound);
   EXPECT_EQ(counters(*a_).misses, 1U);
-  ASSERT_TRUE(run(*a_, a.rename(path_from_root("d/f"), path_from_root("d/g"))));
-  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
-  ASSERT_TRUE(run(*a_, a.unlink(path_from_root("d/g"))));
-  EXPECT_EQ(stat(*a_, "d/g").code(), Errc::kNotFound);
+  ASSERT_OK(run(*a_, a.rename(path_from_root("d/f"), path_from_root("d/g"))));
+  EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
+  ASSERT_OK(run(*a_, a.unlink(path_from_root("d/g"))));
+  EXPECT_ERRC(stat(*a_, "d/g"), Errc::kNotFound);
   EXPECT_EQ(stat(*a_, "d")->size, 0U);
 }
 
 TEST_F(LeasesTest, ANameThatAnotherAddsToADirectoryKnownWholeIsSeen) {
   client::Client& a = a_->client();
   client::Client& b = b_->client();
-  ASSERT_TRUE(stat(*a_, ""));
-  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("d"), {})));
-  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  ASSERT_OK(stat(*a_, ""));
+  ASSERT_OK(run(*a_, a.mkdir(path_from_root("d"), {})));
+  EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
   EXPECT_TRUE(kept(*a_, "d/f"));
   make_file(*b_, "d/f");
-  ASSERT_TRUE(stat(*a_, "d/f"));
+  ASSERT_OK(stat(*a_, "d/f"));
   EXPECT_FALSE(kept(*a_, "d/g"));  // nothing is known of other names any more
-  ASSERT_TRUE(run(*a_, a.mkdir(path_from_root("e"), {})));
+  ASSERT_OK(run(*a_, a.mkdir(path_from_root("e"), {})));
   make_file(*a_, "e/x");
-  ASSERT_TRUE(run(*b_, b.rename(path_from_root("e/x"), path_from_root("e/y"))));
-  EXPECT_EQ(stat(*a_, "e/x").code(), Errc::kNotFound);
-  EXPECT_TRUE(stat(*a_, "e/y"));
+  ASSERT_OK(run(*b_, b.rename(path_from_root("e/x"), path_from_root("e/y"))));
+  EXPECT_ERRC(stat(*a_, "e/x"), Errc::kNotFound);
+  EXPECT_OK(stat(*a_, "e/y"));
   make_file(*a_, "e/z");
-  ASSERT_TRUE(chmod(*b_, "e/z", 0600));
+  ASSERT_OK(chmod(*b_, "e/z", 0600));
   EXPECT_EQ(stat(*a_, "e/z")->mode, 0600U);
-  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/z"))));
-  EXPECT_EQ(stat(*a_, "e/z").code(), Errc::kNotFound);
+  ASSERT_OK(run(*b_, b.unlink(path_from_root("e/z"))));
+  EXPECT_ERRC(stat(*a_, "e/z"), Errc::kNotFound);
 }
 
 TEST_F(LeasesTest, WhatWasListedIsAnsweredWithoutTheServer) {
   client::Client& b = b_->client();
   const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   for (int i = 0; i < 40; ++i) make_file(*b_, "d/" + std::to_string(i));
-  ASSERT_TRUE(run(*b_, b.mkdir(path_from_root("d/sub"), {})));
-  ASSERT_TRUE(run(*b_, b.symlink(path_from_root("d/link"), "0")));
+  ASSERT_OK(run(*b_, b.mkdir(path_from_root("d/sub"), {})));
+  ASSERT_OK(run(*b_, b.symlink(path_from_root("d/link"), "0")));
   auto file = create(*b_, "d/open");
-  ASSERT_TRUE(run(*b_, file->write(0, Bytes(3000))));
-  ASSERT_TRUE(stat(*a_, "d"));
+  ASSERT_OK(run(*b_, file->write(0, Bytes(3000))));
+  ASSERT_OK(stat(*a_, "d"));
   look_ups();
   const auto listed = list(*a_, made->handle);
   EXPECT_EQ(listed.size(), 43U);
@@ -191,7 +191,7 @@ TEST_F(LeasesTest, WhatWasListedIsAnsweredWithoutTheServer) {
   for (const auto& [name, attributes] : listed) {
     wire::NamePath where = path_from_root("d/" + name, false);
     const auto found = run(*a_, a_->client().stat(where));
-    ASSERT_TRUE(found) << name;
+    ASSERT_OK(found) << name;
     EXPECT_EQ(found->attributes.handle, attributes.handle);
     EXPECT_EQ(found->attributes.size, attributes.size);
     EXPECT_EQ(found->target, name == "link" ? "0" : "");
@@ -201,10 +201,10 @@ TEST_F(LeasesTest, WhatWasListedIsAnsweredWithoutTheServer) {
   // Of what is being written the size is with its datafiles.
   EXPECT_EQ(listed.at("open").size, 3000U);
   EXPECT_FALSE(kept(*a_, "d/open"));
-  ASSERT_TRUE(run(*b_, file->write(3000, Bytes(1000))));
+  ASSERT_OK(run(*b_, file->write(3000, Bytes(1000))));
   EXPECT_EQ(stat(*a_, "d/open")->size, 4000U);
   EXPECT_EQ(look_ups(), 0U);
-  ASSERT_TRUE(run(*b_, file->close()));
+  ASSERT_OK(run(*b_, file->close()));
   EXPECT_EQ(stat(*a_, "d/open")->size, 4000U);
   EXPECT_EQ(look_ups(), 1U);
 }
@@ -212,45 +212,45 @@ TEST_F(LeasesTest, WhatWasListedIsAnsweredWithoutTheServer) {
 TEST_F(LeasesTest, AnothersChangeOfWhatWasListedIsSeenAtOnce) {
   client::Client& b = b_->client();
   const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   for (const char* name : {"moded", "gone", "moved", "grown", "cut", "linked", "still"})
     make_file(*b_, std::string("d/") + name);
-  ASSERT_TRUE(stat(*a_, "d"));
+  ASSERT_OK(stat(*a_, "d"));
   const auto list_anew = [&] { EXPECT_EQ(list(*a_, made->handle).size(), 7U); };
   list_anew();
-  ASSERT_TRUE(chmod(*b_, "d/moded", 0611));
+  ASSERT_OK(chmod(*b_, "d/moded", 0611));
   EXPECT_TRUE(kept(*a_, "d/still"));
   EXPECT_EQ(stat(*a_, "d/moded")->mode, 0611U);
   auto file = run(*b_, b.open(path_from_root("d/grown"), kWrite));
-  ASSERT_TRUE(file);
-  ASSERT_TRUE(run(*b_, (*file)->write(0, Bytes(3000))));
+  ASSERT_OK(file);
+  ASSERT_OK(run(*b_, (*file)->write(0, Bytes(3000))));
   EXPECT_EQ(stat(*a_, "d/grown")->size, 3000U);
-  ASSERT_TRUE(run(*b_, (*file)->close()));
+  ASSERT_OK(run(*b_, (*file)->close()));
   EXPECT_EQ(stat(*a_, "d/grown")->size, 3000U);
-  ASSERT_TRUE(run(*b_, b.truncate(path_from_root("d/cut"), 70)));
+  ASSERT_OK(run(*b_, b.truncate(path_from_root("d/cut"), 70)));
   EXPECT_EQ(stat(*a_, "d/cut")->size, 70U);
-  ASSERT_TRUE(run(*b_, b.link(path_from_root("d/linked"), path_from_root("other"))));
+  ASSERT_OK(run(*b_, b.link(path_from_root("d/linked"), path_from_root("other"))));
   EXPECT_EQ(stat(*a_, "d/linked")->link_count, 2U);
   list_anew();
-  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("d/gone"))));
-  EXPECT_EQ(stat(*a_, "d/gone").code(), Errc::kNotFound);
+  ASSERT_OK(run(*b_, b.unlink(path_from_root("d/gone"))));
+  EXPECT_ERRC(stat(*a_, "d/gone"), Errc::kNotFound);
   make_file(*b_, "d/gone");
   list_anew();
-  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d/moved"), path_from_root("d/elsewhere"))));
-  EXPECT_EQ(stat(*a_, "d/moved").code(), Errc::kNotFound);
-  EXPECT_TRUE(stat(*a_, "d/elsewhere"));
+  ASSERT_OK(run(*b_, b.rename(path_from_root("d/moved"), path_from_root("d/elsewhere"))));
+  EXPECT_ERRC(stat(*a_, "d/moved"), Errc::kNotFound);
+  EXPECT_OK(stat(*a_, "d/elsewhere"));
   list_anew();
-  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d/still"), path_from_root("d/moded"))));
+  ASSERT_OK(run(*b_, b.rename(path_from_root("d/still"), path_from_root("d/moded"))));
   EXPECT_EQ(stat(*a_, "d/moded")->mode, stat(*b_, "d/moded")->mode);
-  EXPECT_EQ(stat(*a_, "d/still").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(*a_, "d/still"), Errc::kNotFound);
 }
 
 TEST_F(LeasesTest, AChangeAtAnyMomentOfAListingIsSeen) {
   client::Client& b = b_->client();
   const auto made = run(*b_, b.mkdir(path_from_root("d"), {}));
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   make_file(*b_, "d/f");
-  ASSERT_TRUE(stat(*a_, "d/f"));
+  ASSERT_OK(stat(*a_, "d/f"));
   // For each moment at which the change may come while the listing is on its way.
   for (int i = 0; i < 60; ++i) {
     const std::uint32_t mode = i % 2 == 0 ? 0600 : 0644;
@@ -258,7 +258,7 @@ TEST_F(LeasesTest, AChangeAtAnyMomentOfAListingIsSeen) {
     request.handle = made->handle;
     const auto page = begin_call(*a_, a_->client().readdir(request));
     world_.run_for(std::chrono::microseconds(5 * i));
-    ASSERT_TRUE(chmod(*b_, "d/f", mode));
+    ASSERT_OK(chmod(*b_, "d/f", mode));
     EXPECT_EQ(stat(*a_, "d/f")->mode, mode) << i;
     world_.run_for(milliseconds(10));
     ASSERT_TRUE(*page && **page);
@@ -288,25 +288,25 @@ class OldServersTest : public LeasesTest {
 
 TEST_F(OldServersTest, AreAskedForListingsAsEver) {
   make_file(*b_, "f");
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   make_file(*b_, "g");
   EXPECT_EQ(list(*a_, kRootHandle).size(), 2U);
   EXPECT_EQ(asked_[wire::Op::kReaddir], 1U);
   EXPECT_EQ(asked_[wire::Op::kListLease], 0U);
   EXPECT_FALSE(kept(*a_, "g"));
-  EXPECT_TRUE(stat(*a_, "g"));
+  EXPECT_OK(stat(*a_, "g"));
 }
 
 TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
   for (const bool replaced : {false, true}) {
     auto file = create(*b_, "f");
     ASSERT_NE(file, nullptr);
-    ASSERT_TRUE(run(*b_, file->write(0, Bytes(3000))));
+    ASSERT_OK(run(*b_, file->write(0, Bytes(3000))));
     if (replaced) {
       auto other = create(*b_, "g");
       ASSERT_NE(other, nullptr);
-      ASSERT_TRUE(run(*b_, other->write(0, Bytes(500))));
-      ASSERT_TRUE(run(*b_, other->close()));
+      ASSERT_OK(run(*b_, other->write(0, Bytes(500))));
+      ASSERT_OK(run(*b_, other->close()));
     }
     EXPECT_EQ(stat(*a_, "f")->size, 3000U);
     // The name is looked up while the file is there; the question to its datafiles comes when they are not.
@@ -315,8 +315,8 @@ TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
     world_.run_for(milliseconds(10));
     client::Client& b = b_->client();
     auto gone = replaced ? b.rename(path_from_root("g"), path_from_root("f")) : b.unlink(path_from_root("f"));
-    ASSERT_TRUE(run(*b_, std::move(gone)));
-    ASSERT_TRUE(run(*b_, file->close()));
+    ASSERT_OK(run(*b_, std::move(gone)));
+    ASSERT_OK(run(*b_, file->close()));
     EXPECT_FALSE(*outcome);
     world_.run_for(seconds(5));
     ASSERT_TRUE(*outcome);
@@ -329,54 +329,54 @@ TEST_F(LeasesTest, AStatOfWhatIsRemovedUnderItAnswersWhatStandsThereNow) {
 
 TEST_F(LeasesTest, EachKindOfChangeIsSeenByTheOtherOnceItIsAnswered) {
   client::Client& b = b_->client();
-  ASSERT_TRUE(run(*b_, b.mkdir(path_from_root("d"), {})));
-  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  ASSERT_OK(run(*b_, b.mkdir(path_from_root("d"), {})));
+  EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
   auto file = create(*b_, "d/f");
-  ASSERT_TRUE(stat(*a_, "d/f"));
+  ASSERT_OK(stat(*a_, "d/f"));
   EXPECT_EQ(stat(*a_, "d")->size, 1U);
   const Bytes data(5000);
-  ASSERT_TRUE(run(*b_, file->write(0, ByteView(data))));
+  ASSERT_OK(run(*b_, file->write(0, ByteView(data))));
   EXPECT_EQ(stat(*a_, "d/f")->size, 5000U);  // from the datafiles
-  ASSERT_TRUE(run(*b_, file->write(5000, ByteView(data))));
+  ASSERT_OK(run(*b_, file->write(5000, ByteView(data))));
   EXPECT_EQ(stat(*a_, "d/f")->size, 10000U);
-  ASSERT_TRUE(run(*b_, file->close()));
+  ASSERT_OK(run(*b_, file->close()));
   EXPECT_EQ(stat(*a_, "d/f")->size, 10000U);
-  ASSERT_TRUE(stat(*a_, "d/f"));
+  ASSERT_OK(stat(*a_, "d/f"));
   EXPECT_TRUE(kept(*a_, "d/f"));
-  ASSERT_TRUE(chmod(*b_, "d/f", 0611));
+  ASSERT_OK(chmod(*b_, "d/f", 0611));
   EXPECT_FALSE(kept(*a_, "d/f"));
   EXPECT_EQ(stat(*a_, "d/f")->mode, 0611U);
-  ASSERT_TRUE(run(*b_, b.truncate(path_from_root("d/f"), 7)));
+  ASSERT_OK(run(*b_, b.truncate(path_from_root("d/f"), 7)));
   EXPECT_EQ(stat(*a_, "d/f")->size, 7U);
-  ASSERT_TRUE(run(*b_, b.link(path_from_root("d/f"), path_from_root("g"))));
+  ASSERT_OK(run(*b_, b.link(path_from_root("d/f"), path_from_root("g"))));
   EXPECT_EQ(stat(*a_, "d/f")->link_count, 2U);
   EXPECT_EQ(stat(*a_, "g")->link_count, 2U);
-  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("d/f"))));
-  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  ASSERT_OK(run(*b_, b.unlink(path_from_root("d/f"))));
+  EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
   EXPECT_EQ(stat(*a_, "g")->link_count, 1U);
-  ASSERT_TRUE(run(*b_, b.rename(path_from_root("g"), path_from_root("d/h"))));
-  EXPECT_EQ(stat(*a_, "g").code(), Errc::kNotFound);
-  ASSERT_TRUE(stat(*a_, "d/h"));
-  ASSERT_TRUE(run(*b_, b.rename(path_from_root("d"), path_from_root("e"))));
-  EXPECT_EQ(stat(*a_, "d/h").code(), Errc::kNotFound);
-  ASSERT_TRUE(stat(*a_, "e/h"));
-  ASSERT_TRUE(run(*b_, b.unlink(path_from_root("e/h"))));
-  ASSERT_TRUE(run(*b_, b.rmdir(path_from_root("e"))));
-  EXPECT_EQ(stat(*a_, "e").code(), Errc::kNotFound);
+  ASSERT_OK(run(*b_, b.rename(path_from_root("g"), path_from_root("d/h"))));
+  EXPECT_ERRC(stat(*a_, "g"), Errc::kNotFound);
+  ASSERT_OK(stat(*a_, "d/h"));
+  ASSERT_OK(run(*b_, b.rename(path_from_root("d"), path_from_root("e"))));
+  EXPECT_ERRC(stat(*a_, "d/h"), Errc::kNotFound);
+  ASSERT_OK(stat(*a_, "e/h"));
+  ASSERT_OK(run(*b_, b.unlink(path_from_root("e/h"))));
+  ASSERT_OK(run(*b_, b.rmdir(path_from_root("e"))));
+  EXPECT_ERRC(stat(*a_, "e"), Errc::kNotFound);
   EXPECT_GT(counters(*a_).recalls, 5U);
 }
 
 TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
-  ASSERT_TRUE(run(*a_, a_->client().mkdir(path_from_root("d"), {})));
+  ASSERT_OK(run(*a_, a_->client().mkdir(path_from_root("d"), {})));
   make_file(*a_, "d/f");
   make_file(*a_, "d/other");
-  ASSERT_TRUE(stat(*a_, "d/f"));
-  ASSERT_TRUE(stat(*a_, "d/other"));
+  ASSERT_OK(stat(*a_, "d/f"));
+  ASSERT_OK(stat(*a_, "d/other"));
   const MonoTime before = world_.now();
-  ASSERT_TRUE(chmod(*a_, "d/f", 0601));
+  ASSERT_OK(chmod(*a_, "d/f", 0601));
   EXPECT_EQ(stat(*a_, "d/f")->mode, 0601U);
-  ASSERT_TRUE(run(*a_, a_->client().unlink(path_from_root("d/f"))));
-  EXPECT_EQ(stat(*a_, "d/f").code(), Errc::kNotFound);
+  ASSERT_OK(run(*a_, a_->client().unlink(path_from_root("d/f"))));
+  EXPECT_ERRC(stat(*a_, "d/f"), Errc::kNotFound);
   EXPECT_LT(world_.now() - before, milliseconds(100));
   EXPECT_TRUE(kept(*a_, "d/other"));  // other names in the directory are as they were
   EXPECT_EQ(counters(*a_).recalls, 0U);
@@ -384,52 +384,52 @@ TEST_F(LeasesTest, AnOwnChangeIsSeenAtOnceAndWaitsForNobody) {
 
 TEST_F(LeasesTest, WhoDropsTheLastThatItKeepsSaysSo) {
   for (int round = 0; round < 3; ++round) {
-    ASSERT_TRUE(run(*b_, b_->client().mkdir(path_from_root("d"), {})));
-    ASSERT_TRUE(stat(*a_, "d"));
+    ASSERT_OK(run(*b_, b_->client().mkdir(path_from_root("d"), {})));
+    ASSERT_OK(stat(*a_, "d"));
     world_.run_for(milliseconds(10));
     const MonoTime before = world_.now();
-    ASSERT_TRUE(run(*b_, b_->client().rmdir(path_from_root("d"))));  // a kept this and the root, and nothing else
+    ASSERT_OK(run(*b_, b_->client().rmdir(path_from_root("d"))));  // a kept this and the root, and nothing else
     EXPECT_LT(world_.now() - before, milliseconds(100));
   }
 }
 
 TEST_F(LeasesTest, AHolderThatIsGoneIsWaitedForAndTheChangeGoesOn) {
   make_file(*b_, "f");
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   world_.kill_client(*a_, Death::kMachine);
   const MonoTime before = world_.now();
   Result<Attributes> done = chmod(*b_, "f", 0600);
   for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
-  ASSERT_TRUE(done);
+  ASSERT_OK(done);
   EXPECT_LE(world_.now() - before, world_.settings().session_lease);
   const MonoTime after = world_.now();
-  ASSERT_TRUE(chmod(*b_, "f", 0644));
+  ASSERT_OK(chmod(*b_, "f", 0644));
   EXPECT_LT(world_.now() - after, milliseconds(100));
 }
 
 TEST_F(LeasesTest, WhoIsCutOffAnswersNothingThatMayHaveBeenChanged) {
   make_file(*b_, "f");
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   EXPECT_TRUE(kept(*a_, "f"));
   world_.fabric().kill_node(a_->node(), Death::kMachine);  // it lives on, and hears nobody
   Result<Attributes> done = chmod(*b_, "f", 0600);
   for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
-  ASSERT_TRUE(done);
+  ASSERT_OK(done);
   EXPECT_FALSE(kept(*a_, "f"));
   world_.kill_client(*a_, Death::kMachine);
 }
 
 TEST_F(LeasesTest, AfterARestartOfTheServerNothingOldIsAnswered) {
   make_file(*b_, "f");
-  ASSERT_TRUE(stat(*a_, "f"));
+  ASSERT_OK(stat(*a_, "f"));
   world_.kill_server(kMetaServer, Death::kProcess);
   world_.run_for(milliseconds(200));
   world_.start_server(kMetaServer);
   Result<Attributes> done = chmod(*b_, "f", 0600);
   for (int i = 0; i < 5 && !done; ++i) done = chmod(*b_, "f", 0600);
-  ASSERT_TRUE(done);
+  ASSERT_OK(done);
   EXPECT_EQ(stat(*a_, "f")->mode, 0600U);
-  ASSERT_TRUE(chmod(*b_, "f", 0611));
+  ASSERT_OK(chmod(*b_, "f", 0611));
   EXPECT_EQ(stat(*a_, "f")->mode, 0611U);
 }
 
@@ -442,7 +442,7 @@ TEST_F(LeasesTest, AChangeWaitsUntilCopiesElsewhereAreDropped) {
   make_file(*b_, "f");
   for (ClientProcess* const who : {b_, &c}) {
     const auto known = stat(c, "f");
-    ASSERT_TRUE(known);
+    ASSERT_OK(known);
     ASSERT_TRUE(c.client().cluster().attributes().copy_attributes(known->handle));
     bool done = false;
     const auto chmod = [](client::Client& client, std::uint32_t mode, bool& out) -> job::Task<void> {

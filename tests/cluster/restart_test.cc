@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meta server is killed and started again: who had the right to append, or a lock, has it back or gets it again
 // soon, and not only when the server has given up waiting for those who had some before.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {
@@ -30,7 +30,7 @@ class RestartTest : public ::testing::TestWithParam<Restart> {
   }
   std::unique_ptr<client::File> open(ClientProcess& process) {
     auto made = run(process, process.client().create(path_from_root("log"), wire::kOpenWrite, {}));
-    EXPECT_TRUE(made) << name(made.code());
+    EXPECT_OK(made);
     return made ? *std::move(made) : nullptr;
   }
   Errc append(ClientProcess& process, client::File& file) {
@@ -42,7 +42,7 @@ class RestartTest : public ::testing::TestWithParam<Restart> {
   Errc append_once(ClientProcess& process) {
     std::unique_ptr<client::File> file = open(process);
     const Errc done = append(process, *file);
-    EXPECT_TRUE(run(process, file->close()));
+    EXPECT_OK(run(process, file->close()));
     return done;
   }
   Errc lock(ClientProcess& process, LockMode mode) {
@@ -85,9 +85,9 @@ TEST_P(RestartTest, WhoAppendsGoesOnAndOthersAppendAsWell) {
   EXPECT_EQ(append_once(other_), Errc::kOk);
   expect_soon();
   EXPECT_EQ(append(client_, *file), Errc::kOk);
-  EXPECT_TRUE(run(client_, file->close()));
+  EXPECT_OK(run(client_, file->close()));
   const auto seen = run(other_, other_.client().stat(path_from_root("log")));
-  ASSERT_TRUE(seen);
+  ASSERT_OK(seen);
   EXPECT_EQ(seen->attributes.size, 4U * 700);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What earlier versions sent and stored is still read, and what this one writes has not changed unnoticed.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <cctype>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "base/expect.h"
 #include "config/load.h"
 #include "server/meta/keys.h"
 #include "tests/golden/catalog.h"
@@ -60,7 +60,7 @@ TEST(Golden, EveryFileIsOfSomething) {
 TEST(Golden, EachFileReadsAsWhatWasWritten) {
   for (const auto& [name, item] : catalog()) {
     const auto bytes = golden(name);
-    ASSERT_TRUE(bytes) << name << ": " << bytes.error().message();
+    ASSERT_OK(bytes) << name;
     EXPECT_EQ(item.read(*bytes), "") << name;
   }
 }
@@ -68,7 +68,7 @@ TEST(Golden, EachFileReadsAsWhatWasWritten) {
 TEST(Golden, ThisVersionWritesTheSameBytes) {
   for (const auto& [name, item] : catalog()) {
     const auto bytes = golden(name);
-    ASSERT_TRUE(bytes) << name << ": " << bytes.error().message();
+    ASSERT_OK(bytes) << name;
     EXPECT_EQ(to_hex(name, item.bytes), to_hex(name, *bytes))
         << "changed without a new version: tests/golden/README.md";
   }
@@ -78,7 +78,7 @@ TEST(Golden, ThisVersionWritesTheSameBytes) {
 TEST(Golden, AChangedByteIsSeen) {
   for (const auto& [name, item] : catalog()) {
     auto bytes = golden(name);
-    ASSERT_TRUE(bytes);
+    ASSERT_OK(bytes);
     // Reserved and unused bytes; slashes and ends of lines.
     if (name.starts_with("tcp/") || name == "stored/changes") continue;
     if (name == "stored/datafile-names" || name == "stored/key") continue;
@@ -115,7 +115,7 @@ std::string file_name_of(std::string type) {
 /// The record types that a header declares an encoder for.
 std::vector<std::string> record_types(const std::string& header, const std::string& encoder) {
   const auto text = read_text(std::string(SPATE_SOURCE_DIR) + "/src/server/" + header);
-  EXPECT_TRUE(text);
+  EXPECT_OK(text);
   std::vector<std::string> types;
   const std::regex declaration(encoder + R"(\(const (\w+)& record)");
   for (std::sregex_iterator it(text->begin(), text->end(), declaration), end; it != end; ++it) {
@@ -164,9 +164,9 @@ TEST(Golden, EveryKindOfKeyIsThere) {
 
 TEST(Golden, TheConfigFileIsRead) {
   const auto text = read_text(kFolder + "/stored/spate.toml");
-  ASSERT_TRUE(text);
+  ASSERT_OK(text);
   const auto loaded = config::load({*text, "spate.toml", "/etc/spate", {}});
-  ASSERT_TRUE(loaded) << loaded.error().message();
+  ASSERT_OK(loaded);
   EXPECT_EQ(loaded->config, sample_config());
 }
 
@@ -175,9 +175,9 @@ TEST(Golden, TheTextOfBytesIsThatOfTheBytes) {
   bytes.resize(200);
   bytes.push_back(std::byte{0xFF});
   EXPECT_EQ(from_hex(to_hex("a comment", bytes)).value(), bytes);
-  EXPECT_EQ(from_hex("0").code(), Errc::kCorrupt);
-  EXPECT_EQ(from_hex("0g").code(), Errc::kCorrupt);
-  EXPECT_EQ(from_hex("00x99999999999").code(), Errc::kCorrupt);
+  EXPECT_ERRC(from_hex("0"), Errc::kCorrupt);
+  EXPECT_ERRC(from_hex("0g"), Errc::kCorrupt);
+  EXPECT_ERRC(from_hex("00x99999999999"), Errc::kCorrupt);
 }
 
 }  // namespace

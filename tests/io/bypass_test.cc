@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases and the question for a path, as far as they go without shared memory (tests/integration has the rest): who is
 // refused, and with which words.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -46,7 +46,7 @@ class BypassTest : public ::testing::Test {
 
 TEST_F(BypassTest, WhoDoesNotComeBySharedMemoryGetsNoLeaseAndLearnsWhy) {
   const auto reply = ask(lease_request(false));
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   ASSERT_EQ(reply->leases.size(), 1U);
   EXPECT_EQ(reply->leases[0].lease_id, 0U);
   EXPECT_NE(reply->leases[0].refusal.find("shm://"), std::string::npos);
@@ -54,30 +54,30 @@ TEST_F(BypassTest, WhoDoesNotComeBySharedMemoryGetsNoLeaseAndLearnsWhy) {
 }
 
 TEST_F(BypassTest, RightsAndBoundsAreThoseOfAnyRequest) {
-  EXPECT_EQ(ask(lease_request(true), Rights::kRead).code(), Errc::kCapabilityInvalid);
-  EXPECT_EQ(ask(lease_request(false), Rights::kWrite).code(), Errc::kCapabilityInvalid);
-  EXPECT_EQ(client_.ask<wire::BypassLeaseReply>(lease_request(false)).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(ask(lease_request(true), Rights::kRead), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(ask(lease_request(false), Rights::kWrite), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(client_.ask<wire::BypassLeaseReply>(lease_request(false)), Errc::kCapabilityInvalid);
   wire::BypassLeaseRequest request = lease_request(false);
   request.handle = Handle(43);
-  EXPECT_EQ(ask(request).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(ask(request), Errc::kCapabilityInvalid);
   request = lease_request(false);
   request.slots.clear();
-  EXPECT_EQ(ask(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(ask(request), Errc::kInvalidArgument);
   for (std::uint32_t slot = 0; slot <= wire::kMaxLeaseSlots; ++slot) request.slots.push_back({slot, World::target(0)});
-  EXPECT_EQ(ask(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(ask(request), Errc::kInvalidArgument);
   request = lease_request(false);
   request.slots[0].target = TargetId(9999);
-  EXPECT_EQ(ask(request).code(), Errc::kStaleMap);
-  EXPECT_EQ(explain(true, wire::DataPath::kAutomatic, Rights::kRead).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(ask(request), Errc::kStaleMap);
+  EXPECT_ERRC(explain(true, wire::DataPath::kAutomatic, Rights::kRead), Errc::kCapabilityInvalid);
 }
 
 TEST_F(BypassTest, LeasesThatNobodyHasAreGivenBackWithoutHarmAndCountNothing) {
   wire::BypassReturnRequest request;
   request.leases = {{1, 1000, 1000}, {~0ULL, ~0ULL, ~0ULL}};
-  EXPECT_TRUE(client_.ask<wire::BypassReturnReply>(request));
+  EXPECT_OK(client_.ask<wire::BypassReturnReply>(request));
   EXPECT_EQ(world_.io().counters().bytes(flow::Lane::kBypass, flow::Direction::kRead), 0U);
   request.leases.assign(wire::kMaxReturned + 1, {1, 0, 0});
-  EXPECT_EQ(client_.ask<wire::BypassReturnReply>(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(client_.ask<wire::BypassReturnReply>(request), Errc::kInvalidArgument);
 }
 
 TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
@@ -88,13 +88,13 @@ TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
                                                std::tuple{DataPath::kCached, true, DataPath::kAutomatic},
                                                std::tuple{DataPath::kPeerToPeer, false, DataPath::kAutomatic}}) {
     const auto reply = explain(is_write, path);
-    ASSERT_TRUE(reply);
+    ASSERT_OK(reply);
     EXPECT_EQ(reply->slots.at(0).path, answer);
     EXPECT_FALSE(reply->slots.at(0).why.empty());
     EXPECT_NE(reply->slots.at(0).bypass, wire::kLeaseToBeHad);
   }
   EXPECT_EQ(world_.metric("spate_flow_bytes_total"), 0U);
-  EXPECT_EQ(explain(false, static_cast<wire::DataPath>(77)).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(explain(false, static_cast<wire::DataPath>(77)), Errc::kInvalidArgument);
 }
 
 TEST(BypassPolicy, AConfiguredPathIsNotGoneAround) {
@@ -109,7 +109,7 @@ TEST(BypassPolicy, AConfiguredPathIsNotGoneAround) {
     request.slots = {{0, World::target(0)}};
     request.for_writing = for_writing;
     const auto reply = client.ask<wire::BypassLeaseReply>(request, &capability);
-    ASSERT_TRUE(reply);
+    ASSERT_OK(reply);
     const std::string& why = reply->leases.at(0).refusal;
     EXPECT_EQ(why.find("flow.read_path is buffered") != std::string::npos, !for_writing) << why;
   }
@@ -122,7 +122,7 @@ class NoBypassTest : public BypassTest {
 
 TEST_F(NoBypassTest, ThePolicyIsNamed) {
   const auto reply = ask(lease_request(false));
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   EXPECT_NE(reply->leases[0].refusal.find("flow.bypass"), std::string::npos);
 }
 

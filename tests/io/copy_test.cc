@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranges of data, and copies from datafile to datafile: who may, and what is refused.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 #include "wire/copy_messages.h"
 
@@ -17,7 +17,7 @@ class CopyTest : public ::testing::Test {
     wire::WriteRequest request =
         write_request(slot_set(kFrom, 1), *datatype::Description::contiguous(8192, data_.size()));
     request.has_inline_data = true;
-    ASSERT_TRUE(world_.run(client_.write(request, {data_}, client_.capability(kFrom))));
+    ASSERT_OK(world_.run(client_.write(request, {data_}, client_.capability(kFrom))));
   }
   wire::DatafileCopyRequest copy_request() {
     wire::DatafileCopyRequest request;
@@ -50,7 +50,7 @@ class CopyTest : public ::testing::Test {
 TEST_F(CopyTest, BytesHolesAndLengthArriveAndTheStateIsTold) {
   const Capability capability = client_.capability(kTo, Rights::kWrite);
   const auto reply = client_.ask<wire::DatafileCopyReply>(copy_request(), &capability);
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   ASSERT_EQ(reply->datafiles.size(), 1U);
   EXPECT_EQ(reply->datafiles[0].size, 4096 + 8192 + data_.size());
   EXPECT_EQ(reply->datafiles[0].mtime.ns, 1'000'000'000'000'000'000);
@@ -58,10 +58,10 @@ TEST_F(CopyTest, BytesHolesAndLengthArriveAndTheStateIsTold) {
       read_request(slot_set(kTo, 1), *datatype::Description::contiguous(4096 + 8192, data_.size()));
   read.inline_limit = 65536;
   const auto got = world_.run(client_.read(read, client_.capability(kTo)));
-  ASSERT_TRUE(got);
+  ASSERT_OK(got);
   EXPECT_EQ(got->reply.data, data_);
   const auto found = ranges(kTo, 0, 4);
-  ASSERT_TRUE(found);
+  ASSERT_OK(found);
   ASSERT_EQ(found->ranges.size(), 1U);
   ASSERT_EQ(found->ranges[0].ranges.size(), 1U);
   EXPECT_EQ(found->ranges[0].ranges[0].offset, 4096U + 8192U);
@@ -72,7 +72,7 @@ TEST_F(CopyTest, BothCapabilitiesAreLookedAt) {
   EXPECT_EQ(copy(copy_request()), Errc::kOk);
   EXPECT_EQ(copy(copy_request(), client_.capability(kTo, Rights::kRead)), Errc::kCapabilityInvalid);
   EXPECT_EQ(copy(copy_request(), client_.capability(kFrom, Rights::kWrite)), Errc::kCapabilityInvalid);
-  EXPECT_EQ(client_.ask<wire::DatafileCopyReply>(copy_request()).code(), Errc::kCapabilityInvalid);  // none
+  EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy_request()), Errc::kCapabilityInvalid);  // none
   wire::DatafileCopyRequest request = copy_request();
   request.from_capability = client_.capability(kFrom, Rights::kWrite);
   EXPECT_EQ(copy(request), Errc::kCapabilityInvalid);
@@ -103,10 +103,10 @@ TEST_F(CopyTest, NonsenseIsRefused) {
   EXPECT_EQ(copy(request), Errc::kInvalidArgument);
   request.pieces = {{target, 0, 1, 0, 0, 1}, {target, 0, 1, 0, 0, 1}};
   EXPECT_EQ(copy(request), Errc::kInvalidArgument);
-  EXPECT_EQ(ranges(kFrom, 0, 0).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(ranges(kFrom, 0, 257).code(), Errc::kInvalidArgument);
-  EXPECT_EQ(ranges(kFrom, ~0ULL, 1).code(), Errc::kInvalidArgument);
-  EXPECT_TRUE(ranges(kFrom, 0, 256));
+  EXPECT_ERRC(ranges(kFrom, 0, 0), Errc::kInvalidArgument);
+  EXPECT_ERRC(ranges(kFrom, 0, 257), Errc::kInvalidArgument);
+  EXPECT_ERRC(ranges(kFrom, ~0ULL, 1), Errc::kInvalidArgument);
+  EXPECT_OK(ranges(kFrom, 0, 256));
 }
 
 TEST_F(CopyTest, AFileThatIsRemovedTakesNoCopy) {
@@ -114,7 +114,7 @@ TEST_F(CopyTest, AFileThatIsRemovedTakesNoCopy) {
   wire::DatafileRemoveRequest remove;
   remove.datafiles = {{kTo, {0, World::target(0)}}};
   remove.tombstone_until.ns = world_.clock().wall().ns + 3'600'000'000'000;
-  ASSERT_TRUE(server.ask<wire::DatafileRemoveReply>(remove));
+  ASSERT_OK(server.ask<wire::DatafileRemoveReply>(remove));
   EXPECT_EQ(copy(copy_request()), Errc::kStaleHandle);
 }
 

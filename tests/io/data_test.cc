@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads, writes, punches and truncates of every shape against a model, over the simulated network and over TCP.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "datatype/measure.h"
 #include "tests/io/client.h"
 #include "tests/io/model.h"
@@ -26,7 +26,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     request.has_inline_data = random_.chance(1, 2);
     request.sync = random_.chance(1, 4);
     const auto reply = world_.run(client_.write(request, streams, client_.capability(kFile)));
-    ASSERT_TRUE(reply) << reply.error().message();
+    ASSERT_OK(reply);
     model_.write(drawn.bytes, streams);
     check_sizes(reply->datafiles);
   }
@@ -36,7 +36,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     request.path = in_reply ? DataPath::kAutomatic : path;
     request.unit_bytes = static_cast<std::uint32_t>(4096 + random_.below(20000));
     const auto outcome = world_.run(client_.read(request, client_.capability(kFile, Rights::kRead)));
-    ASSERT_TRUE(outcome) << outcome.error().message();
+    ASSERT_OK(outcome);
     for (std::uint32_t slot = 0; slot < 3; ++slot) {
       const Bytes expected = model_.expected(drawn.bytes, slot);
       ASSERT_EQ(outcome->streams[slot].size(), expected.size());
@@ -51,7 +51,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     request.fs_time = WallTime{1'000'000'000'000'000'000};
     const Capability capability = client_.capability(kFile);
     const auto reply = client_.ask<wire::PunchReply>(request, &capability);
-    ASSERT_TRUE(reply) << reply.error().message();
+    ASSERT_OK(reply);
     model_.punch(drawn.bytes);
     check_sizes(reply->datafiles);
   }
@@ -63,7 +63,7 @@ class DataTest : public ::testing::TestWithParam<bool> {
     request.truncate_generation = ++generation_;
     request.fs_time = WallTime{1'000'000'000'000'000'000};
     const auto reply = server_.ask<wire::DatafileTruncateReply>(request);
-    ASSERT_TRUE(reply) << reply.error().message();
+    ASSERT_OK(reply);
     for (std::uint32_t slot = 0; slot < 3; ++slot) model_.truncate(slot, request.sizes[slot]);
     check_sizes(reply->datafiles);
   }
@@ -137,7 +137,7 @@ TEST_P(DataTest, WhatWasNeverWrittenIsEmpty) {
   request.handle = kFile;
   request.slots = where_.slots;
   const auto stat = client_.ask<wire::DatafileStatReply>(request);
-  ASSERT_TRUE(stat);
+  ASSERT_OK(stat);
   for (const auto& state : stat->datafiles) {
     EXPECT_EQ(state.size, 0U);
     EXPECT_EQ(state.change_counter, 0U);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Past the page cache: whole blocks and their ends, the lock that they take, and memory of another device.
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 #include "tests/io/model.h"
 #include "tests/io/paths_fixture.h"
@@ -32,7 +32,7 @@ class DirectTest : public PathsTest {
   void expect_content(const Bytes& expected) {
     for (const DataPath path : {DataPath::kBuffered, DataPath::kDirect, DataPath::kCached}) {
       const auto outcome = read(0, expected.size() + 100, path);
-      ASSERT_TRUE(outcome);
+      ASSERT_OK(outcome);
       ASSERT_TRUE(outcome->streams[0] == expected) << static_cast<int>(path);
     }
   }
@@ -40,12 +40,12 @@ class DirectTest : public PathsTest {
 
 TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
   const Bytes data = pattern(1, 49 * 4096);
-  ASSERT_TRUE(write(0, data, false, DataPath::kDirect));
+  ASSERT_OK(write(0, data, false, DataPath::kDirect));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
   EXPECT_EQ(copied(Lane::kDirect, Direction::kWrite), data.size());
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
   const auto outcome = read(0, data.size(), DataPath::kDirect);
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == data);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), data.size());
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead) + moved(Lane::kCached, Direction::kRead), 0U);
@@ -53,10 +53,10 @@ TEST_F(DirectTest, WholeBlocksAreMovedDirectlyAndOnlySo) {
 
 TEST_F(DirectTest, EndsThatFillNoBlockAreWrittenThroughTheCacheAndCountedThere) {
   Bytes expected = pattern(1, 60'000);
-  ASSERT_TRUE(write(0, expected));
+  ASSERT_OK(write(0, expected));
   const std::uint64_t before = moved(Lane::kBuffered, Direction::kWrite);
   const Bytes data = pattern(2, 40'000);
-  ASSERT_TRUE(write(5'000, data, false, DataPath::kDirect));
+  ASSERT_OK(write(5'000, data, false, DataPath::kDirect));
   std::copy(data.begin(), data.end(), expected.begin() + 5'000);
   expect_content(expected);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 8 * 4096U);  // 8192 up to 40960
@@ -71,13 +71,13 @@ TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
     const Bytes data =
         pattern(static_cast<std::uint64_t>(round) + 100, 1 + random.below(random.chance(1, 4) ? 300 : 70'000));
     const DataPath path = random.chance(2, 3) ? DataPath::kDirect : DataPath::kBuffered;
-    ASSERT_TRUE(write(offset, data, false, path));
+    ASSERT_OK(write(offset, data, false, path));
     if (expected.size() < offset + data.size()) expected.resize(offset + data.size());
     std::copy(data.begin(), data.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
     const std::uint64_t from = random.below(expected.size());
     const std::uint64_t size = 1 + random.below(100'000);
     const auto outcome = read(from, size, DataPath::kDirect);
-    ASSERT_TRUE(outcome);
+    ASSERT_OK(outcome);
     const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(from);
     const auto present = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(size, expected.size() - from));
     ASSERT_TRUE(outcome->streams[0] == Bytes(begin, begin + present)) << round;
@@ -87,7 +87,7 @@ TEST_F(DirectTest, RandomWritesByAllPathsEqualTheModel) {
 }
 
 TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
-  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  ASSERT_OK(write(0, pattern(1, kStreamBytes)));
   const wire::SlotSet where = slot_set(kFile, 1, 1 << 20);
   const auto distribution = distribution_of(where);
   Model model(*distribution);
@@ -101,7 +101,7 @@ TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
     request.path = DataPath::kDirect;
     const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
     if (!outcome) {
-      EXPECT_EQ(outcome.code(), Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
+      EXPECT_ERRC(outcome, Errc::kNotSupported);  // by name: pieces too small, and nothing else instead
       continue;
     }
     ASSERT_TRUE(outcome->streams[0] == model.expected(drawn.bytes, 0)) << round;
@@ -111,22 +111,22 @@ TEST_F(DirectTest, ListsOfPiecesAreReadExactly) {
 
 TEST_F(DirectTest, ThePolicyTakesItForDatafilesThatAreTooLargeForTheCache) {
   const Bytes data = pattern(1, 256 * 1024);
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), 0U);
-  ASSERT_TRUE(write(1 << 20, data));
+  ASSERT_OK(write(1 << 20, data));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
   // Memory is a cache that always has everything.
-  ASSERT_TRUE(read(0, data.size(), DataPath::kAutomatic));
+  ASSERT_OK(read(0, data.size(), DataPath::kAutomatic));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), data.size());
 }
 
 TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
-  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  ASSERT_OK(write(0, pattern(1, kStreamBytes)));
   for (std::uint64_t nth = 1; nth < 20; nth += 3) {
     world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
-    EXPECT_EQ(read(0, kStreamBytes, DataPath::kDirect).code(), Errc::kIoError);
+    EXPECT_ERRC(read(0, kStreamBytes, DataPath::kDirect), Errc::kIoError);
     world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
-    EXPECT_EQ(write(100, pattern(2, kStreamBytes), false, DataPath::kDirect).code(), Errc::kIoError);
+    EXPECT_ERRC(write(100, pattern(2, kStreamBytes), false, DataPath::kDirect), Errc::kIoError);
     EXPECT_EQ(world_.io().buffers_used(), 0U);
   }
 }
@@ -205,12 +205,12 @@ Bytes run_and_single_bytes_of(const Bytes& all) {
 
 TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
   const Bytes all = pattern(1, 3 << 20);
-  ASSERT_TRUE(write(0, all));
+  ASSERT_OK(write(0, all));
   // Nobody knows what is in the cache: the policy takes the direct path.
   world_.storage(0).add({.op = BytestreamOp::kProbeCache, .status = Errc::kNotSupported});
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
   EXPECT_EQ(moved(Lane::kDirect, Direction::kRead), kRun);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
@@ -219,10 +219,10 @@ TEST_F(DirectTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackAndCounted) {
 }
 
 TEST_F(DirectTest, ByNameAStreamDoesNotTurnToTheCacheMidway) {
-  ASSERT_TRUE(write(0, pattern(1, 3 << 20)));
+  ASSERT_OK(write(0, pattern(1, 3 << 20)));
   wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   request.path = DataPath::kDirect;
-  EXPECT_EQ(world_.run(client_.read(request, client_.capability(kFile))).code(), Errc::kNotSupported);
+  EXPECT_ERRC(world_.run(client_.read(request, client_.capability(kFile))), Errc::kNotSupported);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 0U);
   EXPECT_EQ(world_.metric("spate_flow_fallbacks_total"), 0U);
 }
@@ -244,7 +244,7 @@ class PeerTest : public PathsTest {
   explicit PeerTest(DataPath configured = DataPath::kAutomatic) : PathsTest(with_peer(configured)) {}
   void expect_read(const Bytes& expected, DataPath path) {
     const auto outcome = read(0, expected.size() + 100, path);
-    ASSERT_TRUE(outcome) << outcome.error().message();
+    ASSERT_OK(outcome);
     EXPECT_TRUE(outcome->streams[0] == expected);
   }
   std::uint64_t fallbacks(Direction direction) { return world_.io().counters().fallbacks(Lane::kPeer, direction); }
@@ -252,7 +252,7 @@ class PeerTest : public PathsTest {
 
 TEST_F(PeerTest, WhatIsAskedByNameGoesByTheDevicesMemoryAndOnlySo) {
   const Bytes data = pattern(1, 49 * 4096);
-  ASSERT_TRUE(write(0, data, false, DataPath::kPeerToPeer));
+  ASSERT_OK(write(0, data, false, DataPath::kPeerToPeer));
   EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), data.size());
   EXPECT_EQ(copied(Lane::kPeer, Direction::kWrite), data.size());
   expect_read(data, DataPath::kPeerToPeer);
@@ -264,9 +264,9 @@ TEST_F(PeerTest, WhatIsAskedByNameGoesByTheDevicesMemoryAndOnlySo) {
 
 TEST_F(PeerTest, EndsThatFillNoBlockAreWrittenThroughTheCache) {
   Bytes expected = pattern(1, 60'000);
-  ASSERT_TRUE(write(0, expected));
+  ASSERT_OK(write(0, expected));
   const Bytes data = pattern(2, 40'000);
-  ASSERT_TRUE(write(5'000, data, false, DataPath::kPeerToPeer));
+  ASSERT_OK(write(5'000, data, false, DataPath::kPeerToPeer));
   std::copy(data.begin(), data.end(), expected.begin() + 5'000);
   expect_read(expected, DataPath::kPeerToPeer);
   expect_read(expected, DataPath::kBuffered);
@@ -275,16 +275,16 @@ TEST_F(PeerTest, EndsThatFillNoBlockAreWrittenThroughTheCache) {
 
 TEST_F(PeerTest, ByNameARefusalOfTheDeviceIsAnErrorAndRemembered) {
   const Bytes data = pattern(1, kStreamBytes);
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   world_.storage(0).refuse_device_memory();
   const auto refused = read(0, kStreamBytes, DataPath::kPeerToPeer);
-  EXPECT_EQ(refused.code(), Errc::kNotSupported);
+  EXPECT_ERRC(refused, Errc::kNotSupported);
   const std::uint64_t reads = world_.storage(0).posted(BytestreamOp::kRead);
   const auto again = read(0, kStreamBytes, DataPath::kPeerToPeer);
-  EXPECT_EQ(again.code(), Errc::kNotSupported);
+  EXPECT_ERRC(again, Errc::kNotSupported);
   EXPECT_NE(again.error().message().find("cannot reach"), std::string::npos) << again.error().message();
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kRead), reads) << "the device is not asked again";
-  EXPECT_EQ(write(0, data, false, DataPath::kPeerToPeer).code(), Errc::kNotSupported);
+  EXPECT_ERRC(write(0, data, false, DataPath::kPeerToPeer), Errc::kNotSupported);
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), 0U);
 }
 
@@ -297,9 +297,9 @@ TEST_F(PeerTest, WithoutTheMemoryItIsRefusedWithTheReason) {
   wire::ReadRequest request = read_request(where_, *datatype::Description::contiguous(0, kStreamBytes));
   request.path = DataPath::kPeerToPeer;
   wire::WriteRequest before = write_request(where_, *datatype::Description::contiguous(0, kStreamBytes));
-  ASSERT_TRUE(world.run(client.write(before, {pattern(1, kStreamBytes)}, client.capability(kFile))));
+  ASSERT_OK(world.run(client.write(before, {pattern(1, kStreamBytes)}, client.capability(kFile))));
   const auto outcome = world.run(client.read(request, client.capability(kFile)));
-  EXPECT_EQ(outcome.code(), Errc::kNotSupported);
+  EXPECT_ERRC(outcome, Errc::kNotSupported);
   EXPECT_NE(outcome.error().message().find("nothing was mapped"), std::string::npos);
 }
 
@@ -311,7 +311,7 @@ class PeerWhereItCanBeHadTest : public PeerTest {
 
 TEST_F(PeerWhereItCanBeHadTest, ItIsTaken) {
   const Bytes data = pattern(1, 49 * 4096);
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   expect_read(data, DataPath::kAutomatic);
   EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), data.size());
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), data.size());
@@ -320,7 +320,7 @@ TEST_F(PeerWhereItCanBeHadTest, ItIsTaken) {
 
 TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesGoesOnByMainMemoryAndIsCounted) {
   const Bytes data = pattern(1, 49 * 4096);
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   world_.storage(0).refuse_device_memory();
   expect_read(data, DataPath::kAutomatic);
   EXPECT_EQ(fallbacks(Direction::kRead), 1U);
@@ -334,7 +334,7 @@ TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesGoesOnByMainMemoryAndIs
 TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAndCounted) {
   const Bytes data = pattern(1, 49 * 4096);
   world_.storage(0).refuse_device_memory();
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   EXPECT_EQ(fallbacks(Direction::kWrite), 1U);
   EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), 0U);
   EXPECT_EQ(moved(Lane::kDirect, Direction::kWrite), data.size());
@@ -346,10 +346,10 @@ TEST_F(PeerWhereItCanBeHadTest, AWriteThatTheDeviceRefusesIsCopiedToMainMemoryAn
 
 TEST_F(PeerWhereItCanBeHadTest, AStreamThatTurnsToTheCacheMidwayIsAFallBackOfBothAndCounted) {
   const Bytes all = pattern(1, 3 << 20);
-  ASSERT_TRUE(write(0, all));
+  ASSERT_OK(write(0, all));
   const wire::ReadRequest request = read_request(where_, run_and_single_bytes());
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == run_and_single_bytes_of(all));
   EXPECT_EQ(moved(Lane::kPeer, Direction::kRead), kRun);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kSinglePieces);
@@ -361,7 +361,7 @@ TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
   world_.storage(0).refuse_device_memory();
   world_.restart();
   const Bytes data = pattern(1, 49 * 4096);
-  ASSERT_TRUE(write(0, data));
+  ASSERT_OK(write(0, data));
   expect_read(data, DataPath::kAutomatic);
   EXPECT_EQ(copied(Lane::kDirect, Direction::kWrite), data.size());
   EXPECT_EQ(fallbacks(Direction::kRead), 1U);
@@ -369,12 +369,12 @@ TEST_F(PeerWhereItCanBeHadTest, ADeviceThatRefusesAtTheStartIsNotAskedLater) {
 }
 
 TEST_F(PeerWhereItCanBeHadTest, AnyStorageErrorBecomesTheReplyAndGivesTheBuffersBack) {
-  ASSERT_TRUE(write(0, pattern(1, kStreamBytes)));
+  ASSERT_OK(write(0, pattern(1, kStreamBytes)));
   for (std::uint64_t nth = 1; nth < 20; nth += 3) {
     world_.storage(0).add({.op = BytestreamOp::kRead, .nth = nth, .status = Errc::kIoError});
-    EXPECT_EQ(read(0, kStreamBytes, DataPath::kAutomatic).code(), Errc::kIoError);
+    EXPECT_ERRC(read(0, kStreamBytes, DataPath::kAutomatic), Errc::kIoError);
     world_.storage(0).add({.op = BytestreamOp::kWrite, .nth = nth, .status = Errc::kIoError});
-    EXPECT_EQ(write(100, pattern(2, kStreamBytes)).code(), Errc::kIoError);
+    EXPECT_ERRC(write(100, pattern(2, kStreamBytes)), Errc::kIoError);
   }
   // A buffer that were missing would be missed by PeerMemory's end.
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of versions and with values that this server does not know: refused by a sentence that names them, and by
 // nothing worse.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -142,7 +142,7 @@ TEST_F(HeaderTest, OfTheFeaturesOnlyWhatBothHaveIsAgreedOn) {
   const Answer answer = ask(bytes);
   ASSERT_EQ(answer.header.status, Errc::kOk) << answer.header.context;
   const auto reply = wire::decode_body<wire::HelloReply>(answer.body);
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   EXPECT_EQ(reply->version, wire::kProtocolVersion);
   EXPECT_EQ(reply->features, wire::kOurFeatures);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients that lie, stop or vanish: errors for them, and everything given back.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -120,7 +120,7 @@ TEST_F(HostileTest, AMessageShorterThanAnnounced) {
   cut.cut_bytes = 1;
   const auto reply =
       world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile), cut));
-  EXPECT_EQ(reply.code(), Errc::kProtocol);
+  EXPECT_ERRC(reply, Errc::kProtocol);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
@@ -134,7 +134,7 @@ TEST_F(HostileTest, AFailureOfOneSlotEndsTheOthers) {
   const MonoTime before = world_.clock().now();
   const auto reply = world_.run(client_.write(request, {pattern(1, first_slot), pattern(2, 100'000 - first_slot)},
                                               client_.capability(kFile), first_only));
-  EXPECT_EQ(reply.code(), Errc::kIoError);
+  EXPECT_ERRC(reply, Errc::kIoError);
   EXPECT_LT(world_.clock().now() - before, std::chrono::seconds(2));
 }
 
@@ -143,7 +143,7 @@ TEST_F(HostileTest, AServerThatStopsDoesNotWaitForASlowClient) {
   const auto what = *datatype::Description::contiguous(0, kMuch);
   wire::WriteRequest write_first = write_request(where_, what);
   write_first.unit_bytes = kMuch;
-  ASSERT_TRUE(world_.run(client_.write(write_first, {pattern(1, kMuch)}, client_.capability(kFile))));
+  ASSERT_OK(world_.run(client_.write(write_first, {pattern(1, kMuch)}, client_.capability(kFile))));
   const auto read_and_forget = [](job::Task<Result<ReadOutcome>> task) -> job::Task<void> {
     std::ignore = co_await std::move(task);
   };
@@ -191,8 +191,7 @@ TEST_F(HostileTest, AClientThatVanishesInAWrite) {
 }
 
 TEST_F(HostileTest, AClientThatVanishesInARead) {
-  ASSERT_TRUE(
-      world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile))));
+  ASSERT_OK(world_.run(client_.write(write_request(where_, some_), {pattern(1, 100'000)}, client_.capability(kFile))));
   for (const wire::DataPath path : {wire::DataPath::kBuffered, wire::DataPath::kCached}) {
     Client victim(world_, {.client = ClientId(500 + static_cast<std::uint64_t>(path))});
     victim.set_deadline(std::chrono::seconds(5));
@@ -267,7 +266,7 @@ TEST_F(CrowdTest, OneSilentClientDoesNotKeepOthersOut) {
   Client other(world_, {.client = ClientId(700)});
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1 << 20));
   request.unit_bytes = 1 << 20;
-  EXPECT_TRUE(world_.run(other.write(request, {pattern(1, 1 << 20)}, other.capability(kFile))));
+  EXPECT_OK(world_.run(other.write(request, {pattern(1, 1 << 20)}, other.capability(kFile))));
   EXPECT_TRUE(silent.empty());
   world_.pass(std::chrono::seconds(300));
   EXPECT_EQ(world_.io().buffers_used(), 0U);

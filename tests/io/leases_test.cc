@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases by themselves, with holders that do what a test says: what is noted of their writes, whose leases end, and
 // that nobody slips in between the look for leases and the datafile's lock.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "bmi/sim/fabric.h"
 #include "job/gate.h"
 #include "server/io/parts.h"
@@ -43,7 +43,7 @@ class LeasesTest : public ::testing::Test {
     request.id = kDatafile.id;
     request.extents = {&extent, 1};
     request.memory = {&memory, 1};
-    EXPECT_TRUE(run(run_op(parts_.targets.front(), ClientId(), request, {})));
+    EXPECT_OK(run(run_op(parts_.targets.front(), ClientId(), request, {})));
   }
 
   static std::unique_ptr<bmi::Network> networks_of(std::unique_ptr<bmi::Module> module) {
@@ -98,7 +98,7 @@ class LeasesTest : public ::testing::Test {
   /// What a stat does first: whether the counter moves by it.
   bool noted() {
     const std::uint64_t before = change_counter();
-    EXPECT_TRUE(run(parts_.leases.note(kDatafile, {})));
+    EXPECT_OK(run(parts_.leases.note(kDatafile, {})));
     return change_counter() > before;
   }
 
@@ -159,11 +159,11 @@ TEST_F(LeasesTest, AWriteThatEndsWhileOthersAreNotedIsNotedLater) {
 TEST_F(LeasesTest, TheEndOfASessionEndsItsLeasesAndNoLaterOnes) {
   const auto first = lend(kHolder, 1), second = lend(kHolder, 2), third = lend(kHolder, 3);
   const auto others = lend(ClientId(200), 1);
-  ASSERT_TRUE(run(parts_.leases.end_client(kHolder, 2, {})));
+  ASSERT_OK(run(parts_.leases.end_client(kHolder, 2, {})));
   EXPECT_FALSE(first->begin());
   EXPECT_EQ(parts_.leases.size(), 3U);
   for (const auto& left : {second, third, others}) EXPECT_TRUE(left->begin() && left->end());
-  ASSERT_TRUE(run(parts_.leases.end_client(kHolder, 4, {})));
+  ASSERT_OK(run(parts_.leases.end_client(kHolder, 4, {})));
   EXPECT_FALSE(second->begin() || third->begin());
   EXPECT_TRUE(others->begin() && others->end());
   EXPECT_EQ(parts_.leases.size(), 1U);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which path the bytes take, shown by the counters; and what storage faults do to a stream that has begun.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/paths_fixture.h"
 
 namespace spate::io::testing {
@@ -16,12 +16,12 @@ using wire::DataPath;
 constexpr std::uint64_t kBytes = 200'000;
 
 TEST_F(PathsTest, EachForcedReadPathMovesItsBytesAndNoOther) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
-  ASSERT_TRUE(read(0, kBytes, DataPath::kCached));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
+  ASSERT_OK(read(0, kBytes, DataPath::kCached));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), kBytes);
   EXPECT_EQ(copied(Lane::kCached, Direction::kRead), 0U);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 0U);
-  ASSERT_TRUE(read(0, kBytes, DataPath::kBuffered));
+  ASSERT_OK(read(0, kBytes, DataPath::kBuffered));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), kBytes);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kBytes);
   EXPECT_EQ(copied(Lane::kBuffered, Direction::kRead), 2 * kBytes);
@@ -29,40 +29,40 @@ TEST_F(PathsTest, EachForcedReadPathMovesItsBytesAndNoOther) {
 }
 
 TEST_F(PathsTest, AutomaticSendsFromTheCache) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
-  ASSERT_TRUE(read(0, kBytes, DataPath::kAutomatic));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
+  ASSERT_OK(read(0, kBytes, DataPath::kAutomatic));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), kBytes);
 }
 
 TEST_F(PathsTest, AutomaticGathersSmallPieces) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   const std::vector<datatype::Level> levels{{1000, 100}};
   wire::ReadRequest request = read_request(where_, *datatype::Description::strided(0, 10, levels));
-  ASSERT_TRUE(world_.run(client_.read(request, client_.capability(kFile))));
+  ASSERT_OK(world_.run(client_.read(request, client_.capability(kFile))));
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 10'000U);
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), 0U);
 }
 
 TEST_F(PathsTest, SmallDataTravelsInTheMessages) {
-  ASSERT_TRUE(write(0, pattern(1, 4096), true));
-  ASSERT_TRUE(read(0, 4096, DataPath::kAutomatic, 4096));
+  ASSERT_OK(write(0, pattern(1, 4096), true));
+  ASSERT_OK(read(0, 4096, DataPath::kAutomatic, 4096));
   EXPECT_EQ(moved(Lane::kInline, Direction::kWrite), 4096U);
   EXPECT_EQ(moved(Lane::kInline, Direction::kRead), 4096U);
-  ASSERT_TRUE(read(0, 4096, DataPath::kAutomatic, 4095));
+  ASSERT_OK(read(0, 4096, DataPath::kAutomatic, 4095));
   EXPECT_EQ(moved(Lane::kInline, Direction::kRead), 4096U);
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), 4096U);
 }
 
 TEST_F(PathsTest, ANamedPathIsNotForDataInTheMessages) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const DataPath path : {DataPath::kBuffered, DataPath::kCached, DataPath::kDirect, DataPath::kPeerToPeer}) {
-    EXPECT_EQ(read(0, 4096, path, 4096).code(), Errc::kInvalidArgument);
+    EXPECT_ERRC(read(0, 4096, path, 4096), Errc::kInvalidArgument);
     if (path != DataPath::kCached) {
-      EXPECT_EQ(write(0, pattern(2, 4096), true, path).code(), Errc::kInvalidArgument);
+      EXPECT_ERRC(write(0, pattern(2, 4096), true, path), Errc::kInvalidArgument);
     }
   }
   EXPECT_EQ(moved(Lane::kInline, Direction::kRead) + moved(Lane::kInline, Direction::kWrite), 0U);
-  ASSERT_TRUE(read(0, 4096, DataPath::kBuffered));
+  ASSERT_OK(read(0, 4096, DataPath::kBuffered));
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), 4096U);
 }
 
@@ -79,60 +79,60 @@ class ConfiguredTest : public PathsTest {
 };
 
 TEST_F(ConfiguredTest, WhatGoesInTheMessagesAllTheSameIsAFallBackAndCounted) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
-  ASSERT_TRUE(read(0, kBytes, DataPath::kAutomatic));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
+  ASSERT_OK(read(0, kBytes, DataPath::kAutomatic));
   const flow::Counters& counters = world_.io().counters();
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kRead), kBytes);
   EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kRead), 0U);
   EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kWrite), 0U);
-  ASSERT_TRUE(write(0, pattern(1, 4096), true));
-  ASSERT_TRUE(read(0, 4096, DataPath::kAutomatic, 4096));
+  ASSERT_OK(write(0, pattern(1, 4096), true));
+  ASSERT_OK(read(0, 4096, DataPath::kAutomatic, 4096));
   EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kRead), 1U);
   EXPECT_EQ(counters.fallbacks(Lane::kBuffered, Direction::kWrite), 1U);
 }
 
 TEST_F(PathsTest, ASmallReadIsOneStorageOperation) {
-  ASSERT_TRUE(write(0, pattern(1, 4096), true));
+  ASSERT_OK(write(0, pattern(1, 4096), true));
   const std::uint64_t reads = world_.storage(0).posted(BytestreamOp::kRead);
   const std::uint64_t stats = world_.storage(0).posted(BytestreamOp::kStat);
   const auto outcome = read(0, 4096, DataPath::kAutomatic, 4096);
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_EQ(outcome->reply.datafiles[0].size, 4096U);
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kRead), reads + 1);
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kStat), stats);
 }
 
 TEST_F(PathsTest, AHotDatafileIsOpenedOnce) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(read(0, kBytes, DataPath::kCached));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
+  for (int i = 0; i < 3; ++i) ASSERT_OK(read(0, kBytes, DataPath::kCached));
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kOpen), 1U);
 }
 
 TEST_F(PathsTest, PathsThatAreNotThereAreRefusedAndNothingMoves) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const DataPath path : {DataPath::kDirect, DataPath::kBypass, DataPath::kPeerToPeer}) {
     const auto outcome = read(0, kBytes, path);
-    EXPECT_EQ(outcome.code(), Errc::kNotSupported);
-    EXPECT_EQ(write(0, pattern(1, kBytes), false, path).code(), Errc::kNotSupported);
+    EXPECT_ERRC(outcome, Errc::kNotSupported);
+    EXPECT_ERRC(write(0, pattern(1, kBytes), false, path), Errc::kNotSupported);
   }
-  EXPECT_EQ(write(0, pattern(1, kBytes), false, DataPath::kCached).code(), Errc::kNotSupported);
+  EXPECT_ERRC(write(0, pattern(1, kBytes), false, DataPath::kCached), Errc::kNotSupported);
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead) + moved(Lane::kBuffered, Direction::kRead), 0U);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), kBytes);
 }
 
 TEST_F(PathsTest, PiecesTooSmallForTheForcedCachedPathAreAnErrorNotAnotherPath) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   const std::vector<datatype::Level> levels{{60'000, 3}};
   wire::ReadRequest request = read_request(where_, *datatype::Description::strided(0, 1, levels));
   request.unit_bytes = 1 << 20;
   request.path = DataPath::kCached;
   const auto outcome = world_.run(client_.read(request, client_.capability(kFile)));
-  EXPECT_EQ(outcome.code(), Errc::kNotSupported);
+  EXPECT_ERRC(outcome, Errc::kNotSupported);
 }
 
 // Every read in turn fails, on both paths: the client gets the error, though messages may have been sent before.
 TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const auto& [path, op] : {std::pair{DataPath::kBuffered, BytestreamOp::kRead},
                                  std::pair{DataPath::kCached, BytestreamOp::kMakeResident}}) {
     for (std::uint64_t nth = 1;; ++nth) {
@@ -140,40 +140,40 @@ TEST_F(PathsTest, AStorageErrorAnywhereInAStreamBecomesTheReply) {
       world_.storage(0).add({.op = op, .nth = nth, .status = Errc::kIoError});
       const auto outcome = read(0, kBytes, path);
       if (world_.storage(0).fired() == fired) {
-        EXPECT_TRUE(outcome);
+        EXPECT_OK(outcome);
         EXPECT_EQ(nth, kBytes / 8192 + 2);  // one for each message, and then none was hit
         break;
       }
-      EXPECT_EQ(outcome.code(), Errc::kIoError);
+      EXPECT_ERRC(outcome, Errc::kIoError);
     }
     // What was planned and not hit strikes the next one.
     std::ignore = read(0, kBytes, path);
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == pattern(1, kBytes));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
 }
 
 TEST_F(PathsTest, AShortReadIsReadOn) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   for (const std::uint64_t nth : {1U, 3U}) {
     world_.storage(0).add(
         {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 100});
   }
   const auto outcome = read(0, kBytes, DataPath::kBuffered);
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == pattern(1, kBytes));
   EXPECT_EQ(world_.storage(0).fired(), 2U);
 }
 
 TEST_F(PathsTest, AStoreThatStaysShortIsAnErrorEvenAfterTheFirstMessage) {
-  ASSERT_TRUE(write(0, pattern(1, kBytes)));
+  ASSERT_OK(write(0, pattern(1, kBytes)));
   for (std::uint64_t nth = 3; nth < 20; ++nth) {
     world_.storage(0).add(
         {.op = BytestreamOp::kRead, .nth = nth, .what = BytestreamFault::What::kShortRead, .bytes = 0});
   }
-  EXPECT_EQ(read(0, kBytes, DataPath::kBuffered).code(), Errc::kIoError);
+  EXPECT_ERRC(read(0, kBytes, DataPath::kBuffered), Errc::kIoError);
 }
 
 TEST_F(PathsTest, AWriteThatFailsMidwayIsAnErrorAndGivesEverythingBack) {
@@ -182,7 +182,7 @@ TEST_F(PathsTest, AWriteThatFailsMidwayIsAnErrorAndGivesEverythingBack) {
     const std::uint64_t fired = world_.storage(0).fired();
     const auto outcome = write(0, pattern(1, kBytes));
     if (world_.storage(0).fired() == fired) break;
-    EXPECT_EQ(outcome.code(), Errc::kIoError);
+    EXPECT_ERRC(outcome, Errc::kIoError);
     EXPECT_EQ(world_.io().buffers_used(), 0U);
   }
   EXPECT_GT(world_.storage(0).fired(), 5U);
@@ -195,7 +195,7 @@ TEST_F(PathsTest, AFallBackOfThePolicyIsCounted) {
   World world(options);
   Client client(world);
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, kBytes));
-  ASSERT_TRUE(world.run(client.write(request, {pattern(1, kBytes)}, client.capability(kFile))));
+  ASSERT_OK(world.run(client.write(request, {pattern(1, kBytes)}, client.capability(kFile))));
   EXPECT_EQ(world.io().counters().fallbacks(Lane::kDirect, Direction::kWrite), 1U);
   EXPECT_EQ(world.io().counters().bytes(Lane::kBuffered, Direction::kWrite), kBytes);
 }
@@ -212,13 +212,13 @@ class FullTest : public PathsTest {
 
 TEST_F(FullTest, ADeviceThatFillsUpMidwayIsToldAsSuchAndKeepsWhatWasThere) {
   const Bytes before = pattern(1, 40'000);
-  ASSERT_TRUE(write(0, before));
-  EXPECT_EQ(write(100'000, pattern(2, kBytes)).code(), Errc::kNoSpace);
+  ASSERT_OK(write(0, before));
+  EXPECT_ERRC(write(100'000, pattern(2, kBytes)), Errc::kNoSpace);
   EXPECT_EQ(world_.io().buffers_used(), 0U);
   const auto outcome = read(0, 40'000, DataPath::kBuffered);
-  ASSERT_TRUE(outcome);
+  ASSERT_OK(outcome);
   EXPECT_TRUE(outcome->streams[0] == before);
-  ASSERT_TRUE(write(0, pattern(3, 40'000)));  // what has its space can be overwritten
+  ASSERT_OK(write(0, pattern(3, 40'000)));  // what has its space can be overwritten
 }
 
 }  // namespace

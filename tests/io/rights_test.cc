@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may do what: capabilities, servers-only operations, targets and shapes of requests.
-#include <gtest/gtest.h>
 
 #include <functional>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -88,18 +88,18 @@ TEST_F(RightsTest, OneThatWouldOutliveFencesIsRefused) {
 TEST_F(RightsTest, NoneIsRefusedWhereOneIsNeeded) {
   wire::WriteRequest write = write_request(where_, *datatype::Description::contiguous(0, 0));
   write.has_inline_data = true;
-  EXPECT_EQ(client_.ask<wire::WriteReply>(write).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(client_.ask<wire::WriteReply>(write), Errc::kCapabilityInvalid);
   wire::DatafileSyncRequest sync;
   sync.handle = kFile;
   sync.slots = where_.slots;
-  EXPECT_EQ(client_.ask<wire::DatafileSyncReply>(sync).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(client_.ask<wire::DatafileSyncReply>(sync), Errc::kCapabilityInvalid);
   wire::PunchRequest punch;
   punch.where = where_;
-  EXPECT_EQ(client_.ask<wire::PunchReply>(punch).code(), Errc::kCapabilityInvalid);
+  EXPECT_ERRC(client_.ask<wire::PunchReply>(punch), Errc::kCapabilityInvalid);
   wire::DatafileStatRequest stat;  // stat needs none
   stat.handle = kFile;
   stat.slots = where_.slots;
-  EXPECT_TRUE(client_.ask<wire::DatafileStatReply>(stat));
+  EXPECT_OK(client_.ask<wire::DatafileStatReply>(stat));
 }
 
 TEST_F(RightsTest, AnOlderLayoutThanOneThatWasSeenIsStale) {
@@ -115,12 +115,12 @@ TEST_F(RightsTest, ServersOnlyOperationsAreRefusedToClients) {
   truncate.slots = where_.slots;
   truncate.sizes = {0};
   truncate.truncate_generation = 1;
-  EXPECT_EQ(client_.ask<wire::DatafileTruncateReply>(truncate).code(), Errc::kNotPermitted);
-  EXPECT_EQ(client_.ask<wire::DatafileRemoveReply>(wire::DatafileRemoveRequest()).code(), Errc::kNotPermitted);
-  EXPECT_EQ(client_.ask<wire::DatafileListReply>(wire::DatafileListRequest()).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(client_.ask<wire::DatafileTruncateReply>(truncate), Errc::kNotPermitted);
+  EXPECT_ERRC(client_.ask<wire::DatafileRemoveReply>(wire::DatafileRemoveRequest()), Errc::kNotPermitted);
+  EXPECT_ERRC(client_.ask<wire::DatafileListReply>(wire::DatafileListRequest()), Errc::kNotPermitted);
   wire::FenceRequest fence;
   fence.client = ClientId(100);
-  EXPECT_EQ(client_.ask<wire::FenceReply>(fence).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(client_.ask<wire::FenceReply>(fence), Errc::kNotPermitted);
 }
 
 TEST_F(RightsTest, TargetsOfAnotherServerMeanAStaleMap) {
@@ -130,12 +130,12 @@ TEST_F(RightsTest, TargetsOfAnotherServerMeanAStaleMap) {
   wire::DatafileStatRequest stat;
   stat.handle = kFile;
   stat.slots = where_.slots;
-  EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat).code(), Errc::kStaleMap);
+  EXPECT_ERRC(client_.ask<wire::DatafileStatReply>(stat), Errc::kStaleMap);
 }
 
 TEST_F(RightsTest, SpaceIsToldForEachTargetWithItsDevice) {
   const auto reply = client_.ask<wire::IoStatfsReply>(wire::IoStatfsRequest());
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   ASSERT_EQ(reply->targets.size(), 2U);
   EXPECT_EQ(reply->targets[0].target, World::target(0));
   EXPECT_EQ(reply->targets[0].total_bytes, 1ULL << 30U);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joining, incarnations and fences: what an older connection or an ended session left under way is over before anything
 // new begins.
-#include <gtest/gtest.h>
 
 #include <functional>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -55,7 +55,7 @@ TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
   EXPECT_EQ(join_with([](SessionTicket& t) { t.expiry.ns *= 2; }, true), Errc::kUnauthenticated);
   Client without(world_, {.client = ClientId(300)});
   without.identity().ticket.reset();
-  EXPECT_EQ(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()).code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()), Errc::kUnauthenticated);
 }
 
 /// A connection without rpc::Channel's manners.
@@ -112,7 +112,7 @@ TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
   RawConnection raw(client_);
   const wire::HelloRequest hello;
   const auto welcome = raw.ask<wire::HelloReply>(hello, ClientId());
-  ASSERT_TRUE(welcome);
+  ASSERT_OK(welcome);
   const auto authenticate_as = [&](ClientId client, const std::optional<SessionTicket>& ticket) {
     wire::AuthenticateRequest request;
     request.client = client;
@@ -123,10 +123,10 @@ TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
     return raw.ask<wire::AuthenticateReply>(request, ClientId()).code();
   };
   EXPECT_EQ(authenticate_as(ClientId(100), client_.identity().ticket), Errc::kOk);
-  EXPECT_TRUE(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(100)));
-  EXPECT_EQ(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)).code(), Errc::kUnauthenticated);
+  EXPECT_OK(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(100)));
+  EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
   EXPECT_EQ(authenticate_as(ClientId(150), std::nullopt), Errc::kUnauthenticated);  // no ticket
-  EXPECT_EQ(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)).code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
 }
 
 TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {
@@ -138,7 +138,7 @@ TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {
   wire::DatafileStatRequest stat;
   stat.handle = kFile;
   stat.slots = where_.slots;
-  EXPECT_EQ(client_.ask<wire::DatafileStatReply>(stat).code(), Errc::kSessionFenced);
+  EXPECT_ERRC(client_.ask<wire::DatafileStatReply>(stat), Errc::kSessionFenced);
   Client late(world_, {.client = ClientId(100), .epoch = 1});
   EXPECT_EQ(small_write(late), Errc::kSessionFenced);
   Client renewed(world_, {.client = ClientId(100), .epoch = 2});
@@ -162,7 +162,7 @@ TEST_F(SessionTest, AFenceOutlivesTheServerProcess) {
 TEST_F(SessionTest, FencesAreForgottenWhenNothingCanNeedThemAnyMore) {
   EXPECT_EQ(fence(ClientId(100), 2), Errc::kOk);
   world_.pass(std::chrono::hours(24 * 29));
-  ASSERT_TRUE(world_.run(world_.io().purge()));
+  ASSERT_OK(world_.run(world_.io().purge()));
   world_.restart();
   EXPECT_EQ(join_with([](SessionTicket& t) { t.client = ClientId(200); }, false), Errc::kOk);
   {
@@ -170,7 +170,7 @@ TEST_F(SessionTest, FencesAreForgottenWhenNothingCanNeedThemAnyMore) {
     EXPECT_EQ(small_write(still), Errc::kSessionFenced);
   }
   world_.pass(std::chrono::hours(24 * 2));
-  ASSERT_TRUE(world_.run(world_.io().purge()));
+  ASSERT_OK(world_.run(world_.io().purge()));
   world_.restart();
   Client again(world_);
   EXPECT_EQ(small_write(again), Errc::kOk);
@@ -229,7 +229,7 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   // Incarnation 1 again: a set of connections; nothing is cut off.
   EXPECT_GT(world_.io().buffers_used(), 0U);
   second->greet_again();
-  ASSERT_TRUE(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
+  ASSERT_OK(world_.run(second->call<wire::IoStatfsReply>(wire::IoStatfsRequest(), reborn.options_for(nullptr))));
   EXPECT_EQ(world_.io().buffers_used(), 0U);
   EXPECT_FALSE(ended);  // its sender is told, and sends it again: its program hears nothing of that
   world_.pass(std::chrono::seconds(1));
@@ -239,11 +239,11 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
 TEST_F(SessionTest, AnOlderConnectionIsNotHeardAnyMore) {
   EXPECT_EQ(small_write(client_), Errc::kOk);
   Client newer(world_);
-  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
+  ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
   newer.channel().greet_again();
-  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
+  ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));
   newer.channel().greet_again();
-  ASSERT_TRUE(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // incarnation 3
+  ASSERT_OK(newer.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()));  // incarnation 3
   // The first channel's request is refused; it greets with 2, which is refused too; then with 3, which is the newest.
   EXPECT_EQ(small_write(client_), Errc::kUnauthenticated);
   EXPECT_EQ(small_write(newer), Errc::kOk);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncate generations, order against writes, removal and tombstones, listing, sync.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {
@@ -72,11 +72,11 @@ class TruncateRemoveTest : public ::testing::Test {
 TEST_F(TruncateRemoveTest, ATruncateIsDoneOnceForItsGeneration) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const auto first = truncate(300, 1);
-  ASSERT_TRUE(first);
+  ASSERT_OK(first);
   EXPECT_EQ(first->datafiles[0].size, 300U);
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const auto again = truncate(300, 1);
-  ASSERT_TRUE(again);
+  ASSERT_OK(again);
   EXPECT_EQ(again->datafiles[0].size, 1000U);  // a resend, or one redone after a crash: not cut again
   EXPECT_EQ(truncate(100, 2)->datafiles[0].size, 100U);
   EXPECT_EQ(truncate(50, 1)->datafiles[0].size, 100U);  // an old one that was late
@@ -84,7 +84,7 @@ TEST_F(TruncateRemoveTest, ATruncateIsDoneOnceForItsGeneration) {
 
 TEST_F(TruncateRemoveTest, ItsGenerationOutlivesTheProcess) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
-  ASSERT_TRUE(truncate(300, 1));
+  ASSERT_OK(truncate(300, 1));
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   world_.restart();
   EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 1000U);
@@ -94,7 +94,7 @@ TEST_F(TruncateRemoveTest, ItsGenerationOutlivesTheProcess) {
 // An older generation that is late must not.
 TEST_F(TruncateRemoveTest, AfterACrashOfTheMachineAnUnsyncedTruncateIsRunAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
-  ASSERT_TRUE(truncate(300, 2));
+  ASSERT_OK(truncate(300, 2));
   world_.restart(true);
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);  // as if the cut had been lost
   EXPECT_EQ(truncate(200, 1)->datafiles[0].size, 1000U);
@@ -110,12 +110,12 @@ TEST_F(TruncateRemoveTest, AfterASyncATruncateIsDoneForEver) {
   for (const bool by_write : {false, true}) {
     const std::uint64_t generation = by_write ? 2 : 1;
     ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
-    ASSERT_TRUE(truncate(300, generation));
+    ASSERT_OK(truncate(300, generation));
     wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 1000));
     request.has_inline_data = true;
     request.sync = by_write;
-    ASSERT_TRUE(world_.run(client_.write(request, {pattern(1, 1000)}, capability)));
-    if (!by_write) ASSERT_TRUE(client_.ask<wire::DatafileSyncReply>(sync, &capability));
+    ASSERT_OK(world_.run(client_.write(request, {pattern(1, 1000)}, capability)));
+    if (!by_write) ASSERT_OK(client_.ask<wire::DatafileSyncReply>(sync, &capability));
     world_.restart(true);
     EXPECT_EQ(truncate(300, generation)->datafiles[0].size, 1000U);
   }
@@ -124,7 +124,7 @@ TEST_F(TruncateRemoveTest, AfterASyncATruncateIsDoneForEver) {
 TEST_F(TruncateRemoveTest, ATruncateThatFailedIsRunAgain) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   world_.storage(0).add({.op = BytestreamOp::kTruncate, .status = Errc::kIoError});
-  EXPECT_EQ(truncate(300, 1).code(), Errc::kIoError);
+  EXPECT_ERRC(truncate(300, 1), Errc::kIoError);
   EXPECT_EQ(truncate(300, 1)->datafiles[0].size, 300U);
 }
 
@@ -163,9 +163,9 @@ TEST_F(TruncateRemoveTest, ARemovedDatafileIsGoneAndCannotComeBack) {
   punch.what = *datatype::Description::contiguous(0, 100);
   punch.allocate = true;
   const Capability capability = client_.capability(kFile);
-  EXPECT_EQ(client_.ask<wire::PunchReply>(punch, &capability).code(), Errc::kStaleHandle);
+  EXPECT_ERRC(client_.ask<wire::PunchReply>(punch, &capability), Errc::kStaleHandle);
   const auto cut = truncate(500, 1);  // done for: nothing is left to cut, and nothing is made
-  ASSERT_TRUE(cut);
+  ASSERT_OK(cut);
   EXPECT_EQ(size(), 0U);
   EXPECT_EQ(remove({kFile}), Errc::kOk);  // repeatable
 }
@@ -179,27 +179,27 @@ TEST_F(TruncateRemoveTest, ToAClientARemovedDatafileDoesNotLookLikeAHole) {
   read.where = where_;
   read.what = *datatype::Description::contiguous(0, 100);
   read.inline_limit = 4096;
-  EXPECT_EQ(client_.ask<wire::ReadReply>(read, &capability).code(), Errc::kOk);
+  EXPECT_OK(client_.ask<wire::ReadReply>(read, &capability));
   ASSERT_EQ(remove({kFile}), Errc::kOk);
   for (const bool again : {false, true}) {
     if (again) world_.restart();
-    EXPECT_EQ(client_.ask<wire::ReadReply>(read, &capability).code(), Errc::kStaleHandle) << again;
-    EXPECT_EQ(stat(client_, &capability).code(), Errc::kStaleHandle) << again;
+    EXPECT_ERRC(client_.ask<wire::ReadReply>(read, &capability), Errc::kStaleHandle) << again;
+    EXPECT_ERRC(stat(client_, &capability), Errc::kStaleHandle) << again;
     wire::DatafileRangesRequest ranges;
     ranges.handle = kFile;
     ranges.slots = where_.slots;
     ranges.offsets.resize(where_.slots.size());
     ranges.max_ranges = 1;
-    EXPECT_EQ(client_.ask<wire::DatafileRangesReply>(ranges, &capability).code(), Errc::kStaleHandle) << again;
+    EXPECT_ERRC(client_.ask<wire::DatafileRangesReply>(ranges, &capability), Errc::kStaleHandle) << again;
     wire::DatafileCopyRequest copy;
     copy.from = kFile;
     copy.to = kOther;
     copy.pieces = {{where_.slots[0].target, where_.slots[0].slot, where_.slots[0].slot, 0, 0, 100}};
     copy.from_capability = capability;
     const Capability other = client_.capability(kOther);
-    EXPECT_EQ(client_.ask<wire::DatafileCopyReply>(copy, &other).code(), Errc::kStaleHandle) << again;
-    EXPECT_EQ(stat(client_).code(), Errc::kStaleHandle) << again;  // who looked up the name before, and did not open
-    EXPECT_EQ(size(), 0U);                                         // a meta server knows what it has removed
+    EXPECT_ERRC(client_.ask<wire::DatafileCopyReply>(copy, &other), Errc::kStaleHandle) << again;
+    EXPECT_ERRC(stat(client_), Errc::kStaleHandle) << again;  // who looked up the name before, and did not open
+    EXPECT_EQ(size(), 0U);                                    // a meta server knows what it has removed
   }
 }
 
@@ -247,8 +247,7 @@ TEST_F(TruncateRemoveTest, ExpiredTombstonesArePurgedAndOthersStay) {
   where_ = slot_set(Handle(43), 1, 1 << 20);
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 10));
   request.has_inline_data = true;
-  EXPECT_EQ(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))).code(),
-            Errc::kStaleHandle);
+  EXPECT_ERRC(world_.run(client_.write(request, {pattern(1, 10)}, client_.capability(Handle(43)))), Errc::kStaleHandle);
 }
 
 TEST_F(TruncateRemoveTest, ARemovalWaitsForWritesUnderWay) {
@@ -270,7 +269,7 @@ TEST_F(TruncateRemoveTest, ListingComesInPages) {
     const Handle handle(100 + i);
     wire::WriteRequest request = write_request(slot_set(handle, 1), *datatype::Description::contiguous(0, 10));
     request.has_inline_data = true;
-    ASSERT_TRUE(world_.run(client_.write(request, {pattern(i, 10)}, client_.capability(handle))));
+    ASSERT_OK(world_.run(client_.write(request, {pattern(i, 10)}, client_.capability(handle))));
   }
   wire::DatafileListRequest request;
   request.target = World::target(0);
@@ -278,7 +277,7 @@ TEST_F(TruncateRemoveTest, ListingComesInPages) {
   std::vector<std::uint64_t> handles;
   for (bool end = false; !end;) {
     const auto page = server_.ask<wire::DatafileListReply>(request);
-    ASSERT_TRUE(page);
+    ASSERT_OK(page);
     ASSERT_LE(page->datafiles.size(), 2U);
     for (const auto& ref : page->datafiles) handles.push_back(ref.handle.value);
     end = page->end;
@@ -297,18 +296,18 @@ TEST_F(TruncateRemoveTest, SyncReachesTheStoreAndTellsItsErrors) {
   request.slots = where_.slots;
   const Capability capability = client_.capability(kFile, Rights::kRead);
   const auto reply = client_.ask<wire::DatafileSyncReply>(request, &capability);
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   EXPECT_EQ(reply->datafiles[0].size, 1000U);
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 1U);
   world_.storage(0).add({.op = BytestreamOp::kSync, .status = Errc::kIoError});
-  EXPECT_EQ(client_.ask<wire::DatafileSyncReply>(request, &capability).code(), Errc::kIoError);
+  EXPECT_ERRC(client_.ask<wire::DatafileSyncReply>(request, &capability), Errc::kIoError);
 }
 
 TEST_F(TruncateRemoveTest, ASynchronousWriteSyncs) {
   wire::WriteRequest request = write_request(where_, *datatype::Description::contiguous(0, 100));
   request.has_inline_data = true;
   request.sync = true;
-  ASSERT_TRUE(world_.run(client_.write(request, {pattern(1, 100)}, client_.capability(kFile))));
+  ASSERT_OK(world_.run(client_.write(request, {pattern(1, 100)}, client_.capability(kFile))));
   EXPECT_EQ(world_.storage(0).posted(BytestreamOp::kSync), 1U);
 }
 

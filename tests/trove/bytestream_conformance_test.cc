@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <set>
 
+#include "base/expect.h"
 #include "trove/bytestream_harness.h"
 
 namespace spate::trove {
@@ -389,7 +390,7 @@ TEST_P(BytestreamTest, WhatWasLentBeforeADatafileWasReplacedChangesNothingAnyMor
   if (GetParam().find("sim") != std::string::npos) GTEST_SKIP() << "numbers only: src/trove/sim/sim_disk_test.cc";
   auto page = streams().make_lease({id(1), ClientId(3), 1, true});
   if (page.code() == Errc::kNotSupported) GTEST_SKIP() << page.error().message();
-  ASSERT_TRUE(page) << page.error().message();
+  ASSERT_OK(page);
   const Bytes data = pattern(1, 300'000);
   ASSERT_EQ(write(id(1), 1'000'000, data).status, Errc::kOk);  // behind a hole
   OwnedRequest lend;
@@ -428,7 +429,7 @@ TEST_P(BytestreamTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
   ended = Errc::kOk;
   left = Errc::kOk;
   const auto found = streams().left_leases();
-  ASSERT_TRUE(found);
+  ASSERT_OK(found);
   ASSERT_EQ(found->size(), 1U);
   EXPECT_EQ(found->front()->datafile(), id(2, 5));
   EXPECT_FALSE(found->front()->writable());

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/expect.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "trove/keyval_harness.h"
@@ -119,7 +120,7 @@ TEST(KeyvalKillTest, FolderOfAnotherProcessIsBusyUntilItDies) {
   ASSERT_EQ(child.line(), "0");
   const auto second = open_rocksdb(options);
   ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error().code(), Errc::kBusy);
+  EXPECT_ERRC(second, Errc::kBusy);
   EXPECT_NE(second.error().message().find("another spated uses this folder"), std::string::npos)
       << second.error().message();
   child.kill();

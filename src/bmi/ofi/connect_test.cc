@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connecting by the clock.
-#include <gtest/gtest.h>
 
 #include <array>
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "bmi/network.h"
 #include "bmi/ofi/ofi_module.h"
 
@@ -48,12 +48,12 @@ TEST(OfiConnect, TheTimeThatLibfabricTakesToBeginIsNotTheServers) {
   Party server(clock);
   Party client(stalling);
   const Result<std::string> url = server.network->listen("ofi+tcp://127.0.0.1:0", server.context);
-  ASSERT_TRUE(url);
+  ASSERT_OK(url);
   Message message;
   message.peer = *client.network->lookup(std::array{*url});
   stalling.stalls = true;
   const Result<Posted> posted = client.network->post_send_unexpected(message, client.context, nullptr);
-  ASSERT_TRUE(posted);
+  ASSERT_OK(posted);
   std::array<Completion, 1> done;
   std::array<UnexpectedMessage, 1> arrived;
   std::size_t completed = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bare endpoint that says whatever it likes to a module: it costs its own session, nothing else.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <utility>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/network.h"
 #include "bmi/ofi/ofi_module.h"
@@ -45,14 +45,14 @@ struct HostileTest : testing::Test {
     network = make_network(std::move(modules));
     context = network->open_context();
     const Result<std::string> listening = network->listen("ofi+tcp://127.0.0.1:0", context);
-    ASSERT_TRUE(listening);
+    ASSERT_OK(listening);
     url = *listening;
     WireOptions options;
     options.provider = "tcp;ofi_rxm";
     options.node = "127.0.0.1";
     options.bind = true;
     Result<std::unique_ptr<Wire>> opened = Wire::open(options, nullptr);
-    ASSERT_TRUE(opened);
+    ASSERT_OK(opened);
     wire = std::move(*opened);
     route = wire->open_route(fabric_address(*parse_url(url)), this);
     ASSERT_NE(route, nullptr);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registered memory from transfer to transfer, over libfabric's tcp provider, or over the RDMA device whose address is
 // in SPATE_TEST_VERBS (tests/vm): what is found in the cache is never stale.
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/expect.h"
 #include "bmi/network.h"
 #include "bmi/ofi/ofi_module.h"
 
@@ -39,7 +39,7 @@ struct RegistrationTest : testing::Test {
     make(server);
     make(client);
     const Result<std::string> url = server.network->listen(listen_url(), server.context);
-    ASSERT_TRUE(url) << url.error().message();
+    ASSERT_OK(url);
     const std::array<std::string, 1> urls{*url};
     to_server = *client.network->lookup(urls);
     introduce();
@@ -47,8 +47,8 @@ struct RegistrationTest : testing::Test {
   /// The server learns of the client, or hears of it again.
   void introduce() {
     const std::array<Segment, 1> nothing{};
-    ASSERT_TRUE(client.network->post_send_unexpected({.peer = to_server, .tag = Tag(1), .segments = nothing},
-                                                     client.context, nullptr));
+    ASSERT_OK(client.network->post_send_unexpected({.peer = to_server, .tag = Tag(1), .segments = nothing},
+                                                   client.context, nullptr));
     std::array<UnexpectedMessage, 1> message;
     for (std::size_t n = 0; n == 0;) {
       n = server.network->test_unexpected(server.context, message);
@@ -122,7 +122,7 @@ TEST_F(RegistrationTest, SmallMessagesLeaveInTheirPost) {
                                     Segment::of(MutableByteView(data).subspan(30))};
   const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
   client_done = server_done = 0;
-  ASSERT_TRUE(server.network->post_recv({to_client, Tag(2), MessageClass::kControl, to}, server.context, nullptr));
+  ASSERT_OK(server.network->post_recv({to_client, Tag(2), MessageClass::kControl, to}, server.context, nullptr));
   const std::uint64_t before = client.module->counters().sent_at_once;
   const auto out =
       client.network->post_send({to_server, Tag(2), MessageClass::kControl, from}, client.context, nullptr);
@@ -143,13 +143,13 @@ TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
     Message message{to_server, Tag(9), MessageClass::kBulk, segments};
     message.receiver_ready = true;  // nobody receives it
     const auto posted = client.network->post_send(message, client.context, nullptr);
-    ASSERT_TRUE(posted);
+    ASSERT_OK(posted);
     if (!posted->done) ++open;
   }
   EXPECT_GT(open, 0U) << "there was room for all of them";
   const auto control =
       client.network->post_send({to_server, Tag(2), MessageClass::kControl, segments}, client.context, nullptr);
-  ASSERT_TRUE(control);
+  ASSERT_OK(control);
   EXPECT_TRUE(control->done);
   while (client_done < open) step();
 }
@@ -221,8 +221,8 @@ TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
     const std::array<Segment, 1> to{Segment::of(MutableByteView(room))};
     client_done = server_done = 0;
     const auto before = server.module->counters().read_bytes;
-    ASSERT_TRUE(server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr));
-    ASSERT_TRUE(client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr));
+    ASSERT_OK(server.network->post_recv({to_client, Tag(2), MessageClass::kBulk, to}, server.context, nullptr));
+    ASSERT_OK(client.network->post_send({to_server, Tag(2), MessageClass::kBulk, from}, client.context, nullptr));
     while (server.module->counters().read_bytes == before) step();
     client.network->disconnect(to_server);
     while (client_done == 0 || server_done == 0) step();
@@ -242,7 +242,7 @@ TEST_F(RegistrationTest, WhoeverLeavesWhileMuchArrivesOnlyLeaves) {
     for (int i = 0; i < 20; ++i) {
       Message message{to_client, Tag(9), MessageClass::kBulk, from};
       message.receiver_ready = true;  // nobody receives it
-      ASSERT_TRUE(server.network->post_send(message, server.context, nullptr));
+      ASSERT_OK(server.network->post_send(message, server.context, nullptr));
     }
     std::array<Completion, 8> done;
     for (int i = 0; i < 100; ++i) (void)server.network->test_context(server.context, done);
@@ -297,7 +297,7 @@ struct RegistrationUnderLoadTest : RegistrationTest {
     const Message message{peer, tag, MessageClass::kBulk, segments};
     const auto posted = receive ? end.network->post_recv(message, end.context, &open)
                                 : end.network->post_send(message, end.context, &open);
-    ASSERT_TRUE(posted);
+    ASSERT_OK(posted);
     if (!posted->done) ++open;
   }
   void end_streams() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/ofi/url.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::bmi::ofi {
 namespace {
 
 TEST(OfiUrl, InternetAddresses) {
   const Result<Target> target = parse_url("ofi+tcp://10.0.0.7:7400");
-  ASSERT_TRUE(target);
+  ASSERT_OK(target);
   EXPECT_EQ(target->kind, Target::Kind::kInternet);
   EXPECT_EQ(target->provider, "tcp;ofi_rxm");
   EXPECT_EQ(target->node, "10.0.0.7");
@@ -25,7 +25,7 @@ TEST(OfiUrl, NamesRawAddressesAndAny) {
   EXPECT_EQ(as_text(fabric_address(*parse_url("ofi+shm://1:0:2"))), "fi_shm://1:0:2");
   EXPECT_EQ(parse_url("ofi+shm://*")->kind, Target::Kind::kAny);
   const Result<Target> raw = parse_url("ofi+efa://@00ff10");
-  ASSERT_TRUE(raw);
+  ASSERT_OK(raw);
   EXPECT_EQ(raw->kind, Target::Kind::kRaw);
   EXPECT_EQ(raw->provider, "efa");
   EXPECT_EQ(url_of("efa", "", fabric_address(*raw)), "ofi+efa://@00ff10");
@@ -54,10 +54,10 @@ TEST(OfiUrl, WhatIsNoUrlOfOursIsRefused) {
                           "ofi+efa://@0g",
                           "ofi+a;b://1.2.3.4:5",
                           "tcp://1.2.3.4:5"}) {
-    EXPECT_EQ(parse_url(url).code(), Errc::kBadAddress) << url;
+    EXPECT_ERRC(parse_url(url), Errc::kBadAddress) << url;
   }
-  EXPECT_FALSE(parse_url("ofi+shm://" + std::string(101, 'a')));
-  EXPECT_FALSE(parse_url("ofi+efa://@" + std::string(514, '0')));
+  EXPECT_ERRC(parse_url("ofi+shm://" + std::string(101, 'a')), Errc::kBadAddress);
+  EXPECT_ERRC(parse_url("ofi+efa://@" + std::string(514, '0')), Errc::kBadAddress);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "bmi/shm/arena.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::bmi::shm {
@@ -92,7 +92,7 @@ TEST(ForeignArenas, ReadsWhatTheOtherSideWrote) {
   const MutableByteView memory = pool.allocate(8192);
   std::memset(memory.data(), 42, memory.size());
   ForeignArenas foreign;
-  ASSERT_TRUE(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), pool.size(0)));
+  ASSERT_OK(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), pool.size(0)));
   std::vector<Segment> segments;
   const std::array extents{Extent{0, 0, 100}, Extent{0, 8000, 192}};
   ASSERT_EQ(foreign.find(extents, 292, segments), ForeignArenas::Found::kYes);
@@ -106,7 +106,7 @@ TEST(ForeignArenas, ExtentsAreHeldToTheirArenas) {
   ArenaPool pool(kArena);
   (void)pool.allocate(1);
   ForeignArenas foreign;
-  ASSERT_TRUE(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), kArena));
+  ASSERT_OK(foreign.add(0, UniqueFd(::dup(pool.read_only(0).get())), kArena));
   std::vector<Segment> segments;
   const auto find = [&](Extent extent, std::uint64_t length) {
     return foreign.find(std::span(&extent, 1), length, segments);
@@ -129,18 +129,18 @@ TEST(ForeignArenas, MemoryThatIsNotSafeIsRefused) {
     if (seals != 0) EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
     return fd;
   };
-  EXPECT_EQ(foreign.add(0, memory(0, 8192), 8192).code(), Errc::kProtocol) << "not sealed";
-  EXPECT_EQ(foreign.add(0, memory(F_SEAL_GROW, 8192), 8192).code(), Errc::kProtocol) << "may shrink";
-  EXPECT_EQ(foreign.add(0, memory(F_SEAL_SHRINK, 4096), 8192).code(), Errc::kProtocol) << "too small";
-  EXPECT_EQ(foreign.add(0, UniqueFd(::open("/proc/self/exe", O_RDONLY)), 8192).code(), Errc::kProtocol) << "a file";
-  EXPECT_EQ(foreign.add(1, memory(F_SEAL_SHRINK, 8192), 8192).code(), Errc::kProtocol) << "not the next";
-  EXPECT_EQ(foreign.add(0, memory(F_SEAL_SHRINK, 8192), 0).code(), Errc::kProtocol);
+  EXPECT_ERRC(foreign.add(0, memory(0, 8192), 8192), Errc::kProtocol) << "not sealed";
+  EXPECT_ERRC(foreign.add(0, memory(F_SEAL_GROW, 8192), 8192), Errc::kProtocol) << "may shrink";
+  EXPECT_ERRC(foreign.add(0, memory(F_SEAL_SHRINK, 4096), 8192), Errc::kProtocol) << "too small";
+  EXPECT_ERRC(foreign.add(0, UniqueFd(::open("/proc/self/exe", O_RDONLY)), 8192), Errc::kProtocol) << "a file";
+  EXPECT_ERRC(foreign.add(1, memory(F_SEAL_SHRINK, 8192), 8192), Errc::kProtocol) << "not the next";
+  EXPECT_ERRC(foreign.add(0, memory(F_SEAL_SHRINK, 8192), 0), Errc::kProtocol);
   UniqueFd huge(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (huge && ::ftruncate(huge.get(), 2 << 20) == 0 && ::fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
-    EXPECT_EQ(foreign.add(0, std::move(huge), 8192).code(), Errc::kProtocol) << "huge pages that may be missing";
+    EXPECT_ERRC(foreign.add(0, std::move(huge), 8192), Errc::kProtocol) << "huge pages that may be missing";
   }
-  EXPECT_TRUE(foreign.add(0, memory(F_SEAL_SHRINK, 8192), 8192));
-  EXPECT_TRUE(foreign.add(1, UniqueFd(), 8192)) << "this side ran out of descriptors";
+  EXPECT_OK(foreign.add(0, memory(F_SEAL_SHRINK, 8192), 8192));
+  EXPECT_OK(foreign.add(1, UniqueFd(), 8192)) << "this side ran out of descriptors";
   std::vector<Segment> segments;
   const Extent extent{1, 0, 100};
   EXPECT_EQ(foreign.find(std::span(&extent, 1), 100, segments), ForeignArenas::Found::kNotMapped);

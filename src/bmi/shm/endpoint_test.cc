@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/endpoint.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+
+#include "base/expect.h"
 
 namespace spate::bmi::shm {
 namespace {
@@ -35,10 +36,10 @@ TEST(ShmUrl, PathsAndNames) {
   EXPECT_EQ(url_of(parse_url("shm://n").value()), "shm://n");
   for (const std::string bad :
        {"shm://", "shm:///", "shm:///dir/", "shm://a b", "shm://a/b", "tcp://x", "shm://x?", "shm:/x"}) {
-    EXPECT_EQ(parse_url(bad).code(), Errc::kBadAddress) << bad;
+    EXPECT_ERRC(parse_url(bad), Errc::kBadAddress) << bad;
   }
-  EXPECT_FALSE(parse_url("shm://" + std::string(97, 'a')));
-  EXPECT_FALSE(parse_url("shm:///" + std::string(4096, 'a')));
+  EXPECT_ERRC(parse_url("shm://" + std::string(97, 'a')), Errc::kBadAddress);
+  EXPECT_ERRC(parse_url("shm:///" + std::string(4096, 'a')), Errc::kBadAddress);
 }
 
 TEST_F(EndpointTest, OneListenerAtATime) {
@@ -46,7 +47,7 @@ TEST_F(EndpointTest, OneListenerAtATime) {
     EXPECT_TRUE(connect(endpoint) == ENOENT || connect(endpoint) == ECONNREFUSED);
     const UniqueFd listener = listen_on(endpoint, false).value();
     EXPECT_EQ(connect(endpoint), 0);
-    EXPECT_EQ(listen_on(endpoint, false).code(), Errc::kExists);
+    EXPECT_ERRC(listen_on(endpoint, false), Errc::kExists);
     EXPECT_EQ(connect(endpoint), 0) << "the first one is undisturbed";
   }
 }
@@ -61,7 +62,7 @@ TEST_F(EndpointTest, TheSocketFileOfADeadServerIsTakenOver) {
 
 TEST_F(EndpointTest, AFileThatIsNoSocketIsLeftAlone) {
   std::ofstream(folder_ + "/s") << "data";
-  EXPECT_FALSE(listen_on(at("s"), false));
+  EXPECT_ERRC(listen_on(at("s"), false), Errc::kExists);
   std::string text;
   std::ifstream(folder_ + "/s") >> text;
   EXPECT_EQ(text, "data");
@@ -77,7 +78,7 @@ TEST_F(EndpointTest, APathOfAnyLength) {
   const UniqueFd listener = listen_on(endpoint, false).value();
   EXPECT_EQ(connect(endpoint), 0);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + long_folder + "s"));
-  EXPECT_FALSE(listen_on(at("no/such/folder/" + std::string(100, 'x') + "/s"), false));
+  EXPECT_ERRC(listen_on(at("no/such/folder/" + std::string(100, 'x') + "/s"), false), Errc::kNotFound);
 }
 
 TEST_F(EndpointTest, RightsFollowThePolicy) {

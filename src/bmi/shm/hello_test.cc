@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/hello.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/shm/packet.h"
 

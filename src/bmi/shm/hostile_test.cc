@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers that break the protocol: each costs itself its connection, and nobody else anything.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include "base/codec.h"
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/shm/module_fixture.h"
 
@@ -233,7 +233,7 @@ TEST_F(Hostile, DescriptorsThatNobodyAskedFor) {
   greet(peer);
   for (int i = 0; i < 100; ++i) peer.say(Note{Note::Kind::kDescriptor, 0, 1}, peer.memory_descriptor());
   ASSERT_TRUE(drive([&] { return server_->counters().dropped_descriptors == 100; }));
-  EXPECT_EQ((*server_)->take_descriptor(introduce(peer), Tag(1)).code(), Errc::kNotFound);
+  EXPECT_ERRC((*server_)->take_descriptor(introduce(peer), Tag(1)), Errc::kNotFound);
 }
 
 TEST_F(Hostile, HellosThatAreNone) {

@@ -2,7 +2,6 @@
 // Fixture of the module's tests: an instance that listens, in the test's own time, and peers that speak to it.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <deque>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "bmi/network.h"
 #include "bmi/shm/raw_peer.h"
 #include "bmi/shm/shm_module.h"
@@ -59,7 +59,7 @@ class Instance {
     return m;
   }
   OpId noted(const Result<Posted>& posted) {
-    EXPECT_TRUE(posted) << posted.error().message();
+    EXPECT_OK(posted);
     if (!posted) return OpId();
     if (posted->done) done_[posted->op] = posted->completion;
     return posted->op;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/shm/policy.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::bmi::shm {
 namespace {
@@ -26,11 +26,11 @@ TEST(AccessPolicy, EverybodyOrAList) {
 TEST(AccessPolicy, WhatIsNoPolicy) {
   for (const char* text : {"", "all", "same,", "1,,2", "-1", "1 2", "4294967296", "0x1", "1,any"}) {
     const auto policy = parse_policy(text);
-    EXPECT_EQ(policy.code(), Errc::kInvalidArgument) << text;
+    EXPECT_ERRC(policy, Errc::kInvalidArgument) << text;
   }
   std::string many = "1";
   for (int i = 0; i < 256; ++i) many += ",1";
-  EXPECT_FALSE(parse_policy(many)) << "257 of them";
+  EXPECT_ERRC(parse_policy(many), Errc::kInvalidArgument) << "257 of them";
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes: death without a word, descriptors, other users.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/expect.h"
 #include "bmi/shm/module_fixture.h"
 
 namespace spate::bmi::shm {
@@ -199,7 +199,7 @@ TEST_F(Processes, AFileOfTheServersInTheClientsHands) {
     });
   });
   const Address peer = first_request();
-  ASSERT_TRUE((*server_)->pass_descriptor(peer, Tag(5), read_only.get()));
+  ASSERT_OK((*server_)->pass_descriptor(peer, Tag(5), read_only.get()));
   server_->send(peer, 5, Bytes(1));
   EXPECT_EQ(child.wait(), 0);
 }

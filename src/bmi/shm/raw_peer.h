@@ -2,13 +2,13 @@
 // RawPeer: a peer in a test that says and writes whatever the test wants.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
 #include <array>
 #include <optional>
 #include <string>
 
+#include "base/expect.h"
 #include "bmi/shm/endpoint.h"
 #include "bmi/shm/hello.h"
 #include "bmi/shm/link.h"
@@ -56,7 +56,7 @@ class RawPeer {
   void map(const Welcome& welcome) {
     geometry_ = welcome.geometry;
     const Result<void> mapped = link_->map_segment(welcome.geometry, memory_.get());
-    EXPECT_TRUE(mapped) << mapped.error().message();
+    EXPECT_OK(mapped);
     whole_ = Mapping::of(memory_.get(), segment_size(welcome.geometry), true).value();
   }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is the module's own: located messages, bells, descriptors, who is who. What every module does: tests/bmi.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "base/expect.h"
 #include "bmi/shm/module_fixture.h"
 
 namespace spate::bmi::shm {
@@ -253,17 +253,17 @@ TEST_F(ShmModuleTest, DescriptorsComeInOrderWithMessages) {
   for (std::uint64_t tag = 1; tag <= 5; ++tag) {
     Bytes room(1);
     const OpId in = client_->receive(to_server_, tag, room);
-    EXPECT_EQ((*client_)->take_descriptor(to_server_, Tag(tag)).code(), Errc::kNotFound);
-    ASSERT_TRUE((*server_)->pass_descriptor(to_client_, Tag(tag), file.get()));
+    EXPECT_ERRC((*client_)->take_descriptor(to_server_, Tag(tag)), Errc::kNotFound);
+    ASSERT_OK((*server_)->pass_descriptor(to_client_, Tag(tag), file.get()));
     server_->send(to_client_, tag, Bytes(1));
     ASSERT_EQ(finish(*client_, in), Errc::kOk);
     const auto passed = (*client_)->take_descriptor(to_server_, Tag(tag));
-    ASSERT_TRUE(passed) << "there when the message is";
+    ASSERT_OK(passed) << "there when the message is";
     std::array<char, 5> text{};
     EXPECT_EQ(::pread(passed->get(), text.data(), text.size(), 0), 5);
     EXPECT_EQ(std::string_view(text.data(), 5), "hello");
     EXPECT_EQ(::fcntl(passed->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-    EXPECT_EQ((*client_)->take_descriptor(to_server_, Tag(tag)).code(), Errc::kNotFound) << "taken once";
+    EXPECT_ERRC((*client_)->take_descriptor(to_server_, Tag(tag)), Errc::kNotFound) << "taken once";
   }
 }
 
@@ -277,10 +277,10 @@ TEST_F(ShmModuleTest, DescriptorsThatAreNotTakenAreBounded) {
   int taken = 0;
   while ((*client_)->take_descriptor(to_server_, Tag(1))) ++taken;
   EXPECT_EQ(taken, 64);
-  EXPECT_EQ((*server_)->pass_descriptor(to_client_, Tag(1), -1).code(), Errc::kBadDescriptor);
+  EXPECT_ERRC((*server_)->pass_descriptor(to_client_, Tag(1), -1), Errc::kBadDescriptor);
   (*client_)->disconnect(to_server_);
   EXPECT_FALSE((*client_)->peer_info(to_server_).passes_descriptors);
-  EXPECT_EQ((*client_)->pass_descriptor(to_server_, Tag(1), file.get()).code(), Errc::kConnectionLost);
+  EXPECT_ERRC((*client_)->pass_descriptor(to_server_, Tag(1), file.get()), Errc::kConnectionLost);
 }
 
 TEST_F(ShmModuleTest, ThePeerIsOneOfThisHostAndKnown) {

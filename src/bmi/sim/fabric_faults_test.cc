@@ -2,6 +2,7 @@
 // Killed processes, crashed machines, partitions, stalled paths, hostile peers.
 #include <algorithm>
 
+#include "base/expect.h"
 #include "bmi/sim/raw_peer.h"
 #include "bmi/sim/test_cluster.h"
 
@@ -36,9 +37,8 @@ TEST(Faults, AKilledProcessHearsAtOnceAndItsPeersAfterALatency) {
   EXPECT_EQ(two.b.done.at(here).status, Errc::kConnectionLost);
   EXPECT_FALSE(two.a.done.contains(there));
   const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
-  EXPECT_EQ(
-      two.b.network->post_send({two.to_a, Tag{1}, MessageClass::kControl, segments}, two.b.context, nullptr).code(),
-      Errc::kConnectionLost);
+  EXPECT_ERRC(two.b.network->post_send({two.to_a, Tag{1}, MessageClass::kControl, segments}, two.b.context, nullptr),
+              Errc::kConnectionLost);
   EXPECT_EQ(two.cluster.finish(two.a, there), Errc::kConnectionLost);
   EXPECT_GT(two.cluster.clock.now(), killed);
 }

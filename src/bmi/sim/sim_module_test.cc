@@ -2,9 +2,9 @@
 // The module by itself, below the core: what it reports, and when.
 #include "bmi/sim/sim_module.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
+
+#include "base/expect.h"
 
 namespace spate::bmi::sim {
 namespace {
@@ -33,9 +33,9 @@ class Recorder final : public Sink {
 
 struct Pair {
   explicit Pair(const FabricOptions& options) : fabric(clock, random, options) {
-    EXPECT_TRUE(server->start(at_server, limits));
-    EXPECT_TRUE(client->start(at_client, limits));
-    EXPECT_TRUE(server->listen("sim://1", ContextId{1}));
+    EXPECT_OK(server->start(at_server, limits));
+    EXPECT_OK(client->start(at_client, limits));
+    EXPECT_OK(server->listen("sim://1", ContextId{1}));
     peer = *client->lookup("sim://1", Address{1});
   }
   Result<PostResult> post(Module& module, bool receive, PeerId to, std::uint64_t op, MutableByteView bytes) {
@@ -64,10 +64,10 @@ TEST(SimModule, WhatAPostCompletesIsReportedByAnEvent) {
   FabricOptions options;
   options.immediate_per_mille = 0;
   Pair pair(options);
-  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));
+  ASSERT_OK(pair.post(*pair.client, false, pair.peer, 1, pair.data));
   pair.run();
   const Result<PostResult> late = pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data);
-  ASSERT_TRUE(late);
+  ASSERT_OK(late);
   EXPECT_FALSE(late->done);
   EXPECT_FALSE(pair.server->prepare_to_wait());
   pair.run();
@@ -81,15 +81,15 @@ TEST(SimModule, ImmediateCompletionIsAMatterOfOptions) {
   FabricOptions options;
   options.immediate_per_mille = 1000;
   Pair pair(options);
-  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));  // not connected yet
+  ASSERT_OK(pair.post(*pair.client, false, pair.peer, 1, pair.data));  // not connected yet
   pair.run();
   EXPECT_EQ(pair.at_client.done.size(), 1U);
   const Result<PostResult> sent = pair.post(*pair.client, false, pair.peer, 2, pair.data);
-  ASSERT_TRUE(sent);
+  ASSERT_OK(sent);
   EXPECT_TRUE(sent->done);
   EXPECT_EQ(sent->actual_size, 100U);
   const Result<PostResult> received = pair.post(*pair.server, true, pair.at_server.last_inbound, 3, pair.data);
-  ASSERT_TRUE(received);
+  ASSERT_OK(received);
   EXPECT_TRUE(received->done);
   pair.run();
   EXPECT_EQ(pair.at_client.done.size(), 1U);
@@ -98,12 +98,12 @@ TEST(SimModule, ImmediateCompletionIsAMatterOfOptions) {
 
 TEST(SimModule, AnInboundPeerThatIsGoneRefusesPosts) {
   Pair pair(FabricOptions{});
-  ASSERT_TRUE(pair.post(*pair.client, false, pair.peer, 1, pair.data));
+  ASSERT_OK(pair.post(*pair.client, false, pair.peer, 1, pair.data));
   pair.run();
   pair.client.reset();
   pair.run();
-  EXPECT_EQ(pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data).code(), Errc::kConnectionLost);
-  EXPECT_EQ(pair.post(*pair.server, false, pair.at_server.last_inbound, 3, pair.data).code(), Errc::kConnectionLost);
+  EXPECT_ERRC(pair.post(*pair.server, true, pair.at_server.last_inbound, 2, pair.data), Errc::kConnectionLost);
+  EXPECT_ERRC(pair.post(*pair.server, false, pair.at_server.last_inbound, 3, pair.data), Errc::kConnectionLost);
 }
 
 }  // namespace

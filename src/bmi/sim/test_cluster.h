@@ -2,8 +2,6 @@
 // For the tests of this folder: processes on a fabric, each with a Network and what it has seen complete.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <deque>
 #include <functional>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/expect.h"
 #include "bmi/network.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/place.h"
@@ -39,7 +38,7 @@ class Cluster {
     process->network = make_network(std::move(modules), options);
     process->context = process->network->open_context();
     for (std::uint32_t path = 0; path < paths; ++path) {
-      EXPECT_TRUE(process->network->listen(url_of({node, path}), process->context));
+      EXPECT_OK(process->network->listen(url_of({node, path}), process->context));
     }
     processes.push_back(std::move(process));
     return *processes.back();
@@ -47,13 +46,13 @@ class Cluster {
 
   static Address lookup(Process& from, std::vector<std::string> urls) {
     const Result<Address> address = from.network->lookup(urls);
-    EXPECT_TRUE(address);
+    EXPECT_OK(address);
     return address ? *address : Address{};
   }
   static Address lookup(Process& from, const Process& to) { return lookup(from, {url_of({to.node, 0})}); }
 
   static OpId post(Process& at, const Result<Posted>& posted) {
-    EXPECT_TRUE(posted) << posted.error().message();
+    EXPECT_OK(posted);
     if (!posted) return {};
     if (posted->done) at.done.emplace(posted->op, posted->completion);
     return posted->op;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bmi/tcp/endpoint.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::bmi::tcp {
 namespace {
@@ -29,9 +29,9 @@ TEST(Url, WhatIsNoneIsRefused) {
   for (const char* url : {"", "tcp://", "tcp://host", "tcp://:7400", "tcp://host:", "tcp://host:65536", "tcp://host:-1",
                           "tcp://host:7x", "tcp://ho st:7", "tcp://[::1:7", "tcp://[zz]:7", "udp://host:7",
                           "tcp://a/b:7", "tcp://[]:7", "tcp://user@host:7"}) {
-    EXPECT_EQ(parse_url(url).code(), Errc::kBadAddress) << url;
+    EXPECT_ERRC(parse_url(url), Errc::kBadAddress) << url;
   }
-  EXPECT_EQ(parse_url("tcp://" + std::string(1000, 'a') + ":1").code(), Errc::kBadAddress);
+  EXPECT_ERRC(parse_url("tcp://" + std::string(1000, 'a') + ":1"), Errc::kBadAddress);
 }
 
 TEST(Url, AFreePortIsTold) {
@@ -40,7 +40,7 @@ TEST(Url, AFreePortIsTold) {
   const std::string url = advertised_url(any, socket.get());
   EXPECT_NE(parse_url(url)->port, 0);
   const auto again = listen_on(parse_url(url).value());
-  EXPECT_EQ(again.code(), Errc::kExists);
+  EXPECT_ERRC(again, Errc::kExists);
   EXPECT_NE(again.error().message().find(url + " is in use"), std::string::npos) << again.error().message();
 }
 

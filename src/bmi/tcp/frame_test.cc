@@ -2,8 +2,7 @@
 // Codecs of frames and of the handshake.
 #include "bmi/tcp/frame.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/tcp/hello.h"
 

@@ -2,7 +2,6 @@
 // Fixture of the module's tests: an instance that listens, in the test's own time, and raw peers that speak to it.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <deque>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/expect.h"
 #include "base/random.h"
 #include "bmi/network.h"
 #include "bmi/tcp/raw_peer.h"
@@ -109,7 +109,7 @@ class ModuleTest : public testing::Test {
     return m;
   }
   OpId noted(const Result<Posted>& posted) {
-    EXPECT_TRUE(posted) << posted.error().message();
+    EXPECT_OK(posted);
     if (!posted) return OpId();
     if (posted->done) done_[posted->op] = posted->completion;
     return posted->op;

@@ -3,6 +3,7 @@
 // module are tested in tests/bmi.
 #include <fcntl.h>
 
+#include "base/expect.h"
 #include "bmi/tcp/module_fixture.h"
 
 namespace spate::bmi::tcp {
@@ -374,7 +375,7 @@ TEST_F(Tcp, NamesAreResolvedOffTheLoop) {
 
 TEST_F(Tcp, APortInUseIsNamed) {
   const auto again = network_->listen(url_, context_);
-  EXPECT_EQ(again.code(), Errc::kExists);
+  EXPECT_ERRC(again, Errc::kExists);
   EXPECT_NE(again.error().message().find(url_ + " is in use"), std::string::npos) << again.error().message();
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/io/records.h"
 
-#include <gtest/gtest.h>
-
 #include "base/codec.h"
+#include "base/expect.h"
 
 namespace spate::io {
 namespace {
@@ -47,7 +46,7 @@ TEST(Records, DecodeWhatWasEncoded) {
   const IdentityRecord identity{FsId(77), ServerId(78)};
   EXPECT_EQ(decode_identity(encode(identity)).value(), identity);
   const auto end = decode_tombstone_end_key(tombstone_end_key(WallTime{80}, kDatafile));
-  ASSERT_TRUE(end);
+  ASSERT_OK(end);
   EXPECT_EQ(end->until, WallTime{80});
   EXPECT_EQ(end->datafile, kDatafile);
   EXPECT_EQ(decode_fence_key(fence_key(ClientId(9))).value(), ClientId(9));
@@ -56,25 +55,25 @@ TEST(Records, DecodeWhatWasEncoded) {
 TEST(Records, ANewerVersionIsRefusedByName) {
   Bytes value = encode(FenceRecord{5, WallTime{79}});
   value[0] = std::byte{2};
-  EXPECT_EQ(decode_fence(value).code(), Errc::kFormatTooNew);
+  EXPECT_ERRC(decode_fence(value), Errc::kFormatTooNew);
   value[0] = std::byte{0};
-  EXPECT_EQ(decode_fence(value).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_fence(value), Errc::kCorrupt);
 }
 
 TEST(Records, AnyOtherLengthIsCorrupt) {
   for (Bytes value = encode(TruncateRecord{77, 5}); !value.empty();) {
     value.pop_back();
-    EXPECT_EQ(decode_truncate(value).code(), Errc::kCorrupt);
+    EXPECT_ERRC(decode_truncate(value), Errc::kCorrupt);
   }
   for (Bytes value = encode(IdentityRecord{FsId(1), ServerId(2)}); !value.empty();) {
     value.pop_back();
-    EXPECT_EQ(decode_identity(value).code(), Errc::kCorrupt);
+    EXPECT_ERRC(decode_identity(value), Errc::kCorrupt);
   }
   Bytes longer = encode(TombstoneRecord{WallTime{1}});
   longer.push_back(std::byte{0});
-  EXPECT_EQ(decode_tombstone(longer).code(), Errc::kCorrupt);
-  EXPECT_EQ(decode_tombstone_end_key(tombstone_key(kDatafile)).code(), Errc::kCorrupt);
-  EXPECT_EQ(decode_fence_key(truncate_key(kDatafile)).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_tombstone(longer), Errc::kCorrupt);
+  EXPECT_ERRC(decode_tombstone_end_key(tombstone_key(kDatafile)), Errc::kCorrupt);
+  EXPECT_ERRC(decode_fence_key(truncate_key(kDatafile)), Errc::kCorrupt);
 }
 
 TEST(Records, TheIndexSortsByTime) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables by themselves: bounds, what is forgotten, the lock's order, what is hashed.
-#include <gtest/gtest.h>
 
 #include <vector>
 
+#include "base/expect.h"
 #include "job/gate.h"
 #include "server/io/capability_cache.h"
 #include "server/io/client_table.h"

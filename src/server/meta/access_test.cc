@@ -2,6 +2,7 @@
 // Who may do what: the permission matrix, sticky and setgid directories, chmod, chown and times.
 #include "server/meta/access.h"
 
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -60,11 +61,11 @@ TEST(MetaAccess, OperationsNeedTheirBitsOfTheDirectory) {
     for (unsigned bits = 0; bits < 8; ++bits) {
       TestFs fs;
       User user(fs, alice());
-      ASSERT_TRUE(user.create("f"));
-      ASSERT_TRUE(user.mkdir("d"));
-      ASSERT_TRUE(user.create("d/f"));
-      ASSERT_TRUE(user.mkdir("d/empty"));
-      ASSERT_TRUE(user.chmod("d", bits << 6U | 077U));
+      ASSERT_OK(user.create("f"));
+      ASSERT_OK(user.mkdir("d"));
+      ASSERT_OK(user.create("d/f"));
+      ASSERT_OK(user.mkdir("d/empty"));
+      ASSERT_OK(user.chmod("d", bits << 6U | 077U));
       const Errc expected = (bits & row.needs) == row.needs ? Errc::kOk : Errc::kPermissionDenied;
       EXPECT_EQ(row.act(user), expected) << row.what << " with " << bits;
     }
@@ -76,42 +77,42 @@ TEST(MetaAccess, AStickyDirectoryProtectsNames) {
   User root(fs, root_user());
   User owner(fs, alice());
   User other(fs, bob());
-  ASSERT_TRUE(root.mkdir("tmp", 01777));
-  ASSERT_TRUE(owner.create("tmp/f", 0666));
-  ASSERT_TRUE(owner.mkdir("tmp/d", 0777));
-  ASSERT_TRUE(other.create("tmp/mine"));
-  EXPECT_EQ(other.unlink("tmp/f").code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.rmdir("tmp/d").code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.rename("tmp/f", "tmp/g").code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.rename("tmp/mine", "tmp/f").code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.rename("tmp/mine", "tmp/f", wire::kRenameExchange).code(), Errc::kNotPermitted);
-  EXPECT_TRUE(other.rename("tmp/mine", "tmp/yours"));
-  EXPECT_TRUE(root.rename("tmp/f", "tmp/g"));
-  EXPECT_TRUE(owner.unlink("tmp/g"));
-  ASSERT_TRUE(root.chown("tmp", kBob));
-  EXPECT_TRUE(other.rmdir("tmp/d"));  // the directory's owner may
+  ASSERT_OK(root.mkdir("tmp", 01777));
+  ASSERT_OK(owner.create("tmp/f", 0666));
+  ASSERT_OK(owner.mkdir("tmp/d", 0777));
+  ASSERT_OK(other.create("tmp/mine"));
+  EXPECT_ERRC(other.unlink("tmp/f"), Errc::kNotPermitted);
+  EXPECT_ERRC(other.rmdir("tmp/d"), Errc::kNotPermitted);
+  EXPECT_ERRC(other.rename("tmp/f", "tmp/g"), Errc::kNotPermitted);
+  EXPECT_ERRC(other.rename("tmp/mine", "tmp/f"), Errc::kNotPermitted);
+  EXPECT_ERRC(other.rename("tmp/mine", "tmp/f", wire::kRenameExchange), Errc::kNotPermitted);
+  EXPECT_OK(other.rename("tmp/mine", "tmp/yours"));
+  EXPECT_OK(root.rename("tmp/f", "tmp/g"));
+  EXPECT_OK(owner.unlink("tmp/g"));
+  ASSERT_OK(root.chown("tmp", kBob));
+  EXPECT_OK(other.rmdir("tmp/d"));  // the directory's owner may
 }
 
 TEST(MetaAccess, MovingADirectoryNeedsToWriteIt) {
   TestFs fs;
   User root(fs, root_user());
   User user(fs, alice());
-  ASSERT_TRUE(root.chmod("", 0777));
-  ASSERT_TRUE(root.mkdir("a", 0777));
-  ASSERT_TRUE(root.mkdir("a/d", 0755));
-  EXPECT_EQ(user.rename("a/d", "d").code(), Errc::kPermissionDenied);
-  EXPECT_TRUE(user.rename("a/d", "a/e"));  // its parent stays
-  ASSERT_TRUE(root.chmod("a/e", 0757));
-  EXPECT_TRUE(user.rename("a/e", "e"));
+  ASSERT_OK(root.chmod("", 0777));
+  ASSERT_OK(root.mkdir("a", 0777));
+  ASSERT_OK(root.mkdir("a/d", 0755));
+  EXPECT_ERRC(user.rename("a/d", "d"), Errc::kPermissionDenied);
+  EXPECT_OK(user.rename("a/d", "a/e"));  // its parent stays
+  ASSERT_OK(root.chmod("a/e", 0757));
+  EXPECT_OK(user.rename("a/e", "e"));
 }
 
 TEST(MetaAccess, SetgidDirectoriesGiveTheirGroup) {
   TestFs fs;
   User root(fs, root_user());
   User user(fs, alice());
-  ASSERT_TRUE(root.mkdir("d", 0777));
-  ASSERT_TRUE(root.chown("d", 0, 4711));
-  ASSERT_TRUE(root.chmod("d", 02777));
+  ASSERT_OK(root.mkdir("d", 0777));
+  ASSERT_OK(root.chown("d", 0, 4711));
+  ASSERT_OK(root.chmod("d", 02777));
   EXPECT_EQ(user.create("d/f")->object.attributes.gid, 4711U);
   const auto sub = user.mkdir("d/sub");
   EXPECT_EQ(sub->attributes.gid, 4711U);
@@ -129,12 +130,12 @@ TEST(MetaAccess, OnlyRootMakesObjectsOfOthers) {
   wire::MkdirRequest request;
   request.where = at("d");
   request.attributes.uid = kBob;
-  EXPECT_EQ(user.ask<wire::ObjectReply>(request).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(user.ask<wire::ObjectReply>(request), Errc::kNotPermitted);
   EXPECT_EQ(root.ask<wire::ObjectReply>(request)->attributes.uid, kBob);
   request.where = at("e");
   request.attributes.uid.reset();
   request.attributes.gid = 4711;
-  EXPECT_EQ(user.ask<wire::ObjectReply>(request).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(user.ask<wire::ObjectReply>(request), Errc::kNotPermitted);
   request.attributes.gid = kStaff;
   EXPECT_EQ(user.ask<wire::ObjectReply>(request)->attributes.gid, kStaff);
 }
@@ -147,11 +148,11 @@ TEST(MetaAccess, OnlyRootMakesDevices) {
   request.where = at("node");
   request.type = FileType::kCharDevice;
   request.device = 0x0103;
-  EXPECT_EQ(user.ask<wire::OpenReply>(request).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kNotPermitted);
   EXPECT_EQ(root.ask<wire::OpenReply>(request)->object.attributes.device, 0x0103U);
   request.where = at("fifo");
   request.type = FileType::kFifo;
-  EXPECT_TRUE(user.ask<wire::OpenReply>(request));
+  EXPECT_OK(user.ask<wire::OpenReply>(request));
 }
 
 TEST(MetaAccess, Chmod) {
@@ -159,15 +160,15 @@ TEST(MetaAccess, Chmod) {
   User user(fs, alice());
   User other(fs, bob());
   User root(fs, root_user());
-  ASSERT_TRUE(user.create("f"));
-  EXPECT_EQ(other.chmod("f", 0777).code(), Errc::kNotPermitted);
-  EXPECT_EQ(user.chmod("f", 010000).code(), Errc::kInvalidArgument);
+  ASSERT_OK(user.create("f"));
+  EXPECT_ERRC(other.chmod("f", 0777), Errc::kNotPermitted);
+  EXPECT_ERRC(user.chmod("f", 010000), Errc::kInvalidArgument);
   EXPECT_EQ(user.chmod("f", 06755)->attributes.mode, 06755U);
-  ASSERT_TRUE(root.chown("f", std::nullopt, 4711));
+  ASSERT_OK(root.chown("f", std::nullopt, 4711));
   EXPECT_EQ(user.chmod("f", 06755)->attributes.mode, 04755U);  // not the owner's group
   EXPECT_EQ(root.chmod("f", 06755)->attributes.mode, 06755U);
-  ASSERT_TRUE(user.symlink("f", "l"));
-  EXPECT_EQ(user.chmod("l", 0777).code(), Errc::kNotSupported);
+  ASSERT_OK(user.symlink("f", "l"));
+  EXPECT_ERRC(user.chmod("l", 0777), Errc::kNotSupported);
 }
 
 TEST(MetaAccess, Chown) {
@@ -175,19 +176,19 @@ TEST(MetaAccess, Chown) {
   User user(fs, alice());
   User other(fs, bob());
   User root(fs, root_user());
-  ASSERT_TRUE(user.create("f", 06755));
-  EXPECT_EQ(user.chown("f", kBob).code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.chown("f", kBob).code(), Errc::kNotPermitted);
-  EXPECT_EQ(other.chown("f", std::nullopt, kStaff).code(), Errc::kNotPermitted);
-  EXPECT_EQ(user.chown("f", std::nullopt, 4711).code(), Errc::kNotPermitted);
+  ASSERT_OK(user.create("f", 06755));
+  EXPECT_ERRC(user.chown("f", kBob), Errc::kNotPermitted);
+  EXPECT_ERRC(other.chown("f", kBob), Errc::kNotPermitted);
+  EXPECT_ERRC(other.chown("f", std::nullopt, kStaff), Errc::kNotPermitted);
+  EXPECT_ERRC(user.chown("f", std::nullopt, 4711), Errc::kNotPermitted);
   EXPECT_EQ(user.stat("f")->attributes.mode, 06755U);
   const auto given = user.chown("f", kAlice, kStaff);
-  ASSERT_TRUE(given);
+  ASSERT_OK(given);
   EXPECT_EQ(given->attributes.gid, kStaff);
   EXPECT_EQ(given->attributes.mode, 0755U);
-  ASSERT_TRUE(root.chmod("f", 06745));  // without execution by the group setgid means something else
+  ASSERT_OK(root.chmod("f", 06745));  // without execution by the group setgid means something else
   EXPECT_EQ(root.chown("f", kBob)->attributes.mode, 02745U);
-  ASSERT_TRUE(root.mkdir("d", 06755));
+  ASSERT_OK(root.mkdir("d", 06755));
   EXPECT_EQ(root.chown("d", kAlice)->attributes.mode, 06755U);
   wire::SetattrRequest both;  // cp -p in one request
   both.uid = kAlice;
@@ -199,15 +200,15 @@ TEST(MetaAccess, Times) {
   TestFs fs;
   User user(fs, alice());
   User other(fs, bob());
-  ASSERT_TRUE(user.create("f", 0664));
-  ASSERT_TRUE(user.chown("f", std::nullopt, kStaff));
+  ASSERT_OK(user.create("f", 0664));
+  ASSERT_OK(user.chown("f", std::nullopt, kStaff));
   wire::SetattrRequest given;
   given.atime = WallTime{5};
   given.mtime = WallTime{-6};
-  EXPECT_EQ(other.setattr("f", given).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(other.setattr("f", given), Errc::kNotPermitted);
   fs.clock.advance(std::chrono::seconds(1));
   const auto set = user.setattr("f", given);
-  ASSERT_TRUE(set);
+  ASSERT_OK(set);
   EXPECT_EQ(set->attributes.atime, WallTime{5});
   EXPECT_EQ(set->attributes.mtime, WallTime{-6});
   EXPECT_EQ(set->attributes.ctime, fs.clock.wall());
@@ -216,29 +217,29 @@ TEST(MetaAccess, Times) {
   wire::SetattrRequest now;
   now.atime_now = now.mtime_now = true;
   EXPECT_EQ(other.setattr("f", now)->attributes.mtime, fs.clock.wall());  // may write
-  ASSERT_TRUE(user.chmod("f", 0644));
-  EXPECT_EQ(other.setattr("f", now).code(), Errc::kPermissionDenied);
+  ASSERT_OK(user.chmod("f", 0644));
+  EXPECT_ERRC(other.setattr("f", now), Errc::kPermissionDenied);
   now.atime_now = false;
-  EXPECT_EQ(other.setattr("f", now).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(other.setattr("f", now), Errc::kNotPermitted);
   given.atime_now = true;
-  EXPECT_EQ(user.setattr("f", given).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(user.setattr("f", given), Errc::kInvalidArgument);
   wire::SetattrRequest birth;
   birth.btime = WallTime{7};
-  EXPECT_EQ(other.setattr("f", birth).code(), Errc::kNotPermitted);
+  EXPECT_ERRC(other.setattr("f", birth), Errc::kNotPermitted);
   EXPECT_EQ(user.setattr("f", birth)->attributes.btime, WallTime{7});
 }
 
 TEST(MetaAccess, TheMtimeOfAFileBeingWrittenIsTiedToItsDatafiles) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("f", 0644, wire::kOpenWrite));
+  ASSERT_OK(user.create("f", 0644, wire::kOpenWrite));
   wire::SetattrRequest request;
   request.mtime = WallTime{5};
   request.data.emplace();
   request.data->change_sum = 17;
   request.data->size = 100;
   const auto told = user.setattr("f", request);
-  ASSERT_TRUE(told);
+  ASSERT_OK(told);
   EXPECT_EQ(told->attributes.change_sum, 17U);
   EXPECT_FALSE(told->attributes.size_known);
   EXPECT_EQ(fs.fakes.io.stats, 0);
@@ -253,20 +254,20 @@ TEST(MetaAccess, Xattrs) {
   User user(fs, alice());
   User other(fs, bob());
   User root(fs, root_user());
-  ASSERT_TRUE(user.create("f", 0600));
-  ASSERT_TRUE(user.setxattr("f", "user.a", "1"));
-  EXPECT_EQ(other.getxattr("f", "user.a").code(), Errc::kPermissionDenied);
-  EXPECT_EQ(other.setxattr("f", "user.a", "2").code(), Errc::kPermissionDenied);
-  EXPECT_EQ(other.removexattr("f", "user.a").code(), Errc::kPermissionDenied);
-  EXPECT_TRUE(other.getxattr("f", "user.spate.layout"));
-  EXPECT_EQ(user.setxattr("f", "trusted.t", "1").code(), Errc::kNotPermitted);
-  ASSERT_TRUE(root.setxattr("f", "trusted.t", "1"));
-  EXPECT_EQ(user.getxattr("f", "trusted.t").code(), Errc::kNoAttribute);
+  ASSERT_OK(user.create("f", 0600));
+  ASSERT_OK(user.setxattr("f", "user.a", "1"));
+  EXPECT_ERRC(other.getxattr("f", "user.a"), Errc::kPermissionDenied);
+  EXPECT_ERRC(other.setxattr("f", "user.a", "2"), Errc::kPermissionDenied);
+  EXPECT_ERRC(other.removexattr("f", "user.a"), Errc::kPermissionDenied);
+  EXPECT_OK(other.getxattr("f", "user.spate.layout"));
+  EXPECT_ERRC(user.setxattr("f", "trusted.t", "1"), Errc::kNotPermitted);
+  ASSERT_OK(root.setxattr("f", "trusted.t", "1"));
+  EXPECT_ERRC(user.getxattr("f", "trusted.t"), Errc::kNoAttribute);
   EXPECT_EQ(*user.listxattr("f"), std::vector<std::string>{"user.a"});
   EXPECT_EQ(root.listxattr("f")->size(), 2U);
-  ASSERT_TRUE(user.mkdir("d", 01777));
-  EXPECT_EQ(other.setxattr("d", "user.a", "1").code(), Errc::kNotPermitted);  // sticky
-  EXPECT_EQ(other.setxattr("d", "user.spate.strip_count", "1").code(), Errc::kNotPermitted);
+  ASSERT_OK(user.mkdir("d", 01777));
+  EXPECT_ERRC(other.setxattr("d", "user.a", "1"), Errc::kNotPermitted);  // sticky
+  EXPECT_ERRC(other.setxattr("d", "user.spate.strip_count", "1"), Errc::kNotPermitted);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Access control lists: their form, what they grant, chmod, inheritance. tests/faces holds them against the kernel's.
 #include "server/meta/acl.h"
 
+#include "base/expect.h"
 #include "server/meta/access.h"
 #include "server/meta/fs_test.h"
 
@@ -22,7 +23,7 @@ TEST(AclForm, ComesBackAsItWas) {
   const Acl acl = list(7, 6, 5, 4, 0);
   EXPECT_EQ(*decode_acl(encode_acl(acl)), acl);
   EXPECT_TRUE(decode_acl({})->empty());
-  EXPECT_TRUE(check_acl(acl));
+  EXPECT_OK(check_acl(acl));
 }
 
 TEST(AclForm, WhatIsNoListIsRefused) {
@@ -33,13 +34,13 @@ TEST(AclForm, WhatIsNoListIsRefused) {
   }
   Bytes other = good;
   other[0] = std::byte{3};
-  EXPECT_EQ(decode_acl(other).code(), Errc::kNotSupported);
+  EXPECT_ERRC(decode_acl(other), Errc::kNotSupported);
   Acl many = list(7, 6, 5, 4, 0);
   many.resize(kMaxAclEntries + 1, many.back());
-  EXPECT_EQ(decode_acl(encode_acl(many)).code(), Errc::kNoSpace);
+  EXPECT_ERRC(decode_acl(encode_acl(many)), Errc::kNoSpace);
   Acl order = list(7, 6, 5, 4, 0);
   std::swap(order[1], order[2]);
-  EXPECT_EQ(check_acl(order).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(check_acl(order), Errc::kInvalidArgument);
   for (std::size_t i = 0; i < 5; ++i) {
     Acl lacking = list(7, 6, 5, 4, 0);
     lacking.erase(lacking.begin() + static_cast<std::ptrdiff_t>(i));
@@ -55,11 +56,11 @@ TEST(AclForm, ADamagedListMakesItsRecordCorrupt) {
   inode.acl = list(7, 6, 5, 4, 0);
   Bytes bytes;
   encode_record(inode, bytes);
-  ASSERT_TRUE(decode_record<InodeRecord>(bytes));
+  ASSERT_OK(decode_record<InodeRecord>(bytes));
   EXPECT_EQ(*decode_record<InodeRecord>(bytes), inode);
   inode.acl.erase(inode.acl.begin());  // no owner
   encode_record(inode, bytes);
-  EXPECT_EQ(decode_record<InodeRecord>(bytes).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
 }
 
 TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {

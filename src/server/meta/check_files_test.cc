@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage of opens, intents and sizes: found by the scans, confirmed by a look, mended once. What the name space says of
 // datafiles.
+#include "base/expect.h"
 #include "server/meta/check_test.h"
 
 namespace spate::meta {
@@ -15,7 +16,7 @@ class CheckFiles : public CheckTest {
     wire::MetaJudgeRequest request;
     request.datafiles = std::move(datafiles);
     const auto reply = asked<wire::MetaJudgeReply>(admin, std::move(request), no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     std::vector<Verdict> verdicts;
     if (!reply) return verdicts;
     for (const auto& judgement : reply->judgements) verdicts.push_back(judgement.verdict);
@@ -41,7 +42,7 @@ TEST_F(CheckFiles, AnOpenForWritingThatIsNotCounted) {
   mend(only(Damage::kWrongOpenCount));
   EXPECT_EQ(inode(f).write_opens, 1U);
   ASSERT_TRUE(write(admin, f, 90));
-  ASSERT_TRUE(close_file(admin, f, Rights::kWrite, data_of(f)));
+  ASSERT_OK(close_file(admin, f, Rights::kWrite, data_of(f)));
   wait(std::chrono::seconds(1));
   EXPECT_EQ(inode(f).attributes.size, 90U);
   EXPECT_TRUE(check().empty());
@@ -66,7 +67,7 @@ TEST_F(CheckFiles, ATruncationWithoutIntentLeavesTheFileUsable) {
   const Handle f = file("f", 700);
   change_inode(f, [](InodeRecord& inode) { inode.truncating = true; });
   mend(only(Damage::kTruncateWithoutIntent));
-  EXPECT_TRUE(open_file(admin, "f", wire::kOpenRead));
+  EXPECT_OK(open_file(admin, "f", wire::kOpenRead));
   EXPECT_EQ(inode(f).attributes.size, 700U);
 }
 
@@ -195,13 +196,13 @@ TEST_F(CheckFiles, TheNameSpaceKnowsItsDatafiles) {
   EXPECT_EQ(judge({{f, {0, first}, 5000}}), (std::vector<Verdict>{Verdict::kUnreadable}));
   wire::MetaJudgeRequest request;
   request.datafiles.resize(wire::kMaxJudged + 1);
-  EXPECT_EQ(asked<wire::MetaJudgeReply>(admin, std::move(request), no_id()).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(asked<wire::MetaJudgeReply>(admin, std::move(request), no_id()), Errc::kInvalidArgument);
 }
 
 TEST_F(CheckFiles, DamageThatThisServerDoesNotKnow) {
   wire::MetaRepairRequest request;
   request.finding.damage = static_cast<Damage>(9999);
-  EXPECT_EQ(asked<wire::MetaRepairReply>(admin, request, no_id()).code(), Errc::kNotSupported);
+  EXPECT_ERRC(asked<wire::MetaRepairReply>(admin, request, no_id()), Errc::kNotSupported);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage of the name space: found by the scans, confirmed by a look, mended once.
+#include "base/expect.h"
 #include "server/meta/check_test.h"
 
 namespace spate::meta {
@@ -12,16 +13,16 @@ TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
   make_directory("a/b");
   const Handle file_handle = file("a/b/f", 5000);
   file("a/g", 0);
-  ASSERT_TRUE(create(admin, "open", wire::kOpenWrite));
+  ASSERT_OK(create(admin, "open", wire::kOpenWrite));
   wire::LinkRequest link;
   link.existing = at("a/g");
   link.where = at("second");
-  ASSERT_TRUE(asked<wire::LinkReply>(admin, link));
+  ASSERT_OK(asked<wire::LinkReply>(admin, link));
   wire::SetxattrRequest xattr;
   xattr.where = at("a/g");
   xattr.name = "user.colour";
   xattr.value = Bytes(100);
-  ASSERT_TRUE(asked<wire::SetxattrReply>(admin, xattr));
+  ASSERT_OK(asked<wire::SetxattrReply>(admin, xattr));
   for (const std::uint32_t size : {1U, 2U, 3U, 1000U}) {
     page_size = size;
     EXPECT_TRUE(check().empty()) << size;
@@ -59,12 +60,12 @@ TEST_F(CheckNames, ACursorOfAnotherScanIsRefused) {
   wire::MetaScanRequest request;
   request.what = ScanKind::kInodes;
   request.after = key_of(kRootHandle, "x").bytes();
-  EXPECT_EQ(page(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(page(request), Errc::kInvalidArgument);
   request.after = Bytes(5000, std::byte{'i'});
-  EXPECT_EQ(page(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(page(request), Errc::kInvalidArgument);
   request.what = static_cast<ScanKind>(77);
   request.after.clear();
-  EXPECT_EQ(page(request).code(), Errc::kNotSupported);
+  EXPECT_ERRC(page(request), Errc::kNotSupported);
 }
 
 TEST_F(CheckNames, DanglingEntry) {
@@ -269,14 +270,14 @@ TEST_F(CheckNames, WhatIsCalledLostFoundAndIsNoDirectoryStandsInTheWay) {
   request.finding = finding;
   request.apply = true;
   const auto reply = asked<wire::MetaRepairReply>(admin, std::move(request), no_id());
-  EXPECT_EQ(reply.code(), Errc::kNotDirectory);
+  EXPECT_ERRC(reply, Errc::kNotDirectory);
   EXPECT_NE(reply.error().message().find("another name"), std::string::npos);
 }
 
 TEST_F(CheckNames, AnUnfinishedUnlinkIsFinishedUnlessTheFileIsOpen) {
   const Handle f = file("f", 100);
   const auto opened = open_file(admin, "f", wire::kOpenRead);
-  ASSERT_TRUE(unlink(admin, "f"));
+  ASSERT_OK(unlink(admin, "f"));
   Finding finding;
   finding.damage = Damage::kUnfinishedUnlink;
   finding.handle = f;
@@ -381,7 +382,7 @@ TEST_F(CheckNames, XattrCountsAndStrayXattrs) {
   xattr.where = at("f");
   xattr.name = "user.a";
   xattr.value = Bytes(10);
-  ASSERT_TRUE(asked<wire::SetxattrReply>(admin, xattr));
+  ASSERT_OK(asked<wire::SetxattrReply>(admin, xattr));
   const std::uint32_t bytes = inode(f).xattr_bytes;
   change_inode(f, [](InodeRecord& inode) { inode.xattr_bytes = 0; });
   mend(only(Damage::kWrongXattrCounts));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/expect.h"
 #include "server/meta/check.h"
 #include "server/meta/role_test.h"
 
@@ -25,7 +26,7 @@ class CheckTest : public RoleTest {
   void edit(std::function<void(job::Transaction&)> change) {
     job::Transaction transaction = context.begin();
     change(transaction);
-    ASSERT_TRUE(run(committed(transaction)));
+    ASSERT_OK(run(committed(transaction)));
   }
   template <typename Record>
   void put(StoreKey key, const Record& value) {
@@ -58,7 +59,7 @@ class CheckTest : public RoleTest {
     request.where = at(std::move(path));
     request.attributes.mode = 0755;
     const auto made = asked<wire::MkdirReply>(admin, std::move(request));
-    EXPECT_TRUE(made) << made.error().message();
+    EXPECT_OK(made);
     return made->attributes.handle;
   }
   Handle file(std::string path, std::uint64_t size = 0) { return make_file(admin, std::move(path), size); }
@@ -110,7 +111,7 @@ class CheckTest : public RoleTest {
     request.finding = finding;
     request.apply = apply;
     const auto reply = asked<wire::MetaRepairReply>(admin, std::move(request), no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     return reply ? *reply : wire::MetaRepairReply{};
   }
   /// The one finding there is, of this kind; looking at it changes nothing.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How operations run: answers, conflicts, durability, crashes; and the store's own records.
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -18,43 +19,43 @@ TEST(MetaCore, AResentRequestGetsItsAnswerAndHasNoSecondEffect) {
   TestFs fs;
   User user(fs, alice());
   const auto first = fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1));
-  ASSERT_TRUE(first);
-  ASSERT_TRUE(user.rename("d", "moved"));
+  ASSERT_OK(first);
+  ASSERT_OK(user.rename("d", "moved"));
   const auto again = fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1));
-  ASSERT_TRUE(again);
+  ASSERT_OK(again);
   EXPECT_EQ(again->attributes, first->attributes);
-  EXPECT_EQ(user.stat("d").code(), Errc::kNotFound);
-  EXPECT_EQ(fs.asked<wire::ObjectReply>(alice(), mkdir_request("moved"), id(2)).code(), Errc::kExists);
-  EXPECT_EQ(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)).code(), Errc::kForgottenRequest);
+  EXPECT_ERRC(user.stat("d"), Errc::kNotFound);
+  EXPECT_ERRC(fs.asked<wire::ObjectReply>(alice(), mkdir_request("moved"), id(2)), Errc::kExists);
+  EXPECT_ERRC(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)), Errc::kForgottenRequest);
 }
 
 TEST(MetaCore, AnErrorIsAnAnswerToo) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
-  EXPECT_EQ(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)).code(), Errc::kExists);
-  ASSERT_TRUE(user.rmdir("d"));
-  EXPECT_EQ(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)).code(), Errc::kExists);
-  EXPECT_EQ(user.stat("d").code(), Errc::kNotFound);
+  ASSERT_OK(user.mkdir("d"));
+  EXPECT_ERRC(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)), Errc::kExists);
+  ASSERT_OK(user.rmdir("d"));
+  EXPECT_ERRC(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)), Errc::kExists);
+  EXPECT_ERRC(user.stat("d"), Errc::kNotFound);
 }
 
 TEST(MetaCore, AnAnswerSurvivesTheServer) {
   TestFs fs;
-  ASSERT_TRUE(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
+  ASSERT_OK(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
   fs.crash();
   fs.open(test_options());
-  EXPECT_TRUE(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
+  EXPECT_OK(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
 }
 
 TEST(MetaCore, ACommitThatFailsHasNoEffectAndIsNoAnswer) {
   TestFs fs;
   User user(fs, alice());
   fs.store.on_commit = [] { return Errc::kNoSpace; };
-  EXPECT_EQ(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)).code(), Errc::kNoSpace);
+  EXPECT_ERRC(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)), Errc::kNoSpace);
   fs.store.on_commit = {};
-  EXPECT_EQ(user.stat("d").code(), Errc::kNotFound);
+  EXPECT_ERRC(user.stat("d"), Errc::kNotFound);
   EXPECT_EQ(user.statfs()->objects, 1U);
-  EXPECT_TRUE(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
+  EXPECT_OK(fs.asked<wire::ObjectReply>(alice(), mkdir_request("d"), id(1)));
 }
 
 TEST(MetaCore, AConflictMakesTheOperationRunAgain) {
@@ -62,7 +63,7 @@ TEST(MetaCore, AConflictMakesTheOperationRunAgain) {
   User user(fs, alice());
   int conflicts = 10;
   fs.store.on_commit = [&conflicts] { return conflicts-- > 0 ? Errc::kConflict : Errc::kOk; };
-  ASSERT_TRUE(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d"));
   EXPECT_EQ(user.stat("")->attributes.size, 1U);
   EXPECT_EQ(user.statfs()->objects, 2U);
 }
@@ -71,9 +72,9 @@ TEST(MetaCore, AnOperationThatNeverWinsGivesUp) {
   TestFs fs;
   User user(fs, alice());
   fs.store.on_commit = [] { return Errc::kConflict; };
-  EXPECT_EQ(user.mkdir("d").code(), Errc::kBusy);
+  EXPECT_ERRC(user.mkdir("d"), Errc::kBusy);
   fs.store.on_commit = {};
-  EXPECT_EQ(user.stat("d").code(), Errc::kNotFound);
+  EXPECT_ERRC(user.stat("d"), Errc::kNotFound);
 }
 
 /// A crash at any commit leaves the whole change or nothing of it.
@@ -92,7 +93,7 @@ TEST(MetaCore, ACrashLeavesAllOrNothing) {
     (void)user.unlink("c/g");
     fs.crash();
     fs.open(test_options());
-    ASSERT_TRUE(fs.started);
+    ASSERT_OK(fs.started);
     EXPECT_EQ(user.stat("a").has_value(), survivors >= 1);
     EXPECT_EQ(user.stat("a/b").has_value(), survivors >= 2 && survivors < 5);
     EXPECT_EQ(user.stat("a/f").has_value(), survivors >= 3 && survivors < 6);
@@ -110,15 +111,15 @@ TEST(MetaCore, WithSyncAtCommitAReplyIsDurable) {
   TestFs fs(options);
   User user(fs, alice());
   const std::size_t before = fs.store.syncs;
-  ASSERT_TRUE(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d"));
   EXPECT_EQ(fs.store.syncs, before + 1);
 }
 
 TEST(MetaCore, WithSyncAfterATimeChangesAreSyncedByThen) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.mkdir("e"));
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("e"));
   const std::size_t before = fs.store.syncs;
   while (fs.executor.step()) {
   }
@@ -127,7 +128,7 @@ TEST(MetaCore, WithSyncAfterATimeChangesAreSyncedByThen) {
   while (fs.executor.step()) {
   }
   EXPECT_EQ(fs.store.syncs, before + 1);
-  ASSERT_TRUE(user.ask<wire::Empty>(wire::MetaSyncRequest{}));
+  ASSERT_OK(user.ask<wire::Empty>(wire::MetaSyncRequest{}));
   EXPECT_EQ(fs.store.syncs, before + 2);
 }
 
@@ -135,8 +136,8 @@ TEST(MetaCore, AFencedSessionIsRefused) {
   TestFs fs;
   User user(fs, alice());
   fs.fakes.sessions.fenced = ClientId(9);
-  EXPECT_EQ(user.mkdir("d").code(), Errc::kSessionFenced);
-  EXPECT_EQ(user.stat("").code(), Errc::kSessionFenced);
+  EXPECT_ERRC(user.mkdir("d"), Errc::kSessionFenced);
+  EXPECT_ERRC(user.stat(""), Errc::kSessionFenced);
 }
 
 TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
@@ -145,12 +146,12 @@ TEST(MetaCore, AStoreOfAnotherFileSystemIsRefused) {
   MetaOptions other = test_options();
   other.fs = FsId(78);
   fs.open(other);
-  EXPECT_EQ(fs.started.code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(fs.started, Errc::kWrongFileSystem);
   fs.close();
   MetaOptions shard = test_options();
   shard.shard = 1;
   fs.open(shard);
-  EXPECT_EQ(fs.started.code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(fs.started, Errc::kWrongFileSystem);
   const std::size_t puts = fs.store.puts;
   fs.close();
   EXPECT_EQ(fs.store.puts, puts);  // and left alone
@@ -160,7 +161,7 @@ TEST(MetaCore, AnEmptyStoreIsOnlyMadeWhenAskedFor) {
   TestFsOptions options;
   options.meta.make_store = false;
   TestFs fs(options);
-  EXPECT_EQ(fs.started.code(), Errc::kNotFound);
+  EXPECT_ERRC(fs.started, Errc::kNotFound);
   fs.close();
   EXPECT_EQ(fs.store.puts, 0U);
 }
@@ -177,9 +178,9 @@ TEST(MetaCore, ANewerStoreIsRefusedByName) {
   fs.close();
   Bytes newer = encoded(Superblock{FsId(77), 0, {}, 1, 63});
   newer[0] = std::byte{2};
-  ASSERT_TRUE(fs.run(put(fs, global_key("superblock"), newer)));
+  ASSERT_OK(fs.run(put(fs, global_key("superblock"), newer)));
   fs.open(test_options());
-  EXPECT_EQ(fs.started.code(), Errc::kFormatTooNew);
+  EXPECT_ERRC(fs.started, Errc::kFormatTooNew);
   EXPECT_EQ(fs.started.error().context(), "superblock record of version 2");
 }
 
@@ -187,10 +188,10 @@ TEST(MetaCore, ADamagedRecordIsAnErrorOfItsObjectOnly) {
   TestFs fs;
   User user(fs, alice());
   const auto made = user.create("f");
-  ASSERT_TRUE(fs.run(put(fs, inode_key(made->object.attributes.handle), Bytes(3))));
-  EXPECT_EQ(user.stat("f").code(), Errc::kCorrupt);
-  EXPECT_EQ(user.unlink("f").code(), Errc::kCorrupt);
-  EXPECT_TRUE(user.create("g"));
+  ASSERT_OK(fs.run(put(fs, inode_key(made->object.attributes.handle), Bytes(3))));
+  EXPECT_ERRC(user.stat("f"), Errc::kCorrupt);
+  EXPECT_ERRC(user.unlink("f"), Errc::kCorrupt);
+  EXPECT_OK(user.create("g"));
 }
 
 TEST(MetaCore, ACreateCostsFivePutsAndTwoGets) {
@@ -204,7 +205,7 @@ TEST(MetaCore, ACreateCostsFivePutsAndTwoGets) {
   const std::size_t gets = fs.store.gets;
   const std::size_t puts = fs.store.puts;
   const std::size_t commits = fs.store.commits;
-  ASSERT_TRUE(fs.asked<wire::OpenReply>(alice(), request, id(1)));
+  ASSERT_OK(fs.asked<wire::OpenReply>(alice(), request, id(1)));
   EXPECT_EQ(fs.store.gets - gets, 2U);  // answer, directory; that the entry is new is known
   EXPECT_EQ(fs.store.puts - puts, 5U);  // answer, directory, entry, inode, open
   EXPECT_EQ(fs.store.commits - commits, 1U);
@@ -222,10 +223,10 @@ TEST(MetaCounter, GivesEachNumberOnceOverManyBatchesAndRestarts) {
   std::uint64_t last = 0;
   for (int restart = 0; restart < 3; ++restart) {
     Counter counter({"test", 10, 4}, fs.context);
-    ASSERT_TRUE(fs.run(counter.start()));
+    ASSERT_OK(fs.run(counter.start()));
     for (int i = 0; i < 50; ++i) {
       const auto taken = fs.run(take(counter));
-      ASSERT_TRUE(taken);
+      ASSERT_OK(taken);
       if (last != 0 && i > 0) EXPECT_EQ(*taken, last + 1);
       EXPECT_GT(*taken, last);
       last = *taken;
@@ -239,10 +240,10 @@ TEST(MetaCounter, GivesEachNumberOnceOverManyBatchesAndRestarts) {
 TEST(MetaCounter, AFailingStoreIsAnErrorNotARepeat) {
   TestFs fs;
   Counter counter({"test", 1, 4}, fs.context);
-  ASSERT_TRUE(fs.run(counter.start()));
+  ASSERT_OK(fs.run(counter.start()));
   fs.store.on_commit = [] { return Errc::kIoError; };
   for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_EQ(*fs.run(take(counter)), i);
-  EXPECT_EQ(fs.run(take(counter)).code(), Errc::kIoError);
+  EXPECT_ERRC(fs.run(take(counter)), Errc::kIoError);
   fs.store.on_commit = {};
   EXPECT_EQ(*fs.run(take(counter)), 5U);
   job::Gate gate(fs.executor);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each operation with each error that it can give.
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -13,15 +14,15 @@ struct Case {
 
 /// /dir/{file,sub/}, /empty/, /link -> dir, /dangling -> nowhere, /loop -> loop, /fifo; all root's, others may write.
 void furnish(User& root) {
-  ASSERT_TRUE(root.mkdir("dir", 0777));
-  ASSERT_TRUE(root.create("dir/file", 0666));
-  ASSERT_TRUE(root.mkdir("dir/sub", 0777));
-  ASSERT_TRUE(root.create("dir/sub/inner", 0666));
-  ASSERT_TRUE(root.mkdir("empty", 0777));
-  ASSERT_TRUE(root.symlink("dir", "link"));
-  ASSERT_TRUE(root.symlink("nowhere", "dangling"));
-  ASSERT_TRUE(root.symlink("loop", "loop"));
-  ASSERT_TRUE(root.symlink("/dir", "rooted"));
+  ASSERT_OK(root.mkdir("dir", 0777));
+  ASSERT_OK(root.create("dir/file", 0666));
+  ASSERT_OK(root.mkdir("dir/sub", 0777));
+  ASSERT_OK(root.create("dir/sub/inner", 0666));
+  ASSERT_OK(root.mkdir("empty", 0777));
+  ASSERT_OK(root.symlink("dir", "link"));
+  ASSERT_OK(root.symlink("nowhere", "dangling"));
+  ASSERT_OK(root.symlink("loop", "loop"));
+  ASSERT_OK(root.symlink("/dir", "rooted"));
 }
 
 std::vector<Attributes> state(User& user) {
@@ -225,11 +226,11 @@ TEST(MetaErrors, Listing) {
   TestFs fs;
   User root(fs, root_user());
   furnish(root);
-  EXPECT_EQ(root.readdir(Handle(4711)).code(), Errc::kStaleHandle);
-  EXPECT_EQ(root.readdir(root.stat("dir/file")->attributes.handle).code(), Errc::kNotDirectory);
-  EXPECT_EQ(root.readdir(kRootHandle, 1ULL << 63U).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(root.readdir(Handle(4711)), Errc::kStaleHandle);
+  EXPECT_ERRC(root.readdir(root.stat("dir/file")->attributes.handle), Errc::kNotDirectory);
+  EXPECT_ERRC(root.readdir(kRootHandle, 1ULL << 63U), Errc::kInvalidArgument);
   fs.reply_room = 100;
-  EXPECT_EQ(root.readdir(kRootHandle).code(), Errc::kMessageTooBig);
+  EXPECT_ERRC(root.readdir(kRootHandle), Errc::kMessageTooBig);
 }
 
 }  // namespace

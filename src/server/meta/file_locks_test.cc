@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests on locks: waiting, resends, the end of sessions, and what a restart of the server leaves of them.
+#include "base/expect.h"
 #include "server/meta/role_test.h"
 
 namespace spate::meta {
@@ -40,7 +41,7 @@ class MetaFileLocks : public RoleTest {
   std::vector<wire::LockEvent> events(Holder& h) {
     const wire::LockEventsRequest ask{h.table, h.acknowledged, 0};
     const auto reply = asked<wire::LockEventsReply>(h.client, ask, no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     if (!reply->events.empty()) h.acknowledged = reply->events.back().number;
     return reply->events;
   }
@@ -53,7 +54,7 @@ class MetaFileLocks : public RoleTest {
   bool locked_by_others(Holder& h) {
     const wire::LockTestRequest request{spec(LockMode::kExclusive, 99)};
     const auto reply = asked<wire::LockTestReply>(h.client, request, no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     return reply->conflict.has_value();
   }
 };
@@ -61,30 +62,30 @@ class MetaFileLocks : public RoleTest {
 TEST_F(MetaFileLocks, AreTakenTestedAndReleasedAcrossClients) {
   Holder a = holder();
   Holder b = holder();
-  EXPECT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 10, 19)));
-  EXPECT_EQ(lock(b, spec(LockMode::kShared, 1, 0, 10)).code(), Errc::kTryAgain);
-  EXPECT_TRUE(lock(b, spec(LockMode::kShared, 1, 0, 9)));
+  EXPECT_OK(lock(a, spec(LockMode::kExclusive, 1, 10, 19)));
+  EXPECT_ERRC(lock(b, spec(LockMode::kShared, 1, 0, 10)), Errc::kTryAgain);
+  EXPECT_OK(lock(b, spec(LockMode::kShared, 1, 0, 9)));
   const wire::LockTestRequest ask{spec(LockMode::kExclusive, 5, 15, 30)};
   const auto found = asked<wire::LockTestReply>(b.client, ask, no_id());
   ASSERT_TRUE(found && found->conflict);
   EXPECT_EQ(found->client, a.client.id);
   EXPECT_EQ(found->conflict->pid, 4711U);
   EXPECT_EQ(found->conflict->first, 10U);
-  EXPECT_TRUE(lock(a, spec(LockMode::kNone)));
-  EXPECT_TRUE(lock(b, spec(LockMode::kShared, 1, 0, 10)));
+  EXPECT_OK(lock(a, spec(LockMode::kNone)));
+  EXPECT_OK(lock(b, spec(LockMode::kShared, 1, 0, 10)));
 }
 
 TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   Holder a = holder();
   Holder b = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   const auto queued = lock(b, spec(LockMode::kExclusive), true);
   ASSERT_TRUE(queued && queued->queued);
   auto told = begin<wire::LockEventsReply>(b.client, wire::LockEventsRequest{b.table, 0, 9000}, no_id());
   EXPECT_FALSE(told->result);
-  ASSERT_TRUE(lock(a, spec(LockMode::kNone)));
+  ASSERT_OK(lock(a, spec(LockMode::kNone)));
   run_ready();
-  ASSERT_TRUE(told->result && *told->result);
+  ASSERT_OK(told->result);
   ASSERT_EQ((*told->result)->events.size(), 1U);
   EXPECT_EQ((*told->result)->events[0].type, wire::LockEventType::kGranted);
   EXPECT_EQ((*told->result)->events[0].subject, b.sequence);
@@ -95,25 +96,25 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
 
 TEST_F(MetaFileLocks, ARequestForEventsEndsWhenItsTimeIsOverAndWhenANewerOneComes) {
   Holder a = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
   auto second = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
-  EXPECT_TRUE(first->result);
+  EXPECT_OK(first->result);
   EXPECT_FALSE(second->result);
   wait(seconds(5));
-  ASSERT_TRUE(second->result && *second->result);
+  ASSERT_OK(second->result);
   EXPECT_TRUE((*second->result)->events.empty());
 }
 
 TEST_F(MetaFileLocks, ACancelledWaitGetsNothing) {
   Holder a = holder();
   Holder b = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
-  ASSERT_TRUE(lock(b, spec(LockMode::kExclusive), true));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(b, spec(LockMode::kExclusive), true));
   const wire::LockCancelRequest cancel{b.sequence};
   EXPECT_TRUE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
   EXPECT_FALSE(asked<wire::LockCancelReply>(b.client, cancel, no_id())->ended);
-  ASSERT_TRUE(lock(a, spec(LockMode::kNone)));
+  ASSERT_OK(lock(a, spec(LockMode::kNone)));
   EXPECT_TRUE(events(b).empty());
   EXPECT_FALSE(locked_by_others(a));
 }
@@ -121,10 +122,10 @@ TEST_F(MetaFileLocks, ACancelledWaitGetsNothing) {
 TEST_F(MetaFileLocks, AResendIsAnsweredAndALateCopyRefused) {
   Holder a = holder();
   wire::LockRequest first = request(a, spec(LockMode::kExclusive));
-  EXPECT_TRUE(send(a, first));
-  EXPECT_TRUE(send(a, first));
-  EXPECT_TRUE(lock(a, spec(LockMode::kNone)));
-  EXPECT_EQ(send(a, first).code(), Errc::kForgottenRequest);  // it would lock again what nobody then releases
+  EXPECT_OK(send(a, first));
+  EXPECT_OK(send(a, first));
+  EXPECT_OK(lock(a, spec(LockMode::kNone)));
+  EXPECT_ERRC(send(a, first), Errc::kForgottenRequest);  // it would lock again what nobody then releases
   Holder b = holder();
   EXPECT_FALSE(locked_by_others(b));
 }
@@ -132,20 +133,20 @@ TEST_F(MetaFileLocks, AResendIsAnsweredAndALateCopyRefused) {
 TEST_F(MetaFileLocks, DeadlocksAreFoundBetweenClients) {
   Holder a = holder();
   Holder b = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 0, 0)));
-  ASSERT_TRUE(lock(b, spec(LockMode::kExclusive, 1, 1, 1)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive, 1, 0, 0)));
+  ASSERT_OK(lock(b, spec(LockMode::kExclusive, 1, 1, 1)));
   EXPECT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 1, 1), true)->queued);
-  EXPECT_EQ(lock(b, spec(LockMode::kExclusive, 1, 0, 0), true).code(), Errc::kDeadlock);
+  EXPECT_ERRC(lock(b, spec(LockMode::kExclusive, 1, 0, 0), true), Errc::kDeadlock);
 }
 
 TEST_F(MetaFileLocks, OfASilentClientArePassedOnOnlyAfterTheFence) {
   Holder a = holder();
   Holder b = holder();
   const Handle file = make_file(a.client, "f", 1);
-  ASSERT_TRUE(open_file(a.client, "f", wire::kOpenWrite));
+  ASSERT_OK(open_file(a.client, "f", wire::kOpenWrite));
   wire::LockSpec lock_of_file = spec(LockMode::kExclusive);
   lock_of_file.handle = file;
-  ASSERT_TRUE(lock(a, lock_of_file));
+  ASSERT_OK(lock(a, lock_of_file));
   ASSERT_TRUE(lock(b, lock_of_file, true)->queued);
   io.hold();
   wait_alive(b.client, options.session_lease + seconds(10));
@@ -159,9 +160,9 @@ TEST_F(MetaFileLocks, OfASilentClientArePassedOnOnlyAfterTheFence) {
 TEST_F(MetaFileLocks, GoWithAnOrderlyEnd) {
   Holder a = holder();
   Holder b = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
-  ASSERT_TRUE(lock(b, spec(LockMode::kExclusive), true));
-  ASSERT_TRUE(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(b, spec(LockMode::kExclusive), true));
+  ASSERT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
   wait(seconds(1));
   EXPECT_EQ(events(b).size(), 1U);
 }
@@ -169,55 +170,55 @@ TEST_F(MetaFileLocks, GoWithAnOrderlyEnd) {
 TEST_F(MetaFileLocks, AreClaimedAgainAfterARestartBeforeAnybodyGetsNewOnes) {
   Holder a = holder();
   Holder b = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive, 1, 0, 9)));
-  ASSERT_TRUE(lock(b, spec(LockMode::kShared, 1, 20, 29)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive, 1, 0, 9)));
+  ASSERT_OK(lock(b, spec(LockMode::kShared, 1, 20, 29)));
   restart();
   Holder c = holder();
-  EXPECT_EQ(lock(c, spec(LockMode::kShared, 1, 0, 9)).code(), Errc::kBusy);
-  EXPECT_EQ(lock(a, spec(LockMode::kNone)).code(), Errc::kLocksForgotten);
-  ASSERT_TRUE(reclaim(a, {spec(LockMode::kExclusive, 1, 0, 9)}));
-  ASSERT_TRUE(reclaim(a, {spec(LockMode::kExclusive, 1, 0, 9)}));  // a resend
-  EXPECT_EQ(lock(c, spec(LockMode::kShared, 1, 50, 59)).code(), Errc::kBusy);
+  EXPECT_ERRC(lock(c, spec(LockMode::kShared, 1, 0, 9)), Errc::kBusy);
+  EXPECT_ERRC(lock(a, spec(LockMode::kNone)), Errc::kLocksForgotten);
+  ASSERT_OK(reclaim(a, {spec(LockMode::kExclusive, 1, 0, 9)}));
+  ASSERT_OK(reclaim(a, {spec(LockMode::kExclusive, 1, 0, 9)}));  // a resend
+  EXPECT_ERRC(lock(c, spec(LockMode::kShared, 1, 50, 59)), Errc::kBusy);
   const auto second = reclaim(b, {spec(LockMode::kShared, 1, 20, 29), spec(LockMode::kShared, 2, 5, 5)});
-  ASSERT_TRUE(second);
+  ASSERT_OK(second);
   EXPECT_EQ(second->lost, std::vector<std::uint32_t>{1});
-  EXPECT_EQ(lock(c, spec(LockMode::kShared, 1, 0, 9)).code(), Errc::kTryAgain);
-  EXPECT_TRUE(lock(c, spec(LockMode::kShared, 1, 20, 29)));
-  EXPECT_EQ(reclaim(c, {spec(LockMode::kShared, 1, 40, 40)}).code(), Errc::kLostLock);
+  EXPECT_ERRC(lock(c, spec(LockMode::kShared, 1, 0, 9)), Errc::kTryAgain);
+  EXPECT_OK(lock(c, spec(LockMode::kShared, 1, 20, 29)));
+  EXPECT_ERRC(reclaim(c, {spec(LockMode::kShared, 1, 40, 40)}), Errc::kLostLock);
 }
 
 TEST_F(MetaFileLocks, OfAClientThatDiedWithTheServerAreHeldBackUntilItIsFenced) {
   Holder a = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();
   Holder b = holder();
   wait_alive(b.client, options.session_lease - seconds(10));
-  EXPECT_EQ(lock(b, spec(LockMode::kExclusive)).code(), Errc::kBusy);
+  EXPECT_ERRC(lock(b, spec(LockMode::kExclusive)), Errc::kBusy);
   wait_alive(b.client, seconds(20));
-  EXPECT_TRUE(lock(b, spec(LockMode::kExclusive)));
+  EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
 }
 
 TEST_F(MetaFileLocks, OfAClientThatDoesNotClaimThemAreForfeit) {
   Holder a = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   restart();
   Holder b = holder();
   for (Duration passed{0}; passed < options.session_lease * 2; passed += seconds(5)) {
     wait_alive(a.client, seconds(5));
-    ASSERT_TRUE(keep_alive(b.client));
+    ASSERT_OK(keep_alive(b.client));
   }
-  EXPECT_TRUE(lock(b, spec(LockMode::kExclusive)));
-  EXPECT_EQ(reclaim(a, {spec(LockMode::kExclusive)}).code(), Errc::kLostLock);
+  EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
+  EXPECT_ERRC(reclaim(a, {spec(LockMode::kExclusive)}), Errc::kLostLock);
 }
 
 TEST_F(MetaFileLocks, AServerWithoutLocksKeepsNobodyWaitingAfterARestart) {
   Holder a = holder();
-  ASSERT_TRUE(lock(a, spec(LockMode::kExclusive)));
-  ASSERT_TRUE(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
+  ASSERT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
   wait(seconds(1));
   restart();
   Holder b = holder();
-  EXPECT_TRUE(lock(b, spec(LockMode::kExclusive)));
+  EXPECT_OK(lock(b, spec(LockMode::kExclusive)));
 }
 
 TEST_F(MetaFileLocks, NonsenseIsRefused) {
@@ -230,11 +231,11 @@ TEST_F(MetaFileLocks, NonsenseIsRefused) {
            [](wire::LockSpec& s) { s.kind = LockKind::kAppend; }}) {
     wire::LockSpec bad = spec(LockMode::kExclusive);
     spoil(bad);
-    EXPECT_EQ(lock(a, bad).code(), Errc::kInvalidArgument);
+    EXPECT_ERRC(lock(a, bad), Errc::kInvalidArgument);
   }
   wire::LockRequest no_sequence = request(a, spec(LockMode::kExclusive));
   no_sequence.sequence = 0;
-  EXPECT_EQ(send(a, no_sequence).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(send(a, no_sequence), Errc::kInvalidArgument);
   EXPECT_EQ(role->locks().pieces(), 0U);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags and values that this server does not know are refused by a sentence, in every message that has some: a later
 // client must not take them for granted.
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 #include "wire/messages.h"
 
@@ -10,13 +11,13 @@ namespace {
 class UnknownFlags : public ::testing::Test {
  protected:
   UnknownFlags() {
-    EXPECT_TRUE(root_.create("file"));
-    EXPECT_TRUE(root_.mkdir("folder"));
+    EXPECT_OK(root_.create("file"));
+    EXPECT_OK(root_.mkdir("folder"));
   }
   template <typename Reply, typename Request>
   void expect_refused(Request request, std::string_view word) {
     const auto reply = root_.ask<Reply>(std::move(request));
-    EXPECT_EQ(reply.code(), Errc::kInvalidArgument) << Request::kName;
+    EXPECT_ERRC(reply, Errc::kInvalidArgument) << Request::kName;
     if (!reply) EXPECT_NE(reply.error().message().find(word), std::string::npos) << reply.error().message();
   }
 

@@ -3,6 +3,7 @@
 // keeps still adds up.
 #include <array>
 
+#include "base/expect.h"
 #include "server/meta/audit_test.h"
 
 namespace spate::meta {
@@ -18,7 +19,7 @@ class MetaHostile : public RoleTest {
     wire::MkdirRequest mkdir;
     mkdir.where = at("a");
     mkdir.attributes.mode = 0777;
-    EXPECT_TRUE(asked<wire::ObjectReply>(client, mkdir));
+    EXPECT_OK(asked<wire::ObjectReply>(client, mkdir));
     file = make_file(client, "b", 10);
   }
 
@@ -46,8 +47,8 @@ class MetaHostile : public RoleTest {
   }
   void expect_sound() {
     wait(seconds(1));
-    ASSERT_TRUE(join(client));
-    ASSERT_TRUE(keep_alive(client));
+    ASSERT_OK(join(client));
+    ASSERT_OK(keep_alive(client));
     Audit(*this).check();
   }
 
@@ -188,7 +189,7 @@ TEST_F(MetaHostile, WellFormedNonsenseHarmsNobody) {
   }
   expect_sound();
   restart();
-  EXPECT_TRUE(started);
+  EXPECT_OK(started);
   expect_sound();
 }
 

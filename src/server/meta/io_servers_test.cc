@@ -2,10 +2,9 @@
 // What a meta server asks of io servers: who is asked what, over a network whose servers are stand-ins.
 #include "server/meta/io_servers.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 
+#include "base/expect.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/place.h"
 #include "log/log.h"
@@ -207,7 +206,7 @@ TEST_F(MetaIoServers, EachIsAskedOnceForAllOfItsSlots) {
   server(2).states[{5, target(2, 1)}] = {50, 8192, 11, WallTime{10}};
   server(3).states[{5, target(3)}] = {kStrip, 512, 12, WallTime{50}};
   const auto sum = run(io->stat(Handle(5), layout({target(2), target(3), target(2, 1)}), {}));
-  ASSERT_TRUE(sum) << sum.error().message();
+  ASSERT_OK(sum);
   EXPECT_EQ(sum->size, 2 * kStrip + 50);
   EXPECT_EQ(sum->allocated_bytes, 4096U + 8192U + 512U);
   EXPECT_EQ(sum->mtime, WallTime{50});
@@ -227,14 +226,14 @@ TEST_F(MetaIoServers, OfTwoReplicasTheOneThatIsAheadCounts) {
   server(1).states[{5, target(1)}] = {100, 100, 10, WallTime{1}};
   server(2).states[{5, target(2)}] = {300, 300, 11, WallTime{2}};
   const auto sum = run(io->stat(Handle(5), mirrored, {}));
-  ASSERT_TRUE(sum);
+  ASSERT_OK(sum);
   EXPECT_EQ(sum->size, 300U);
   EXPECT_EQ(sum->change_sum, 11U);
 }
 
 TEST_F(MetaIoServers, ATruncationTellsEachSlotItsShare) {
   const auto cut = run(io->truncate(Handle(5), intent(2 * kStrip + 30, layout({target(1), target(2), target(3)})), {}));
-  ASSERT_TRUE(cut) << cut.error().message();
+  ASSERT_OK(cut);
   std::uint64_t sum = 0;
   for (std::uint32_t id = 1; id <= kServers; ++id) {
     ASSERT_EQ(server(id).truncates.size(), 1U);
@@ -261,19 +260,19 @@ TEST_F(MetaIoServers, ATruncationIsDoneWhenAllHaveDoneIt) {
 TEST_F(MetaIoServers, AnErrorNamesTheServer) {
   server(2).failure = Errc::kIoError;
   const auto sum = run(io->stat(Handle(5), layout({target(1), target(2)}), {}));
-  EXPECT_EQ(sum.code(), Errc::kIoError);
+  EXPECT_ERRC(sum, Errc::kIoError);
   EXPECT_NE(sum.error().message().find("server 2 (sim://2)"), std::string::npos) << sum.error().message();
 }
 
 TEST_F(MetaIoServers, AnAnswerThatIsTooShortIsNotBelieved) {
   server(2).answers_too_little = true;
-  EXPECT_EQ(run(io->stat(Handle(5), layout({target(2)}), {})).code(), Errc::kProtocol);
-  EXPECT_EQ(run(io->truncate(Handle(5), intent(1, layout({target(2)})), {})).code(), Errc::kProtocol);
+  EXPECT_ERRC(run(io->stat(Handle(5), layout({target(2)}), {})), Errc::kProtocol);
+  EXPECT_ERRC(run(io->truncate(Handle(5), intent(1, layout({target(2)})), {})), Errc::kProtocol);
 }
 
 TEST_F(MetaIoServers, ATargetThatNobodyHoldsIsAnErrorThatNamesIt) {
   const auto sum = run(io->stat(Handle(5), layout({target(1), target(99)}), {}));
-  EXPECT_EQ(sum.code(), Errc::kStaleMap);
+  EXPECT_ERRC(sum, Errc::kStaleMap);
   EXPECT_NE(sum.error().message().find(std::to_string(target(99).value)), std::string::npos);
   EXPECT_TRUE(server(1).stats.empty());
 }
@@ -281,7 +280,7 @@ TEST_F(MetaIoServers, ATargetThatNobodyHoldsIsAnErrorThatNamesIt) {
 TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
   std::vector<DeadFile> dead = {{Handle(5), layout({target(1), target(2)})}, {Handle(6), layout({target(2, 1)})}};
   const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
-  EXPECT_TRUE(outcome.failure);
+  EXPECT_OK(outcome.failure);
   EXPECT_EQ(outcome.removed, std::vector<bool>({true, true}));
   EXPECT_TRUE(outcome.out_of_reach.empty());
   std::set<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> asked;
@@ -305,7 +304,7 @@ TEST_F(MetaIoServers, AServerOutOfReachKeepsOnlyWhatLiesOnIt) {
                                 {Handle(7), layout({target(2, 1)})},
                                 {Handle(8), layout({target(99)})}};
   const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
-  EXPECT_FALSE(outcome.failure);
+  EXPECT_ERRC(outcome.failure, Errc::kStaleMap);
   EXPECT_EQ(outcome.removed, std::vector<bool>({false, true, false, false}));
   EXPECT_EQ(outcome.out_of_reach, std::vector<TargetId>({target(2), target(2, 1), target(99)}));
 }
@@ -314,7 +313,7 @@ TEST_F(MetaIoServers, ManyRemovalsGoInSeveralRequests) {
   std::vector<DeadFile> dead;
   for (std::uint64_t i = 0; i < 3000; ++i) dead.push_back({Handle(10 + i), layout({target(1)})});
   const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
-  EXPECT_TRUE(outcome.failure);
+  EXPECT_OK(outcome.failure);
   std::size_t removed = 0;
   for (const auto& request : server(1).removes) {
     EXPECT_LE(request.datafiles.size(), 2048U);
@@ -324,7 +323,7 @@ TEST_F(MetaIoServers, ManyRemovalsGoInSeveralRequests) {
 }
 
 TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
-  EXPECT_TRUE(run(io->fence(ClientId(4), 3, {})));
+  EXPECT_OK(run(io->fence(ClientId(4), 3, {})));
   for (std::uint32_t id = 1; id <= kServers; ++id) {
     ASSERT_EQ(server(id).fences.size(), 1U);
     EXPECT_EQ(server(id).fences[0].client, ClientId(4));
@@ -332,7 +331,7 @@ TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
   }
   take_down(2);
   const auto fenced = run(io->fence(ClientId(4), 4, {}));
-  ASSERT_FALSE(fenced);
+  ASSERT_ERRC(fenced, Errc::kUnreachable);
   EXPECT_NE(fenced.error().message().find("server 2"), std::string::npos) << fenced.error().message();
 }
 
@@ -341,7 +340,7 @@ TEST_F(MetaIoServers, WhatAServerWaitsForInVainItCanSayBeforeItsCallersDeadline)
   const MonoTime before = clock.now();
   const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));
   ASSERT_FALSE(cut);
-  EXPECT_EQ(cut.code(), Errc::kTimeout);
+  EXPECT_ERRC(cut, Errc::kTimeout);
   EXPECT_NE(cut.error().message().find("what stands in the way"), std::string::npos) << cut.error().message();
   EXPECT_LE(clock.now() - before, seconds(10));
   EXPECT_GT(clock.now() - before, seconds(9));
@@ -369,7 +368,7 @@ TEST_F(MetaIoServers, WhoIsStoppedDoesNotWait) {
   take_down(2);
   job::DeadlineScope scope(executor, clock.now() + seconds(1), {});
   const MonoTime before = clock.now();
-  EXPECT_FALSE(run(io->fence(ClientId(4), 3, scope.token())));
+  EXPECT_ERRC(run(io->fence(ClientId(4), 3, scope.token())), Errc::kTimeout);
   EXPECT_LT(clock.now() - before, seconds(5));
 }
 

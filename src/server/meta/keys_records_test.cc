@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
 
 #include <array>
 #include <string>
 
+#include "base/expect.h"
 #include "server/meta/keys.h"
 #include "server/meta/records.h"
 #include "trove/key_order.h"
@@ -98,20 +98,20 @@ template <typename Record>
 void expect_round_trip(const Record& record) {
   const Bytes bytes = encoded(record);
   const auto back = decode_record<Record>(bytes);
-  ASSERT_TRUE(back) << back.error().message();
+  ASSERT_OK(back);
   EXPECT_TRUE(*back == record);
   Bytes newer = bytes;
   newer[0] = std::byte{99};
-  EXPECT_EQ(decode_record<Record>(newer).code(), Errc::kFormatTooNew);
+  EXPECT_ERRC(decode_record<Record>(newer), Errc::kFormatTooNew);
   Bytes unversioned = bytes;
   unversioned[0] = std::byte{0};
-  EXPECT_EQ(decode_record<Record>(unversioned).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<Record>(unversioned), Errc::kCorrupt);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
-    EXPECT_EQ(decode_record<Record>(ByteView(bytes).first(cut)).code(), Errc::kCorrupt) << cut;
+    EXPECT_ERRC(decode_record<Record>(ByteView(bytes).first(cut)), Errc::kCorrupt) << cut;
   }
   Bytes longer = bytes;
   longer.push_back(std::byte{0});
-  EXPECT_EQ(decode_record<Record>(longer).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<Record>(longer), Errc::kCorrupt);
 }
 
 TEST(MetaRecords, ComeBackAsTheyWere) {
@@ -215,15 +215,15 @@ TEST(MetaRecords, AreTheBytesOfTheirDocumentation) {
 TEST(MetaRecords, WhatCannotBeIsCorrupt) {
   InodeRecord without_layout = some_file();
   without_layout.layout.reset();
-  EXPECT_EQ(decode_record<InodeRecord>(encoded(without_layout)).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<InodeRecord>(encoded(without_layout)), Errc::kCorrupt);
   InodeRecord orphan = some_directory();
   orphan.parent = Handle();
-  EXPECT_EQ(decode_record<InodeRecord>(encoded(orphan)).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<InodeRecord>(encoded(orphan)), Errc::kCorrupt);
   InodeRecord strange = some_directory();
   strange.attributes.type = static_cast<FileType>(8);
-  EXPECT_EQ(decode_record<InodeRecord>(encoded(strange)).code(), Errc::kCorrupt);
-  EXPECT_EQ(decode_record<OpenRecord>(encoded(OpenRecord{})).code(), Errc::kCorrupt);
-  EXPECT_EQ(decode_record<EntryRecord>(encoded(EntryRecord{})).code(), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<InodeRecord>(encoded(strange)), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<OpenRecord>(encoded(OpenRecord{})), Errc::kCorrupt);
+  EXPECT_ERRC(decode_record<EntryRecord>(encoded(EntryRecord{})), Errc::kCorrupt);
 }
 
 }  // namespace

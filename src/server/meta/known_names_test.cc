@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/known_names.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 #include "server/meta/fs_test.h"
 
@@ -55,22 +54,22 @@ TEST(KnownNames, StaysWithinItsRoom) {
 /// How many reads of the store creating "d/name" takes.
 std::size_t reads_of_create(TestFs& fs, User& user, std::string name) {
   const std::size_t before = fs.store.gets;
-  EXPECT_TRUE(user.create("d/" + std::move(name)));
+  EXPECT_OK(user.create("d/" + std::move(name)));
   return fs.store.gets - before;
 }
 
 TEST(KnownNames, ANewNameInANewDirectoryIsNotLookedForInTheStore) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d"));
   const std::size_t known = reads_of_create(fs, user, "a");
-  EXPECT_EQ(user.create("d/a").code(), Errc::kExists);
-  ASSERT_TRUE(user.unlink("d/a"));
+  EXPECT_ERRC(user.create("d/a"), Errc::kExists);
+  ASSERT_OK(user.unlink("d/a"));
   EXPECT_EQ(reads_of_create(fs, user, "a"), known + 1);  // it was there once
   fs.close();
   fs.open(test_options());
   EXPECT_EQ(reads_of_create(fs, user, "b"), known + 1);  // another process made the directory
-  EXPECT_EQ(user.create("d/a").code(), Errc::kExists);
+  EXPECT_ERRC(user.create("d/a"), Errc::kExists);
 }
 
 }  // namespace

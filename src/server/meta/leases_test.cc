@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/expect.h"
 #include "server/meta/role_test.h"
 
 namespace spate::meta {
@@ -44,7 +45,7 @@ class MetaLeases : public RoleTest {
   std::vector<Handle> news(Keeping& k) {
     const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
     const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     std::vector<Handle> recalled;
     for (const wire::LockEvent& event : reply->events) {
       k.acknowledged = event.number;
@@ -83,7 +84,7 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   mkdir.where = at("d");
   mkdir.attributes.mode = 0755;
   const auto made = asked<wire::ObjectReply>(a.client, mkdir);
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   const Handle file = make_file(a.client, "d/f", 10);
   const auto found = look(a, "d/f");
   ASSERT_TRUE(found && found->object && found->granted);
@@ -100,7 +101,7 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   ASSERT_TRUE(nothing && nothing->granted);
   EXPECT_FALSE(nothing->object);
   EXPECT_EQ(nothing->steps.back().object, Handle());
-  EXPECT_EQ(look(a, "d/f/g").code(), Errc::kNotDirectory);  // no answer that can be kept
+  EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // no answer that can be kept
 }
 
 TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
@@ -116,7 +117,7 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   EXPECT_FALSE(look(a, "f")->granted);  // not between recall and commit
   EXPECT_TRUE(news(a).empty());         // which acknowledges
   run_ready();
-  ASSERT_TRUE(change->result && *change->result);
+  ASSERT_OK(change->result);
   const auto again = look(a, "f");
   ASSERT_TRUE(again && again->granted);
   EXPECT_EQ(again->object->attributes.mode, 0640U);
@@ -137,7 +138,7 @@ TEST_F(MetaLeases, AreCounted) {
   wait(milliseconds(20));
   drop_what_is_recalled(a);
   run_ready();
-  ASSERT_TRUE(answered->result && *answered->result);
+  ASSERT_OK(answered->result);
   EXPECT_EQ(counted("leases_held"), 2);
   EXPECT_EQ(counted("leases_recalled_total"), 1);
   EXPECT_EQ(counted("leases_given_back_total"), 1);
@@ -146,7 +147,7 @@ TEST_F(MetaLeases, AreCounted) {
   EXPECT_EQ(changes_that_waited().sum, 20'000'000U);
   auto unanswered = begin_chmod(b, "g");
   wait(2 * lease());
-  ASSERT_TRUE(unanswered->result && *unanswered->result);
+  ASSERT_OK(unanswered->result);
   EXPECT_EQ(counted("leases_held"), 0);
   EXPECT_EQ(counted("leases_given_back_total"), 1);
   EXPECT_EQ(counted("leases_run_out_total"), 1);
@@ -161,9 +162,9 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
   wire::MkdirRequest mkdir;
   mkdir.where = where("d");
   mkdir.attributes.mode = 0755;
-  ASSERT_TRUE(asked<wire::ObjectReply>(b, mkdir));
+  ASSERT_OK(asked<wire::ObjectReply>(b, mkdir));
   mkdir.where = where("e");
-  ASSERT_TRUE(asked<wire::ObjectReply>(b, mkdir));
+  ASSERT_OK(asked<wire::ObjectReply>(b, mkdir));
 
   const auto recalls = [&](std::string_view what, std::vector<std::string> kept, auto request, auto reply_type) {
     using Reply = typename decltype(reply_type)::type;
@@ -182,8 +183,8 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
       wait(milliseconds(100));
       drop_what_is_recalled(a);
     }
-    EXPECT_TRUE(change->result && *change->result) << what;
-    EXPECT_TRUE(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+    EXPECT_OK(change->result) << what;
+    EXPECT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
     return change->result && *change->result;
   };
   const auto object = std::type_identity<wire::ObjectReply>();
@@ -199,7 +200,7 @@ TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
   ASSERT_TRUE(write(b, file, 100));
   EXPECT_TRUE(recalls("close of a writer", {"d/f"}, close_request(file, Rights::kWrite), object));
   EXPECT_TRUE(recalls("open for writing", {"d/f"}, open_request("d/f", wire::kOpenWrite), opened));
-  EXPECT_TRUE(close_file(b, file, Rights::kWrite, data_of(file)));
+  EXPECT_OK(close_file(b, file, Rights::kWrite, data_of(file)));
   EXPECT_TRUE(recalls("truncate", {"d/f"}, truncate_request("d/f", 5), object));
   wire::SetattrRequest chown;
   chown.where = where("d/f");
@@ -256,7 +257,7 @@ TEST_F(MetaLeases, ANameThatIsNotThereIsRecalledWithItsDirectory) {
   EXPECT_FALSE(made->result);
   drop_what_is_recalled(a);
   run_ready();
-  EXPECT_TRUE(made->result && *made->result);
+  EXPECT_OK(made->result);
 }
 
 TEST_F(MetaLeases, NobodyWaitsForItself) {
@@ -264,7 +265,7 @@ TEST_F(MetaLeases, NobodyWaitsForItself) {
   const Handle file = make_file(a.client, "f", 10);
   EXPECT_EQ(keep(a, "f"), file);
   auto change = begin_chmod(a.client, "f", 0600);
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
   EXPECT_TRUE(news(a).empty());
 }
 
@@ -279,7 +280,7 @@ TEST_F(MetaLeases, AChangeThatWasSentBeforeTheLastGreetingWaitsAlsoForItsOwnClie
   EXPECT_FALSE(change->result);
   drop_what_is_recalled(a);
   run_ready();
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, ASilentHolderIsWaitedForUntilItsLeaseHasRunOutAndNotLonger) {
@@ -295,9 +296,9 @@ TEST_F(MetaLeases, ASilentHolderIsWaitedForUntilItsLeaseHasRunOutAndNotLonger) {
   EXPECT_FALSE(change->result);
   EXPECT_EQ(inode(f).attributes.mode, 0644U);
   wait(seconds(2));
-  ASSERT_TRUE(change->result && *change->result);
+  ASSERT_OK(change->result);
   auto next = begin_chmod(b, "g");  // nothing is kept any more by who is silent
-  EXPECT_TRUE(next->result && *next->result);
+  EXPECT_OK(next->result);
 }
 
 TEST_F(MetaLeases, AHolderThatAsksForNewsButDropsNothingHoldsUpAChangeForOneLeaseOnly) {
@@ -312,7 +313,7 @@ TEST_F(MetaLeases, AHolderThatAsksForNewsButDropsNothingHoldsUpAChangeForOneLeas
     EXPECT_FALSE(change->result);
   }
   wait(lease() / 5);
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
@@ -323,7 +324,7 @@ TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
   auto change = begin_chmod(b, "f", 0600, seconds(2));
   wait(seconds(3));
   ASSERT_TRUE(change->result);
-  EXPECT_EQ(change->result->code(), Errc::kTimeout);
+  EXPECT_ERRC(*change->result, Errc::kTimeout);
   EXPECT_EQ(inode(file).attributes.mode, 0644U);
   drop_what_is_recalled(a);
   EXPECT_TRUE(look(a, "f")->granted);  // it is not "being changed" for ever
@@ -333,14 +334,14 @@ TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
   Keeping a = keeping();
   TestClient b = connect();
   const auto made = create(b, "f", wire::kOpenWrite);
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   const Handle file = made->object.attributes.handle;
   ASSERT_TRUE(write(b, file, 77));
   keep(a, "f");
   auto closed = begin<wire::ObjectReply>(b, close_request(file, Rights::kWrite), id(++b.next), seconds(60));
   drop_what_is_recalled(a);
   run_ready();
-  ASSERT_TRUE(closed->result);
+  ASSERT_OK(closed->result);
   // The size is asked of the datafiles in the background.
   for (int i = 0; i < 50 && !inode(file).attributes.size_known; ++i) {
     drop_what_is_recalled(a);
@@ -367,7 +368,7 @@ TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
   EXPECT_FALSE(change->result);
   (void)news(a);
   run_ready();
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, AfterARestartAHolderDoesNotWaitForItself) {
@@ -376,7 +377,7 @@ TEST_F(MetaLeases, AfterARestartAHolderDoesNotWaitForItself) {
   keep(a, "f");
   restart();
   auto change = begin_chmod(a.client, "f");
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
@@ -390,7 +391,7 @@ TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
   wait(lease() - seconds(1));
   EXPECT_FALSE(change->result);
   wait(seconds(2));
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
@@ -398,11 +399,11 @@ TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
   TestClient b = connect();
   make_file(b, "f", 10);
   keep(a, "f");
-  EXPECT_TRUE(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+  EXPECT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
   wait(seconds(1));
   restart();
   auto change = begin_chmod(b, "f");
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
 }
 
 TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
@@ -413,7 +414,7 @@ TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
   keep(a, "f");
   auto change = begin_chmod(b, "f");
   auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
-  ASSERT_TRUE(first->result && *first->result);
+  ASSERT_OK(first->result);
   ASSERT_EQ((*first->result)->events.size(), 1U);
   EXPECT_EQ((*first->result)->events[0].subject, file.value);
   EXPECT_EQ(news(a).size(), 1U);
@@ -429,17 +430,17 @@ TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
   EXPECT_EQ(news(a), std::vector<Handle>{file});
   const std::uint64_t first = std::exchange(a.acknowledged, 0);  // what says so gets stuck on its way
   wait(lease() + milliseconds(1));
-  ASSERT_TRUE(change->result && *change->result);
+  ASSERT_OK(change->result);
   EXPECT_TRUE(look(a, "f")->granted);
   auto second = begin_chmod(b, "f", 0600);
   EXPECT_FALSE(second->result);
   auto late = asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, first, 0}, no_id());
-  ASSERT_TRUE(late);
+  ASSERT_OK(late);
   run_ready();
   EXPECT_FALSE(second->result);  // the second lease holds still
   drop_what_is_recalled(a);
   run_ready();
-  EXPECT_TRUE(second->result && *second->result);
+  EXPECT_OK(second->result);
 }
 
 TEST_F(MetaLeases, AServerGetsNone) {
@@ -458,9 +459,9 @@ TEST_F(MetaLeases, AServerGetsNone) {
   Bytes body;
   wire::encode_body(request, body);
   const auto answer = run(role->service().operations().at(wire::Op::kLookupLease).handler(call, body));
-  ASSERT_TRUE(answer) << answer.error().message();
+  ASSERT_OK(answer);
   const auto reply = wire::decode_body<wire::LookupLeaseReply>(*answer);
-  ASSERT_TRUE(reply);
+  ASSERT_OK(reply);
   EXPECT_TRUE(reply->object);
   EXPECT_FALSE(reply->granted);
 }

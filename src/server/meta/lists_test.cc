@@ -2,6 +2,7 @@
 // Listings that bring leases: what they tell, on what, and on what not.
 #include <algorithm>
 
+#include "base/expect.h"
 #include "server/meta/role_test.h"
 
 namespace spate::meta {
@@ -41,7 +42,7 @@ class MetaLists : public RoleTest {
   /// What the client is told to drop. What it was told before counts as dropped.
   std::vector<Handle> news(TestClient& client) {
     const auto reply = asked<wire::LockEventsReply>(client, wire::LockEventsRequest{table_, heard_, 0}, no_id());
-    EXPECT_TRUE(reply) << reply.error().message();
+    EXPECT_OK(reply);
     std::vector<Handle> recalled;
     for (const wire::LockEvent& event : reply->events) {
       heard_ = event.number;
@@ -55,7 +56,7 @@ class MetaLists : public RoleTest {
     request.where = at(std::move(path));
     request.attributes.mode = mode;
     const auto made = asked<wire::ObjectReply>(client, std::move(request));
-    EXPECT_TRUE(made);
+    EXPECT_OK(made);
     return made ? made->attributes.handle : Handle();
   }
   bool holds(TestClient& client, Handle object) {
@@ -75,7 +76,7 @@ TEST_F(MetaLists, AListingTellsOfEachEntryWhatALookupWouldAndBringsALeaseOnIt) {
   wire::SymlinkRequest link;
   link.where = at("l");
   link.target = "somewhere";
-  ASSERT_TRUE(asked<wire::ObjectReply>(a, link));
+  ASSERT_OK(asked<wire::ObjectReply>(a, link));
   const Listed all = list(a);
   ASSERT_TRUE(all.reply && all.reply->granted && all.reply->page.end);
   EXPECT_TRUE(all.reply->refused.empty());
@@ -103,7 +104,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   EXPECT_EQ(meanwhile.find("f")->attributes->mode, 0644U);
   std::ignore = news(a);  // which says that it has dropped it
   run_ready();
-  EXPECT_TRUE(change->result && *change->result);
+  EXPECT_OK(change->result);
   EXPECT_TRUE(list(a).reply->refused.empty());
   wire::CreateRequest create;
   create.where = at("h");
@@ -114,7 +115,7 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   while (!news(a).empty()) {
   }
   run_ready();
-  EXPECT_TRUE(added->result && *added->result);
+  EXPECT_OK(added->result);
 }
 
 TEST_F(MetaLists, APageBringsLeasesOnItsOwnEntriesOnly) {
@@ -139,7 +140,7 @@ TEST_F(MetaLists, WhoMayListButNotSearchGetsNamesOnly) {
   const Handle folder = make_directory(a, "d", 0744);
   make_file(a, "d/f", 1);
   const Listed names = list(other, folder);
-  ASSERT_TRUE(names.reply);
+  ASSERT_OK(names.reply);
   ASSERT_EQ(names.reply->page.entries.size(), 1U);
   EXPECT_FALSE(names.reply->page.entries.front().attributes);
   EXPECT_FALSE(names.reply->granted);

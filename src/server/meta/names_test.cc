@@ -2,6 +2,7 @@
 // What the operations do to objects: link counts, times, versions, sizes, layouts.
 #include <set>
 
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -9,7 +10,7 @@ namespace {
 
 Attributes attributes(User& user, const std::string& path) {
   auto reply = user.stat(path);
-  EXPECT_TRUE(reply) << path;
+  EXPECT_OK(reply) << path;
   return reply ? reply->attributes : Attributes{};
 }
 
@@ -21,7 +22,7 @@ job::Task<std::optional<Bytes>> stored(TestFs& fs, StoreKey key) {
 
 TEST(MetaNames, ANewFileSystemHasARoot) {
   TestFs fs;
-  ASSERT_TRUE(fs.started);
+  ASSERT_OK(fs.started);
   User user(fs, alice());
   const Attributes root = attributes(user, "");
   EXPECT_EQ(root.handle, kRootHandle);
@@ -34,28 +35,28 @@ TEST(MetaNames, ANewFileSystemHasARoot) {
 TEST(MetaNames, DirectoriesCountEntriesAndSubdirectories) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.mkdir("d/sub"));
-  ASSERT_TRUE(user.create("d/file"));
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d/sub"));
+  ASSERT_OK(user.create("d/file"));
   EXPECT_EQ(attributes(user, "d").size, 2U);
   EXPECT_EQ(attributes(user, "d").link_count, 3U);
   EXPECT_EQ(attributes(user, "").link_count, 3U);
   EXPECT_EQ(attributes(user, "d/sub/..").handle, attributes(user, "d").handle);
-  ASSERT_TRUE(user.rmdir("d/sub"));
-  ASSERT_TRUE(user.unlink("d/file"));
+  ASSERT_OK(user.rmdir("d/sub"));
+  ASSERT_OK(user.unlink("d/file"));
   EXPECT_EQ(attributes(user, "d").size, 0U);
   EXPECT_EQ(attributes(user, "d").link_count, 2U);
-  ASSERT_TRUE(user.rmdir("d"));
+  ASSERT_OK(user.rmdir("d"));
   EXPECT_EQ(attributes(user, "").link_count, 2U);
 }
 
 TEST(MetaNames, ChangingADirectoryTouchesIt) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d"));
   const Attributes before = attributes(user, "d");
   fs.clock.advance(std::chrono::seconds(1));
-  ASSERT_TRUE(user.create("d/file"));
+  ASSERT_OK(user.create("d/file"));
   const Attributes after = attributes(user, "d");
   EXPECT_EQ(after.mtime.ns, before.mtime.ns + 1'000'000'000);
   EXPECT_EQ(after.ctime, after.mtime);
@@ -67,60 +68,60 @@ TEST(MetaNames, ChangingADirectoryTouchesIt) {
 TEST(MetaNames, HardLinksShareOneInode) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create_written("a"));
+  ASSERT_OK(user.create_written("a"));
   const Attributes first = attributes(user, "a");
   fs.clock.advance(std::chrono::seconds(1));
-  ASSERT_TRUE(user.link("a", "b"));
+  ASSERT_OK(user.link("a", "b"));
   const Attributes second = attributes(user, "b");
   EXPECT_EQ(second.handle, first.handle);
   EXPECT_EQ(second.link_count, 2U);
   EXPECT_GT(second.ctime, first.ctime);
   EXPECT_EQ(second.mtime, first.mtime);
   const auto unlinked = user.unlink("a");
-  ASSERT_TRUE(unlinked);
+  ASSERT_OK(unlinked);
   EXPECT_EQ(unlinked->attributes.link_count, 1U);
   EXPECT_TRUE(fs.fakes.removals.handles.empty());
   const auto last = user.unlink("b");
-  ASSERT_TRUE(last);
+  ASSERT_OK(last);
   EXPECT_EQ(last->attributes.link_count, 0U);
   EXPECT_EQ(fs.fakes.removals.handles, std::vector<Handle>{first.handle});
-  EXPECT_EQ(user.getattr(first.handle).code(), Errc::kStaleHandle);
+  EXPECT_ERRC(user.getattr(first.handle), Errc::kStaleHandle);
 }
 
 TEST(MetaNames, AnOpenFileStaysWithoutAName) {
   TestFs fs;
   User user(fs, alice());
   const auto opened = user.create("a", 0644, wire::kOpenRead | wire::kOpenExclusive);
-  ASSERT_TRUE(opened);
+  ASSERT_OK(opened);
   EXPECT_EQ(opened->capability.rights, Rights::kRead);
   const Handle handle = opened->object.attributes.handle;
-  ASSERT_TRUE(user.unlink("a"));
+  ASSERT_OK(user.unlink("a"));
   EXPECT_TRUE(fs.fakes.removals.handles.empty());
   const auto orphan = user.getattr(handle);
-  ASSERT_TRUE(orphan);
+  ASSERT_OK(orphan);
   EXPECT_EQ(orphan->attributes.link_count, 0U);
   // It cannot be given a name again.
   wire::LinkRequest request;
   request.existing.start = handle;
   request.where = at("b");
-  EXPECT_EQ(user.ask<wire::ObjectReply>(request).code(), Errc::kNotFound);
+  EXPECT_ERRC(user.ask<wire::ObjectReply>(request), Errc::kNotFound);
 }
 
 TEST(MetaNames, ARemovedFileLeavesItsDatafilesToBeRemoved) {
   TestFs fs;
   User user(fs, alice());
   const auto created = user.create_written("a");
-  ASSERT_TRUE(created);
-  ASSERT_TRUE(user.setxattr("a", "user.k", "v"));
+  ASSERT_OK(created);
+  ASSERT_OK(user.setxattr("a", "user.k", "v"));
   const Handle handle = created->attributes.handle;
-  ASSERT_TRUE(user.unlink("a"));
+  ASSERT_OK(user.unlink("a"));
   const auto record = fs.run(stored(fs, removal_key(handle)));
   ASSERT_TRUE(record);
   EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->layout);
   EXPECT_FALSE(fs.run(stored(fs, xattr_key(handle, "user.k"))));
   // A symbolic link has none.
-  ASSERT_TRUE(user.symlink("a", "l"));
-  ASSERT_TRUE(user.unlink("l"));
+  ASSERT_OK(user.symlink("a", "l"));
+  ASSERT_OK(user.unlink("l"));
   EXPECT_EQ(fs.fakes.removals.handles.size(), 1U);
 }
 
@@ -128,13 +129,13 @@ TEST(MetaNames, AFileThatNobodyCouldWriteLeavesNothingToBeRemoved) {
   TestFs fs;
   User user(fs, alice());
   const auto created = user.create("a", 0644, wire::kOpenRead | wire::kOpenExclusive);
-  ASSERT_TRUE(created);
+  ASSERT_OK(created);
   const Handle handle = created->object.attributes.handle;
   wire::CloseRequest close;
   close.handle = handle;
   close.rights = Rights::kRead;
-  ASSERT_TRUE(user.ask<wire::ObjectReply>(close));
-  ASSERT_TRUE(user.unlink("a"));
+  ASSERT_OK(user.ask<wire::ObjectReply>(close));
+  ASSERT_OK(user.unlink("a"));
   EXPECT_FALSE(fs.run(stored(fs, removal_key(handle))));
   EXPECT_FALSE(fs.run(stored(fs, inode_key(handle))));
   EXPECT_TRUE(fs.fakes.removals.handles.empty());
@@ -144,11 +145,11 @@ TEST(MetaNames, CreateOpensAFileThatExists) {
   TestFs fs;
   User user(fs, alice());
   const auto made = user.create("a", 0644, wire::kOpenRead | wire::kOpenWrite);
-  ASSERT_TRUE(made);
+  ASSERT_OK(made);
   EXPECT_TRUE(made->created);
   EXPECT_FALSE(made->object.attributes.size_known);
   const auto opened = user.create("a", 0600, wire::kOpenRead);
-  ASSERT_TRUE(opened);
+  ASSERT_OK(opened);
   EXPECT_FALSE(opened->created);
   EXPECT_EQ(opened->object.attributes.handle, made->object.attributes.handle);
   EXPECT_EQ(opened->object.attributes.mode, 0644U);
@@ -157,10 +158,10 @@ TEST(MetaNames, CreateOpensAFileThatExists) {
 TEST(MetaNames, CreateThroughADanglingLinkMakesItsTarget) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.symlink("d/target", "l"));
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.symlink("d/target", "l"));
   const auto made = user.create("l", 0644, wire::kOpenRead, wire::NamePath::kFollowLast);
-  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_OK(made);
   EXPECT_TRUE(made->created);
   EXPECT_EQ(attributes(user, "d/target").handle, made->object.attributes.handle);
 }
@@ -168,9 +169,9 @@ TEST(MetaNames, CreateThroughADanglingLinkMakesItsTarget) {
 TEST(MetaNames, AnAbsoluteLinkTellsWhereTheWalkGoesOn) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.symlink("/else/where", "l"));
+  ASSERT_OK(user.symlink("/else/where", "l"));
   const auto through = user.stat("l/file");
-  ASSERT_EQ(through.code(), Errc::kCrossDevice);
+  ASSERT_ERRC(through, Errc::kCrossDevice);
   EXPECT_EQ(through.error().context(), "/else/where/file");
   EXPECT_EQ(user.stat("l", wire::NamePath::kFollowLast).error().context(), "/else/where");
 }
@@ -178,21 +179,21 @@ TEST(MetaNames, AnAbsoluteLinkTellsWhereTheWalkGoesOn) {
 TEST(MetaNames, FortyLinksAreFollowedAndNoMore) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("l0"));
-  for (int i = 1; i <= 41; ++i) ASSERT_TRUE(user.symlink("l" + std::to_string(i - 1), "l" + std::to_string(i)));
-  EXPECT_TRUE(user.stat("l40/."));
-  EXPECT_EQ(user.stat("l41/.").code(), Errc::kSymlinkLoop);
+  ASSERT_OK(user.mkdir("l0"));
+  for (int i = 1; i <= 41; ++i) ASSERT_OK(user.symlink("l" + std::to_string(i - 1), "l" + std::to_string(i)));
+  EXPECT_OK(user.stat("l40/."));
+  EXPECT_ERRC(user.stat("l41/."), Errc::kSymlinkLoop);
 }
 
 TEST(MetaNames, RenameMovesAFile) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("a"));
-  ASSERT_TRUE(user.mkdir("b"));
-  ASSERT_TRUE(user.create("a/f"));
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.create("a/f"));
   const Attributes before = attributes(user, "a/f");
-  ASSERT_TRUE(user.rename("a/f", "b/g"));
-  EXPECT_EQ(user.stat("a/f").code(), Errc::kNotFound);
+  ASSERT_OK(user.rename("a/f", "b/g"));
+  EXPECT_ERRC(user.stat("a/f"), Errc::kNotFound);
   EXPECT_EQ(attributes(user, "b/g").handle, before.handle);
   EXPECT_EQ(attributes(user, "a").size, 0U);
   EXPECT_EQ(attributes(user, "b").size, 1U);
@@ -201,10 +202,10 @@ TEST(MetaNames, RenameMovesAFile) {
 TEST(MetaNames, RenameReplaces) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("f"));
-  ASSERT_TRUE(user.create_written("g"));
+  ASSERT_OK(user.create("f"));
+  ASSERT_OK(user.create_written("g"));
   const Handle gone = attributes(user, "g").handle;
-  ASSERT_TRUE(user.rename("f", "g"));
+  ASSERT_OK(user.rename("f", "g"));
   EXPECT_EQ(attributes(user, "").size, 1U);
   EXPECT_EQ(fs.fakes.removals.handles, std::vector<Handle>{gone});
 }
@@ -212,29 +213,29 @@ TEST(MetaNames, RenameReplaces) {
 TEST(MetaNames, RenameMovesADirectoryWithItsParent) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("a"));
-  ASSERT_TRUE(user.mkdir("b"));
-  ASSERT_TRUE(user.mkdir("a/d"));
-  ASSERT_TRUE(user.mkdir("b/d"));
-  ASSERT_TRUE(user.rename("a/d", "b/d"));  // onto an empty one
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.mkdir("a/d"));
+  ASSERT_OK(user.mkdir("b/d"));
+  ASSERT_OK(user.rename("a/d", "b/d"));  // onto an empty one
   EXPECT_EQ(attributes(user, "a").link_count, 2U);
   EXPECT_EQ(attributes(user, "b").link_count, 3U);
   EXPECT_EQ(attributes(user, "b").size, 1U);
   EXPECT_EQ(attributes(user, "b/d/..").handle, attributes(user, "b").handle);
-  ASSERT_TRUE(user.rename("b/d", "b/e"));
+  ASSERT_OK(user.rename("b/d", "b/e"));
   EXPECT_EQ(attributes(user, "b").link_count, 3U);
 }
 
 TEST(MetaNames, RenameExchanges) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("a"));
-  ASSERT_TRUE(user.mkdir("b"));
-  ASSERT_TRUE(user.mkdir("a/d"));
-  ASSERT_TRUE(user.create("b/f"));
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.mkdir("a/d"));
+  ASSERT_OK(user.create("b/f"));
   const Handle directory = attributes(user, "a/d").handle;
   const Handle file = attributes(user, "b/f").handle;
-  ASSERT_TRUE(user.rename("a/d", "b/f", wire::kRenameExchange));
+  ASSERT_OK(user.rename("a/d", "b/f", wire::kRenameExchange));
   EXPECT_EQ(attributes(user, "b/f").handle, directory);
   EXPECT_EQ(attributes(user, "a/d").handle, file);
   EXPECT_EQ(attributes(user, "a").link_count, 2U);
@@ -246,9 +247,9 @@ TEST(MetaNames, RenameExchanges) {
 TEST(MetaNames, RenameBetweenTwoNamesOfOneFileDoesNothing) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("a"));
-  ASSERT_TRUE(user.link("a", "b"));
-  ASSERT_TRUE(user.rename("a", "b"));
+  ASSERT_OK(user.create("a"));
+  ASSERT_OK(user.link("a", "b"));
+  ASSERT_OK(user.rename("a", "b"));
   EXPECT_EQ(attributes(user, "a").link_count, 2U);
   EXPECT_EQ(attributes(user, "b").link_count, 2U);
 }
@@ -256,13 +257,13 @@ TEST(MetaNames, RenameBetweenTwoNamesOfOneFileDoesNothing) {
 TEST(MetaNames, HandlesAreNeverGivenOutTwice) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("a"));
+  ASSERT_OK(user.create("a"));
   const Handle first = attributes(user, "a").handle;
-  ASSERT_TRUE(user.unlink("a"));
+  ASSERT_OK(user.unlink("a"));
   fs.crash();
   fs.open(test_options());
-  ASSERT_TRUE(fs.started);
-  ASSERT_TRUE(user.create("a"));
+  ASSERT_OK(fs.started);
+  ASSERT_OK(user.create("a"));
   EXPECT_GT(attributes(user, "a").handle, first);
 }
 
@@ -272,11 +273,11 @@ TEST(MetaNames, LayoutsComeFromTheRequestTheDirectoryTheFileSystem) {
   const auto usual = user.create("usual");
   EXPECT_EQ(usual->object.layout->slots.size(), 4U);
   EXPECT_EQ(usual->object.layout->strip_bytes, 1U << 20U);
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.setxattr("d", "user.spate.strip_bytes", "64 KiB"));
-  ASSERT_TRUE(user.setxattr("d", "user.spate.strip_count", "2"));
-  ASSERT_TRUE(user.setxattr("d", "user.spate.first_target", "768"));
-  ASSERT_TRUE(user.mkdir("d/sub"));
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_bytes", "64 KiB"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "2"));
+  ASSERT_OK(user.setxattr("d", "user.spate.first_target", "768"));
+  ASSERT_OK(user.mkdir("d/sub"));
   const auto hinted = user.create("d/sub/file");
   EXPECT_EQ(hinted->object.layout->strip_bytes, 65536U);
   ASSERT_EQ(hinted->object.layout->slots.size(), 2U);
@@ -288,14 +289,14 @@ TEST(MetaNames, LayoutsComeFromTheRequestTheDirectoryTheFileSystem) {
   request.where = at("d/wished");
   request.layout.targets = {TargetId(512), TargetId(256)};
   const auto wished = user.ask<wire::OpenReply>(request);
-  ASSERT_TRUE(wished);
+  ASSERT_OK(wished);
   EXPECT_EQ(wished->object.layout->strip_bytes, 65536U);
   EXPECT_EQ(wished->object.layout->slots[0].targets[0], TargetId(512));
   request.where = at("d/not");
   request.layout.targets = {TargetId(512), TargetId(512)};
-  EXPECT_EQ(user.ask<wire::OpenReply>(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
   request.layout.targets = {TargetId(5)};
-  EXPECT_EQ(user.ask<wire::OpenReply>(request).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
 }
 
 TEST(MetaNames, FilesBeginOnOneTargetAfterTheOther) {
@@ -313,63 +314,63 @@ TEST(MetaNames, FilesBeginOnOneTargetAfterTheOther) {
 TEST(MetaNames, XattrsAreKeptListedAndRemoved) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("f"));
+  ASSERT_OK(user.create("f"));
   const Attributes before = attributes(user, "f");
-  ASSERT_TRUE(user.setxattr("f", "user.b", "two"));
-  ASSERT_TRUE(user.setxattr("f", "user.a", std::string("o\0e", 3)));
+  ASSERT_OK(user.setxattr("f", "user.b", "two"));
+  ASSERT_OK(user.setxattr("f", "user.a", std::string("o\0e", 3)));
   EXPECT_EQ(*user.getxattr("f", "user.a"), std::string("o\0e", 3));
   EXPECT_EQ(*user.listxattr("f"), (std::vector<std::string>{"user.a", "user.b"}));
   EXPECT_GT(attributes(user, "f").version, before.version);
-  EXPECT_EQ(user.setxattr("f", "user.a", "x", wire::kXattrCreate).code(), Errc::kExists);
-  ASSERT_TRUE(user.setxattr("f", "user.a", "", wire::kXattrReplace));
+  EXPECT_ERRC(user.setxattr("f", "user.a", "x", wire::kXattrCreate), Errc::kExists);
+  ASSERT_OK(user.setxattr("f", "user.a", "", wire::kXattrReplace));
   EXPECT_EQ(*user.getxattr("f", "user.a"), "");
-  ASSERT_TRUE(user.removexattr("f", "user.a"));
+  ASSERT_OK(user.removexattr("f", "user.a"));
   EXPECT_EQ(*user.listxattr("f"), std::vector<std::string>{"user.b"});
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.setxattr("d", "user.spate.strip_count", "3"));
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "3"));
   EXPECT_EQ(*user.listxattr("d"), std::vector<std::string>{"user.spate.strip_count"});
-  ASSERT_TRUE(user.removexattr("d", "user.spate.strip_count"));
+  ASSERT_OK(user.removexattr("d", "user.spate.strip_count"));
   EXPECT_TRUE(user.listxattr("d")->empty());
 }
 
 TEST(MetaNames, XattrsOfOneObjectAreBounded) {
   TestFs fs;
   User user(fs, alice());
-  ASSERT_TRUE(user.create("many"));
+  ASSERT_OK(user.create("many"));
   Errc last = Errc::kOk;
   int count = 0;
   for (; count < 2000 && last == Errc::kOk; ++count)
     last = user.setxattr("many", "user.n" + std::to_string(count), "").code();
   EXPECT_EQ(last, Errc::kNoSpace);
   EXPECT_EQ(user.listxattr("many")->size(), 512U);
-  ASSERT_TRUE(user.removexattr("many", "user.n0"));
-  EXPECT_TRUE(user.setxattr("many", "user.again", ""));
-  ASSERT_TRUE(user.create("large"));
+  ASSERT_OK(user.removexattr("many", "user.n0"));
+  EXPECT_OK(user.setxattr("many", "user.again", ""));
+  ASSERT_OK(user.create("large"));
   const std::string value(65536, 'v');
-  for (int i = 0; i < 15; ++i) ASSERT_TRUE(user.setxattr("large", "user.n" + std::to_string(i), value));
-  EXPECT_EQ(user.setxattr("large", "user.toomuch", value).code(), Errc::kNoSpace);
-  ASSERT_TRUE(user.setxattr("large", "user.n0", ""));  // what is replaced gives room back
-  EXPECT_TRUE(user.setxattr("large", "user.toomuch", value));
+  for (int i = 0; i < 15; ++i) ASSERT_OK(user.setxattr("large", "user.n" + std::to_string(i), value));
+  EXPECT_ERRC(user.setxattr("large", "user.toomuch", value), Errc::kNoSpace);
+  ASSERT_OK(user.setxattr("large", "user.n0", ""));  // what is replaced gives room back
+  EXPECT_OK(user.setxattr("large", "user.toomuch", value));
 }
 
 TEST(MetaNames, StatfsCountsObjects) {
   TestFs fs;
   User user(fs, alice());
   EXPECT_EQ(user.statfs()->objects, 1U);
-  ASSERT_TRUE(user.mkdir("d"));
-  ASSERT_TRUE(user.create_written("d/f"));
-  EXPECT_EQ(user.mkdir("d").code(), Errc::kExists);
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.create_written("d/f"));
+  EXPECT_ERRC(user.mkdir("d"), Errc::kExists);
   EXPECT_EQ(user.statfs()->objects, 3U);
-  ASSERT_TRUE(user.unlink("d/f"));
+  ASSERT_OK(user.unlink("d/f"));
   EXPECT_EQ(user.statfs()->objects, 2U);
   EXPECT_EQ(user.statfs()->removals, 1U);
   fs.close();
   fs.open(test_options());
   EXPECT_EQ(user.statfs()->objects, 2U);  // written down
-  ASSERT_TRUE(user.create("f"));
+  ASSERT_OK(user.create("f"));
   fs.crash();
   fs.open(test_options());
-  ASSERT_TRUE(user.create("g"));
+  ASSERT_OK(user.create("g"));
   EXPECT_EQ(user.statfs()->objects, 4U);  // counted
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -80,9 +81,9 @@ class Auditor {
   void visit(Handle directory, Handle parent) {
     ASSERT_TRUE(directories_.insert(directory).second) << "a directory with two names, or a loop";
     const auto attributes = user_.getattr(directory);
-    ASSERT_TRUE(attributes);
+    ASSERT_OK(attributes);
     const auto page = user_.readdir(directory);
-    ASSERT_TRUE(page);
+    ASSERT_OK(page);
     ASSERT_TRUE(page->end);
     EXPECT_EQ(page->parent, parent);
     EXPECT_EQ(attributes->attributes.size, page->entries.size());
@@ -117,7 +118,7 @@ void expect_no_loop(bool by_handles) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
     // Neither changes a directory that the other one changes; only the ancestors tell.
-    for (const char* path : {"p", "p/a", "p/a/x", "q", "q/b", "q/b/y"}) ASSERT_TRUE(user.mkdir(path));
+    for (const char* path : {"p", "p/a", "p/a/x", "q", "q/b", "q/b/y"}) ASSERT_OK(user.mkdir(path));
     wire::RenameRequest first =
         by_handles ? rename_by_handles(user, "p", "q/b/y", "a") : rename_request("p/a", "q/b/y/a");
     wire::RenameRequest second =
@@ -144,7 +145,7 @@ TEST(MetaRaces, RmdirAndCreateCannotBothWin) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
-    ASSERT_TRUE(user.mkdir("d"));
+    ASSERT_OK(user.mkdir("d"));
     Together together(fs);
     together.add<wire::Empty>(path_request<wire::RmdirRequest>("d"));
     together.add<wire::OpenReply>(create_request("d/f"));
@@ -183,8 +184,8 @@ TEST(MetaRaces, ACreateFollowsItsPathAndARenameOfItInSomeOrder) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
-    ASSERT_TRUE(user.mkdir("a"));
-    ASSERT_TRUE(user.mkdir("a/d"));
+    ASSERT_OK(user.mkdir("a"));
+    ASSERT_OK(user.mkdir("a/d"));
     Errc renamed = Errc::kUnknown;
     Errc seen = Errc::kUnknown;
     Together together(fs);
@@ -216,7 +217,7 @@ TEST(MetaRaces, CreatesInOneDirectoryFollowEachOtherWithoutConflicts) {
   TestFs fs(overlapping(5));
   std::size_t before = fs.store.commits;
   User user(fs, alice());
-  ASSERT_TRUE(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d"));
   before = fs.store.commits;
   Together together(fs);
   for (int i = 0; i < 100; ++i) together.add<wire::OpenReply>(create_request("d/f" + std::to_string(i)));
@@ -230,8 +231,8 @@ TEST(MetaRaces, LinkAndUnlinkOfTheLastName) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
-    ASSERT_TRUE(user.mkdir("d"));
-    ASSERT_TRUE(user.create_written("f"));
+    ASSERT_OK(user.mkdir("d"));
+    ASSERT_OK(user.create_written("f"));
     Together together(fs);
     wire::LinkRequest link;
     link.existing = at("f");
@@ -276,7 +277,7 @@ TEST(MetaRaces, AnOpenBesideTheUnlinkOfTheLastNameKeepsTheFileOrFails) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     TestFs fs(overlapping(seed));
     User user(fs, alice());
-    ASSERT_TRUE(user.create_written("f"));
+    ASSERT_OK(user.create_written("f"));
     fs.fakes.opens.begun.clear();
     SlowHolders holders(fs);
     fs.service->core().parts().leases = &holders;

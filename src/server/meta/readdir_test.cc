@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/expect.h"
 #include "server/meta/fs_test.h"
 
 namespace spate::meta {
@@ -20,7 +21,7 @@ std::map<std::string, int> list(User& user, Handle directory, bool attributes = 
   std::uint64_t cookie = 0;
   for (int pages = 0; pages < 10000; ++pages) {
     const auto page = user.readdir(directory, cookie, attributes);
-    EXPECT_TRUE(page) << page.error().message();
+    EXPECT_OK(page);
     if (!page) return names;
     for (const wire::DirectoryEntry& entry : page->entries) ++names[entry.name];
     if (page->end) return names;
@@ -33,7 +34,7 @@ std::map<std::string, int> list(User& user, Handle directory, bool attributes = 
 }
 
 void fill(User& user, const std::string& directory, int count) {
-  for (int i = 0; i < count; ++i) ASSERT_TRUE(user.create(directory + "/file" + std::to_string(i)));
+  for (int i = 0; i < count; ++i) ASSERT_OK(user.create(directory + "/file" + std::to_string(i)));
 }
 
 void expect_once_each(const std::map<std::string, int>& names, std::size_t count) {
@@ -45,7 +46,7 @@ TEST(MetaReaddir, AnEmptyDirectoryEndsAtOnce) {
   TestFs fs;
   User user(fs, alice());
   const auto page = user.readdir(user.mkdir("d")->attributes.handle);
-  ASSERT_TRUE(page);
+  ASSERT_OK(page);
   EXPECT_TRUE(page->entries.empty());
   EXPECT_TRUE(page->end);
   EXPECT_EQ(page->parent, kRootHandle);
@@ -81,7 +82,7 @@ TEST(MetaReaddir, InodesOfALargeDirectoryLieInTheOrderOfItsListing) {
   std::uint64_t cookie = 0;
   for (bool end = false; !end;) {
     const auto page = user.readdir(directory, cookie);
-    ASSERT_TRUE(page);
+    ASSERT_OK(page);
     for (const wire::DirectoryEntry& entry : page->entries) {
       const std::uint64_t place = entry.handle.value >> kPlaceShift;
       numbers.insert(number_of(entry.handle));
@@ -127,7 +128,7 @@ TEST(MetaReaddir, EntriesOfOneHashComeTogether) {
       request.cookie = cookie;
       request.max_entries = 5;
       const auto page = user.ask<wire::ReaddirReply>(request);
-      ASSERT_TRUE(page);
+      ASSERT_OK(page);
       std::set<std::uint64_t> here;
       for (const wire::DirectoryEntry& entry : page->entries) here.insert(entry.cookie);
       for (const std::uint64_t hash : here) EXPECT_TRUE(seen.insert(hash).second) << "a group was torn";
@@ -145,17 +146,17 @@ TEST(MetaReaddir, AGroupLargerThanTheRoomIsAnErrorNotALoop) {
   const Handle directory = user.mkdir("d")->attributes.handle;
   fill(user, "d", 100);
   fs.reply_room = 1000;
-  EXPECT_EQ(user.readdir(directory).code(), Errc::kMessageTooBig);
+  EXPECT_ERRC(user.readdir(directory), Errc::kMessageTooBig);
 }
 
 TEST(MetaReaddir, CollidingNamesAreDifferentFiles) {
   TestFs fs(colliding(1));
   User user(fs, alice());
-  ASSERT_TRUE(user.create("a"));
-  ASSERT_TRUE(user.create("b"));
+  ASSERT_OK(user.create("a"));
+  ASSERT_OK(user.create("b"));
   EXPECT_NE(user.stat("a")->attributes.handle, user.stat("b")->attributes.handle);
-  ASSERT_TRUE(user.unlink("a"));
-  EXPECT_TRUE(user.stat("b"));
+  ASSERT_OK(user.unlink("a"));
+  EXPECT_OK(user.stat("b"));
 }
 
 TEST(MetaReaddir, MaxEntriesIsKept) {
@@ -175,9 +176,9 @@ TEST(MetaReaddir, AttributesComeWithTheNames) {
   TestFs fs;
   User user(fs, alice());
   const Handle directory = user.mkdir("d")->attributes.handle;
-  ASSERT_TRUE(user.create("d/closed", 0600));
-  ASSERT_TRUE(user.create("d/written", 0600, wire::kOpenWrite));
-  ASSERT_TRUE(user.link("d/closed", "d/again"));
+  ASSERT_OK(user.create("d/closed", 0600));
+  ASSERT_OK(user.create("d/written", 0600, wire::kOpenWrite));
+  ASSERT_OK(user.link("d/closed", "d/again"));
   const auto page = user.readdir(directory, 0, true);
   ASSERT_EQ(page->entries.size(), 3U);
   for (const wire::DirectoryEntry& entry : page->entries) {
@@ -185,7 +186,7 @@ TEST(MetaReaddir, AttributesComeWithTheNames) {
     EXPECT_EQ(*entry.attributes, user.stat("d/" + entry.name)->attributes);
     EXPECT_EQ(entry.layout.has_value(), entry.name == "written");
   }
-  ASSERT_TRUE(user.chmod("d", 0400));  // may be listed, not searched
+  ASSERT_OK(user.chmod("d", 0400));  // may be listed, not searched
   EXPECT_FALSE(user.readdir(directory, 0, true)->entries[0].attributes);
 }
 
@@ -206,7 +207,7 @@ TEST(MetaReaddir, WhatStaysIsListedOnceWhileOthersComeAndGo) {
       request.cookie = cookie;
       request.max_entries = 7;
       const auto page = user.ask<wire::ReaddirReply>(request);
-      ASSERT_TRUE(page);
+      ASSERT_OK(page);
       for (const wire::DirectoryEntry& entry : page->entries) ++seen[entry.name];
       end = page->end;
       if (!page->entries.empty()) cookie = page->entries.back().cookie;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removal of datafiles: after the last name and the last open, in the background, whatever dies in between.
+#include "base/expect.h"
 #include "server/meta/crash_test.h"
 
 namespace spate::meta {
@@ -27,12 +28,12 @@ struct RemovalScene {
     holder = world.connect();
     file = world.make_file(client, "f", 100);
     kept = world.make_file(client, "kept", 200);
-    ASSERT_TRUE(world.sync(client));
+    ASSERT_OK(world.sync(client));
   }
   void hold_open(CrashWorld& world, std::uint8_t flags) {
     prepare(world);
-    ASSERT_TRUE(world.open_file(holder, "f", flags));
-    ASSERT_TRUE(world.sync(client));
+    ASSERT_OK(world.open_file(holder, "f", flags));
+    ASSERT_OK(world.sync(client));
   }
   void check(CrashWorld& world) {
     world.wait(seconds(1));
@@ -54,8 +55,8 @@ TEST(MetaRemovalCrash, OfAFileThatNobodyHasOpen) {
         },
         [&](CrashWorld& world) {
           world.wait(seconds(1));
-          ASSERT_TRUE(world.join(scene.client));
-          EXPECT_TRUE(world.asked<wire::ObjectReply>(scene.client, unlink_request("f"), RoleTest::id(50, 1)));
+          ASSERT_OK(world.join(scene.client));
+          EXPECT_OK(world.asked<wire::ObjectReply>(scene.client, unlink_request("f"), RoleTest::id(50, 1)));
           scene.check(world);
         });
     EXPECT_GE(steps, 7U);  // unlink, sync, removal, its end: each before and after
@@ -87,8 +88,8 @@ TEST(MetaRemovalCrash, AtTheLastClose) {
         machine,
         [&](CrashWorld& world) {
           scene.hold_open(world, kRW);
-          ASSERT_TRUE(world.unlink(scene.client, "f"));
-          ASSERT_TRUE(world.sync(scene.client));
+          ASSERT_OK(world.unlink(scene.client, "f"));
+          ASSERT_OK(world.sync(scene.client));
           ASSERT_FALSE(world.io.files[scene.file].removed);
         },
         [&](CrashWorld& world) {
@@ -98,11 +99,11 @@ TEST(MetaRemovalCrash, AtTheLastClose) {
           world.run_ready();
         },
         [&](CrashWorld& world) {
-          ASSERT_TRUE(world.join(scene.holder));
+          ASSERT_OK(world.join(scene.holder));
           auto request = close;
           request.handle = scene.file;
           const auto closed = world.asked<wire::CloseReply>(scene.holder, request, RoleTest::id(50, 1));
-          EXPECT_TRUE(closed) << closed.error().message();
+          EXPECT_OK(closed);
           scene.check(world);
         });
   }
@@ -122,9 +123,9 @@ TEST(MetaRemovalCrash, AtTheEndOfTheSessionThatHasItOpen) {
           machine,
           [&](CrashWorld& world) {
             scene.hold_open(world, wire::kOpenWrite);
-            ASSERT_TRUE(world.unlink(scene.client, "f"));
+            ASSERT_OK(world.unlink(scene.client, "f"));
             ASSERT_TRUE(world.write(scene.holder, scene.file, 300));
-            ASSERT_TRUE(world.sync(scene.client));
+            ASSERT_OK(world.sync(scene.client));
           },
           [&](CrashWorld& world) {
             if (!silent) {
@@ -154,18 +155,18 @@ TEST(MetaRemovalCrash, OfAFileThatARenameReplaces) {
         [&](CrashWorld& world) {
           scene.prepare(world);
           world.make_file(scene.client, "new", 300);
-          ASSERT_TRUE(world.sync(scene.client));
+          ASSERT_OK(world.sync(scene.client));
         },
         [&](CrashWorld& world) {
           std::ignore = world.asked<wire::Empty>(scene.client, rename_request("new", "f"), RoleTest::id(50, 1));
           world.run_ready();
         },
         [&](CrashWorld& world) {
-          ASSERT_TRUE(world.join(scene.client));
-          EXPECT_TRUE(world.asked<wire::Empty>(scene.client, rename_request("new", "f"), RoleTest::id(50, 1)));
+          ASSERT_OK(world.join(scene.client));
+          EXPECT_OK(world.asked<wire::Empty>(scene.client, rename_request("new", "f"), RoleTest::id(50, 1)));
           scene.check(world);
           EXPECT_EQ(world.stat(scene.client, "f")->size, 300U);
-          EXPECT_EQ(world.stat(scene.client, "new").code(), Errc::kNotFound);
+          EXPECT_ERRC(world.stat(scene.client, "new"), Errc::kNotFound);
         });
   }
 }
@@ -182,9 +183,9 @@ class MetaRemoval : public RoleTest {
     request.layout.targets = {target_id(ServerId(server), 0)};
     request.open_flags = wire::kOpenWrite;
     const auto made = asked<wire::OpenReply>(client, request);
-    EXPECT_TRUE(made) << made.error().message();
+    EXPECT_OK(made);
     const Handle handle = made->object.attributes.handle;
-    EXPECT_TRUE(close_file(client, handle, Rights::kWrite, wire::DataSummary{}));
+    EXPECT_OK(close_file(client, handle, Rights::kWrite, wire::DataSummary{}));
     return handle;
   }
   TestClient client = connect();
@@ -199,9 +200,9 @@ TEST_F(MetaRemoval, TombstonesOutliveEveryCapability) {
   renewal.where.start = handle;
   renewal.renew = true;
   const auto renewed = asked<wire::OpenReply>(client, renewal);
-  ASSERT_TRUE(renewed);
-  ASSERT_TRUE(close_file(client, handle, Rights::kReadWrite));
-  ASSERT_TRUE(unlink(client, "f"));
+  ASSERT_OK(renewed);
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  ASSERT_OK(unlink(client, "f"));
   run_ready();
   ASSERT_TRUE(io.files[handle].removed);
   EXPECT_GT(io.files[handle].tombstone_until, renewed->capability.expiry);
@@ -212,11 +213,11 @@ TEST_F(MetaRemoval, AnOpenFileThatARenameReplacesLivesUntilItsLastClose) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   make_file(other, "new", 5);
-  ASSERT_TRUE(asked<wire::Empty>(other, rename_request("new", "f")));
+  ASSERT_OK(asked<wire::Empty>(other, rename_request("new", "f")));
   run_ready();
   EXPECT_FALSE(io.files[handle].removed);
   EXPECT_EQ(inode(handle).attributes.link_count, 0U);
-  ASSERT_TRUE(close_file(client, handle, Rights::kReadWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   run_ready();
   EXPECT_TRUE(io.files[handle].removed);
   Audit(*this).check_at_rest();
@@ -227,11 +228,11 @@ TEST_F(MetaRemoval, AFileWithAnotherNameStays) {
   wire::LinkRequest link;
   link.existing = at("f");
   link.where = at("g");
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, link));
-  ASSERT_TRUE(unlink(client, "f"));
+  ASSERT_OK(asked<wire::ObjectReply>(client, link));
+  ASSERT_OK(unlink(client, "f"));
   run_ready();
   EXPECT_EQ(io.calls("remove"), 0U);
-  ASSERT_TRUE(unlink(client, "g"));
+  ASSERT_OK(unlink(client, "g"));
   run_ready();
   EXPECT_TRUE(io.files[handle].removed);
 }
@@ -240,13 +241,13 @@ TEST_F(MetaRemoval, OnlyFilesHaveDatafilesToRemove) {
   wire::SymlinkRequest symlink;
   symlink.where = at("s");
   symlink.target = "x";
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, symlink));
+  ASSERT_OK(asked<wire::ObjectReply>(client, symlink));
   wire::CreateRequest fifo;
   fifo.where = at("p");
   fifo.type = FileType::kFifo;
-  ASSERT_TRUE(asked<wire::OpenReply>(client, fifo));
-  ASSERT_TRUE(unlink(client, "s"));
-  ASSERT_TRUE(unlink(client, "p"));
+  ASSERT_OK(asked<wire::OpenReply>(client, fifo));
+  ASSERT_OK(unlink(client, "s"));
+  ASSERT_OK(unlink(client, "p"));
   wait(seconds(1));
   EXPECT_TRUE(io.log.empty());
 }
@@ -255,8 +256,8 @@ TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {
   io.down = {target_id(ServerId(2), 0)};
   const Handle stuck = make_on("stuck", 2);
   const Handle free = make_on("free", 3);
-  ASSERT_TRUE(unlink(client, "stuck"));
-  ASSERT_TRUE(unlink(client, "free"));
+  ASSERT_OK(unlink(client, "stuck"));
+  ASSERT_OK(unlink(client, "free"));
   run_ready();
   EXPECT_TRUE(io.files[free].removed);
   EXPECT_FALSE(io.files[stuck].removed);
@@ -265,7 +266,7 @@ TEST_F(MetaRemoval, ATargetOutOfReachHoldsUpOnlyWhatLiesOnIt) {
   EXPECT_FALSE(io.files[stuck].removed);
   EXPECT_LT(io.calls("remove") - before, 20U);  // it is tried less and less often
   const Handle later = make_on("later", 4);
-  ASSERT_TRUE(unlink(client, "later"));
+  ASSERT_OK(unlink(client, "later"));
   run_ready();
   EXPECT_TRUE(io.files[later].removed);
   EXPECT_EQ(statfs().removals, 1U);
@@ -280,7 +281,7 @@ TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
   constexpr int kMany = 5000;  // more than are remembered
   for (int i = 0; i < kMany; ++i) make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
   io.hold();
-  for (int i = 0; i < kMany; ++i) ASSERT_TRUE(unlink(client, "f" + std::to_string(i)));
+  for (int i = 0; i < kMany; ++i) ASSERT_OK(unlink(client, "f" + std::to_string(i)));
   EXPECT_EQ(statfs().removals, static_cast<std::uint64_t>(kMany));
   io.release();
   wait(seconds(1));
@@ -293,13 +294,13 @@ TEST_F(MetaRemoval, MoreThanFitIntoMemoryAreFoundInTheStore) {
 TEST_F(MetaRemoval, FilesThatGoOneAfterTheOtherAreRemovedTogether) {
   options.gather_removals = std::chrono::milliseconds(5);
   restart();
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   const Handle first = make_file(client, "f", 10);
   const Handle second = make_file(client, "g", 10);
-  ASSERT_TRUE(unlink(client, "f"));
+  ASSERT_OK(unlink(client, "f"));
   run_ready();
   EXPECT_FALSE(io.files[first].removed);
-  ASSERT_TRUE(unlink(client, "g"));
+  ASSERT_OK(unlink(client, "g"));
   wait(std::chrono::milliseconds(5));
   EXPECT_TRUE(io.files[first].removed);
   EXPECT_TRUE(io.files[second].removed);
@@ -310,10 +311,10 @@ TEST_F(MetaRemoval, WhatAnEarlierProcessLeftIsFoundPageByPage) {
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   for (int i = 0; i < 300; ++i) {
     make_on("f" + std::to_string(i), 1 + static_cast<std::uint32_t>(i) % 4);
-    ASSERT_TRUE(unlink(client, "f" + std::to_string(i)));
+    ASSERT_OK(unlink(client, "f" + std::to_string(i)));
   }
   restart();
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(statfs().removals, 300U);
   io.fail = {};
   wait_alive(client, minutes(1));
@@ -329,7 +330,7 @@ TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysThem) {
     failures = 1;
     return Errc::kOk;
   };
-  ASSERT_TRUE(unlink(client, "f"));
+  ASSERT_OK(unlink(client, "f"));
   run_ready();
   EXPECT_TRUE(io.files[handle].removed);
   EXPECT_EQ(records(KeyKind::kRemoval), 1U);
@@ -342,7 +343,7 @@ TEST_F(MetaRemoval, AStoreThatFailsOnlyDelaysThem) {
 TEST_F(MetaRemoval, OneThatCannotBeReadDoesNotStopTheOthers) {
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   const Handle handle = make_file(client, "f", 10);
-  ASSERT_TRUE(unlink(client, "f"));
+  ASSERT_OK(unlink(client, "f"));
   job::Transaction transaction = context.begin();
   transaction.put(removal_key(Handle(1)), as_bytes("?"));  // before the other one
   crash();

@@ -2,8 +2,7 @@
 // For tests: a whole meta server in one process, with clients that have sessions, over io servers that are a table.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "job/deadline.h"
 #include "server/meta/fs_test.h"
 #include "server/meta/role.h"
@@ -47,7 +46,7 @@ class RoleTest : public ::testing::Test {
   void open() {
     role = std::make_unique<MetaRole>(options, context, random, metrics, io);
     started = run(role->start());
-    EXPECT_TRUE(started) << started.error().message();
+    EXPECT_OK(started);
   }
   void close() {
     if (role == nullptr) return;
@@ -95,7 +94,7 @@ class RoleTest : public ::testing::Test {
   void wait_alive(TestClient& client, Duration span) {
     for (Duration passed{0}; passed < span; passed += std::chrono::seconds(5)) {
       wait(std::chrono::seconds(5));
-      ASSERT_TRUE(keep_alive(client));
+      ASSERT_OK(keep_alive(client));
     }
   }
 
@@ -118,7 +117,7 @@ class RoleTest : public ::testing::Test {
   TestClient connect(Credential who = alice()) {
     TestClient client;
     client.who = std::move(who);
-    EXPECT_TRUE(join(client));
+    EXPECT_OK(join(client));
     return client;
   }
   Result<void> keep_alive(TestClient& client) {
@@ -237,10 +236,10 @@ class RoleTest : public ::testing::Test {
   /// A closed file of this size.
   Handle make_file(TestClient& client, std::string path, std::uint64_t size) {
     const auto made = create(client, std::move(path), wire::kOpenWrite);
-    EXPECT_TRUE(made) << made.error().message();
+    EXPECT_OK(made);
     const Handle handle = made->object.attributes.handle;
     if (size > 0) EXPECT_TRUE(write(client, handle, size));
-    EXPECT_TRUE(close_file(client, handle, Rights::kWrite, data_of(handle)));
+    EXPECT_OK(close_file(client, handle, Rights::kWrite, data_of(handle)));
     return handle;
   }
 
@@ -250,7 +249,7 @@ class RoleTest : public ::testing::Test {
   std::optional<Record> record(StoreKey key) {
     job::Transaction transaction = context.begin();
     const auto read = run(read_record<Record>(transaction, key, trove::ReadMode::kSnapshot));
-    EXPECT_TRUE(read) << read.error().message();
+    EXPECT_OK(read);
     return read.value();
   }
   /// How many records of a kind there are.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: opened, resumed, silent, back again, ended; and that nothing is passed on before it is fenced.
+#include "base/expect.h"
 #include "server/meta/role_test.h"
 
 namespace spate::meta {
@@ -34,7 +35,7 @@ TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
   const WallTime first = client.ticket->expiry;
   EXPECT_GT(first.ns - clock.wall().ns, 10 * options.session_lease.count());
   wait(seconds(10));
-  ASSERT_TRUE(keep_alive(client));
+  ASSERT_OK(keep_alive(client));
   EXPECT_GT(client.ticket->expiry.ns, first.ns);
   EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
 }
@@ -42,11 +43,11 @@ TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
 TEST_F(MetaSessions, AreTakenUpAgainByTicketOrByUser) {
   TestClient client = connect();
   const TestClient before = client;
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.id, before.id);
   EXPECT_EQ(client.epoch, before.epoch);
   client.ticket.reset();
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.id, before.id);
   EXPECT_EQ(records(KeyKind::kSession), 1U);
 }
@@ -56,27 +57,27 @@ TEST_F(MetaSessions, AreNotTakenUpByOthers) {
   TestClient other = connect(bob());
   TestClient thief = client;
   thief.who = bob();
-  EXPECT_EQ(join(thief).code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
   thief = client;
   thief.ticket = other.ticket;
-  EXPECT_EQ(join(thief).code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
   thief = client;
   thief.ticket->epoch = 9;
-  EXPECT_EQ(join(thief).code(), Errc::kUnauthenticated);
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
   thief = client;
   thief.id = ClientId(client.id.value + 1000);
   thief.ticket.reset();
-  EXPECT_EQ(join(thief).code(), Errc::kSessionUnknown);
+  EXPECT_ERRC(join(thief), Errc::kSessionUnknown);
 }
 
 TEST_F(MetaSessions, WhoHasNoneOrAnOldEpochIsRefused) {
   TestClient client = connect();
   TestClient nobody;
-  EXPECT_EQ(stat(nobody, "x").code(), Errc::kSessionUnknown);
+  EXPECT_ERRC(stat(nobody, "x"), Errc::kSessionUnknown);
   TestClient future = client;
   ++future.epoch;
-  EXPECT_EQ(stat(future, "x").code(), Errc::kSessionFenced);
-  EXPECT_EQ(stat(client, "x").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(future, "x"), Errc::kSessionFenced);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
 }
 
 TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
@@ -84,9 +85,9 @@ TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
   for (int i = 0; i < 20; ++i) {
     wait(options.session_lease * 3 / 4);
     if (i % 2 == 0) {
-      ASSERT_TRUE(keep_alive(client));
+      ASSERT_OK(keep_alive(client));
     } else {
-      ASSERT_EQ(stat(client, "x").code(), Errc::kNotFound);
+      ASSERT_ERRC(stat(client, "x"), Errc::kNotFound);
     }
   }
   EXPECT_EQ(client.epoch, 1U);
@@ -95,16 +96,16 @@ TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
 TEST_F(MetaSessions, SilenceEndsThemUnderAHigherEpoch) {
   TestClient client = connect();
   let_leases_run_out();
-  EXPECT_EQ(stat(client, "x").code(), Errc::kSessionFenced);
+  EXPECT_ERRC(stat(client, "x"), Errc::kSessionFenced);
   EXPECT_EQ(io.fences[client.id], 2U);
   const std::uint64_t id_before = client.id.value;
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.id.value, id_before);
   EXPECT_EQ(client.epoch, 2U);
   EXPECT_EQ(client.ticket->epoch, 2U);
-  EXPECT_EQ(stat(client, "x").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
   let_leases_run_out();
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.epoch, 3U);
   EXPECT_EQ(io.fences[client.id], 3U);
   EXPECT_EQ(session(client).released_epoch, 3U);
@@ -114,11 +115,11 @@ TEST_F(MetaSessions, AnswersOutliveTheSilence) {
   TestClient client = connect();
   wire::MkdirRequest request;
   request.where = at("d");
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, request, id(1)));
+  ASSERT_OK(asked<wire::ObjectReply>(client, request, id(1)));
   let_leases_run_out();
-  EXPECT_EQ(asked<wire::ObjectReply>(client, request, id(1)).code(), Errc::kSessionFenced);
-  ASSERT_TRUE(join(client));
-  EXPECT_TRUE(asked<wire::ObjectReply>(client, request, id(1)));
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request, id(1)), Errc::kSessionFenced);
+  ASSERT_OK(join(client));
+  EXPECT_OK(asked<wire::ObjectReply>(client, request, id(1)));
 }
 
 TEST_F(MetaSessions, ARestartGivesEveryoneANewLease) {
@@ -126,7 +127,7 @@ TEST_F(MetaSessions, ARestartGivesEveryoneANewLease) {
   wait(options.session_lease * 3 / 4);
   restart();
   wait(options.session_lease * 3 / 4);
-  EXPECT_EQ(stat(client, "x").code(), Errc::kNotFound);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
   EXPECT_EQ(io.calls("fence"), 0U);
 }
 
@@ -135,7 +136,7 @@ TEST_F(MetaSessions, NothingIsPassedOnBeforeEveryServerHasFenced) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 700));
   TestClient other = connect(root_user());
-  ASSERT_TRUE(unlink(other, "f"));
+  ASSERT_OK(unlink(other, "f"));
   const Handle kept = create(client, "g", wire::kOpenWrite)->object.attributes.handle;
   bool down = true;
   io.fail = [&down](std::string_view call) {
@@ -164,12 +165,12 @@ TEST_F(MetaSessions, TheEndOfAWriterGivesTheRightSize) {
   TestClient dead = connect();
   TestClient living = connect();
   const Handle handle = create(dead, "f", wire::kOpenRead | wire::kOpenWrite)->object.attributes.handle;
-  ASSERT_TRUE(open_file(living, "f", wire::kOpenRead));
+  ASSERT_OK(open_file(living, "f", wire::kOpenRead));
   ASSERT_TRUE(write(dead, handle, 12345));
   EXPECT_FALSE(stat(living, "f")->size_known);
   wait_alive(living, options.session_lease * 2);
   const auto attributes = stat(living, "f");
-  ASSERT_TRUE(attributes);
+  ASSERT_OK(attributes);
   EXPECT_TRUE(attributes->size_known);
   EXPECT_EQ(attributes->size, 12345U);
   EXPECT_EQ(records(KeyKind::kOpen), 1U);
@@ -184,17 +185,17 @@ TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
     return down && call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk;
   };
   let_leases_run_out();
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.epoch, 2U);
-  EXPECT_EQ(close_file(client, handle, Rights::kWrite).code(), Errc::kBadDescriptor);  // was the old epoch's
-  ASSERT_TRUE(open_file(client, "f", wire::kOpenWrite));
+  EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);  // was the old epoch's
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   EXPECT_EQ(inode(handle).write_opens, 2U);
   EXPECT_FALSE(inode(handle).single_writer);
   down = false;
   wait_alive(client, seconds(15));
   EXPECT_EQ(inode(handle).write_opens, 1U);
   ASSERT_TRUE(write(client, handle, 20));
-  ASSERT_TRUE(close_file(client, handle, Rights::kWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
   run_ready();
   EXPECT_EQ(inode(handle).attributes.size, 20U);
 }
@@ -204,21 +205,21 @@ TEST_F(MetaSessions, AnEndGivesEverythingBackAndForgets) {
   TestClient other = connect();
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
-  ASSERT_TRUE(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
   run_ready();
   EXPECT_EQ(io.fences[client.id], 2U);
   EXPECT_EQ(inode(handle).attributes.size, 10U);
   EXPECT_EQ(records(KeyKind::kSession), 1U);
   EXPECT_EQ(records(KeyKind::kOpen), 0U);
-  EXPECT_EQ(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()).code(), Errc::kSessionUnknown);
-  EXPECT_EQ(join(client).code(), Errc::kSessionUnknown);
-  EXPECT_TRUE(keep_alive(other));
+  EXPECT_ERRC(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()), Errc::kSessionUnknown);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
+  EXPECT_OK(keep_alive(other));
 }
 
 TEST_F(MetaSessions, AnEndWithNothingOpenTroublesNoIoServer) {
   TestClient client = connect();
   const Handle handle = make_file(client, "f", 10);
-  ASSERT_TRUE(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
   run_ready();
   EXPECT_TRUE(io.log.empty());
   EXPECT_EQ(records(KeyKind::kSession), 0U);
@@ -237,7 +238,7 @@ TEST_F(MetaSessions, AnOpenUnderWayAtTheEndIsNotForgotten) {
     const auto ending = begin<wire::Empty>(client, wire::EndSessionRequest(), no_id());
     wait(seconds(1));
     store.on_commit = {};
-    ASSERT_TRUE(ending->result && *ending->result);
+    ASSERT_OK(ending->result);
     EXPECT_EQ(records(KeyKind::kOpen), 0U);
     EXPECT_EQ(records(KeyKind::kSession), 0U);
   }
@@ -248,11 +249,11 @@ TEST_F(MetaSessions, WhatAnEndBeganIsFinishedAfterARestart) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
   io.fail = [](std::string_view call) { return call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk; };
-  ASSERT_TRUE(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
   run_ready();
   restart();
   EXPECT_EQ(inode(handle).write_opens, 1U);
-  EXPECT_EQ(join(client).code(), Errc::kSessionUnknown);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
   io.fail = {};
   wait(seconds(10));
   EXPECT_EQ(inode(handle).attributes.size, 10U);
@@ -272,7 +273,7 @@ TEST_F(MetaSessions, WhatSilenceBeganIsFinishedAfterARestart) {
   EXPECT_EQ(io.fences[client.id], 2U);
   EXPECT_TRUE(inode(handle).attributes.size_known);
   EXPECT_EQ(session(client).state, SessionState::kExpired);
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(client.epoch, 2U);
 }
 
@@ -304,7 +305,7 @@ TEST_F(MetaSessions, AFailingStoreOnlyDelaysTheEnd) {
   store.on_commit = [] { return Errc::kIoError; };
   let_leases_run_out();
   EXPECT_EQ(io.calls("fence"), 0U);
-  EXPECT_EQ(stat(client, "f").code(), Errc::kSessionFenced);
+  EXPECT_ERRC(stat(client, "f"), Errc::kSessionFenced);
   store.on_commit = {};
   wait(seconds(20));
   EXPECT_EQ(inode(handle).attributes.size, 10U);
@@ -315,13 +316,13 @@ TEST_F(MetaSessions, ExpiredOnesAreForgottenInTheEnd) {
   TestClient client = connect();
   wire::MkdirRequest request;
   request.where = at("d");
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, request, id(1)));
+  ASSERT_OK(asked<wire::ObjectReply>(client, request, id(1)));
   wait(hours(12));
   EXPECT_EQ(records(KeyKind::kSession), 1U);
   wait(hours(13));
   EXPECT_EQ(records(KeyKind::kSession), 0U);
   EXPECT_EQ(records(KeyKind::kAnswer), 0U);
-  EXPECT_EQ(join(client).code(), Errc::kSessionUnknown);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
 }
 
 TEST_F(MetaSessions, TooManyMakeTheLongestExpiredForgotten) {
@@ -335,12 +336,12 @@ TEST_F(MetaSessions, TooManyMakeTheLongestExpiredForgotten) {
     last = connect();
     for (int beat = 0; beat < 8; ++beat) {
       wait(seconds(1));
-      ASSERT_TRUE(keep_alive(living));
+      ASSERT_OK(keep_alive(living));
     }
   }
   EXPECT_LE(records(KeyKind::kSession), 40U);
-  EXPECT_EQ(join(first).code(), Errc::kSessionUnknown);
-  EXPECT_TRUE(join(last));
+  EXPECT_ERRC(join(first), Errc::kSessionUnknown);
+  EXPECT_OK(join(last));
   EXPECT_EQ(living.epoch, 1U);
 }
 
@@ -352,10 +353,10 @@ TEST_F(MetaSessions, NoMoreAreOpenedThanFit) {
   for (int i = 0; i < 10; ++i) clients.push_back(connect());
   TestClient more;
   more.who = alice();
-  EXPECT_EQ(join(more).code(), Errc::kBusy);
-  ASSERT_TRUE(asked<wire::Empty>(clients[3], wire::EndSessionRequest(), no_id()));
+  EXPECT_ERRC(join(more), Errc::kBusy);
+  ASSERT_OK(asked<wire::Empty>(clients[3], wire::EndSessionRequest(), no_id()));
   run_ready();
-  EXPECT_TRUE(join(more));
+  EXPECT_OK(join(more));
 }
 
 TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
@@ -363,10 +364,10 @@ TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   clock.advance(options.session_lease * 10);
   run_ready();
-  EXPECT_TRUE(close_file(client, handle, Rights::kWrite));
+  EXPECT_OK(close_file(client, handle, Rights::kWrite));
   EXPECT_EQ(io.calls("fence"), 0U);
   let_leases_run_out();
-  EXPECT_EQ(stat(client, "f").code(), Errc::kSessionFenced);
+  EXPECT_ERRC(stat(client, "f"), Errc::kSessionFenced);
 }
 
 TEST_F(MetaSessions, ServersNeedNone) {
@@ -376,13 +377,13 @@ TEST_F(MetaSessions, ServersNeedNone) {
   call.peer->credential = root_user();
   Bytes body;
   wire::encode_body(wire::LookupRequest(), body);
-  EXPECT_TRUE(run(role->service().operations().at(wire::Op::kLookup).handler(call, body)));
+  EXPECT_OK(run(role->service().operations().at(wire::Op::kLookup).handler(call, body)));
   body.clear();
   wire::CreateRequest request;
   request.where = at("f");
   request.open_flags = wire::kOpenWrite;
   wire::encode_body(request, body);
-  EXPECT_EQ(run(role->service().operations().at(wire::Op::kCreate).handler(call, body)).code(), Errc::kSessionUnknown);
+  EXPECT_ERRC(run(role->service().operations().at(wire::Op::kCreate).handler(call, body)), Errc::kSessionUnknown);
 }
 
 TEST_F(MetaSessions, AreCountedWhileTheyAreOpen) {
@@ -394,9 +395,9 @@ TEST_F(MetaSessions, AreCountedWhileTheyAreOpen) {
   EXPECT_EQ(count(), 2U);
   wait_alive(other, options.session_lease * 2);
   EXPECT_EQ(count(), 1U);
-  ASSERT_TRUE(join(client));
+  ASSERT_OK(join(client));
   EXPECT_EQ(count(), 2U);
-  ASSERT_TRUE(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
   EXPECT_EQ(count(), 1U);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and times of files whose writers close, die, are fenced or come back: what the datafiles say in the end.
+#include "base/expect.h"
 #include "server/meta/crash_test.h"
 
 namespace spate::meta {
@@ -17,9 +18,9 @@ struct WriterScene {
     writer = world.connect();
     other = world.connect();
     file = world.make_file(writer, "f", 100);
-    ASSERT_TRUE(world.open_file(writer, "f", kRW));
+    ASSERT_OK(world.open_file(writer, "f", kRW));
     ASSERT_TRUE(world.write(writer, file, 700));
-    ASSERT_TRUE(world.sync(other));
+    ASSERT_OK(world.sync(other));
   }
   void check(CrashWorld& world, std::uint64_t size) {
     const InodeRecord inode = world.inode(file);
@@ -47,8 +48,8 @@ TEST(MetaSizesCrash, AtTheCloseOfAWriter) {
             world.run_ready();
           },
           [&](CrashWorld& world) {
-            ASSERT_TRUE(world.join(scene.writer));
-            EXPECT_TRUE(world.asked<wire::CloseReply>(scene.writer, request(world), RoleTest::id(50, 1)));
+            ASSERT_OK(world.join(scene.writer));
+            EXPECT_OK(world.asked<wire::CloseReply>(scene.writer, request(world), RoleTest::id(50, 1)));
             world.wait(seconds(1));
             scene.check(world, 700);
           });
@@ -93,18 +94,18 @@ TEST(MetaSizesCrash, WhenASilentWriterComesBackAndWritesOn) {
         machine, [&](CrashWorld& world) { scene.prepare(world); },
         [&](CrashWorld& world) { world.wait(world.options.session_lease * 5 / 4); },
         [&](CrashWorld& world) {
-          ASSERT_TRUE(world.join(scene.writer));
+          ASSERT_OK(world.join(scene.writer));
           auto renewal = RoleTest::open_request("", kRW);
           renewal.where.start = scene.file;
           renewal.renew = true;
           const auto renewed = world.asked<wire::OpenReply>(scene.writer, renewal, RoleTest::id(1, 1));
-          ASSERT_TRUE(renewed) << renewed.error().message();
+          ASSERT_OK(renewed);
           EXPECT_EQ(renewed->capability.session_epoch, scene.writer.epoch);
           ASSERT_TRUE(world.write(scene.writer, scene.file, 800));
           world.wait_alive(scene.writer, seconds(20));
           ASSERT_TRUE(world.write(scene.writer, scene.file, 900));
           EXPECT_EQ(world.inode(scene.file).write_opens, 1U);
-          ASSERT_TRUE(world.close_file(scene.writer, scene.file, Rights::kReadWrite));
+          ASSERT_OK(world.close_file(scene.writer, scene.file, Rights::kReadWrite));
           world.wait(seconds(1));
           scene.check(world, 900);
         });
@@ -122,9 +123,9 @@ TEST(MetaSizesCrash, AReadOfTheStoreThatFailsAfterTheStartOnlyDelaysWhatIsLeft) 
     const Handle written = world.create(client, "written", kRW)->object.attributes.handle;
     ASSERT_TRUE(world.write(client, written, 300));
     world.io.fail = [](std::string_view) { return Errc::kUnreachable; };
-    ASSERT_TRUE(world.close_file(client, written, Rights::kReadWrite));
-    ASSERT_TRUE(world.unlink(client, "gone"));
-    EXPECT_EQ(world.truncate(client, "cut", 10).code(), Errc::kTimeout);
+    ASSERT_OK(world.close_file(client, written, Rights::kReadWrite));
+    ASSERT_OK(world.unlink(client, "gone"));
+    EXPECT_ERRC(world.truncate(client, "cut", 10), Errc::kTimeout);
     world.crash();
     trove::KeyvalFault fault;
     fault.point = trove::FaultPoint::kRange;
@@ -166,7 +167,7 @@ TEST_F(MetaSizes, AFlagWithoutItsIntentIsPutRight) {
     }
   };
   ASSERT_EQ(run(Put::run(context, damaged)), Errc::kOk);
-  EXPECT_TRUE(open_file(other, "f", wire::kOpenRead));
+  EXPECT_OK(open_file(other, "f", wire::kOpenRead));
   EXPECT_FALSE(inode(handle).truncating);
 }
 
@@ -176,7 +177,7 @@ TEST_F(MetaSizes, WhatIsAskedForIsAskedOnceHoweverManyWait) {
   io.hold();
   wire::CloseRequest close = close_request(handle, Rights::kReadWrite);
   close.mtime = WallTime{77};
-  ASSERT_TRUE(asked<wire::CloseReply>(client, close));
+  ASSERT_OK(asked<wire::CloseReply>(client, close));
   std::vector<std::unique_ptr<Pending<wire::OpenReply>>> openings;
   for (std::uint16_t slot = 1; slot <= 20; ++slot) {
     openings.push_back(begin<wire::OpenReply>(other, open_request("f", wire::kOpenWrite), id(1, slot)));
@@ -184,7 +185,7 @@ TEST_F(MetaSizes, WhatIsAskedForIsAskedOnceHoweverManyWait) {
   EXPECT_EQ(io.calls("stat"), 1U);
   io.release();
   run_ready();
-  for (const auto& opening : openings) EXPECT_TRUE(opening->result && *opening->result);
+  for (const auto& opening : openings) EXPECT_OK(opening->result);
   EXPECT_EQ(inode(handle).write_opens, 20U);
   EXPECT_EQ(inode(handle).attributes.mtime, WallTime{77});
 }
@@ -196,7 +197,7 @@ TEST_F(MetaSizes, ManyFilesAtOnceAreAllSettled) {
     ASSERT_TRUE(write(client, files.back(), 1000 + static_cast<std::uint64_t>(i)));
   }
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
-  for (const Handle file : files) ASSERT_TRUE(close_file(client, file, Rights::kReadWrite));
+  for (const Handle file : files) ASSERT_OK(close_file(client, file, Rights::kReadWrite));
   EXPECT_EQ(role->settler().working(), 300U);
   crash();
   io.fail = {};
@@ -209,7 +210,7 @@ TEST_F(MetaSizes, ManyFilesAtOnceAreAllSettled) {
 TEST_F(MetaSizes, AFileOfADeadWriterIsRemovedWithoutAskingForItsSize) {
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
-  ASSERT_TRUE(unlink(other, "f"));
+  ASSERT_OK(unlink(other, "f"));
   wait_alive(other, options.session_lease * 3 / 2);
   EXPECT_TRUE(io.files[handle].removed);
   EXPECT_EQ(io.calls("stat"), 0U);

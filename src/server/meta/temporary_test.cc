@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are made without a name (O_TMPFILE), and whose group new objects get.
+#include "base/expect.h"
 #include "server/meta/audit_test.h"
 
 namespace spate::meta {
@@ -23,12 +24,12 @@ class MetaTemporary : public RoleTest {
 
 TEST_F(MetaTemporary, GoWithTheirLastClose) {
   const auto made = make(client);
-  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_OK(made);
   EXPECT_EQ(made->object.attributes.link_count, 0U);
   const Handle handle = made->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 10));
   Audit(*this).check();
-  ASSERT_TRUE(close_file(client, handle, Rights::kWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
   wait(seconds(1));
   EXPECT_TRUE(io.files[handle].removed);
   Audit(*this).check_at_rest();
@@ -36,25 +37,25 @@ TEST_F(MetaTemporary, GoWithTheirLastClose) {
 
 TEST_F(MetaTemporary, StayWhenTheyGetAName) {
   const Handle handle = make(client)->object.attributes.handle;
-  ASSERT_TRUE(name(client, handle, "named"));
+  ASSERT_OK(name(client, handle, "named"));
   ASSERT_TRUE(write(client, handle, 10));
-  ASSERT_TRUE(close_file(client, handle, Rights::kWrite, data_of(handle)));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, data_of(handle)));
   EXPECT_EQ(stat(client, "named")->size, 10U);
-  ASSERT_TRUE(unlink(client, "named"));
+  ASSERT_OK(unlink(client, "named"));
   wait(seconds(1));
   EXPECT_TRUE(io.files[handle].removed);
 }
 
 TEST_F(MetaTemporary, DoNotComeBackOnceTheyHadAName) {
   const Handle handle = make(client)->object.attributes.handle;
-  ASSERT_TRUE(name(client, handle, "named"));
-  ASSERT_TRUE(unlink(client, "named"));
-  EXPECT_EQ(name(client, handle, "again").code(), Errc::kNotFound);
+  ASSERT_OK(name(client, handle, "named"));
+  ASSERT_OK(unlink(client, "named"));
+  EXPECT_ERRC(name(client, handle, "again"), Errc::kNotFound);
 }
 
 TEST_F(MetaTemporary, NeverGetANameWhenMadeSo) {
   const Handle handle = make(client, wire::kOpenExclusive)->object.attributes.handle;
-  EXPECT_EQ(name(client, handle, "named").code(), Errc::kNotFound);
+  EXPECT_ERRC(name(client, handle, "named"), Errc::kNotFound);
 }
 
 TEST_F(MetaTemporary, GoWithTheirSession) {
@@ -68,11 +69,11 @@ TEST_F(MetaTemporary, NeedTheRightToWriteTheDirectory) {
   wire::MkdirRequest mkdir;
   mkdir.where = at("d");
   mkdir.attributes.mode = 0500;
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, mkdir));
-  EXPECT_EQ(create(client, "d", wire::kOpenWrite | wire::kOpenTemporary).code(), Errc::kPermissionDenied);
+  ASSERT_OK(asked<wire::ObjectReply>(client, mkdir));
+  EXPECT_ERRC(create(client, "d", wire::kOpenWrite | wire::kOpenTemporary), Errc::kPermissionDenied);
   make_file(client, "f", 0);
-  EXPECT_EQ(create(client, "f", wire::kOpenWrite | wire::kOpenTemporary).code(), Errc::kNotDirectory);
-  EXPECT_EQ(create(client, "", wire::kOpenRead | wire::kOpenTemporary).code(), Errc::kInvalidArgument);
+  EXPECT_ERRC(create(client, "f", wire::kOpenWrite | wire::kOpenTemporary), Errc::kNotDirectory);
+  EXPECT_ERRC(create(client, "", wire::kOpenRead | wire::kOpenTemporary), Errc::kInvalidArgument);
 }
 
 /// A mount of root's makes things for every user.
@@ -85,14 +86,14 @@ TEST_F(MetaTemporary, ASetgidDirectorysGroupGoesBeforeThatOfTheUserForWhomItIsMa
   mkdir.where = at("shared");
   mkdir.attributes.mode = 02777;
   mkdir.attributes.gid = 4242;
-  ASSERT_TRUE(asked<wire::ObjectReply>(root, mkdir));
+  ASSERT_OK(asked<wire::ObjectReply>(root, mkdir));
   wire::CreateRequest request;
   request.where = at("shared/f");
   request.attributes.mode = 0644 | wire::NewAttributes::kOnBehalf;
   request.attributes.uid = 1001;
   request.attributes.gid = 1002;
   const auto made = asked<wire::OpenReply>(root, request);
-  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_OK(made);
   EXPECT_EQ(made->object.attributes.uid, 1001U);
   EXPECT_EQ(made->object.attributes.gid, 4242U);
   EXPECT_EQ(made->object.attributes.mode, 0644U);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncation: an intent in the store, cut at the io servers, once for each generation, whatever dies in between.
+#include "base/expect.h"
 #include "server/meta/crash_test.h"
 
 namespace spate::meta {
@@ -26,18 +27,18 @@ struct Cut {
     client = world.connect();
     other = world.connect();
     file = world.make_file(client, "f", 100);
-    if (open) ASSERT_TRUE(world.open_file(client, "f", kRW));
-    ASSERT_TRUE(world.sync(client));
+    if (open) ASSERT_OK(world.open_file(client, "f", kRW));
+    ASSERT_OK(world.sync(client));
   }
   void act(CrashWorld& world) {
     auto cut = world.asked<wire::ObjectReply>(client, CrashWorld::truncate_request("f", 10), RoleTest::id(50, 1));
     answered = cut.has_value();
   }
   void again(CrashWorld& world) {
-    ASSERT_TRUE(world.join(client));
-    ASSERT_TRUE(world.join(other));
+    ASSERT_OK(world.join(client));
+    ASSERT_OK(world.join(other));
     auto cut = world.asked<wire::ObjectReply>(client, CrashWorld::truncate_request("f", 10), RoleTest::id(50, 1));
-    EXPECT_TRUE(cut) << cut.error().message();
+    EXPECT_OK(cut);
   }
 };
 
@@ -93,10 +94,10 @@ TEST(MetaTruncateCrash, WhatIsWrittenAfterTheAnswerStays) {
           std::ignore = world.sync(cut.client);  // more steps to die at
         },
         [&](CrashWorld& world) {
-          ASSERT_TRUE(world.join(cut.client));
+          ASSERT_OK(world.join(cut.client));
           world.wait(seconds(1));
           if (cut.answered) EXPECT_EQ(world.data_of(cut.file).size, 50U);
-          EXPECT_TRUE(world.close_file(cut.client, cut.file, Rights::kReadWrite));
+          EXPECT_OK(world.close_file(cut.client, cut.file, Rights::kReadWrite));
           world.wait(seconds(1));
           Audit(world).check_at_rest();
         });
@@ -114,15 +115,15 @@ TEST(MetaTruncateCrash, AnOpenThatTruncates) {
           std::ignore = world.asked<wire::OpenReply>(cut.client, request, RoleTest::id(50, 1));
         },
         [&](CrashWorld& world) {
-          ASSERT_TRUE(world.join(cut.client));
+          ASSERT_OK(world.join(cut.client));
           const auto opened = world.asked<wire::OpenReply>(cut.client, request, RoleTest::id(50, 1));
-          ASSERT_TRUE(opened) << opened.error().message();
+          ASSERT_OK(opened);
           EXPECT_TRUE(opened->truncated);
           EXPECT_EQ(world.io.cuts, 1U);
           EXPECT_EQ(world.data_of(cut.file).size, 0U);
           EXPECT_EQ(world.inode(cut.file).write_opens, 1U);
           EXPECT_TRUE(world.write(cut.client, cut.file, 30));
-          EXPECT_TRUE(world.close_file(cut.client, cut.file, Rights::kReadWrite, world.data_of(cut.file)));
+          EXPECT_OK(world.close_file(cut.client, cut.file, Rights::kReadWrite, world.data_of(cut.file)));
           world.run_ready();
           Audit(world).check_at_rest();
         });
@@ -141,7 +142,7 @@ TEST(MetaTruncateCrash, TwoInARow) {
         },
         [&](CrashWorld& world) {
           cut.again(world);
-          ASSERT_TRUE(world.asked<wire::ObjectReply>(cut.other, second, RoleTest::id(60, 1)));
+          ASSERT_OK(world.asked<wire::ObjectReply>(cut.other, second, RoleTest::id(60, 1)));
           world.run_ready();
           // After a crash of the machine the first may have been taken back with its answer, and come after the second.
           const std::uint64_t size = world.data_of(cut.file).size;
@@ -156,7 +157,7 @@ TEST(MetaTruncateCrash, TwoInARow) {
 TEST_F(MetaTruncate, EachHasAGenerationOfItsOwn) {
   const Handle handle = make_file(client, "f", 100);
   for (std::uint64_t i = 1; i <= 5; ++i) {
-    ASSERT_TRUE(truncate(i % 2 == 0 ? client : other, "f", 10 * i));
+    ASSERT_OK(truncate(i % 2 == 0 ? client : other, "f", 10 * i));
     EXPECT_EQ(inode(handle).truncate_generation, i);
     EXPECT_EQ(io.files[handle].generation, i);
     EXPECT_EQ(stat(client, "f")->size, 10 * i);
@@ -169,7 +170,7 @@ TEST_F(MetaTruncate, OfWhatWasNeverWrittenToNothingTroublesNobodyButSetsTheTime)
   const Handle handle = make_file(client, "f", 0);
   wait(seconds(1));
   const auto cut = truncate(client, "f", 0);
-  ASSERT_TRUE(cut);
+  ASSERT_OK(cut);
   EXPECT_EQ(cut->attributes.mtime, clock.wall());
   EXPECT_EQ(io.calls("truncate"), 0U);
   EXPECT_EQ(inode(handle).truncate_generation, 0U);
@@ -178,9 +179,9 @@ TEST_F(MetaTruncate, OfWhatWasNeverWrittenToNothingTroublesNobodyButSetsTheTime)
 // A crash of an io machine may have undone what made it as long as it is said to be.
 TEST_F(MetaTruncate, ToTheSizeThatItHasCutsItOnceMore) {
   const Handle handle = make_file(client, "f", 100);
-  ASSERT_TRUE(truncate(client, "f", 0));
+  ASSERT_OK(truncate(client, "f", 0));
   io.files[handle].data.size = 100;  // the cut was not synced, and its machine crashed
-  ASSERT_TRUE(truncate(client, "f", 0));
+  ASSERT_OK(truncate(client, "f", 0));
   EXPECT_EQ(data_of(handle).size, 0U);
 }
 
@@ -195,9 +196,9 @@ TEST_F(MetaTruncate, IsDoneWhenItIsAnsweredAndNotBefore) {
   EXPECT_FALSE(growing->result);
   io.release();
   run_ready();
-  ASSERT_TRUE(cutting->result && *cutting->result);
-  ASSERT_TRUE(reading->result && *reading->result);
-  ASSERT_TRUE(growing->result && *growing->result);
+  ASSERT_OK(cutting->result);
+  ASSERT_OK(reading->result);
+  ASSERT_OK(growing->result);
   EXPECT_EQ(data_of(handle).size, 500U);
   EXPECT_EQ(io.cuts, 2U);
 }
@@ -206,15 +207,15 @@ TEST_F(MetaTruncate, OneThatCannotBeDoneSaysWhatStandsInTheWay) {
   const Handle handle = make_file(client, "f", 100);
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   const auto cut = truncate(client, "f", 10);
-  EXPECT_EQ(cut.code(), Errc::kTimeout);
+  EXPECT_ERRC(cut, Errc::kTimeout);
   EXPECT_NE(cut.error().message().find("tcp://io3:7400"), std::string::npos) << cut.error().message();
   const auto opened = open_file(other, "f", wire::kOpenRead);
-  EXPECT_EQ(opened.code(), Errc::kTimeout);
+  EXPECT_ERRC(opened, Errc::kTimeout);
   EXPECT_NE(opened.error().message().find("tcp://io3:7400"), std::string::npos) << opened.error().message();
   io.fail = {};
   wait(seconds(10));
   EXPECT_EQ(data_of(handle).size, 10U);
-  EXPECT_TRUE(open_file(other, "f", wire::kOpenRead));
+  EXPECT_OK(open_file(other, "f", wire::kOpenRead));
   Audit(*this).check_at_rest();
 }
 
@@ -223,7 +224,7 @@ TEST_F(MetaTruncate, OneThatWaitsForAnAnswerSaysWhose) {
   io.hold();
   io.silent = "server 3 (tcp://io3:7400)";
   const auto cut = truncate(client, "f", 10);
-  EXPECT_EQ(cut.code(), Errc::kTimeout);
+  EXPECT_ERRC(cut, Errc::kTimeout);
   EXPECT_NE(cut.error().message().find("waits for server 3 (tcp://io3:7400)"), std::string::npos)
       << cut.error().message();
   io.release();
@@ -234,11 +235,11 @@ TEST_F(MetaTruncate, OfARemovedFileIsForgotten) {
   ASSERT_TRUE(write(client, handle, 100));
   io.hold();
   const auto cutting = begin<wire::ObjectReply>(other, truncate_request("f", 10), id(50, 1));
-  ASSERT_TRUE(unlink(client, "f"));
-  ASSERT_TRUE(close_file(client, handle, Rights::kReadWrite));
+  ASSERT_OK(unlink(client, "f"));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
   io.release();
   run_ready();
-  EXPECT_TRUE(cutting->result && *cutting->result);
+  EXPECT_OK(cutting->result);
   EXPECT_TRUE(io.files[handle].removed);
   EXPECT_EQ(records(KeyKind::kTruncate), 0U);
   Audit(*this).check_at_rest();
@@ -248,8 +249,8 @@ TEST_F(MetaTruncate, WhatAWriterKnowsFromBeforeAnothersTruncationIsNotBelieved) 
   const Handle handle = create(client, "f", kRW)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   const wire::DataSummary before = data_of(handle);
-  ASSERT_TRUE(truncate(other, "f", 10));
-  ASSERT_TRUE(close_file(client, handle, Rights::kReadWrite, before));
+  ASSERT_OK(truncate(other, "f", 10));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite, before));
   run_ready();
   EXPECT_EQ(stat(other, "f")->size, 10U);
   Audit(*this).check_at_rest();
@@ -260,20 +261,20 @@ TEST_F(MetaTruncate, ByAnOpenFileNeedsNoModeBitsButTheOpen) {
   wire::TruncateRequest request = truncate_request("", 40);
   request.where.start = handle;
   request.by_open_file = true;
-  EXPECT_EQ(asked<wire::ObjectReply>(other, request).code(), Errc::kBadDescriptor);
-  ASSERT_TRUE(asked<wire::ObjectReply>(client, request));
+  EXPECT_ERRC(asked<wire::ObjectReply>(other, request), Errc::kBadDescriptor);
+  ASSERT_OK(asked<wire::ObjectReply>(client, request));
   EXPECT_EQ(data_of(handle).size, 40U);
   EXPECT_TRUE(inode(handle).single_writer);
-  ASSERT_TRUE(close_file(client, handle, Rights::kReadWrite));
-  EXPECT_EQ(asked<wire::ObjectReply>(client, request).code(), Errc::kBadDescriptor);
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kBadDescriptor);
   request.by_open_file = false;
-  EXPECT_EQ(asked<wire::ObjectReply>(client, request).code(), Errc::kPermissionDenied);
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kPermissionDenied);
 }
 
 TEST_F(MetaTruncate, NoFileGetsLargerThanAFileCanBe) {
   make_file(client, "f", 100);
-  EXPECT_EQ(truncate(client, "f", kMaxFileBytes + 1).code(), Errc::kFileTooBig);
-  EXPECT_TRUE(truncate(client, "f", kMaxFileBytes));
+  EXPECT_ERRC(truncate(client, "f", kMaxFileBytes + 1), Errc::kFileTooBig);
+  EXPECT_OK(truncate(client, "f", kMaxFileBytes));
   EXPECT_EQ(stat(client, "f")->size, kMaxFileBytes);
 }
 
@@ -298,10 +299,10 @@ TEST(MetaTruncateOverlap, ManyAtOnceAgreeInTheEnd) {
       opens.push_back(world.begin<wire::OpenReply>(clients[i], open, RoleTest::id(1, 1)));
     }
     world.wait(seconds(1));
-    for (const auto& cut : cuts) ASSERT_TRUE(cut->result && *cut->result) << "seed " << seed;
-    for (const auto& open : opens) ASSERT_TRUE(open->result && *open->result) << "seed " << seed;
+    for (const auto& cut : cuts) ASSERT_OK(cut->result) << "seed " << seed;
+    for (const auto& open : opens) ASSERT_OK(open->result) << "seed " << seed;
     for (TestClient& c : clients) {
-      ASSERT_TRUE(world.close_file(c, handle, Rights::kReadWrite, world.data_of(handle)));
+      ASSERT_OK(world.close_file(c, handle, Rights::kReadWrite, world.data_of(handle)));
     }
     world.wait(seconds(1));
     EXPECT_EQ(world.inode(handle).truncate_generation, 6U);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/fault/faulty_bytestreams.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "trove/sim/sim_bytestreams.h"
 
 namespace spate::trove {

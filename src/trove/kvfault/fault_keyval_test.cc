@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/kvfault/fault_keyval.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 
+#include "base/expect.h"
 #include "trove/kvmem/memory_keyval.h"
 
 namespace spate::trove {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/kvsim/sim_keyval.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <optional>
 #include <string>
+
+#include "base/expect.h"
 
 namespace spate::trove {
 namespace {

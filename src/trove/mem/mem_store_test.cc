@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/mem/mem_store.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "trove/mem/mem_bytestreams.h"
 
 namespace spate::trove {

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "base/codec.h"
+#include "base/expect.h"
 #include "trove/rocksdb/read.h"
 #include "trove/rocksdb/status.h"
 #include "trove/rocksdb/test_store.h"
@@ -48,7 +49,7 @@ TEST_F(OpenTest, NewerFormatIsRefusedByName) {
   open();
   write_record(record_of("spate keyval", 7));
   const Error error = open_error();
-  EXPECT_EQ(error.code(), Errc::kFormatTooNew);
+  EXPECT_ERRC(error, Errc::kFormatTooNew);
   EXPECT_NE(error.message().find("format 7"), std::string::npos) << error.message();
   EXPECT_NE(error.message().find(options_.folder), std::string::npos) << error.message();
 }
@@ -58,7 +59,7 @@ TEST_F(OpenTest, DamagedFormatRecordIsCorrupt) {
   for (const Bytes& record : {record_of("something else", 1), record_of("spate keyval", 0), to_bytes(as_bytes("x")),
                               Bytes{}, to_bytes(as_bytes("\xff\xff\xff\xff"))}) {
     write_record(record);
-    EXPECT_EQ(open_error().code(), Errc::kCorrupt);
+    EXPECT_ERRC(open_error(), Errc::kCorrupt);
   }
 }
 
@@ -67,7 +68,7 @@ TEST_F(OpenTest, ForeignStoreIsNotTouched) {
     const auto db = open_raw();
     ASSERT_TRUE(db->Put({}, "somebody's", "data").ok());
   }
-  EXPECT_EQ(open_error().code(), Errc::kWrongFileSystem);
+  EXPECT_ERRC(open_error(), Errc::kWrongFileSystem);
   const auto db = open_raw();
   std::string value;
   EXPECT_TRUE(db->Get({}, rocksdb::Slice(kFormatKey, sizeof kFormatKey), &value).IsNotFound());
@@ -77,7 +78,7 @@ TEST_F(OpenTest, SecondOpeningIsBusy) {
   open();
   const auto second = open_rocksdb(options_);
   ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error().code(), Errc::kBusy);
+  EXPECT_ERRC(second, Errc::kBusy);
   EXPECT_NE(second.error().message().find("another spated uses this folder"), std::string::npos)
       << second.error().message();
 }
@@ -85,7 +86,7 @@ TEST_F(OpenTest, SecondOpeningIsBusy) {
 TEST_F(OpenTest, MissingFolderAboveIsNamed) {
   options_.folder = scratch_ + "/no/such/store";
   const Error error = open_error();
-  EXPECT_EQ(error.code(), Errc::kNotFound);
+  EXPECT_ERRC(error, Errc::kNotFound);
   EXPECT_NE(error.message().find("create the folder above"), std::string::npos) << error.message();
 }
 
@@ -101,7 +102,7 @@ TEST_F(OpenTest, DamagedManifestOrCurrentIsCorruptOrRefused) {
   overwrite("CURRENT", 0, "MANIFEST-99");
   EXPECT_NE(open_error().code(), Errc::kOk);
   overwrite("CURRENT", 0, "rubbish rubbish");
-  EXPECT_EQ(open_error().code(), Errc::kCorrupt);
+  EXPECT_ERRC(open_error(), Errc::kCorrupt);
 }
 
 TEST_F(OpenTest, DamagedTablesGiveCorruptOrTheRightValue) {
@@ -153,7 +154,7 @@ TEST_F(OpenTest, TruncatedTableIsCorrupt) {
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
     if (entry.path().extension() == ".sst") std::filesystem::resize_file(entry.path(), 50);
   }
-  EXPECT_EQ(open_error().code(), Errc::kCorrupt);
+  EXPECT_ERRC(open_error(), Errc::kCorrupt);
 }
 
 // RocksDB 7.8 answers "found, empty" when the reading must not touch the device and a table is not open.

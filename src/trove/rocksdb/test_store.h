@@ -2,7 +2,6 @@
 // StoreTest: a store in a folder of its own, for the tests of this folder.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <rocksdb/db.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/expect.h"
 #include "trove/rocksdb/options.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 #include "trove/rocksdb/test_env.h"

@@ -2,11 +2,10 @@
 // What only the simulated disk has: virtual time, crashes, injected errors, a full disk, its own descriptors.
 #include "trove/sim/sim_disk.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <set>
 
+#include "base/expect.h"
 #include "trove/sim/sim_bytestreams.h"
 
 namespace spate::trove {
@@ -235,7 +234,7 @@ TEST(SimDisk, DescriptorsReadAsSeenNow) {
   EXPECT_EQ(world.disk.read_file(file->descriptor(), 40, out).value(), 110U);
   EXPECT_EQ(out[9], std::byte{1});
   EXPECT_EQ(out[10], std::byte{2});
-  EXPECT_EQ(world.disk.read_file(file->descriptor() + 1, 0, out).code(), Errc::kBadDescriptor);
+  EXPECT_ERRC(world.disk.read_file(file->descriptor() + 1, 0, out), Errc::kBadDescriptor);
   SimDisk other(world.clock, world.random, 4);
   EXPECT_FALSE(other.owns(file->descriptor()));
 }
@@ -268,7 +267,7 @@ TEST(SimDisk, AHolderMeetsAFullDisk) {
   const SimLentFile lent = lent_copy(world);
   world.disk.set_capacity(2 * SimFile::kPage);
   EXPECT_EQ(world.disk.write_lent(lent, 0, Bytes(12'000, std::byte{2})).value(), 2 * SimFile::kPage);
-  EXPECT_EQ(world.disk.write_lent(lent, 2 * SimFile::kPage, Bytes(1)).code(), Errc::kNoSpace);
+  EXPECT_ERRC(world.disk.write_lent(lent, 2 * SimFile::kPage, Bytes(1)), Errc::kNoSpace);
 }
 
 TEST(SimDisk, APageOutlivesTheProcessThatMadeItAndNotTheMachine) {

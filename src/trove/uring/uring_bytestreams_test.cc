@@ -2,10 +2,10 @@
 // That the ring is really used, and what happens where it cannot be. What it does is in tests/trove.
 #include "trove/uring/uring_bytestreams.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <thread>
+
+#include "base/expect.h"
 
 namespace spate::trove {
 namespace {
@@ -84,7 +84,7 @@ TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
   std::fill(part.begin(), part.end(), std::byte{7});
   run(BytestreamOp::kWrite, part);  // opens it
   EXPECT_EQ(run(BytestreamOp::kWrite, part).registered_bytes, 0U);
-  ASSERT_TRUE(streams_->register_memory(region.view()));
+  ASSERT_OK(streams_->register_memory(region.view()));
   EXPECT_EQ(run(BytestreamOp::kWrite, part).registered_bytes, part.size());
   std::fill(part.begin(), part.end(), std::byte{0});
   EXPECT_EQ(run(BytestreamOp::kRead, part).registered_bytes, part.size());
@@ -97,7 +97,7 @@ TEST_F(UringTest, MemoryThatIsRegisteredIsNamedToTheRing) {
 
 TEST_F(UringTest, WhatIsRegisteredIsKnownToTheRingOfTheNextThread) {
   Buffer region(64 * 1024, Buffer::kPageAlignment);
-  ASSERT_TRUE(streams_->register_memory(region.view()));
+  ASSERT_OK(streams_->register_memory(region.view()));
   run(BytestreamOp::kWrite, region.view());
   std::thread([&] { EXPECT_EQ(run(BytestreamOp::kWrite, region.view()).registered_bytes, 64U * 1024); }).join();
 }
@@ -105,10 +105,10 @@ TEST_F(UringTest, WhatIsRegisteredIsKnownToTheRingOfTheNextThread) {
 TEST_F(UringTest, TheRingHasRoomForSoManyRegions) {
   Buffer region((Ring::kRegions + 1) * 4096, Buffer::kPageAlignment);
   for (std::size_t i = 0; i < Ring::kRegions; ++i)
-    ASSERT_TRUE(streams_->register_memory(region.view().subspan(i * 4096, 4096)));
-  EXPECT_EQ(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)).code(), Errc::kBusy);
+    ASSERT_OK(streams_->register_memory(region.view().subspan(i * 4096, 4096)));
+  EXPECT_ERRC(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)), Errc::kBusy);
   streams_->forget_memory(region.view().subspan(4096, 4096));
-  EXPECT_TRUE(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)));
+  EXPECT_OK(streams_->register_memory(region.view().subspan(Ring::kRegions * 4096, 4096)));
 }
 
 TEST_F(UringTest, DestroyedWithWorkInFlight) {
@@ -134,7 +134,7 @@ TEST_F(UringTest, DestroyedWithWorkInFlight) {
 TEST(Ring, RefusalIsAnError) {
   // An eventfd that is none: every setup fails at its registration, and says so.
   const Result<std::unique_ptr<Ring>> ring = Ring::make(8, -1);
-  EXPECT_EQ(ring.code(), Errc::kNotSupported);
+  EXPECT_ERRC(ring, Errc::kNotSupported);
 }
 
 }  // namespace
