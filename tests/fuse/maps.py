@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the kernel keeps no pages of are mapped: maps.py MOUNT OTHER, two mounts of one file system. OTHER has cache=none."""
+import mmap
+import os
+import sys
+
+MOUNT, OTHER = sys.argv[1], sys.argv[2]
+SIZE = 1 << 20
+
+
+def made(name):
+    with open(f"{OTHER}/{name}", "wb") as file:
+        file.write(bytes(range(256)) * (SIZE // 256))
+    return f"{MOUNT}/{name}"
+
+
+def at_other(name, offset, size):
+    with open(f"{OTHER}/{name}", "rb", buffering=0) as file:
+        return os.pread(file.fileno(), size, offset)
+
+
+def shared(flags):
+    file = os.open(made("shared"), os.O_RDWR | flags)
+    with mmap.mmap(file, SIZE, mmap.MAP_SHARED) as view:
+        assert view[1000:1256] == bytes(range(1000 % 256, 256)) + bytes(range(1000 % 256))
+        view[5000:5005] = b"hello"
+        view.flush()
+        assert at_other("shared", 5000, 5) == b"hello"
+        # What is written past the page cache is seen through the map, and what stands in the map by a read past it.
+        block = mmap.mmap(-1, 4096)
+        block[:] = b"w" * 4096
+        assert os.pwritev(file, [block], 8192) == 4096
+        assert view[8192:12288] == block[:]
+        view[12288:12292] = b"read"
+        assert os.preadv(file, [block], 12288) == 4096
+        assert block[:4] == b"read"
+    os.close(file)
+    # What was dirty reaches the servers with the end of the map, without msync.
+    assert at_other("shared", 12288, 4) == b"read"
+
+
+def private(flags):
+    file = os.open(made("private"), os.O_RDONLY | flags)
+    with mmap.mmap(file, SIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view:
+        view[0:4] = b"mine"
+        assert view[0:5] == b"mine\4"
+    os.close(file)
+    assert at_other("private", 0, 5) == bytes(range(5))
+
+
+def a_new_map_sees_what_others_have_written(flags):
+    file = os.open(made("new"), os.O_RDWR | flags)
+    for text in b"one", b"two":
+        with open(f"{OTHER}/new", "r+b") as other:
+            other.write(text)
+        with mmap.mmap(file, SIZE, mmap.MAP_SHARED) as view:
+            assert view[:3] == text, view[:3]
+    os.close(file)
+
+
+for case in shared, private, a_new_map_sees_what_others_have_written:
+    case(int(sys.argv[3], 0))
