@@ -13,9 +13,21 @@ void reply_lookup(Mount& mount, fuse_req_t request, const wire::NamePath& where,
   answer([&] { return fuse_reply_entry(request, &none); });
 }
 
+/// The kernel asks for "." of any node, and for ".." of directories, when somebody opens a file handle whose names it
+/// does not know (open_by_handle_at, an NFS server). It keeps neither.
+void lookup_node(fuse_req_t request, const wire::NamePath& where) {
+  const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
+  if (!found) return reply_error(request, found.error());
+  const fuse_entry_param entry = to_entry(*found);
+  answer([&] { return fuse_reply_entry(request, &entry); });
+}
+
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   Mount& mount = this_mount();
+  const std::string_view asked = name;
+  if (asked == ".") return lookup_node(request, node(parent));
   const wire::NamePath where = child(parent, name);
+  if (asked == "..") return lookup_node(request, where);
   if (const auto kept = kept_attributes(where)) return reply_lookup(mount, request, where, *kept);
   const auto found = run(request, [&](client::Client& c) { return stat_at(c, where); });
   reply_lookup(mount, request, where, found);
