@@ -43,8 +43,8 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
   // A read that moves atime must come here.
-  info->keep_cache =
-      mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !file->read_counts();
+  const bool reads_move_atime = file->read_counts() && !mount.read_only->now();
+  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !reads_move_atime;
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 
@@ -102,8 +102,12 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
   if (!open) return reply_error(request, open.error());
   if (memory.size() < size) memory.resize(size);
   const MutableByteView room(memory.data(), size);
-  const auto got =
-      run(request, [&](client::Client&) { return (*open)->file->read(static_cast<std::uint64_t>(offset), room); });
+  ReadOnly& read_only = *this_mount().read_only;
+  const auto got = run(request, [&](client::Client&) {
+    client::File& file = *(*open)->file;
+    if (file.read_counts() && read_only.now()) file.forget_reads();
+    return file.read(static_cast<std::uint64_t>(offset), room);
+  });
   if (!got) return reply_error(request, got.error());
   answer([&] {
     return fuse_reply_buf(request, reinterpret_cast<const char*>(memory.data()), static_cast<std::size_t>(*got));

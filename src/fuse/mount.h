@@ -7,6 +7,8 @@
 #endif
 #include <fuse_lowlevel.h>
 
+#include <optional>
+
 #include "assembly/client_process.h"
 #include "fuse/closes.h"
 #include "fuse/kept_pages.h"
@@ -16,6 +18,7 @@
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "fuse/pending.h"
+#include "fuse/read_only.h"
 #include "fuse/readers.h"
 
 namespace spate::fuse {
@@ -34,8 +37,9 @@ struct Mount {
   KeptPages pages{};
   KernelLocks locks{process, ledger};
   Closes closes{process.driver()};
-  fuse_session* session = nullptr;  // while it is mounted
-  Readers* readers = nullptr;       // while it is served
+  std::optional<ReadOnly> read_only{};  // once it is mounted
+  fuse_session* session = nullptr;      // while it is mounted
+  Readers* readers = nullptr;           // while it is served
 };
 
 /// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and

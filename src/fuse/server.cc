@@ -88,6 +88,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
   Mount mount{options, *process, assembly::own_credential(), *ledger, used_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
+  mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
   if (used_copies != nullptr) {
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReadOnly: whether a mount is read-only now. The kernel tells its server nothing of a remount.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace spate::fuse {
+
+/// Of the mount whose device (major:minor) is `device`; an empty one, or one that is not in this process's mount
+/// namespace, stays as it was mounted. Thread-safe.
+class ReadOnly {
+ public:
+  ReadOnly(bool as_mounted, std::string device);
+
+  /// Costs a system call that waits for nobody; reads /proc/self/mountinfo only after some mount has changed. Sees
+  /// every remount by mount(2) in this namespace that has returned.
+  bool now();
+
+ private:
+  const std::string device_;
+  std::mutex mutex_;
+  UniqueFd mounts_;  // /proc/self/mountinfo; guarded by mutex_
+  bool read_only_;   // guarded by mutex_
+};
+
+/// "major:minor" of the mount at `directory`, without asking the mount itself. Empty: not known.
+std::string device_of_mount(const std::string& directory);
+
+/// Whether the FUSE file system of device `device` is read-only, by the text of /proc/self/mountinfo; `otherwise` when
+/// it is not there.
+bool is_read_only(const std::string& mountinfo, const std::string& device, bool otherwise);
+
+}  // namespace spate::fuse
