@@ -26,14 +26,6 @@ struct DownOptions {
   std::string folder;
 };
 
-/// The folder given, or that of the file system in use.
-Result<std::string> folder_of(Context& context, const DownOptions& options) {
-  std::error_code ignored;
-  if (!options.folder.empty()) return std::filesystem::absolute(options.folder, ignored).lexically_normal().string();
-  SPATE_TRY(const std::string file, context.config_file());
-  return std::filesystem::path(file).parent_path().string();
-}
-
 /// Servers that run without a pid file are to be stopped, too.
 void adopt_unlisted(Context& context, const std::string& folder, const config::FileSystemConfig& config) {
   for (const ServerProcessState& state : look_at_servers(folder, config)) {
@@ -89,7 +81,7 @@ std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers
 }
 
 int run_down(Context& context, const DownOptions& options) {
-  auto folder = folder_of(context, options);
+  auto folder = folder_of(context, options.folder);
   if (!folder) return context.fail(folder.error());
   const auto loaded = config::load_file(config_path(*folder), {});
   if (!loaded && servers_with_pid_files(*folder).empty()) {
@@ -190,6 +182,8 @@ int run_status(Context& context, const DownOptions&) {
 }
 
 }  // namespace
+
+int stop_file_system(Context& context, const std::string& folder) { return run_down(context, DownOptions{folder}); }
 
 Command make_down() {
   auto options = std::make_shared<DownOptions>();

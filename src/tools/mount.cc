@@ -77,17 +77,22 @@ int run_status(Context& context, const std::string& directory) {
   return kExitOk;
 }
 
-/// The last that was mounted there is a file system of Spate.
-bool is_mounted(const std::string& directory) {
+/// The type of what was mounted there last; empty: nothing is.
+std::string mounted_type(const std::string& directory) {
   const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
   std::error_code ignored;
   const std::string whole = fs::weakly_canonical(directory, ignored).string();
-  bool found = false;
+  std::string found;
   while (const mntent* entry = mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
-    if (whole == entry->mnt_dir) found = std::string_view(entry->mnt_type) == "fuse.spate";
+    if (whole == entry->mnt_dir || directory == entry->mnt_dir) found = entry->mnt_type;
   }
   return found;
 }
+
+bool is_mount_point(const std::string& directory) { return !mounted_type(directory).empty(); }
+
+/// The last that was mounted there is a file system of Spate.
+bool is_mounted(const std::string& directory) { return mounted_type(directory) == "fuse.spate"; }
 
 /// "remount" is among the options.
 bool remounts(const std::string& options) { return ("," + options + ",").find(",remount,") != std::string::npos; }
@@ -148,7 +153,8 @@ int run_fusermount(const std::string& directory, bool lazy) {
 int run_umount(Context& context, const std::string& directory, bool lazy) {
   if (::umount2(directory.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return kExitOk;
   int error = errno;
-  if (error == EPERM) error = run_fusermount(directory, lazy);
+  // Without root the kernel refuses before it looks whether anything is mounted there.
+  if (error == EPERM) error = is_mount_point(directory) ? run_fusermount(directory, lazy) : EINVAL;
   switch (error) {
     case 0: return kExitOk;
     case EBUSY:

@@ -2,8 +2,10 @@
 #include "tools/path_arguments.h"
 
 #include <fnmatch.h>
+#include <mntent.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tools/command.h"
 #include "tools/name_space.h"
@@ -117,6 +119,26 @@ Result<std::vector<std::string>> expand_patterns(assembly::ClientProcess& proces
     if (found.empty()) paths.push_back(word);
   }
   return paths;
+}
+
+std::string mounted_path(Context& context, const std::string& path) {
+  std::error_code error;
+  const std::string whole = std::filesystem::canonical(path, error).string();
+  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
+  std::string longest;
+  std::string type;
+  std::string source;
+  while (const mntent* entry = error || mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
+    const std::string at = entry->mnt_dir;
+    const bool below = at == "/" || whole == at || whole.starts_with(at + "/");
+    if (!below || at.size() < longest.size()) continue;
+    longest = at;
+    type = entry->mnt_type;
+    source = entry->mnt_fsname;
+  }
+  if (type != "fuse.spate") return path;
+  if (context.fs.empty()) context.fs = source;
+  return "spate:/" + whole.substr(std::min(longest.size() + 1, whole.size()));
 }
 
 bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::vector<std::string>& paths, int& code) {

@@ -22,4 +22,8 @@ Result<std::vector<std::string>> expand_patterns(assembly::ClientProcess& proces
 /// `code` becomes the exit code. True: `paths` holds the expanded paths.
 bool take_remote_paths(Context& context, assembly::ClientProcess& process, std::vector<std::string>& paths, int& code);
 
+/// A path below a mount of Spate as the path in the file system that is mounted there, by the kernel's table of mounts;
+/// --fs is set to what was mounted, if it is not given. Any other path stays as it is.
+std::string mounted_path(Context& context, const std::string& path);
+
 }  // namespace spate::tools

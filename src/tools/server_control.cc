@@ -239,6 +239,7 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
   const std::string daemon = (own.parent_path() / "spated").string();
   if (::access(daemon.c_str(), X_OK) != 0) return errno_error(errno, "the server program " + daemon);
   const std::string log = log_path(folder, server);
+  ::mkdir((folder + "/log").c_str(), 0700);  // people remove it to make room
   const UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   if (!out) return errno_error(errno, "open " + log);
   struct stat status{};
@@ -257,6 +258,13 @@ Result<StartedServer> start_server(const std::string& folder, ServerId server) {
     return std::move(noted).error();
   }
   return started;
+}
+
+Result<std::string> folder_of(const Context& context, const std::string& given) {
+  std::error_code ignored;
+  if (!given.empty()) return std::filesystem::absolute(given, ignored).lexically_normal().string();
+  SPATE_TRY(const std::string file, context.config_file());
+  return std::filesystem::path(file).parent_path().string();
 }
 
 bool is_deployment(const std::string& folder) { return ::access((folder + "/run/lock").c_str(), F_OK) == 0; }

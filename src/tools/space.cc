@@ -171,17 +171,34 @@ int run_setstripe(Context& context, const SpaceOptions& options) {
   return kExitOk;
 }
 
-std::string directory_setting(assembly::ClientProcess& process, const std::string& path, const char* name) {
+/// The attribute of a directory, if it is set there.
+std::optional<std::string> directory_setting(assembly::ClientProcess& process, const std::string& path,
+                                             const char* name) {
   auto value = process.run([&](client::Client& c) { return c.getxattr(client::path_from_root(path), name); });
-  return value ? std::string(as_text(*value)) : "default";
+  return value ? std::optional(std::string(as_text(*value))) : std::nullopt;
+}
+
+/// What new files below a directory get, and whether the directory says so or it is the file system's default.
+void tell_directory(const config::FileSystemConfig& config, const std::string& name,
+                    const std::optional<std::string>& strip, const std::optional<std::string>& count,
+                    const std::optional<std::string>& first) {
+  const auto from = [](bool here) { return here ? "" : " (default)"; };
+  const auto number = [](const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); };
+  const std::uint64_t bytes = strip ? number(*strip) : config.defaults.strip_bytes;
+  const std::uint64_t targets = count ? number(*count) : config.defaults.strip_count;
+  print(fmt::format("{}: new files below get strips of {}{}, on {}{}, beginning with {}{}\n", printable(name),
+                    human_size(bytes), from(strip.has_value()),
+                    targets == 0 ? "all targets" : counted(targets, "target"), from(count.has_value()),
+                    first ? "target " + *first : "a target that differs from file to file", from(first.has_value())));
 }
 
 int run_getstripe(Context& context, const SpaceOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& path : options.paths) paths.push_back(is_remote(path) ? path : mounted_path(context, path));
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
   nlohmann::json list = nlohmann::json::array();
   int code = kExitOk;
-  std::vector<std::string> paths = options.paths;
   if (!take_remote_paths(context, **process, paths, code)) return code;
   for (const std::string& name : paths) {
     const std::string path = remote_path(name);
@@ -200,14 +217,14 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
                           human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
       continue;
     }
-    const std::string strip = directory_setting(**process, path, "user.spate.strip_bytes");
-    const std::string count = directory_setting(**process, path, "user.spate.strip_count");
-    const std::string first = directory_setting(**process, path, "user.spate.first_target");
-    list.push_back(
-        {{"path", printable(name)}, {"strip_bytes", strip}, {"strip_count", count}, {"first_target", first}});
-    if (!context.json)
-      print(fmt::format("{}: new files below get strip bytes: {}, targets: {}, first target: {}\n", printable(name),
-                        strip, count, first));
+    const auto strip = directory_setting(**process, path, "user.spate.strip_bytes");
+    const auto count = directory_setting(**process, path, "user.spate.strip_count");
+    const auto first = directory_setting(**process, path, "user.spate.first_target");
+    list.push_back({{"path", printable(name)},
+                    {"strip_bytes", strip.value_or("default")},
+                    {"strip_count", count.value_or("default")},
+                    {"first_target", first.value_or("default")}});
+    if (!context.json) tell_directory((*process)->config(), name, strip, count, first);
   }
   if (context.json) context.print_json(list);
   return code;
@@ -234,7 +251,7 @@ Command make_setstripe() {
   command.name = "setstripe";
   command.group = "Change";
   command.summary = "set the layout of a directory's new files, or make a new file with it";
-  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.positionals = {{"PATH", "spate:/..., or a path on a mount", &options->paths, true}};
   command.options = {{"-S,--strip", "bytes in one strip: 4K to 4G", &options->strip},
                      {"-c,--count", "targets a file is spread over; 0 or -1 = all", &options->count},
                      {"-i,--first", "the first target's id (see `spate df --json`)", &options->first}};
@@ -248,7 +265,7 @@ Command make_getstripe() {
   command.name = "getstripe";
   command.group = "Look";
   command.summary = "show how a file is laid out, or what a directory's new files get";
-  command.positionals = {{"PATH", "spate:/...", &options->paths, true}};
+  command.positionals = {{"PATH", "spate:/..., or a path on a mount", &options->paths, true}};
   command.run = [options](Context& context) { return run_getstripe(context, *options); };
   return command;
 }

@@ -260,6 +260,12 @@ std::string default_folder() {
   return std::string(home == nullptr ? "/tmp" : home) + "/.local/share/spate";
 }
 
+int start_file_system(Context& context, const std::string& folder) {
+  UpOptions options;
+  options.plan.folder = folder;
+  return run_up(context, options);
+}
+
 Command make_up() {
   auto options = std::make_shared<UpOptions>();
   Command command;

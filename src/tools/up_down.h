@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate up`, `spate down`, `spate status`, `spate ping`.
+// `spate up`, `spate down`, `spate restart`, `spate status`, `spate logs`, `spate ping`.
 #pragma once
 
 #include "tools/command.h"
@@ -9,8 +9,14 @@ namespace spate::tools {
 /// Where a file system is when nobody says: $XDG_DATA_HOME/spate, or ~/.local/share/spate.
 std::string default_folder();
 
+/// What `spate up` and `spate down` do with the file system in this folder; the exit code.
+int start_file_system(Context& context, const std::string& folder);
+int stop_file_system(Context& context, const std::string& folder);
+
 Command make_up();
 Command make_down();
+Command make_restart();
+Command make_logs();
 Command make_status();
 Command make_ping();
 

@@ -96,6 +96,44 @@ def servers_of_other_hosts(fs):
     fs.up()
 
 
+def logs_and_restart(fs):
+    said = fs.spate("logs", "--dir", fs.dir, "-n", "1000").decode()
+    says(said, "server-1.log <==", "server-3.log <==", "serving server=2")
+    check("server-3.log" not in fs.spate("logs", "--dir", fs.dir, "1", "2").decode(), "the log of a server that was not named")
+    says(ended(fs, 1, "logs", "--dir", fs.dir, "9"), "spate status")
+    before = fs.pids()
+    shutil.rmtree(fs.dir + "/log")
+    fs.spate("restart", "-q", "--dir", fs.dir)
+    after = fs.pids()
+    fs.seen.update(after.values())
+    check(set(before.values()).isdisjoint(after.values()) and len(after) == 3, "restart: %s, then %s" % (before, after))
+    check(fs.spate("ls", "spate:/") == b"there\n", "after a restart")
+    says(fs.spate("logs", "--dir", fs.dir).decode(), "serving")
+
+
+def mounts(fs):
+    """umount of what is no mount says so, also to an ordinary user; getstripe takes a path on a mount."""
+    os.mkdir(fs.root + "/no mount")
+    says(ended(fs, 1, "umount", fs.root + "/no mount"), "nothing is mounted at")
+    if os.geteuid() != 0:
+        return
+    os.chmod(fs.root, 0o755)
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", SPATE, "umount", fs.root + "/no mount"],
+                          env=fs.env, stderr=subprocess.PIPE, text=True)
+    check("Permission denied" in done.stderr or "cannot execute" in done.stderr or "nothing is mounted at" in done.stderr, done.stderr)
+    fs.spate("setstripe", "-S", "64K", "-c", "1", "spate:/there")
+    says(fs.spate("getstripe", "spate:/").decode(), "strips of 1.00 MiB (default), on all targets (default)")
+    fs.spate("mount", "-p", fs.root + "/mnt")
+    try:
+        os.mkdir(fs.root + "/mnt/there/deeper")
+        with open(fs.root + "/mnt/there/file", "w") as f:
+            f.write("data")
+        says(fs.spate("getstripe", fs.root + "/mnt/there").decode(), "spate:/there: ", "strips of 64.0 KiB, on 1 target,")
+        says(fs.spate("getstripe", fs.root + "/mnt/there/file").decode(), "spate:/there/file: ", "strips of 64.0 KiB, 1 target")
+    finally:
+        fs.spate("umount", fs.root + "/mnt")
+
+
 def main():
     with Cluster(io=2) as fs:
         fs.up()
@@ -104,6 +142,8 @@ def main():
         taken_ports(fs)
         file_system_of_the_machine(fs)
         servers_of_other_hosts(fs)
+        logs_and_restart(fs)
+        mounts(fs)
 
 
 main()
