@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
+#include "fuse/greeting.h"
 #include "fuse/mount.h"
 
 namespace spate::fuse {
@@ -134,6 +136,24 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_
   reply_bytes(request, *value, room);
 }
 
+constexpr std::string_view kAccessAcl = "system.posix_acl_access";
+
+/// Whether the caller's list clears setgid. The servers judge that for the mount's user; where others may come, the
+/// kernel tells it, but only if it heeds lists.
+Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
+  const MountOptions& options = this_mount().options;
+  if (!checked_by_kernel(options)) return false;
+  if (options.acl && greeting_of(this_mount().ledger).has(kTellsOfSetgid))
+    return Pending::of_this_thread().hints().kills_setgid;
+  const fuse_ctx caller = *fuse_req_ctx(request);
+  if (caller.uid == 0) return false;
+  std::array<gid_t, kMaxGroups> groups{};
+  const int known = fuse_req_getgroups(request, static_cast<int>(groups.size()), groups.data());
+  SPATE_TRY(const Attributes object, attributes_of(this_mount(), request, inode));
+  gid_t* const end = groups.data() + std::clamp(known, 0, static_cast<int>(groups.size()));
+  return caller.gid != object.gid && std::find(groups.data(), end, object.gid) == end;
+}
+
 void setxattr(fuse_req_t request, fuse_ino_t inode, const char* name, const char* value, std::size_t size, int flags) {
   wire::SetxattrRequest set;
   set.where = node(inode);
@@ -141,6 +161,11 @@ void setxattr(fuse_req_t request, fuse_ino_t inode, const char* name, const char
   set.value = to_bytes(as_bytes(std::string_view(value, size)));
   set.flags = static_cast<std::uint8_t>(flags & 3);  // XATTR_CREATE, XATTR_REPLACE
   static_assert(wire::kXattrCreate == 1 && wire::kXattrReplace == 2, "setxattr's own bits");
+  if (set.name == kAccessAcl) {
+    const auto kills = kills_setgid(request, inode);
+    if (!kills) return reply_error(request, kills.error());
+    if (*kills) set.flags |= wire::kXattrKillSetgid;
+  }
   reply_done(request, run(request, [&](client::Client& c) { return c.setxattr(set); }));
 }
 

@@ -36,8 +36,10 @@ Result<Message> receive_message(int socket);
 
 /// Exit status of a server that has handed over: another one is to go on.
 constexpr int kHandedOver = 75;
-/// Servers of which one can follow the other: what they tell each other in the ledger's face, too.
-constexpr int kTakeOverVersion = 2;
+/// Servers of which one can follow the other: what they tell each other in the ledger's face, too. Since version 3 they
+/// may have agreed with the kernel on abilities past libfuse (greeting.h); none are noted in what version 2 has left.
+constexpr int kTakeOverVersion = 3;
+constexpr int kOldestTakeOverVersion = 2;
 
 /// "major:minor" of the file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount
 /// itself is not asked. kNotFound.

@@ -84,7 +84,7 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   Mount& mount = this_mount();
-  const bool temporary = Pending::of_this_thread().temporary();
+  const bool temporary = Pending::of_this_thread().hints().temporary;
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
@@ -116,7 +116,6 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
 
 /// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  if (mount.options.cache == CacheMode::kNone) return;
   mount.readers->need_reader();  // waits for reads of these pages
   std::ignore =
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));

@@ -21,17 +21,18 @@ constexpr unsigned kMaxWriteBytes = 1U << 20U;  // the kernel's own limit with 2
 constexpr unsigned kMaxBackground = 64;
 // Of protocol 7.40, which this machine's header need not have.
 constexpr std::int32_t kNotifyResend = 7;
-constexpr std::uint32_t kHasResend = 1U << 7U;  // in flags2
-
-Greeting& greeting_of(const Mount& mount) {
-  static_assert(sizeof(Greeting) <= client::Ledger::kFaceBytes);
-  return *reinterpret_cast<Greeting*>(mount.ledger.face());
-}
+constexpr std::uint32_t kAbilities = kMapsDirectIo | kTellsOfSetgid;
 
 /// While libfuse hears an old greeting: its answer is for nobody.
 thread_local bool swallowing = false;
+/// While libfuse answers the kernel's greeting.
+thread_local bool greeting_kernel = false;
 
-ssize_t write_device(int fd, iovec* parts, int count, void*) {
+ssize_t write_device(int fd, iovec* parts, int count, void* user) {
+  if (greeting_kernel) {
+    const auto& mount = *static_cast<const Mount*>(user);
+    add_abilities(greeting_of(mount.ledger), kAbilities, {parts, static_cast<std::size_t>(count)});
+  }
   if (!swallowing) return ::writev(fd, parts, count);
   ssize_t size = 0;
   for (int i = 0; i < count; ++i) size += static_cast<ssize_t>(parts[i].iov_len);
@@ -57,7 +58,7 @@ ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
 
 void init(void* user, fuse_conn_info* connection) {
   const auto& mount = *static_cast<const Mount*>(user);
-  Greeting& greeting = greeting_of(mount);
+  Greeting& greeting = greeting_of(mount.ledger);
   const auto want = [&](unsigned capability, bool on) {
     connection->want &= ~capability;
     if (on) connection->want |= connection->capable & capability;
@@ -105,7 +106,7 @@ fuse_session* make_session(Mount& mount) {
 }
 
 Result<void> greet_first(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount);
+  Greeting& greeting = greeting_of(mount.ledger);
   fuse_buf buffer{};
   int size = 0;
   do {
@@ -117,13 +118,16 @@ Result<void> greet_first(const Mount& mount, fuse_session* session) {
     return Error(Errc::kProtocol, "the kernel begins with something long");
   std::memcpy(greeting.request.data(), buffer.mem, static_cast<std::size_t>(size));
   greeting.size = static_cast<std::uint32_t>(size);
+  greeting_kernel = true;
   fuse_session_process_buf(session, &buffer);
+  greeting_kernel = false;
   greeting.done = 1;
+  SPATE_LOG("fuse", info, "agreed past libfuse abilities={:#x}", greeting.abilities);
   return {};
 }
 
 Result<void> greet_again(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount);
+  Greeting& greeting = greeting_of(mount.ledger);
   if (greeting.done == 0 || greeting.size > greeting.request.size()) {
     return Error(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
   }
@@ -157,14 +161,7 @@ std::string mount_option_text(const Mount& mount) {
   return text;
 }
 
-bool can_resend(const Mount& mount) {
-  const Greeting& greeting = greeting_of(mount);
-  fuse_in_header header{};
-  fuse_init_in init_in{};
-  if (greeting.size < sizeof(header) + sizeof(init_in)) return false;
-  std::memcpy(&init_in, greeting.request.data() + sizeof(header), sizeof(init_in));
-  return (init_in.flags & FUSE_INIT_EXT) != 0 && (init_in.flags2 & kHasResend) != 0;
-}
+bool can_resend(const Mount& mount) { return offers_resend(greeting_of(mount.ledger)); }
 
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   SessionPtr session(make_session(mount));

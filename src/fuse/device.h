@@ -6,21 +6,13 @@
 #include <string>
 
 #include "base/unique_fd.h"
+#include "fuse/greeting.h"
 #include "fuse/mount.h"
 
 namespace spate::fuse {
 
 /// What libfuse is told of the mount.
 std::string mount_option_text(const Mount& mount);
-
-/// What the processes of one mount tell each other in Ledger::face().
-struct Greeting {
-  std::uint32_t size = 0;  // of the kernel's first request; 0: there was none yet
-  std::uint32_t want = 0;  // what was agreed on: libfuse's FUSE_CAP bits
-  std::uint32_t done = 0;  // it has been answered
-  std::uint32_t unused = 0;
-  std::array<std::byte, 1024> request{};
-};
 
 struct SessionDeleter {
   void operator()(fuse_session* session) const { fuse_session_destroy(session); }

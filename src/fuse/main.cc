@@ -100,6 +100,13 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
   }
 }
 
+/// A keeper asks for the version of the mount.
+bool can_take_over(const std::string& question) {
+  for (int version = fuse::kOldestTakeOverVersion; version <= fuse::kTakeOverVersion; ++version)
+    if (question == fmt::format("--can-take-over={}", version)) return true;
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,7 +114,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() == 1 && words[0] == "--can-take-over=" + std::to_string(fuse::kTakeOverVersion)) return 0;
+  if (words.size() == 1 && can_take_over(words[0])) return 0;
   if (words.size() == 2 && words[0] == "--upgrade") {
     const auto upgraded = fuse::request_upgrade(words[1]);
     return upgraded ? 0 : fail(upgraded.error());

@@ -28,10 +28,10 @@ Pending& Pending::of_this_thread() {
   return pending;
 }
 
-void Pending::begin(Mount& mount, std::uint64_t cause, bool temporary) {
+void Pending::begin(Mount& mount, std::uint64_t cause, Hints hints) {
   mount_ = &mount;
   cause_ = cause;
-  temporary_ = temporary;
+  hints_ = hints;
   abandoned_ = false;
 }
 

@@ -22,13 +22,17 @@ class Pending {
   /// The calling thread's.
   static Pending& of_this_thread();
 
-  /// The thread takes its next request, one of `mount`: `cause` is its number. `temporary`: a create is to have no name
-  /// (O_TMPFILE).
-  void begin(Mount& mount, std::uint64_t cause, bool temporary);
+  /// What a request says that libfuse 3.14 does not pass on.
+  struct Hints {
+    bool temporary = false;     // a create is to have no name (O_TMPFILE)
+    bool kills_setgid = false;  // a setxattr that sets an access control list clears setgid
+  };
+  /// The thread takes its next request, one of `mount`: `cause` is its number.
+  void begin(Mount& mount, std::uint64_t cause, Hints hints);
   /// Not of the request, which may be gone. Legal from the first begin() on.
   Mount& mount() const { return *mount_; }
   std::uint64_t cause() const { return cause_; }
-  bool temporary() const { return temporary_; }
+  const Hints& hints() const { return hints_; }
   /// Before and after an operation that may take long.
   void begin_wait(fuse_req_t request);
   void end_wait();
@@ -42,7 +46,7 @@ class Pending {
   Mount* mount_ = nullptr;
   fuse_req_t request_ = nullptr;
   std::uint64_t cause_ = 0;
-  bool temporary_ = false;
+  Hints hints_;
   bool waiting_ = false;    // guarded by mutex_
   bool abandoned_ = false;  // written under mutex_ while waiting_; read by the worker when it is not
 };

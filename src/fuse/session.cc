@@ -61,6 +61,30 @@ bool waits_for_executor_only(std::uint32_t opcode) {
   }
 }
 
+/// Makes a request one that libfuse 3.14 knows, and returns what it would not have passed on.
+Pending::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_of_setgid) {
+  Pending::Hints hints;
+  auto* const bytes = static_cast<std::byte*>(buffer.mem);
+  if (header.opcode == FUSE_TMPFILE) {
+    hints.temporary = true;
+    header.opcode = FUSE_CREATE;  // the request and its answer have the same shape
+  } else if (header.opcode == FUSE_SETXATTR && tells_of_setgid) {
+    fuse_setxattr_in set{};
+    constexpr std::size_t kMore = sizeof(set) - FUSE_COMPAT_SETXATTR_IN_SIZE;
+    if (buffer.size < sizeof(header) + sizeof(set)) return hints;
+    std::memcpy(&set, bytes + sizeof(header), sizeof(set));
+    hints.kills_setgid = (set.setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID) != 0;
+    std::byte* const name = bytes + sizeof(header) + sizeof(set);
+    std::memmove(name - kMore, name, buffer.size - sizeof(header) - sizeof(set));
+    buffer.size -= kMore;
+    header.len -= static_cast<std::uint32_t>(kMore);
+  } else {
+    return hints;
+  }
+  std::memcpy(bytes, &header, sizeof(header));
+  return hints;
+}
+
 }  // namespace
 
 Session::Session(Mount& mount, SessionPtr session)
@@ -114,15 +138,11 @@ Readers::Next Session::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
   readers_.request_begins(waits_for_executor_only(header.opcode));
-  // libfuse 3.14 does not know it; the request and its answer have the shape of a create's.
-  const bool temporary = header.opcode == FUSE_TMPFILE;
-  if (temporary) {
-    header.opcode = FUSE_CREATE;
-    std::memcpy(buffer.mem, &header, sizeof(header));
-  }
+  const bool tells_of_setgid = greeting_of(mount_.ledger).has(kTellsOfSetgid);
+  const Pending::Hints hints = take_hints(buffer, header, tells_of_setgid);
   const std::uint64_t cause = header.unique & ~kSentAgain;
   if (cause != header.unique) mount_.ledger.asked_again(cause);
-  Pending::of_this_thread().begin(mount_, cause, temporary);
+  Pending::of_this_thread().begin(mount_, cause, hints);
   fuse_session_process_buf(session_.get(), &buffer);
   if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
   return readers_.request_ends();

@@ -354,7 +354,13 @@ struct GetxattrReply {
   }
 };
 
-enum XattrFlags : std::uint8_t { kXattrCreate = 1, kXattrReplace = 2 };
+enum XattrFlags : std::uint8_t {
+  kXattrCreate = 1,
+  kXattrReplace = 2,
+  /// An access control list clears setgid, as the caller for whom it is set is not in the object's group. Servers from
+  /// before this bit ignore it.
+  kXattrKillSetgid = 4,
+};
 
 struct SetxattrRequest {
   static constexpr Op kOp = Op::kSetxattr;

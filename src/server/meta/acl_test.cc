@@ -5,6 +5,7 @@
 #include "base/expect.h"
 #include "server/meta/access.h"
 #include "server/meta/fs_test.h"
+#include "server/meta/xattr_names.h"
 
 namespace spate::meta {
 namespace {
@@ -106,6 +107,28 @@ TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
   inherit_acl(directory, sub, 0);
   EXPECT_EQ(sub.default_acl, directory.default_acl);
   EXPECT_EQ(sub.attributes.mode, 0700U);
+}
+
+/// Root's own programs keep setgid; of a mount of root's that acts for somebody, the kernel says whether he loses it.
+TEST(AclRights, AListOfWhoIsNotInTheGroupClearsSetgid) {
+  TestFs fs;
+  User root(fs, Credential{});
+  User user(fs, alice());
+  const Bytes encoded = encode_acl(list(7, 6, 5, 5, 0));
+  const std::string value(as_text(encoded));
+  const std::string name(kAccessAclXattr);
+  ASSERT_TRUE(root.create("f", 0755));
+  ASSERT_TRUE(root.chown("f", kAlice, 4711));
+  const auto set_by = [&](User& who, std::uint8_t flags) {
+    EXPECT_TRUE(root.chmod("f", 02755));
+    EXPECT_TRUE(who.setxattr("f", name, value, flags));
+    return root.stat("f")->attributes.mode & kSetGid;
+  };
+  EXPECT_EQ(set_by(user, 0), 0U);
+  EXPECT_EQ(set_by(root, 0), kSetGid);
+  EXPECT_EQ(set_by(root, wire::kXattrKillSetgid), 0U);
+  ASSERT_TRUE(root.chown("f", kAlice, alice().gid));
+  EXPECT_EQ(set_by(user, 0), kSetGid);
 }
 
 }  // namespace

@@ -108,8 +108,9 @@ Result<void> set_acl(Operation& operation, InodeRecord& object, const wire::Setx
   SPATE_TRY(std::ignore, check_acl(acl));
   set_access_acl(object, std::move(acl));
   const Credential& who = operation.who();
-  if (!request.value.empty() && !is_root(who) && !in_group(who, object.attributes.gid))
-    object.attributes.mode &= ~kSetGid;
+  const bool stranger = !is_root(who) && !in_group(who, object.attributes.gid);
+  const bool told = (request.flags & wire::kXattrKillSetgid) != 0;  // root acts for somebody
+  if (!request.value.empty() && (stranger || told)) object.attributes.mode &= ~kSetGid;
   return {};
 }
 

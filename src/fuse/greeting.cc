@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/greeting.h"
+
+#include <linux/fuse.h>
+
+#include <cstring>
+
+namespace spate::fuse {
+namespace {
+
+// Of protocols 7.39 and 7.40, which this machine's header need not have.
+constexpr std::uint64_t kDirectIoAllowMmap = std::uint64_t{1} << 36U;
+constexpr std::uint64_t kHasResend = std::uint64_t{1} << 39U;
+
+struct AbilityFlag {
+  Ability ability;
+  std::uint64_t flag;  // in flags (the lower half) and flags2 of FUSE_INIT
+};
+constexpr std::array kAbilityFlags{AbilityFlag{kMapsDirectIo, kDirectIoAllowMmap},
+                                   AbilityFlag{kTellsOfSetgid, FUSE_SETXATTR_EXT}};
+
+/// The flags of the kernel's request; 0 of none. Kernels from before FUSE_INIT_EXT send a shorter one.
+std::uint64_t offered(const Greeting& greeting) {
+  fuse_in_header header{};
+  fuse_init_in init{};
+  if (greeting.size < sizeof(header) + sizeof(init) || greeting.size > greeting.request.size()) return 0;
+  std::memcpy(&init, greeting.request.data() + sizeof(header), sizeof(init));
+  const bool extended = (init.flags & FUSE_INIT_EXT) != 0;
+  return init.flags | (extended ? std::uint64_t{init.flags2} << 32U : 0);
+}
+
+}  // namespace
+
+Greeting& greeting_of(client::Ledger& ledger) { return *reinterpret_cast<Greeting*>(ledger.face()); }
+
+bool offers_resend(const Greeting& greeting) { return (offered(greeting) & kHasResend) != 0; }
+
+void add_abilities(Greeting& greeting, std::uint32_t wanted, std::span<const iovec> answer) {
+  if (answer.size() != 2 || answer[1].iov_len != sizeof(fuse_init_out)) return;
+  auto& out = *static_cast<fuse_init_out*>(answer[1].iov_base);
+  for (const AbilityFlag& one : kAbilityFlags) {
+    if ((wanted & one.ability) == 0 || (offered(greeting) & one.flag) == 0) continue;
+    out.flags |= static_cast<std::uint32_t>(one.flag);
+    out.flags2 |= static_cast<std::uint32_t>(one.flag >> 32U);
+    if (out.flags2 != 0) out.flags |= FUSE_INIT_EXT;
+    greeting.abilities |= one.ability;
+  }
+}
+
+}  // namespace spate::fuse
