@@ -43,7 +43,7 @@ Result<void> open_log(const fuse::MountOptions& options) {
   if (!options.log_file.empty()) return log::open_file(options.log_file);
   if (options.foreground) return {};
   const std::filesystem::path folder = std::filesystem::path(options.config_file).parent_path() / "log";
-  if (!log::open_file((folder / "mount.log").string())) return log::open_file("/dev/null");
+  if (!log::open_file_in_own_folder((folder / "mount.log").string())) return log::open_file("/dev/null");
   return {};
 }
 

@@ -48,7 +48,7 @@ struct MountOptions {
   Duration busy_poll = std::chrono::microseconds(100);
   std::uint64_t readahead = std::uint64_t{4}
                             << 20U;  // bytes that the kernel asks for ahead; only root can have more than 128 KiB
-  std::string log_file;              // empty: log/mount.log beside spate.toml, if it can be written
+  std::string log_file;              // empty: log/mount.log beside spate.toml, if that folder is the user's own
 
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };

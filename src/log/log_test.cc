@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -168,5 +169,41 @@ TEST(LogFile, LinesThatCannotBeWrittenAreCounted) {
 }
 
 }  // namespace
+/// Folders that somebody else can change do not say where a log goes that nobody has asked for.
+TEST(OwnFolder, LinksAndFoldersOfOthersAreRefused) {
+  const std::string top = testing::TempDir() + "own-log-" + std::to_string(::getpid());
+  std::filesystem::create_directories(top + "/fs/log");
+  std::filesystem::create_directories(top + "/elsewhere");
+  ::chmod((top + "/fs").c_str(), 0755);
+  ::chmod((top + "/fs/log").c_str(), 0755);
+  const std::string path = top + "/fs/log/mount.log";
+  ASSERT_TRUE(open_file_in_own_folder(path).has_value());
+  ASSERT_TRUE(reopen_file().has_value());
+  // The file is a link, or has another name.
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(top + "/elsewhere/target", path);
+  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
+  EXPECT_FALSE(reopen_file().has_value());
+  EXPECT_TRUE(std::filesystem::is_empty(top + "/elsewhere"));
+  std::filesystem::remove(path);
+  std::ofstream(top + "/elsewhere/other") << "x";
+  std::filesystem::create_hard_link(top + "/elsewhere/other", path);
+  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
+  std::filesystem::remove(path);
+  // Others can write to the folder, or to the one that it is in.
+  for (const std::string& open : {top + "/fs/log", top + "/fs"}) {
+    ::chmod(open.c_str(), 0777);
+    EXPECT_FALSE(open_file_in_own_folder(path).has_value()) << open;
+    ::chmod(open.c_str(), 0755);
+  }
+  // The folder is a link.
+  std::filesystem::remove_all(top + "/fs/log");
+  std::filesystem::create_directory_symlink(top + "/elsewhere", top + "/fs/log");
+  EXPECT_FALSE(open_file_in_own_folder(path).has_value());
+  EXPECT_FALSE(std::filesystem::exists(top + "/elsewhere/mount.log"));
+  close_file();
+  std::filesystem::remove_all(top);
+}
+
 }  // namespace log
 }  // namespace spate

@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "log/line.h"
@@ -24,7 +27,8 @@ constinit std::atomic<const Clock*> output_clock{nullptr};  // null: the system'
 constinit std::atomic<std::uint64_t> dropped{0};
 
 constinit std::mutex file_mutex;
-std::string file_path;  // guarded by file_mutex; empty: standard error
+std::string file_path;     // guarded by file_mutex; empty: standard error
+bool file_is_own = false;  // guarded by file_mutex; as open_file_in_own_folder() has it
 
 WallTime wall_now() {
   const Clock* clock = output_clock.load(std::memory_order_acquire);
@@ -43,9 +47,43 @@ void write_line(std::string_view text) {
   }
 }
 
-Result<void> open_locked(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
+constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+
+Error not_own(const std::string& path) {
+  return Error(Errc::kNotPermitted, "log file " + path + ": in a folder that others can change");
+}
+
+/// -1 when it is another user's, or others can write to it.
+UniqueFd own_folder(int at, const std::string& path, int how) {
+  UniqueFd folder(::openat(at, path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | how));
+  struct stat st{};
+  const bool own = folder && ::fstat(folder.get(), &st) == 0 && st.st_uid == ::geteuid() && (st.st_mode & 0022U) == 0;
+  return own ? std::move(folder) : UniqueFd();
+}
+
+/// Step by step from the folder that the log's is in: whoever else could rename in one of them could lead elsewhere.
+Result<UniqueFd> open_in_own_folder(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const UniqueFd above = own_folder(AT_FDCWD, whole.parent_path().parent_path().string(), 0);
+  if (!above) return not_own(path);
+  const UniqueFd folder = own_folder(above.get(), whole.parent_path().filename().string(), O_NOFOLLOW);
+  if (!folder) return not_own(path);
+  UniqueFd file(::openat(folder.get(), whole.filename().c_str(), kHow | O_NOFOLLOW | O_NONBLOCK, 0640));
   if (!file) return errno_error(errno, "open log file " + path);
+  struct stat st{};
+  const bool own = ::fstat(file.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == ::geteuid() && st.st_nlink == 1;
+  if (!own) return not_own(path);
+  return file;
+}
+
+Result<UniqueFd> open_given(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), kHow, 0640));
+  if (!file) return errno_error(errno, "open log file " + path);
+  return file;
+}
+
+Result<void> open_locked(const std::string& path, bool own) {
+  SPATE_TRY(UniqueFd file, own ? open_in_own_folder(path) : open_given(path));
   const int current = output_fd.load(std::memory_order_relaxed);
   if (current == STDERR_FILENO) {
     output_fd.store(file.release(), std::memory_order_relaxed);
@@ -68,15 +106,24 @@ void set_format(Format format) { output_format.store(format, std::memory_order_r
 
 Result<void> open_file(const std::string& path) {
   const std::lock_guard lock(file_mutex);
-  SPATE_TRY(std::ignore, open_locked(path));
+  SPATE_TRY(std::ignore, open_locked(path, false));
   file_path = path;
+  file_is_own = false;
+  return {};
+}
+
+Result<void> open_file_in_own_folder(const std::string& path) {
+  const std::lock_guard lock(file_mutex);
+  SPATE_TRY(std::ignore, open_locked(path, true));
+  file_path = path;
+  file_is_own = true;
   return {};
 }
 
 Result<void> reopen_file() {
   const std::lock_guard lock(file_mutex);
   if (file_path.empty()) return {};
-  return open_locked(file_path);
+  return open_locked(file_path, file_is_own);
 }
 
 void close_file() {

@@ -26,6 +26,9 @@ void set_format(Format format);
 /// Lines go to `path` (appended, created 0640) instead of to standard error. On failure nothing changes.
 /// One write(2) a line and no lock: safe with threads, across fork, and for several processes on one file.
 Result<void> open_file(const std::string& path);
+/// The same for a file in a folder that nobody has named as one for logs: only where the folder and the one that it is
+/// in are this user's and nobody else can write to them, and the file is no link. kNotPermitted.
+Result<void> open_file_in_own_folder(const std::string& path);
 /// Opens the file's path anew, for log rotation (spated calls it on SIGHUP). Without a file: no effect.
 Result<void> reopen_file();
 /// Back to standard error.
