@@ -3,29 +3,29 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "base/local_packet.h"
+#include "base/local_socket.h"
 
 namespace spate::fuse {
 namespace {
 
 constexpr std::size_t kMostText = 4000;
+constexpr int kBacklog = 4;
 constexpr int kPatienceMs = 60'000;
 constexpr auto kListenPatience = std::chrono::seconds(5);
 constexpr auto kListenPause = std::chrono::milliseconds(5);
@@ -44,20 +44,22 @@ std::string plain(const std::string& escaped) {
   return out;
 }
 
-/// No file: nothing is left behind, and the name goes with the process.
-std::pair<sockaddr_un, socklen_t> address_of(const std::string& device) {
-  const std::string name = "spate-mount/" + device;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::size_t size = std::min(name.size(), sizeof(address.sun_path) - 1);
-  std::memcpy(&address.sun_path[1], name.data(), size);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size)};
+std::string socket_name(const std::string& number) { return "mount-" + number; }
+
+/// "user_id=1000" among options.
+uid_t user_in(const std::string& options) {
+  constexpr std::string_view kName = "user_id=";
+  const std::size_t at = options.find(kName);
+  return at == std::string::npos ? 0
+                                 : static_cast<uid_t>(std::strtoul(options.c_str() + at + kName.size(), nullptr, 10));
 }
 
-Result<UniqueFd> local_socket() {
-  UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!made) return errno_error(errno, "local socket");
-  return made;
+std::string without_controls(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f) c = '?';
+  }
+  return text;
 }
 
 }  // namespace
@@ -84,46 +86,42 @@ Result<Message> receive_message(int socket) {
   return out;
 }
 
-Result<std::string> device_at(const std::string& directory) {
+Result<MountedDevice> device_at(const std::string& directory) {
   std::ifstream mounts("/proc/self/mountinfo");
-  std::string device;
+  std::optional<MountedDevice> device;
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);
     std::string id, parent, number, root, at;
-    if (words >> id >> parent >> number >> root >> at && plain(at) == directory)
-      device = number;  // the last covers the others
+    if (!(words >> id >> parent >> number >> root >> at) || plain(at) != directory) continue;
+    std::string options;
+    for (std::string word; words >> word;) options = word;  // the file system's own come last
+    device = MountedDevice{number, user_in(options)};       // the last covers the others
   }
-  if (device.empty()) return Error(Errc::kNotFound, "nothing is mounted at " + directory);
-  return device;
+  if (!device) return Error(Errc::kNotFound, "nothing is mounted at " + directory);
+  return *std::move(device);
 }
 
-Result<UniqueFd> listen_for(const std::string& device) {
-  SPATE_TRY(UniqueFd made, local_socket());
-  const auto [address, size] = address_of(device);
+Result<UniqueFd> listen_for(const std::string& number) {
   const auto limit = std::chrono::steady_clock::now() + kListenPatience;
-  while (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    if (errno != EADDRINUSE || std::chrono::steady_clock::now() >= limit)
-      return errno_error(errno, "listen for upgrades of the mount");
+  for (;;) {
+    auto made = listen_for_own_user(socket_name(number), kBacklog);
+    if (made || made.code() != Errc::kBusy || std::chrono::steady_clock::now() >= limit) return made;
     std::this_thread::sleep_for(kListenPause);
   }
-  if (::listen(made.get(), 4) != 0) return errno_error(errno, "listen for upgrades of the mount");
-  return made;
 }
 
-Result<UniqueFd> connect_to(const std::string& device) {
-  SPATE_TRY(UniqueFd made, local_socket());
-  const auto [address, size] = address_of(device);
-  if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+void remove_listener(const std::string& number) { remove_socket(socket_name(number)); }
+
+Result<UniqueFd> connect_to(const MountedDevice& device) {
+  auto made = connect_to_user(device.user, socket_name(device.number));
+  if (!made && made.code() == Errc::kNotFound)
     return Error(Errc::kNotFound, "it has no keeper here: not a mount of Spate, or of another container");
-  }
   return made;
 }
 
 bool is_friend(int socket) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return false;
-  return who.uid == 0 || who.uid == ::geteuid();
+  const auto user = user_behind(socket);
+  return user && (*user == 0 || *user == ::geteuid());
 }
 
 Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text) {
@@ -131,18 +129,19 @@ Result<std::string> ask_keeper(const std::string& directory, Word word, std::str
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   auto device = device_at(real.data());
   if (!device) return std::move(device).error();
+  // Root may upgrade a user's mount, whose keeper then runs what root names.
+  if (device->user != ::geteuid() && ::geteuid() != 0)
+    return Error(Errc::kNotPermitted, directory + " is another user's mount");
   auto keeper = connect_to(*device);
   if (!keeper) return std::move(keeper).error().within(directory);
-  // Root may upgrade a user's mount, whose keeper then runs what root names.
-  if (!is_friend(keeper->get()) && ::geteuid() != 0)
-    return Error(Errc::kNotPermitted, directory + " is another user's mount");
   std::ignore = send_message(keeper->get(), word, text);  // it may have refused already, and says why
   pollfd wait{keeper->get(), POLLIN, 0};
   if (::poll(&wait, 1, kPatienceMs) != 1)
     return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");
   SPATE_TRY(Message answer, receive_message(keeper->get()));
-  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + answer.text);
-  return std::move(answer.text);
+  std::string told = without_controls(std::move(answer.text));
+  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + told);
+  return told;
 }
 
 Result<void> request_upgrade(const std::string& directory) {

@@ -41,18 +41,26 @@ constexpr int kHandedOver = 75;
 constexpr int kTakeOverVersion = 3;
 constexpr int kOldestTakeOverVersion = 2;
 
-/// "major:minor" of the file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount
-/// itself is not asked. kNotFound.
-Result<std::string> device_at(const std::string& directory);
-/// Where the keeper of a mounted device listens. The kernel gives a device's number away again while the keeper of the
-/// mount that had it is still about to end: then it waits for that, up to 5 s.
-Result<UniqueFd> listen_for(const std::string& device);
-/// Where who asks connects. kNotFound.
-Result<UniqueFd> connect_to(const std::string& device);
+struct MountedDevice {
+  std::string number;  // "major:minor"
+  uid_t user = 0;      // who has mounted it, as the kernel tells
+};
+/// The file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount itself is not
+/// asked. kNotFound.
+Result<MountedDevice> device_at(const std::string& directory);
+/// Where the keeper of a mounted device listens, which is this process: a socket of its user's (base/local_socket.h).
+/// The kernel gives a device's number away again while the keeper of the mount that had it is still about to end: then
+/// it waits for that, up to 5 s.
+Result<UniqueFd> listen_for(const std::string& number);
+/// Before a socket of listen_for() is closed.
+void remove_listener(const std::string& number);
+/// Where who asks connects: only to a process of the user who has mounted it, or of root. kNotFound, kNotPermitted.
+Result<UniqueFd> connect_to(const MountedDevice& device);
 /// Whether the other side of a local socket is root or the caller's own user.
 bool is_friend(int socket);
 
-/// Asks the keeper of what is mounted at `directory`. Its answer's text.
+/// Asks the keeper of what is mounted at `directory`. Its answer's text, without control characters: it may be another
+/// user's.
 Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text = {});
 
 /// `spate-mount --upgrade DIRECTORY`: the keeper of the mount is to go on with this program. Ends when it does.

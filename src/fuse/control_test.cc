@@ -14,13 +14,15 @@ namespace spate::fuse {
 namespace {
 
 /// Of no device here, and of no other process that runs this.
-std::string device() { return "test/" + std::to_string(::getpid()); }
+std::string device() { return "test-" + std::to_string(::getpid()); }
+
+MountedDevice mounted() { return {device(), ::geteuid()}; }
 
 TEST(ControlTest, OnlyWhoListensIsFound) {
-  EXPECT_ERRC(connect_to(device()), Errc::kNotFound);
+  EXPECT_ERRC(connect_to(mounted()), Errc::kNotFound);
   const auto listener = listen_for(device());
   ASSERT_OK(listener);
-  EXPECT_OK(connect_to(device()));
+  EXPECT_OK(connect_to(mounted()));
 }
 
 TEST(ControlTest, AKeeperListensOnceTheOneThatHadTheNumberBeforeHasEnded) {
@@ -33,7 +35,7 @@ TEST(ControlTest, AKeeperListensOnceTheOneThatHadTheNumberBeforeHasEnded) {
   const auto listener = listen_for(device());
   ends.join();
   ASSERT_OK(listener);
-  EXPECT_OK(connect_to(device()));
+  EXPECT_OK(connect_to(mounted()));
 }
 
 }  // namespace

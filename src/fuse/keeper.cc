@@ -76,7 +76,12 @@ bool is_over(int device) {
 Keeper::Keeper(MountOptions options, std::vector<std::string> words, std::function<void()> ready)
     : options_(std::move(options)), words_(std::move(words)), ready_(std::move(ready)) {}
 
-Keeper::~Keeper() = default;
+Keeper::~Keeper() { stop_listening(); }
+
+void Keeper::stop_listening() {
+  if (listener_) remove_listener(device_number_);  // while it listens: afterwards the name may be another mount's
+  listener_.reset();
+}
 
 Result<void> Keeper::prepare() {
   const sigset_t set = signals_of_interest();
@@ -224,7 +229,8 @@ Result<void> Keeper::mount(const std::string& mount_options) {
   if (!device_) return errno_error(errno, "/dev/fuse");
   auto device = device_at(directory);
   if (device) {
-    auto listener = listen_for(*device);
+    auto listener = listen_for(device->number);
+    device_number_ = device->number;
     if (listener) listener_ = *std::move(listener);
   }
   if (!listener_)
@@ -358,7 +364,7 @@ void Keeper::answer(Word word, const std::string& text) {
 /// By a child, as the kernel may wait for the server to write dirty pages.
 void Keeper::stop() {
   if (std::exchange(stopping_, true)) return;
-  listener_.reset();
+  stop_listening();
   answer(Word::kFailed, "it is being unmounted");
   kill_at_ = clock_.now() + kEndPatience;
   if (session_ == nullptr) {  // not mounted yet

@@ -59,6 +59,7 @@ class Keeper {
   Result<void> check_program(const std::string& program);
   void answer(Word word, const std::string& text);
   Result<void> mount(const std::string& mount_options);
+  void stop_listening();
   void stop();
   void give_up(const std::string& why);
   void end(int status);
@@ -72,6 +73,7 @@ class Keeper {
   UniqueFd device_;                                 // /dev/fuse, once it is mounted
   UniqueFd control_;                                // to the server
   UniqueFd listener_;                               // for who asks for an upgrade
+  std::string device_number_;                       // that it listens for
   UniqueFd caller_;                                 // who has asked
   std::vector<UniqueFd> curious_;                   // who wait for what the server tells of itself
   std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
