@@ -43,6 +43,7 @@ struct CopyRun {
 struct CopyWish {
   std::string from;
   std::string to;
+  bool inside = false;  // of a directory that is the destination; else `to` is what the user named
 };
 using CopyWishes = std::vector<CopyWish>;
 
@@ -52,7 +53,8 @@ inline constexpr std::size_t kFilesAtOnce = 32;
 // Files and trees, with modes, times, links of both kinds and holes; several files at once. Owners as well for root.
 // What exists takes these, too; a directory and anything else do not replace each other. Errors go to run.troubles. A
 // file whose data did not all arrive keeps the time of the attempt, so that it is not taken for a copy by size and
-// time. `wishes` and `run` outlive the task.
+// time. Below a destination no symbolic link is followed, also none that the copy itself has made: a file takes its
+// place. Setuid and setgid are kept only where user and group are. `wishes` and `run` outlive the task.
 
 /// Into the file system.
 job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run);

@@ -68,7 +68,7 @@ Plan make_plan(const CpOptions& options, const Target& target) {
     const std::string& name = options.paths[i];
     const std::string source = is_remote(name) ? remote_path(name) : name;
     CopyWishes& wishes = !is_remote(name) ? plan.in : target.remote ? plan.within : plan.out;
-    wishes.push_back({source, place_of(source, target)});
+    wishes.push_back({source, place_of(source, target), target.is_directory});
   }
   return plan;
 }

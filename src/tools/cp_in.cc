@@ -46,13 +46,15 @@ struct Folder {
   Handle handle;
   std::string name;  // for messages
   struct stat st{};
+  std::uint32_t mode = 0;  // that it gets
 };
 using FolderPtr = std::shared_ptr<Folder>;
 
 /// Something local and the name it gets.
 struct Entry {
   Making making;
-  FolderPtr folder;  // null: of the command line, the place is a path from the root
+  FolderPtr folder;     // null: of the command line, the place is a path from the root
+  bool inside = false;  // below the destination
   struct stat st{};
 };
 
@@ -63,14 +65,17 @@ wire::NamePath place_in(const Folder& folder, const std::string& name) {
   return where;
 }
 
-wire::NewAttributes attributes_of(const struct stat& st) {
-  wire::NewAttributes attributes;
-  attributes.mode = st.st_mode & 07777U;
-  if (::geteuid() == 0) {
-    attributes.uid = st.st_uid;
-    attributes.gid = st.st_gid;
-  }
-  return attributes;
+Owned local_owner(const struct stat& st) { return {st.st_mode & 07777U, st.st_uid, st.st_gid}; }
+wire::NewAttributes attributes_of(const struct stat& st) { return attributes_for_copy(local_owner(st)); }
+
+/// The file that was looked at: who may rename in its folder can put another one, or a link, in its place meanwhile.
+Result<UniqueFd> open_source(const std::string& path, const struct stat& st) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return errno_error(errno, path);
+  struct stat now{};
+  if (::fstat(fd.get(), &now) != 0) return errno_error(errno, path);
+  if (now.st_dev == st.st_dev && now.st_ino == st.st_ino) return fd;
+  return Error(Errc::kTryAgain, path + " was replaced while it was copied");
 }
 
 /// What a small file holds.
@@ -110,8 +115,8 @@ bool may_have_holes(const struct stat& st) {
 /// The data, after the mode. `whole` holds all of it, or nothing yet.
 job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file, int fd,
                                 const std::optional<Whole>& whole) {
-  const wire::NewAttributes wanted = attributes_of(entry.st);
-  SPATE_CO_TRY(std::ignore, co_await adopt_attributes(job.client, file, wanted));
+  const Owned source = local_owner(entry.st);
+  SPATE_CO_TRY(std::ignore, co_await adopt_attributes(job.client, file, source));
   Result<void> moved;
   if (whole) {
     moved = co_await write_whole(file, *whole, job.run.progress);
@@ -124,8 +129,7 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
 
 job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   const Making& making = entry.making;
-  const UniqueFd fd(::open(making.from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) co_return errno_error(errno, making.from);
+  SPATE_CO_TRY(const UniqueFd fd, open_source(making.from, entry.st));
   std::optional<Whole> whole;
   if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes && !may_have_holes(entry.st)) {
     auto read = read_whole(fd.get(), entry.st);
@@ -134,9 +138,8 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   }
   client::NewObject object;
   object.attributes = attributes_of(entry.st);
-  const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  auto file = co_await job.client.create(making.where, flags, object);
-  if (!file) co_return cannot_make(std::move(file).error(), making);
+  auto file = co_await create_file(job.client, making, object);
+  if (!file) co_return std::move(file).error();
   auto moved = co_await fill_in(job, entry, **file, fd.get(), whole);
   client::CloseOptions closing;
   if (moved) {  // else it must not look like a copy
@@ -150,25 +153,28 @@ job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
 }
 
 /// Mode and times of a directory, once nothing is put into it any more.
-job::Task<void> finish_folder(Job& job, Handle handle, std::string name, struct stat st) {
+job::Task<void> finish_folder(Job& job, Folder folder) {
   wire::SetattrRequest request;
-  request.where.start = handle;
-  const wire::NewAttributes wanted = attributes_of(st);
-  request.mode = wanted.mode;
+  request.where.start = folder.handle;
+  const wire::NewAttributes wanted = attributes_of(folder.st);
+  request.mode = folder.mode;
   request.uid = wanted.uid;
   request.gid = wanted.gid;
-  request.mtime = wall(st.st_mtim);
-  request.atime = wall(st.st_atim);
+  request.mtime = wall(folder.st.st_mtim);
+  request.atime = wall(folder.st.st_atim);
   auto set = co_await job.client.setattr(request);
-  if (!set) job.run.troubles.tell(std::move(set).error().within("spate:" + name));
+  if (!set) job.run.troubles.tell(std::move(set).error().within("spate:" + folder.name));
 }
 
-FolderPtr make_folder(Job& job, Handle handle, const std::string& name, const struct stat& st) {
+FolderPtr make_folder(Job& job, const Attributes& there, const Entry& entry) {
   const auto finish = [&job](Folder* folder) {
     const std::unique_ptr<Folder> owned(folder);
-    job::spawn(job.finishing, finish_folder(job, owned->handle, owned->name, owned->st));
+    job::spawn(job.finishing, finish_folder(job, std::move(*owned)));
   };
-  return FolderPtr(new Folder{handle, name, st}, finish);
+  const wire::NewAttributes wanted = attributes_of(entry.st);
+  const std::uint32_t mode =
+      local_owner(entry.st).mode_for(wanted.uid.value_or(there.uid), wanted.gid.value_or(there.gid));
+  return FolderPtr(new Folder{there.handle, entry.making.to, entry.st, mode}, finish);
 }
 
 job::Task<void> file_in_slot(Job& job, Entry entry) {
@@ -202,14 +208,15 @@ job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
   SPATE_CO_TRY(const std::vector<std::string> names, local_names(making.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  SPATE_CO_TRY(const Handle handle, co_await make_or_find_directory(job.client, making, attributes));
-  const FolderPtr folder = make_folder(job, handle, making.to, entry.st);
+  SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
+  const FolderPtr folder = make_folder(job, there, entry);
   for (const std::string& name : names) {
     Entry below;
     below.making.from = join_path(making.from, name);
     below.making.to = join_path(making.to, name);
     below.making.where = place_in(*folder, name);
     below.folder = folder;
+    below.inside = true;
     co_await tree_in(job, std::move(below));
   }
   co_return Result<void>();
@@ -244,8 +251,8 @@ job::Task<Result<void>> begin_file(Job& job, Entry entry) {
     co_return made;
   }
   if (entry.st.st_nlink > 1) job.linked[key] = where;
-  // As before: a file is written through a link that stands in its place.
-  where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
+  // What the user names may be a link.
+  if (!entry.inside) where.flags = wire::NamePath::kFollowLast | wire::NamePath::kRootedLinks;
   {
     auto room = co_await job.slots.acquire(1);  // bounds how many are spawned, too
   }
@@ -287,6 +294,7 @@ job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRu
     Entry entry;
     entry.making.from = wish.from;
     entry.making.to = wish.to;
+    entry.inside = wish.inside;
     entry.making.where = client::path_from_root(wish.to);
     co_await tree_in(job, std::move(entry));
   }

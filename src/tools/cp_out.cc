@@ -2,9 +2,11 @@
 // `spate cp spate:/from to`: trees and files out of the file system, several files at once.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -17,23 +19,42 @@
 namespace spate::tools {
 namespace {
 
+/// Where something is put: a name in a folder that is open, so that no link that somebody puts in the way, or that the
+/// copy has just made, leads out of it. Without a folder: the path that the user named, which may be a link.
+struct LocalPlace {
+  std::shared_ptr<const UniqueFd> folder;
+  std::string name;
+
+  int at() const { return folder == nullptr ? AT_FDCWD : folder->get(); }
+  const char* c_str() const { return name.c_str(); }
+  /// For open(2).
+  int follow() const { return folder == nullptr ? 0 : O_NOFOLLOW; }
+};
+
 /// One run: what its coroutines share. Lives on the frame of copy_out().
 struct Out {
   client::Client& client;
   CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  std::unordered_map<Handle, std::string> linked;  // files of several names: the local name that each has first
+  std::unordered_map<Handle, LocalPlace> linked;  // files of several names: the place that each has first
   Out(client::Client& c, CopyRun& r)
       : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kFilesAtOnce) {}
 };
 
-/// Something in the file system and the name it gets here.
+/// Something in the file system and the name it gets here; `to` is for messages.
 struct Source {
   std::string from;
   std::string to;
+  LocalPlace place;
   Attributes attributes;
 };
+
+wire::NamePath object_of(const Source& source) {
+  wire::NamePath where;
+  where.start = source.attributes.handle;
+  return where;
+}
 
 timespec spec(WallTime t) {
   return {static_cast<time_t>(t.ns / 1'000'000'000), static_cast<long>(t.ns % 1'000'000'000)};
@@ -62,7 +83,7 @@ template <typename Make>
 Result<void> make_anew_here(const Source& source, Make make) {
   if (make() == 0) return {};
   if (errno != EEXIST) return cannot_make_here(errno, source);
-  if (::unlink(source.to.c_str()) != 0) return cannot_make_here(errno, source);
+  if (::unlinkat(source.place.at(), source.place.c_str(), 0) != 0) return cannot_make_here(errno, source);
   return make() == 0 ? Result<void>() : cannot_make_here(errno, source);
 }
 
@@ -72,9 +93,18 @@ struct LocalFile {
   bool regular = false;  // else a device or a fifo: it has no size, and keeps mode and times
 };
 
+/// Users whom an access list names are none of those who may read the source.
+Result<void> remove_access_list(const LocalFile& local, const Source& file) {
+  constexpr const char* kList = "system.posix_acl_access";
+  if (::fgetxattr(local.fd.get(), kList, nullptr, 0) <= 0) return {};
+  if (::fremovexattr(local.fd.get(), kList) == 0) return {};
+  return errno_error(errno, "access list of " + file.to + ", to which nothing was written");
+}
+
 /// What was there before has its mode and owner made no wider than the new ones, ahead of the data.
 Result<void> narrow(const LocalFile& local, const struct stat& st, const Source& file) {
   const Attributes& a = file.attributes;
+  SPATE_TRY(std::ignore, remove_access_list(local, file));
   if (::geteuid() == 0 && (st.st_uid != a.uid || st.st_gid != a.gid) && ::fchown(local.fd.get(), a.uid, a.gid) != 0)
     return errno_error(errno, "owner of " + file.to);
   if ((st.st_mode & ~a.mode & kForOthers) == 0) return {};
@@ -83,9 +113,18 @@ Result<void> narrow(const LocalFile& local, const struct stat& st, const Source&
   return {};
 }
 
+/// -1 and errno. A link is followed only where the user named it; else the file takes its place.
+int open_for_writing(const LocalPlace& place) {
+  constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC;
+  const int file = ::openat(place.at(), place.c_str(), kHow | O_TRUNC | place.follow(), 0600);
+  if (file >= 0 || errno != ELOOP || place.folder == nullptr) return file;
+  if (::unlinkat(place.at(), place.c_str(), 0) != 0) return -1;
+  return ::openat(place.at(), place.c_str(), kHow | O_EXCL | O_NOFOLLOW, 0600);
+}
+
 Result<LocalFile> open_local(const Source& file) {
   LocalFile local;
-  local.fd = UniqueFd(::open(file.to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  local.fd = UniqueFd(open_for_writing(file.place));
   if (!local.fd) return cannot_make_here(errno, file);
   struct stat st{};
   if (::fstat(local.fd.get(), &st) != 0) return errno_error(errno, file.to);
@@ -96,17 +135,25 @@ Result<LocalFile> open_local(const Source& file) {
   return local;
 }
 
-Result<void> finish_local(const LocalFile& local, const Source& file) {
-  if (!local.regular) return {};
-  const Attributes& a = file.attributes;
+/// Mode and times, once the data and the owner are there.
+Result<void> finish(int fd, const Source& source) {
+  const Attributes& a = source.attributes;
   const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  if (::fchmod(local.fd.get(), a.mode) != 0 || ::futimens(local.fd.get(), times) != 0)
-    return errno_error(errno, "attributes of " + file.to);
+  struct stat st{};
+  if (::fstat(fd, &st) != 0 || ::fchmod(fd, owner_of(a).mode_for(st.st_uid, st.st_gid)) != 0 ||
+      ::futimens(fd, times) != 0)
+    return errno_error(errno, "attributes of " + source.to);
   return {};
 }
 
+Result<void> finish_local(const LocalFile& local, const Source& file) {
+  if (!local.regular) return {};
+  return finish(local.fd.get(), file);
+}
+
 job::Task<Result<void>> file_out(Out& out, const Source& file) {
-  auto opened = co_await out.client.open(client::path_from_root(file.from, false), wire::kOpenRead);
+  const wire::NamePath object = object_of(file);
+  auto opened = co_await out.client.open(object, wire::kOpenRead);
   if (!opened) co_return std::move(opened).error().within("spate:" + file.from);
   auto local = open_local(file);
   Result<void> done;
@@ -131,30 +178,37 @@ job::Task<void> file_out_in_slot(Out& out, Source file) {
 }
 
 Result<void> symlink_out(const Source& link, const std::string& target) {
-  SPATE_TRY(std::ignore, make_anew_here(link, [&] { return ::symlink(target.c_str(), link.to.c_str()); }));
+  const LocalPlace& place = link.place;
+  SPATE_TRY(std::ignore, make_anew_here(link, [&] { return ::symlinkat(target.c_str(), place.at(), place.c_str()); }));
   const timespec times[2] = {spec(link.attributes.atime), spec(link.attributes.mtime)};
-  if (::utimensat(AT_FDCWD, link.to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+  if (::utimensat(place.at(), place.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
     return errno_error(errno, "times of " + link.to);
   return {};
 }
 
 /// A further name of a file that is here already, or on its way.
-job::Task<Result<void>> link_out(Out& out, const std::string& first, const Source& source) {
+job::Task<Result<void>> link_out(Out& out, const LocalPlace& first, const Source& source) {
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // its first name exists by now
-  co_return make_anew_here(source, [&] { return ::link(first.c_str(), source.to.c_str()); });
+  const LocalPlace& place = source.place;
+  co_return make_anew_here(source, [&] { return ::linkat(first.at(), first.c_str(), place.at(), place.c_str(), 0); });
 }
 
 job::Task<void> tree_out(Out& out, Source source);
 
-job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry) {
+/// `folder`: the copy of the directory.
+job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry,
+                                    const std::shared_ptr<const UniqueFd>& folder) {
   if (!is_entry_name(entry.name))
     co_return Error(Errc::kProtocol,
                     "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
-  Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {}};
+  Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {folder, entry.name}, {}};
   if (entry.attributes) {
     source.attributes = *entry.attributes;
   } else {
-    auto object = co_await out.client.stat(client::path_from_root(source.from, false));
+    wire::NamePath there;
+    there.start = directory.attributes.handle;
+    there.path = entry.name;
+    auto object = co_await out.client.stat(there);
     if (!object) co_return std::move(object).error().within("spate:" + source.from);
     source.attributes = object->attributes;
   }
@@ -162,7 +216,7 @@ job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wir
   co_return Result<void>();
 }
 
-job::Task<Result<void>> entries_out(Out& out, const Source& directory) {
+job::Task<Result<void>> entries_out(Out& out, const Source& directory, const std::shared_ptr<const UniqueFd>& folder) {
   wire::ReaddirRequest request;
   request.handle = directory.attributes.handle;
   request.attributes = true;
@@ -171,7 +225,7 @@ job::Task<Result<void>> entries_out(Out& out, const Source& directory) {
     if (!page) co_return std::move(page).error().within("spate:" + directory.from);
     for (const wire::DirectoryEntry& entry : page->entries) {
       request.cookie = entry.cookie;
-      auto copied = co_await entry_below(out, directory, entry);
+      auto copied = co_await entry_below(out, directory, entry, folder);
       if (!copied) out.run.troubles.tell(copied.error());
     }
     end = page->end || page->entries.empty();
@@ -179,42 +233,43 @@ job::Task<Result<void>> entries_out(Out& out, const Source& directory) {
   co_return Result<void>();
 }
 
-/// Made, or there already: itself, not by way of a link.
-Result<void> make_directory_here(const Source& directory) {
-  if (::mkdir(directory.to.c_str(), 0700) == 0) return {};
-  if (errno != EEXIST) return cannot_make_here(errno, directory);
-  struct stat st{};
-  if (::lstat(directory.to.c_str(), &st) != 0) return errno_error(errno, directory.to);
-  if (S_ISDIR(st.st_mode)) {
-    if ((st.st_mode & ~directory.attributes.mode & kForOthers) == 0) return {};
-    if (::chmod(directory.to.c_str(), (st.st_mode & directory.attributes.mode & 0777U) | 0700U) != 0)
-      return errno_error(errno, "mode of " + directory.to);
-    return {};
+/// Made, or there already: itself, not by way of a link. Open.
+Result<UniqueFd> make_directory_here(const Source& directory) {
+  const LocalPlace& place = directory.place;
+  const bool made = ::mkdirat(place.at(), place.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST) return cannot_make_here(errno, directory);
+  UniqueFd folder(::openat(place.at(), place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!folder && (errno == ENOTDIR || errno == ELOOP)) {
+    return Error(Errc::kNotDirectory,
+                 "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
   }
-  return Error(Errc::kNotDirectory,
-               "cannot overwrite non-directory " + directory.to + " with directory spate:" + directory.from);
+  struct stat st{};
+  if (!folder || ::fstat(folder.get(), &st) != 0) return errno_error(errno, directory.to);
+  const bool wider = !made && (st.st_mode & ~directory.attributes.mode & kForOthers) != 0;
+  if (wider && ::fchmod(folder.get(), (st.st_mode & directory.attributes.mode & 0777U) | 0700U) != 0)
+    return errno_error(errno, "mode of " + directory.to);
+  return folder;
 }
 
 job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
-  const std::string& to = directory.to;
   const Attributes& a = directory.attributes;
   if (!out.run.recursive)
     co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
-  SPATE_CO_TRY(std::ignore, make_directory_here(directory));
-  auto copied = co_await entries_out(out, directory);
+  SPATE_CO_TRY(UniqueFd made, make_directory_here(directory));
+  const std::shared_ptr<const UniqueFd> folder = std::make_shared<UniqueFd>(std::move(made));
+  auto copied = co_await entries_out(out, directory, folder);
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // nothing is put into it any more
-  const timespec times[2] = {spec(a.atime), spec(a.mtime)};
-  if (::geteuid() == 0 && ::lchown(to.c_str(), a.uid, a.gid) != 0) co_return errno_error(errno, "owner of " + to);
-  if (::chmod(to.c_str(), a.mode) != 0 || ::utimensat(AT_FDCWD, to.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
-    co_return errno_error(errno, "attributes of " + to);
+  if (::geteuid() == 0 && ::fchown(folder->get(), a.uid, a.gid) != 0)
+    co_return errno_error(errno, "owner of " + directory.to);
+  SPATE_CO_TRY(std::ignore, finish(folder->get(), directory));
   co_return copied;
 }
 
 job::Task<Result<void>> begin_file_out(Out& out, Source source) {
   if (source.attributes.link_count > 1) {
-    const auto [known, fresh] = out.linked.try_emplace(source.attributes.handle, source.to);
+    const auto [known, fresh] = out.linked.try_emplace(source.attributes.handle, source.place);
     if (!fresh) {
-      const std::string first = known->second;
+      const LocalPlace first = known->second;
       auto made = co_await link_out(out, first, source);
       co_return made;
     }
@@ -232,7 +287,8 @@ job::Task<Result<void>> object_out(Out& out, Source source) {
   if (type == FileType::kDirectory) {
     copied = co_await directory_out(out, source);
   } else if (type == FileType::kSymlink) {
-    auto object = co_await out.client.stat(client::path_from_root(source.from, false));
+    const wire::NamePath link = object_of(source);
+    auto object = co_await out.client.stat(link);
     if (!object) co_return std::move(object).error().within("spate:" + source.from);
     copied = symlink_out(source, object->target);
   } else if (type == FileType::kRegular) {
@@ -249,6 +305,15 @@ job::Task<void> tree_out(Out& out, Source source) {
   if (!copied) out.run.troubles.tell(copied.error());
 }
 
+/// What the user named, or a name in the folder that he named.
+Result<LocalPlace> place_of(const CopyWish& wish) {
+  const auto [folder, name] = split_path(wish.to);
+  if (!wish.inside || name.empty() || name == ".") return LocalPlace{nullptr, wish.to};
+  auto opened = std::make_shared<UniqueFd>(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!*opened) return errno_error(errno, folder);
+  return LocalPlace{std::move(opened), name};
+}
+
 }  // namespace
 
 job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
@@ -260,7 +325,12 @@ job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyR
       run.troubles.tell(std::move(object).error().within("spate:" + wish.from));
       continue;
     }
-    Source source{wish.from, wish.to, object->attributes};
+    auto place = place_of(wish);
+    if (!place) {
+      run.troubles.tell(place.error());
+      continue;
+    }
+    Source source{wish.from, wish.to, *std::move(place), object->attributes};
     co_await tree_out(out, std::move(source));
   }
   co_await out.gate.close();

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spate cp spate:/from spate:/to`: the io servers copy.
-#include <unistd.h>
-
 #include <optional>
 #include <unordered_map>
 
@@ -26,35 +24,44 @@ struct Within {
   CopyRun& run;
   job::Gate gate;
   job::Semaphore slots;
-  std::unordered_map<Handle, std::string> linked;  // files of several names: the name that each copy has first
+  std::unordered_map<Handle, wire::NamePath> linked;  // files of several names: the place that each copy has first
   std::uint64_t made = 0;  // handle of the first directory that was made: it is not copied into itself
   Within(client::Client& c, CopyRun& r)
       : client(c), run(r), gate(c.cluster().executor()), slots(c.cluster().executor(), kCopiesAtOnce) {}
 };
 
-/// Something and the name that its copy gets: paths from the root.
+/// Something and the name that its copy gets: paths from the root, for messages, and where both are. Below what the
+/// user names that is a directory's handle and a name in it: a link that somebody puts in the way leads nowhere.
 struct Pair {
   std::string from;
   std::string to;
+  wire::NamePath source;
+  wire::NamePath place;
+  bool inside = false;  // below the destination
 };
 
-Making making_of(const Pair& pair, bool follow_last) {
-  return Making{client::path_from_root(pair.to, follow_last), "spate:" + pair.from, pair.to};
+Making making_of(const Pair& pair) { return Making{pair.place, "spate:" + pair.from, pair.to}; }
+
+/// Of a file: what the user names may be a link.
+Making making_of_file(const Pair& pair) {
+  Making making = making_of(pair);
+  if (!pair.inside) making.where.flags |= wire::NamePath::kFollowLast;
+  return making;
 }
 
-wire::NewAttributes attributes_of(const Attributes& a) {
-  wire::NewAttributes attributes;
-  attributes.mode = a.mode;
-  if (::geteuid() == 0) {
-    attributes.uid = a.uid;
-    attributes.gid = a.gid;
-  }
-  return attributes;
+wire::NewAttributes attributes_of(const Attributes& a) { return attributes_for_copy(owner_of(a)); }
+
+wire::NamePath name_in(Handle directory, const std::string& name) {
+  wire::NamePath where;
+  where.start = directory;
+  where.path = name;
+  return where;
 }
 
 /// Before it is opened, which cuts it.
 job::Task<Result<void>> check_other(Within& within, const Pair& pair, Handle source) {
-  auto there = co_await within.client.lookup(client::path_from_root(pair.to));
+  const Making making = making_of_file(pair);
+  auto there = co_await within.client.lookup(making.where);
   if (!there || there->attributes.handle != source) co_return Result<void>();
   co_return Error(Errc::kInvalidArgument, "spate:" + pair.from + " and spate:" + pair.to + " are the same file");
 }
@@ -112,11 +119,11 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   // Side by side with the source, so that each server copies its own part.
   object.layout.strip_bytes = source.layout().strip_bytes;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
-  const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
-  const Making making = making_of(pair, true);
-  auto target = co_await within.client.create(making.where, flags, object);
-  if (!target) co_return cannot_make(std::move(target).error(), making);
-  auto done = co_await adopt_attributes(within.client, **target, object.attributes);
+  const Making making = making_of_file(pair);
+  auto target = co_await create_file(within.client, making, object);
+  if (!target) co_return std::move(target).error();
+  const Owned owner = owner_of(a);
+  auto done = co_await adopt_attributes(within.client, **target, owner);
   if (done) done = co_await copy_spans(within, source, **target);
   client::CloseOptions closing;
   if (done) {  // else it must not look like a copy
@@ -131,7 +138,10 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
 
 job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attributes& a) {
   SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
-  auto source = co_await within.client.open(client::path_from_root(pair.from, false), wire::kOpenRead);
+  // The file that was looked at, whatever has its name by now.
+  wire::NamePath file;
+  file.start = a.handle;
+  auto source = co_await within.client.open(file, wire::kOpenRead);
   if (!source) co_return std::move(source).error().within("spate:" + pair.from);
   auto done = co_await copy_opened(within, pair, a, **source);
   auto closed = co_await (*source)->close();
@@ -149,7 +159,7 @@ job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
 
 job::Task<void> copy_tree(Within& within, Pair pair);
 
-job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory) {
+job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory, Handle copy) {
   wire::ReaddirRequest request;
   request.handle = directory;
   for (bool end = false; !end && !within.run.troubles.ended();) {
@@ -157,7 +167,8 @@ job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle di
     if (!page) co_return std::move(page).error().within("spate:" + pair.from);
     for (const wire::DirectoryEntry& entry : page->entries) {
       request.cookie = entry.cookie;
-      Pair below{join_path(pair.from, entry.name), join_path(pair.to, entry.name)};
+      Pair below{join_path(pair.from, entry.name), join_path(pair.to, entry.name), name_in(directory, entry.name),
+                 name_in(copy, entry.name), true};
       co_await copy_tree(within, std::move(below));
     }
     end = page->end || page->entries.empty();
@@ -170,15 +181,15 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
   if (a.handle.value == within.made) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(a);
   attributes.mode |= 0700U;  // until its entries are there
-  const Making making = making_of(pair, false);
-  SPATE_CO_TRY(const Handle handle, co_await make_or_find_directory(within.client, making, attributes));
-  if (within.made == 0) within.made = handle.value;
-  auto copied = co_await copy_entries(within, pair, a.handle);
+  const Making making = making_of(pair);
+  SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(within.client, making, attributes));
+  if (within.made == 0) within.made = there.handle.value;
+  auto copied = co_await copy_entries(within, pair, a.handle, there.handle);
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // nothing is put into it any more
   if (within.run.troubles.ended()) co_return copied;
   wire::SetattrRequest request;
-  request.where.start = handle;
-  request.mode = a.mode;
+  request.where.start = there.handle;
+  request.mode = owner_of(a).mode_for(attributes.uid.value_or(there.uid), attributes.gid.value_or(there.gid));
   request.uid = attributes.uid;
   request.gid = attributes.gid;
   request.mtime = a.mtime;
@@ -189,10 +200,9 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
 }
 
 /// A further name of a copy that is there already, or on its way.
-job::Task<Result<void>> link_copy(Within& within, const std::string& first, const Pair& pair) {
+job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing, const Pair& pair) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // its first name exists by now
-  const wire::NamePath existing = client::path_from_root(first, false);
-  const Making making = making_of(pair, false);
+  const Making making = making_of(pair);
   const auto make = [&] { return within.client.link(existing, making.where); };
   auto made = co_await make_anew(within.client, making, make);
   co_return made;
@@ -201,7 +211,7 @@ job::Task<Result<void>> link_copy(Within& within, const std::string& first, cons
 job::Task<Result<void>> copy_symlink(Within& within, const Pair& pair, const wire::ObjectReply& object) {
   wire::NewAttributes attributes = attributes_of(object.attributes);
   attributes.mtime = object.attributes.mtime;
-  const Making making = making_of(pair, false);
+  const Making making = making_of(pair);
   const auto make = [&] { return within.client.symlink(making.where, object.target, attributes); };
   auto made = co_await make_anew(within.client, making, make);
   co_return made;
@@ -209,9 +219,9 @@ job::Task<Result<void>> copy_symlink(Within& within, const Pair& pair, const wir
 
 job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& a) {
   if (a.link_count > 1) {
-    const auto [known, fresh] = within.linked.try_emplace(a.handle, pair.to);
+    const auto [known, fresh] = within.linked.try_emplace(a.handle, pair.place);
     if (!fresh) {
-      const std::string first = known->second;
+      const wire::NamePath first = known->second;
       auto made = co_await link_copy(within, first, pair);
       co_return made;
     }
@@ -224,7 +234,7 @@ job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& 
 }
 
 job::Task<Result<void>> copy_object(Within& within, Pair pair) {
-  auto object = co_await within.client.stat(client::path_from_root(pair.from, false));
+  auto object = co_await within.client.stat(pair.source);
   if (!object) co_return std::move(object).error().within("spate:" + pair.from);
   const Attributes& a = object->attributes;
   Result<void> copied;
@@ -252,7 +262,8 @@ job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, Co
   Within within(client, run);
   for (const CopyWish& wish : wishes) {
     within.made = 0;
-    Pair pair{wish.from, wish.to};
+    Pair pair{wish.from, wish.to, client::path_from_root(wish.from, false), client::path_from_root(wish.to, false),
+              wish.inside};
     co_await copy_tree(within, std::move(pair));
   }
   co_await within.gate.close();

@@ -2,6 +2,7 @@
 #include "tools/destination.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "tools/context.h"
 
@@ -22,12 +23,36 @@ Error cannot_make(Error error, const Making& making) {
   return std::move(error).within("spate:" + making.to);
 }
 
-job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making,
-                                                 wire::NewAttributes attributes) {
+wire::NewAttributes attributes_for_copy(const Owned& source) {
+  wire::NewAttributes attributes;
+  constexpr std::uint32_t kPlain = 01777;
+  attributes.mode = source.mode & kPlain;
+  if (::geteuid() == 0) {
+    attributes.uid = source.uid;
+    attributes.gid = source.gid;
+  }
+  return attributes;
+}
+
+job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
+                                                             client::NewObject object) {
+  const std::uint8_t flags = wire::kOpenWrite | wire::kOpenTruncate;
+  auto file = co_await client.create(making.where, flags, object);
+  if (!file && file.code() == Errc::kSymlinkLoop && (making.where.flags & wire::NamePath::kFollowLast) == 0) {
+    auto removed = co_await client.unlink(making.where);
+    if (!removed) co_return cannot_make(std::move(removed).error(), making);
+    file = co_await client.create(making.where, flags, object);
+  }
+  if (!file) co_return cannot_make(std::move(file).error(), making);
+  co_return file;
+}
+
+job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
+                                                     wire::NewAttributes attributes) {
   wire::NamePath where = making.where;
   where.flags &= static_cast<std::uint8_t>(~wire::NamePath::kFollowLast);
   auto made = co_await client.mkdir(where, attributes);
-  if (made) co_return made->handle;
+  if (made) co_return *std::move(made);
   if (made.code() != Errc::kExists) co_return cannot_make(std::move(made).error(), making);
   auto there = co_await client.lookup(where);
   if (!there) co_return std::move(there).error().within("spate:" + making.to);
@@ -43,12 +68,13 @@ job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const M
     auto set = co_await client.setattr(request);
     if (!set) co_return std::move(set).error().within("mode of spate:" + making.to);
   }
-  co_return found.handle;
+  co_return found;
 }
 
-job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file,
-                                         const wire::NewAttributes& wanted) {
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source) {
   const Attributes& there = file.attributes();
+  wire::NewAttributes wanted = attributes_for_copy(source);
+  wanted.mode = source.mode_for(wanted.uid.value_or(there.uid), wanted.gid.value_or(there.gid));
   wire::SetattrRequest request;
   request.where.start = file.handle();
   if (wanted.uid && *wanted.uid != there.uid) request.uid = wanted.uid;

@@ -2,6 +2,8 @@
 // What a copy finds where it puts something inside the file system.
 #pragma once
 
+#include <memory>
+
 #include "client/client.h"
 
 namespace spate::tools {
@@ -19,15 +21,37 @@ struct Making {
 /// The error of making `to`, told of what is in the way: a directory that is not there, or one in the place of a file.
 Error cannot_make(Error error, const Making& making);
 
+/// Mode and owner of what is copied.
+struct Owned {
+  std::uint32_t mode = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+
+  /// The mode of a copy that belongs to these: a program must not run with the rights of somebody who did not make it.
+  std::uint32_t mode_for(std::uint32_t user, std::uint32_t group) const {
+    constexpr std::uint32_t kSetIds = 06000;
+    return user == uid && group == gid ? mode : mode & ~kSetIds;
+  }
+};
+
+inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
+
+/// What a copy is made with: the owner as well for root, and neither setuid nor setgid before it is known whose it is.
+wire::NewAttributes attributes_for_copy(const Owned& source);
+
 /// The directory at a place: made, or the one that is there. What is there and none is not replaced.
-job::Task<Result<Handle>> make_or_find_directory(client::Client& client, const Making& making,
-                                                 wire::NewAttributes attributes);
+job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
+                                                     wire::NewAttributes attributes);
+
+/// Opens the file at a place for writing, empty: made, or the one that is there. A link is followed only where
+/// `making.where` says so; else the file takes its place.
+job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
+                                                             client::NewObject object);
 
 /// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the
 /// data, which may be meant for fewer readers. A file of somebody else keeps its own where no more can read it than
 /// should.
-job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file,
-                                         const wire::NewAttributes& wanted);
+job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source);
 
 /// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,
 /// unless it is a directory. Named arguments only: they are used until the task has ended.
