@@ -20,6 +20,12 @@ std::string as_config_file(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? path + "/spate.toml" : path;
 }
 
+/// What is not there yet is whoever's makes it.
+bool is_anothers(const std::string& folder) {
+  struct stat st{};
+  return ::stat(folder.c_str(), &st) == 0 && st.st_uid != ::geteuid();
+}
+
 }  // namespace
 
 std::vector<std::string> whole_environment() {
@@ -28,10 +34,16 @@ std::vector<std::string> whole_environment() {
   return all;
 }
 
+std::string own_home() {
+  const std::string home = environment("HOME");
+  return home.empty() || is_anothers(home) ? std::string() : home;
+}
+
 std::string current_file() {
-  std::string state = environment("XDG_STATE_HOME");
-  if (state.empty()) state = environment("HOME") + "/.local/state";
-  return state + "/spate/current";
+  const std::string state = environment("XDG_STATE_HOME");
+  if (!state.empty()) return is_anothers(state) ? std::string() : state + "/spate/current";
+  const std::string home = own_home();
+  return home.empty() ? std::string() : home + "/.local/state/spate/current";
 }
 
 Result<std::string> locate_config(const std::string& given) {

@@ -108,17 +108,11 @@ Error no_file_system(const std::string& config_file) {
                                     "` makes a file system there");
 }
 
-std::string current_file() {
-  std::string state = environment("XDG_STATE_HOME");
-  if (state.empty()) state = environment("HOME") + "/.local/state";
-  return state + "/spate/current";
-}
-
 Result<std::string> Context::config_file() const {
   if (!fs.empty()) return as_config_file(fs, "--fs");
   const std::string from_environment = environment("SPATE_FS");
   if (!from_environment.empty()) return as_config_file(from_environment, "SPATE_FS");
-  std::ifstream in(current_file());
+  std::ifstream in(assembly::current_file());
   std::string path;
   if (std::getline(in, path) && !path.empty()) {
     if (is_missing(path)) return no_file_system(path);

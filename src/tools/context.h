@@ -70,9 +70,6 @@ class Context {
   bool printed_result_ = false;
 };
 
-/// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state.
-std::string current_file();
-
 /// That this spate.toml is not there, and what makes one.
 Error no_file_system(const std::string& config_file);
 

@@ -101,6 +101,18 @@ std::string log_path(const std::string& folder, ServerId server) {
   return folder + "/log/" + server_name(server) + ".log";
 }
 
+Result<void> check_owner(const std::string& folder) {
+  struct stat st{};
+  if (::stat(folder.c_str(), &st) != 0) return {};  // it is to be made, or the error is told by who uses it
+  if (st.st_uid != ::geteuid())
+    return Error(Errc::kNotPermitted,
+                 folder + " is another user's: let that user run this, or choose another with --dir");
+  if ((st.st_mode & S_IWOTH) != 0)
+    return Error(Errc::kNotPermitted,
+                 folder + " can be changed by everybody: chmod o-w it, or choose another with --dir");
+  return {};
+}
+
 Result<FolderState> inspect_folder(const std::string& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);

@@ -31,6 +31,10 @@ config::TroveKind trove_kind(const std::string& name);
 /// "server-3"
 std::string server_name(ServerId server);
 
+/// A folder that is there is this user's, and nobody writes to it but its group: who prepares it says which processes
+/// are to be ended, and where logs are written.
+Result<void> check_owner(const std::string& folder);
+
 /// What a folder holds, as far as `spate up` is concerned.
 enum class FolderState : std::uint8_t {
   kFree,        // nothing, or what is left of a creation that was cut short: a file system may be made here

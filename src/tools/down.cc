@@ -83,6 +83,7 @@ std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers
 int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options.folder);
   if (!folder) return context.fail(folder.error());
+  if (const auto own = check_owner(*folder); !own) return context.fail(own.error());
   const auto loaded = config::load_file(config_path(*folder), {});
   if (!loaded && servers_with_pid_files(*folder).empty()) {
     return context.fail(loaded.code() == Errc::kNotFound ? no_file_system(config_path(*folder)) : loaded.error());

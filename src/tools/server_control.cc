@@ -80,6 +80,9 @@ bool is_dying(int pid) {
 Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_error(errno, "make a socket");
+  const int yes = 1;
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+    return errno_error(errno, "make a socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socklen_t size = sizeof address.sun_family;
@@ -90,6 +93,24 @@ Result<std::pair<UniqueFd, std::string>> open_ready_socket() {
     return errno_error(errno, "name of a socket");
   const std::size_t length = size - offsetof(sockaddr_un, sun_path);
   return std::make_pair(std::move(socket), "@" + std::string(address.sun_path + 1, length - 1));
+}
+
+/// A server has said that it is ready. The name is known to everybody: what other users send is not heard.
+bool heard_ready(int socket) {
+  std::array<char, 256> text{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
+  iovec piece{text.data(), text.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const part = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) return false;
+  ucred who{};
+  std::memcpy(&who, CMSG_DATA(part), sizeof who);
+  return who.uid == ::geteuid() && std::string_view(text.data(), static_cast<std::size_t>(n)).starts_with("READY=1");
 }
 
 /// This process's environment with another NOTIFY_SOCKET.
@@ -286,15 +307,10 @@ std::string wait_ready(const std::string& folder, const StartedServer& started, 
   SystemClock clock;
   const std::string name = fmt::format("server {}", started.server.value);
   const std::string log = "\n  its log: " + log_path(folder, started.server);
-  const auto heard = [&started] {
-    std::array<char, 256> text{};
-    const ssize_t n = ::recv(started.ready.get(), text.data(), text.size(), MSG_DONTWAIT);
-    return n > 0 && std::string_view(text.data(), static_cast<std::size_t>(n)).starts_with("READY=1");
-  };
   while (clock.now() < until) {
     pollfd wait{started.ready.get(), POLLIN, 0};
     std::ignore = ::poll(&wait, 1, 20);
-    if (heard()) {
+    if (heard_ready(started.ready.get())) {
       set_formatted(folder, started.server);
       return {};
     }

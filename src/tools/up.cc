@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "assembly/locate.h"
 #include "config/load.h"
 #include "tools/deployment.h"
 #include "tools/name_space.h"
@@ -35,9 +36,11 @@ constexpr std::uint32_t kUsualPort = 7400;
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
 
 void remember_as_current(const std::string& config_file) {
-  const std::filesystem::path path = current_file();
+  const std::filesystem::path path = assembly::current_file();
+  if (path.empty()) return;
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
+  std::filesystem::remove(path, ignored);  // a link is not written through
   std::ofstream(path) << config_file << "\n";
 }
 
@@ -180,6 +183,7 @@ Result<void> choose_ports(DeploymentPlan& plan, bool given) {
 /// Makes the file system if there is none, and holds the folder's lock.
 Result<FolderLock> open_folder(UpOptions& options) {
   DeploymentPlan& plan = options.plan;
+  SPATE_TRY(std::ignore, check_owner(plan.folder));
   SPATE_TRY(const FolderState before, inspect_folder(plan.folder));
   if (before == FolderState::kFree) {  // nothing is left behind when settings or ports are wrong
     SPATE_TRY(std::ignore, planned_config(plan, FsId(1)));
@@ -216,7 +220,7 @@ Result<std::vector<config::Override>> settings_of(const Context& context) {
 
 /// The file system started last, if it is still there: so that `spate up` is the way back from `spate down`.
 std::string usual_folder() {
-  std::ifstream in(current_file());
+  std::ifstream in(assembly::current_file());
   std::string config;
   std::error_code ignored;
   if (std::getline(in, config) && std::filesystem::exists(config, ignored))
@@ -243,6 +247,7 @@ int run_up(Context& context, UpOptions& options) {
   plan.settings = *std::move(settings);
   if (plan.folder.empty()) plan.folder = named_folder(context);
   if (plan.folder.empty()) plan.folder = usual_folder();
+  if (plan.folder.empty()) return context.fail("there is no home folder of this user (HOME): name a folder with --dir");
   std::error_code ignored;
   plan.folder = std::filesystem::absolute(plan.folder, ignored).lexically_normal().string();
   while (plan.folder.size() > 1 && plan.folder.ends_with('/')) plan.folder.pop_back();
@@ -256,8 +261,9 @@ int run_up(Context& context, UpOptions& options) {
 std::string default_folder() {
   const char* data = std::getenv("XDG_DATA_HOME");
   if (data != nullptr && *data != '\0') return std::string(data) + "/spate";
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "/tmp" : home) + "/.local/share/spate";
+  // No folder that others can write to takes its place: they could prepare it.
+  const std::string home = assembly::own_home();
+  return home.empty() ? std::string() : home + "/.local/share/spate";
 }
 
 int start_file_system(Context& context, const std::string& folder) {
