@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names and folders that a stranger has prepared before root, or another user, comes: sockets, logs, homes, pid files."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+from lib import BIN, SPATE, STRANGER, Cluster, check, free_ports, need_root
+
+MOUNT = os.path.join(BIN, "spate-mount")
+
+
+def own(path, mode=0o755, user=STRANGER):
+    """A folder of this user."""
+    os.makedirs(path, exist_ok=True)
+    os.chown(path, user, user)
+    os.chmod(path, mode)
+    return path
+
+
+def squat(names):
+    """A stranger's process that listens at these abstract names, and says that it is whoever is asked for."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child:
+        os.read(ready, 1)
+        return child
+    os.setgroups([])
+    os.setresgid(STRANGER, STRANGER, STRANGER)
+    os.setresuid(STRANGER, STRANGER, STRANGER)
+    listening = []
+    for name in names:
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            one.bind("\0" + name)
+        except OSError:
+            continue
+        one.listen(4)
+        listening.append(one)
+    os.write(told, b"x")
+    signal.alarm(120)
+    import select
+    while True:
+        for one in select.select(listening, [], [])[0]:
+            connection = one.accept()[0]
+            connection.send(b"Kkeeper of a stranger\n")
+            listening_to = connection  # kept open
+            del listening_to
+
+
+def mounts_are_asked_by_nobody_else(fs):
+    """A stranger has the names that keepers of mounts had once: root asks the keeper all the same."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return
+    stranger = squat(["spate-mount/0:%d" % n for n in range(20, 400)])
+    place = os.path.join(fs.root, "m")
+    os.makedirs(place)
+    try:
+        done = subprocess.run([MOUNT, fs.dir, place], env=fs.env, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            print("no mount can be made here: " + done.stderr)
+            return
+        told = subprocess.run([MOUNT, "--status", place], env=fs.env, capture_output=True, text=True, timeout=60)
+        check(told.returncode == 0 and "keeper " in told.stdout and "stranger" not in told.stdout, "root was told: %s%s" % (told.stdout, told.stderr))
+    finally:
+        subprocess.run(["umount", place], capture_output=True)
+        os.kill(stranger, signal.SIGKILL)
+        os.waitpid(stranger, 0)
+
+
+
+def a_log_is_no_link(fs):
+    """Root mounts what a user has set up; beside it lies a folder `log` of that user."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return
+    theirs = own(os.path.join(fs.root, "theirs"))
+    shutil.copy(fs.dir + "/spate.toml", theirs)
+    subprocess.run(["sed", "-i", 's|"keys/|"%s/keys/|' % fs.dir, theirs + "/spate.toml"], check=True)
+    victims = os.path.join(fs.root, "victims")
+    os.makedirs(victims)
+    with open(victims + "/target", "w") as f:
+        f.write("untouched")
+    place = os.path.join(fs.root, "m2")
+    os.makedirs(place)
+    own(theirs + "/log")
+    for make in (lambda: os.symlink(victims + "/target", theirs + "/log/mount.log"),
+                 lambda: (shutil.rmtree(theirs + "/log"), os.symlink(victims, theirs + "/log"))):
+        make()
+        done = subprocess.run([MOUNT, theirs, place], env=fs.env, capture_output=True, text=True, timeout=60)
+        subprocess.run(["umount", place], capture_output=True)
+        if done.returncode != 0:
+            print("no mount can be made here: " + done.stderr)
+            return
+        with open(victims + "/target") as f:
+            check(f.read() == "untouched", "root wrote its log through a link")
+        check(os.listdir(victims) == ["target"], "root made a log behind a link: %s" % os.listdir(victims))
+
+
+def up_takes_no_folder_that_others_prepare(fs):
+    """Without a home there is no folder; with another user's home neither, whatever lies there."""
+    def up(*args, **env):
+        all_ = {k: v for k, v in fs.env.items() if k not in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
+        return subprocess.run([SPATE, *args], env=dict(all_, **env), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    before = os.path.exists("/tmp/.local")
+    port = free_ports(2)
+    for env in ({}, {"HOME": ""}, {"HOME": own(os.path.join(fs.root, "home"))}):
+        done = up("up", "--io", "1", "--port", str(port), **env)
+        if done.returncode == 0:
+            up("down", "--dir", "/tmp/.local/share/spate" if not env.get("HOME") else env["HOME"] + "/.local/share/spate")
+        check(done.returncode != 0 and "--dir" in done.stderr, "spate up with %s: %d %s" % (env, done.returncode, done.stderr))
+    check(os.path.exists("/tmp/.local") == before, "a folder below /tmp was used")
+    # What a user notes as the current file system is nothing for root that has kept that user's HOME.
+    state = own(fs.root + "/home/.local/state/spate")
+    for folder in (fs.root + "/home/.local", fs.root + "/home/.local/state"):
+        own(folder)
+    with open(state + "/current", "w") as f:
+        f.write(fs.dir + "/spate.toml\n")
+    done = up("ls", "spate:/", HOME=fs.root + "/home")
+    check(done.returncode != 0, "root took the file system that another user names")
+
+
+def nobody_is_ended_for_a_strangers_pid_file(fs):
+    """`spate down` by root on a folder of somebody else, whose pid files name a process of root."""
+    theirs = own(os.path.join(fs.root, "prepared"))
+    shutil.copy(fs.dir + "/spate.toml", theirs)
+    own(theirs + "/run")
+    own(theirs + "/log")
+    victim = subprocess.Popen(["sleep", "1000"])
+    try:
+        with open("/proc/%d/stat" % victim.pid) as f:
+            began = f.read().rsplit(")", 1)[1].split()[19]
+        with open(theirs + "/run/server-1.pid", "w") as f:
+            f.write("%d %s\n" % (victim.pid, began))
+        done = fs.run("down", "--dir", theirs)
+        check(done.returncode != 0 and "another user's" in done.stderr, "spate down: %d %s" % (done.returncode, done.stderr))
+        check(victim.poll() is None, "a process was ended that a stranger named")
+        os.symlink(fs.root + "/made", theirs + "/run/server-1.pid.new")
+        done = fs.run("up", "--dir", theirs)
+        check(done.returncode != 0 and not os.path.exists(fs.root + "/made"), "spate up wrote through a link")
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def main():
+    need_root()
+    with Cluster(io=1) as fs:
+        fs.up()
+        os.chmod(fs.root, 0o755)
+        for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
+                     nobody_is_ended_for_a_strangers_pid_file):
+            if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
+                continue
+            each(fs)
+            print(each.__name__, flush=True)
+
+
+main()
