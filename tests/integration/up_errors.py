@@ -216,7 +216,7 @@ def without_permission(fs):
         check(done.returncode == 1, "%s: exit %d" % (args, done.returncode))
         return done.stderr.decode()
     says(fails("up", "--dir", fs.root + "/notmine", "--port", str(fs.port)), fs.root + "/notmine", "permission denied")
-    says(fails("up", "--dir", fs.dir), fs.dir, "ermission denied")
+    says(fails("up", "--dir", fs.dir), fs.dir, "another user's")
     # The file system can be found by all, its key file only by its owner.
     os.chmod(fs.dir, 0o755)
     os.chmod(fs.dir + "/spate.toml", 0o644)
