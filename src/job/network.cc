@@ -87,21 +87,15 @@ void NetworkContext::wait(Duration timeout) {
   SPATE_CHECK(slept);  // wake_by() said so
 }
 
-void NetworkContext::resume_unexpected() {
-  if (taking_) return;
-  taking_ = true;
-  executor_.wake();
-}
-
 std::size_t NetworkContext::poll() {
   std::array<bmi::Completion, 16> completions;  // few: they are cleared each time
   const std::size_t done = network_.test_context(context_, completions);
   for (std::size_t i = 0; i < done; ++i) static_cast<NetworkOp*>(completions[i].user)->complete(completions[i]);
   std::size_t taken = 0;
-  if (handler_ && taking_) {
+  if (handler_) {
     std::array<bmi::UnexpectedMessage, 8> messages;
     taken = network_.test_unexpected(context_, messages);
-    for (std::size_t i = 0; i < taken; ++i) taking_ = handler_(std::move(messages[i])) && taking_;
+    for (std::size_t i = 0; i < taken; ++i) handler_(std::move(messages[i]));
   }
   return done + taken;
 }

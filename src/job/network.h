@@ -71,11 +71,10 @@ class NetworkContext final : public Source {
   bmi::ContextId id() const { return context_; }
   Executor& executor() { return executor_; }
 
-  /// Who gets unexpected messages; called from the executor's turn. Return false to take no more for now (they wait in
-  /// the network's bounded queues): call resume_unexpected() later.
-  using UnexpectedHandler = UniqueFunction<bool(bmi::UnexpectedMessage)>;
+  /// Who gets unexpected messages; called from the executor's turn. Without a handler they wait in the network's
+  /// bounded queues.
+  using UnexpectedHandler = UniqueFunction<void(bmi::UnexpectedMessage)>;
   void on_unexpected(UnexpectedHandler handler) { handler_ = std::move(handler); }
-  void resume_unexpected();
 
   std::size_t poll() override;
   int wait_descriptor() const override { return network_.wait_descriptor(context_); }
@@ -90,7 +89,6 @@ class NetworkContext final : public Source {
   Executor& executor_;
   bmi::ContextId context_;
   UnexpectedHandler handler_;
-  bool taking_ = true;
 };
 
 }  // namespace spate::job

@@ -30,13 +30,18 @@ struct Peer {
   std::string description;
 };
 
+class Places;
+
 /// One request under way. Lives until its handler has ended.
 struct Call {
   wire::RequestHeader header;
   bmi::Address address;
   bmi::Tag tag;  // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
-  job::StopToken stop;  // fires at the caller's deadline and when the server stops
+  /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
+  /// connection was lost, or a newer copy of the request has come.
+  job::StopToken stop;
+  Places* places = nullptr;  // of the server, which outlives the call; null: nobody counts this call (see Aside)
 };
 
 }  // namespace spate::rpc

@@ -16,6 +16,8 @@ constexpr std::size_t kMaxContextBytes = 512;
 /// path.
 constexpr std::size_t kMaxLinkContextBytes = kMaxSymlinkBytes + kMaxPathBytes;
 constexpr std::size_t kPeersBetweenPrunings = 64;
+/// Requests under way at once that are told that there is no room for them; beyond it they are not answered.
+constexpr std::size_t kMostRefusals = 1024;
 
 /// What a proper client is never told. (kUnauthenticated is: each time its connection was made anew below it.)
 bool is_strange(Errc code) {
@@ -86,6 +88,9 @@ Server::Server(ServerOptions options, job::NetworkContext& network, Random& rand
       metrics_(metrics),
       gate_(network.executor()),
       started_at_(network.executor().now()),
+      calls_(network),
+      places_(options_.max_requests, options_.max_aside),
+      waiting_(options_.max_waiting_bytes, network.network().options().buffered_per_peer_bytes),
       refused_(metrics, "spate_rpc_refused_total"),
       refused_log_(network.executor().clock()) {}
 
@@ -100,12 +105,15 @@ void Server::add(Service& service) {
 }
 
 void Server::start() {
-  network_.on_unexpected([this](bmi::UnexpectedMessage message) { return on_request(std::move(message)); });
+  places_.on_freed([this] { begin_waiting(); });
+  job::spawn(gate_, calls_.watch_connections(stopping_));
+  network_.on_unexpected([this](bmi::UnexpectedMessage message) { on_request(std::move(message)); });
 }
 
 job::Task<void> Server::stop() {
   network_.on_unexpected({});
   stopping_.request_stop();
+  waiting_.clear();
   co_await gate_.close();
 }
 
@@ -118,10 +126,59 @@ std::vector<std::shared_ptr<Peer>> Server::peers() const {
   return list;
 }
 
-bool Server::on_request(bmi::UnexpectedMessage message) {
-  ++under_way_;
-  if (!job::spawn(gate_, answer(std::move(message)))) --under_way_;
-  return under_way_ < options_.max_requests;
+void Server::on_request(bmi::UnexpectedMessage message) {
+  // A stranger's requests have bounds of their own, and are refused at once unless it greets.
+  const bool first = goes_first(message) || !peer_of(message.peer)->admitted;
+  if (first || (places_.free() && waiting_.empty())) {
+    begin(std::move(message));
+  } else if (!waiting_.put(message) && refusing_ < kMostRefusals) {
+    ++refusing_;
+    if (!job::spawn(gate_, refuse_busy(std::move(message)))) --refusing_;
+  }
+}
+
+/// What ends soon, or only waits aside, and others depend on. It has not been checked yet who asks.
+bool Server::goes_first(const bmi::UnexpectedMessage& message) const {
+  Decoder in(std::as_const(message.payload).view());
+  in.u16();  // version
+  const auto op = static_cast<wire::Op>(in.u16());
+  switch (op) {
+    case wire::Op::kHello:
+    case wire::Op::kAuthenticate:
+    case wire::Op::kPing:
+    case wire::Op::kKeepAlive:
+    case wire::Op::kLockEvents: return true;
+    default: break;
+  }
+  const auto found = operations_.find(op);
+  return found != operations_.end() && found->second->row.access == Access::kServersOnly;
+}
+
+void Server::begin(bmi::UnexpectedMessage message) {
+  places_.take();
+  if (!job::spawn(gate_, answer(std::move(message)))) places_.give_back();
+}
+
+void Server::begin_waiting() {
+  if (beginning_) return;  // a call that ended at once has freed its place: the loop below goes on
+  beginning_ = true;
+  while (places_.free() && !waiting_.empty()) begin(waiting_.take());
+  beginning_ = false;
+}
+
+job::Task<void> Server::refuse_busy(bmi::UnexpectedMessage message) {
+  Call call;
+  call.address = message.peer;
+  call.tag = message.tag;
+  wire::Reader reader(std::as_const(message.payload).view());
+  reader(call.header);
+  if (reader.decoder().ok()) {
+    job::DeadlineScope scope(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);
+    call.stop = scope.token();
+    Result<Bytes> busy = Error(Errc::kBusy, "the server has more requests than it can keep");
+    co_await reply(call, std::move(busy));
+  }
+  --refusing_;
 }
 
 job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
@@ -129,6 +186,7 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
   call.address = message.peer;
   call.tag = message.tag;
   call.peer = peer_of(message.peer);
+  call.places = &places_;
   const StrangersRequest counted(*this, call.peer);
   const ByteView bytes = std::as_const(message.payload).view();
   wire::Reader reader(bytes);
@@ -140,23 +198,27 @@ job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
     note_refused(call, refusal.error());
     co_await reply(call, std::move(refusal));
   } else if (reader.decoder().ok()) {
-    const std::uint32_t wanted_ms = std::min(call.header.deadline_ms, kMaxDeadlineMs);
-    const MonoTime deadline =
-        wanted_ms == 0 ? MonoTime::never() : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
-    job::DeadlineScope scope(network_.executor(), deadline, stopping_);
-    call.stop = scope.token();
-    auto result = co_await execute(call, bytes.last(reader.decoder().remaining()));
-    if (!result && is_strange(result.code())) note_refused(call, result.error());
-    SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
-              result.code(), call.header.trace);
-    // What a stop has cut short is not answered: its sender learns of it by the loss of the connection, and asks again.
-    const bool cut_short = stopping_.stopped() && result.code() == Errc::kCancelled;
-    if (!cut_short) co_await reply(call, std::move(result));
+    co_await answer_known(call, bytes.last(reader.decoder().remaining()));
   } else {
     drop_peer(message.peer, "a request without a valid header");
   }
-  --under_way_;
-  network_.resume_unexpected();
+  places_.give_back();
+}
+
+job::Task<void> Server::answer_known(Call& call, ByteView body) {
+  const std::uint32_t wanted_ms = std::min(call.header.deadline_ms, kMaxDeadlineMs);
+  const MonoTime deadline =
+      wanted_ms == 0 ? MonoTime::never() : network_.executor().now() + std::chrono::milliseconds(wanted_ms);
+  job::DeadlineScope scope(network_.executor(), deadline, stopping_);
+  call.stop = scope.token();
+  Calls::Entry entry(calls_, call, scope.source());
+  auto result = co_await execute(call, body, entry);
+  if (!result && is_strange(result.code())) note_refused(call, result.error());
+  SPATE_LOG("rpc", debug, "request op={} client={} status={} trace={}", op_name(call.header.op), call.header.client,
+            result.code(), call.header.trace);
+  // What a stop has cut short is not answered: its sender learns of it by the loss of the connection, and asks again.
+  const bool cut_short = stopping_.stopped() && result.code() == Errc::kCancelled;
+  if (!cut_short && !entry.abandoned()) co_await reply(call, std::move(result));
 }
 
 bool Server::takes_one_more(const Peer& peer) {
@@ -211,7 +273,7 @@ Result<void> Server::check_header(const Call& call) const {
   return {};
 }
 
-job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body) {
+job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body, Calls::Entry& entry) {
   auto checked = check_header(call);
   if (!checked) co_return std::move(checked).error();
   switch (call.header.op) {
@@ -235,13 +297,13 @@ job::Task<Result<Bytes>> Server::execute(Call& call, ByteView body) {
   }
   Operation& operation = *found->second;
   const MonoTime begin = network_.executor().now();
-  auto result = co_await run_row(call, body, operation.row);
+  auto result = co_await run_row(call, body, operation.row, entry);
   operation.latency.record(network_.executor().now() - begin);
   if (!result) operation.failed.add();
   co_return result;
 }
 
-job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row) {
+job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry) {
   const Peer& peer = *call.peer;
   if (row.access != Access::kAnyone) {
     const bool known =
@@ -250,6 +312,7 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
     if (row.access == Access::kServersOnly && peer.kind != wire::PeerKind::kServer) {
       co_return Error(Errc::kNotPermitted, "only servers (and fsck with the server key) may ask this");
     }
+    calls_.supersede(entry);
   }
   auto result = co_await row.handler(call, body);
   co_return result;

@@ -14,7 +14,10 @@
 #include "log/log.h"
 #include "log/rate_limit.h"
 #include "metrics/metrics.h"
+#include "rpc/calls.h"
+#include "rpc/places.h"
 #include "rpc/service.h"
+#include "rpc/waiting_room.h"
 
 namespace spate::rpc {
 
@@ -29,7 +32,9 @@ struct ServerOptions {
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"
   std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients
-  std::size_t max_requests = 1024;              // under way at once; more wait in the network's bounded queues
+  std::size_t max_requests = 1024;              // worked on at once; more wait for a place
+  std::size_t max_aside = 16384;                // that wait for other servers or clients, and take no place (Aside)
+  std::uint64_t max_waiting_bytes = 64ULL << 20U;  // of requests that wait for a place; beyond it they are told kBusy
   /// Of max_requests, those of peers that have not proved a key, in all and of one of them. One more of one peer drops
   /// it; one more in all drops the one that has most: by asking without ever taking the answers nobody shall keep the
   /// others out.
@@ -38,7 +43,8 @@ struct ServerOptions {
 };
 
 /// One per process (a process with several roles adds several services). One executor. Life cycle: construct -> add
-/// services -> start() -> stop() awaited -> destroyed.
+/// services -> start() -> stop() awaited -> destroyed. Greetings, keep-alives, requests for news, and what other
+/// servers ask never wait for a place: a server full of requests still hears that its clients live.
 class Server {
  public:
   Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics);
@@ -60,10 +66,15 @@ class Server {
  private:
   struct Operation;
 
-  bool on_request(bmi::UnexpectedMessage message);
+  void on_request(bmi::UnexpectedMessage message);
+  bool goes_first(const bmi::UnexpectedMessage& message) const;
+  void begin(bmi::UnexpectedMessage message);
+  void begin_waiting();
+  job::Task<void> refuse_busy(bmi::UnexpectedMessage message);
   job::Task<void> answer(bmi::UnexpectedMessage message);
-  job::Task<Result<Bytes>> execute(Call& call, ByteView body);
-  job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row);
+  job::Task<void> answer_known(Call& call, ByteView body);
+  job::Task<Result<Bytes>> execute(Call& call, ByteView body, Calls::Entry& entry);
+  job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry);
   Result<Bytes> hello(Call& call, ByteView body);
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
   Result<Bytes> ping(ByteView body);
@@ -89,8 +100,12 @@ class Server {
   std::vector<Service*> services_;
   std::unordered_map<wire::Op, std::unique_ptr<Operation>> operations_;
   std::unordered_map<bmi::Address, std::shared_ptr<Peer>> peers_;
-  std::size_t under_way_ = 0;
-  std::size_t strangers_under_way_ = 0;  // of it
+  std::size_t strangers_under_way_ = 0;  // requests
+  Calls calls_;
+  Places places_;
+  WaitingRoom waiting_;
+  bool beginning_ = false;
+  std::size_t refusing_ = 0;
   std::size_t peers_after_pruning_ = 0;
   metrics::Counter refused_;
   log::RateLimit refused_log_;

@@ -3,12 +3,14 @@
 
 #include <array>
 
+#include "job/deadline.h"
+
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 8> kPlantNames = {"none",         "skipped-fsync",   "forgotten-answer",
-                                                         "stale-resend", "lost-fence",      "rename-loop",
-                                                         "false-fence",  "forgotten-recall"};
+constexpr std::array<std::string_view, 9> kPlantNames = {"none",         "skipped-fsync",    "forgotten-answer",
+                                                         "stale-resend", "lost-fence",       "rename-loop",
+                                                         "false-fence",  "forgotten-recall", "hoarded-places"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
@@ -134,6 +136,7 @@ class ResendingService final : public rpc::Service {
     if (result && body.size() < kSmall && ++writes_ % kEvery == 0) {
       rpc::Call copy = call;
       copy.stop = {};
+      copy.places = nullptr;
       job::spawn(gate_, once_more(handler, std::move(copy), to_bytes(body)));
     }
     co_return result;
@@ -147,6 +150,36 @@ class ResendingService final : public rpc::Service {
   job::Executor& executor_;
   job::Gate& gate_;
   unsigned writes_ = 0;
+};
+
+/// Runs each request as if nobody could end it before its deadline, and as if it needed its place all the time.
+class HoardingService final : public rpc::Service {
+ public:
+  HoardingService(rpc::Service& inner, job::Executor& executor) : inner_(inner), executor_(executor) {
+    for (const auto& row : inner.operations()) {
+      const rpc::RawHandler* handler = &row.second.handler;
+      serve_encoded(row.first, row.second.access,
+                    [this, handler](rpc::Call& call, ByteView body) { return run(*handler, call, body); });
+    }
+  }
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    return inner_.join(peer, request, reply);
+  }
+
+ private:
+  job::Task<Result<Bytes>> run(const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
+    rpc::Call copy = call;
+    const MonoTime deadline = executor_.now() + std::chrono::milliseconds(call.header.deadline_ms);
+    job::DeadlineScope scope(executor_, call.header.deadline_ms == 0 ? MonoTime::never() : deadline, {});
+    copy.stop = scope.token();
+    copy.places = nullptr;
+    auto result = co_await handler(copy, body);
+    co_return result;
+  }
+
+  rpc::Service& inner_;
+  job::Executor& executor_;
 };
 
 }  // namespace
@@ -176,6 +209,11 @@ std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServer
 std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner) {
   if (plant != Plant::kForgottenRecall) return nullptr;
   return std::make_unique<HastyLeases>(inner);
+}
+
+std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& inner, job::Executor& executor) {
+  if (plant != Plant::kHoardedPlaces) return nullptr;
+  return std::make_unique<HoardingService>(inner, executor);
 }
 
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,

@@ -24,6 +24,7 @@ enum class Plant : std::uint8_t {
   kRenameLoop,       // a rename looks at the next ancestors only
   kFalseFence,       // a silent holder goes on writing to the datafile itself
   kForgottenRecall,  // changes wait for nobody who keeps what they touch
+  kHoardedPlaces,    // a request that waits for others keeps its place, and goes on when its connection is gone
 };
 
 std::string_view name(Plant plant);
@@ -34,6 +35,7 @@ std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner);
 std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner);
+std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& inner, job::Executor& executor);
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate);
 

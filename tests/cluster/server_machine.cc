@@ -27,6 +27,7 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
   options.client_key = settings.client_key;
   options.server_key = settings.server_key;
   options.features = settings.features;
+  options.max_requests = settings.max_requests;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
   if (entry.roles.meta) make_meta();
   if (entry.roles.io) make_io();
@@ -74,7 +75,12 @@ void ServerProcess::make_meta() {
   meta::MetaParts& parts = meta_->core().parts();
   planted_leases_ = plant_in_leases(settings_.plant, *parts.leases);
   if (planted_leases_ != nullptr) parts.leases = planted_leases_.get();
-  wrapped_.push_back(watched(*settings_.watch, entry_.id, meta_->service()));
+  rpc::Service* service = &meta_->service();
+  if (auto planted = plant_in_meta_service(settings_.plant, *service, executor_)) {
+    wrapped_.push_back(std::move(planted));
+    service = wrapped_.back().get();
+  }
+  wrapped_.push_back(watched(*settings_.watch, entry_.id, *service));
   server_->add(*wrapped_.back());
 }
 

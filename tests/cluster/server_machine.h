@@ -34,7 +34,8 @@ struct ServerSettings {
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
   std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
-  RequestWatch* watch = nullptr;                // told of every request; never null, outlives the servers
+  std::size_t max_requests = rpc::ServerOptions().max_requests;
+  RequestWatch* watch = nullptr;  // told of every request; never null, outlives the servers
 };
 
 /// What survives a process: the machine's disks.

@@ -22,6 +22,7 @@ World::World(const WorldOptions& options)
   settings_.meta_sync = options.meta_sync;
   settings_.capability_life = options.capability_life;
   settings_.plant = options.plant;
+  settings_.max_requests = options.max_requests;
   settings_.features = options.features;
   settings_.bypass = options.bypass;
   settings_.watch = &watch_;

@@ -23,7 +23,8 @@ struct WorldOptions {
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
   Plant plant = Plant::kNone;
-  std::uint64_t features = wire::kOurFeatures;  // those of older servers are fewer
+  std::size_t max_requests = rpc::ServerOptions().max_requests;  // worked on at once by each server
+  std::uint64_t features = wire::kOurFeatures;                   // those of older servers are fewer
 };
 
 inline constexpr ServerId kMetaServer{1};

@@ -66,7 +66,7 @@ class RoomTest : public PriorityTest {
   }
 };
 
-// What is asked beyond that waits in the network's bounded queues, and holds no memory of a request's.
+// What is asked beyond that waits for a place.
 TEST_F(RoomTest, NoMoreRequestsAreUnderWayThanTheServerTakes) {
   constexpr std::size_t kAsked = 12;
   ask(client_, wire::Priority::kNormal, "greeting");

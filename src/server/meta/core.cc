@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "log/log.h"
+#include "rpc/places.h"
 #include "server/meta/keys.h"
 
 namespace spate::meta {
@@ -172,6 +173,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
 job::Task<Result<void>> MetaCore::recall(Operation& operation) {
   if (operation.touched().objects.empty() || parts_.leases == nullptr) co_return {};
   operation.begin_changes();
+  const rpc::Aside aside(operation.call());
   auto recalled = co_await parts_.leases->recall(operation);
   co_return recalled;
 }
@@ -212,11 +214,13 @@ job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
   if (operation.wait_) {
     operation.locks_.release();
     auto wait = std::move(operation.wait_);
+    const rpc::Aside aside(operation.call());
     auto waited = co_await wait();
     co_return waited;
   }
   if (!operation.wanted_locks_.empty()) {
     auto wanted = std::move(operation.wanted_locks_);
+    const rpc::Aside aside(operation.call());  // whoever has them may wait for others
     auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
     co_return waited;
   }
@@ -253,6 +257,7 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
     SPATE_CO_TRY(std::ignore, co_await operation.finish_());
   }
   if (operation.truncates_) {
+    const rpc::Aside aside(operation.call());
     SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(operation.truncates_, operation.call().stop));
   }
   co_return result;
@@ -263,6 +268,7 @@ job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerReco
   // Whether the first answer was to wait for this is not remembered; resends are rare.
   SPATE_CO_TRY(std::ignore, co_await sync());
   if (answer.truncates) {
+    const rpc::Aside aside(operation.call());
     SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(answer.truncates, operation.call().stop));
   }
   if (answer.status != Errc::kOk) co_return Error(answer.status, std::move(answer.context));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "job/deadline.h"
+#include "rpc/places.h"
 #include "server/meta/lock_keeper.h"
 
 namespace spate::meta {
@@ -141,6 +142,7 @@ job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wir
     const Duration longest =
         std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
     job::DeadlineScope scope(core_.executor(), core_.executor().now() + longest, call.stop);
+    const rpc::Aside aside(call);
     while (session->events.empty() && session->polls == mine && !session->over) {
       const auto woken = co_await session->news.wait(scope.token());
       if (!woken) break;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/calls.h"
+
+#include <unordered_map>
+
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::rpc {
+namespace {
+
+/// How long a call may outlive its connection.
+constexpr Duration kLook = std::chrono::seconds(1);
+
+}  // namespace
+
+Calls::Entry::Entry(Calls& calls, const Call& call, job::StopSource& stop) : calls_(calls), call_(call), stop_(stop) {
+  place_ = calls_.entries_.insert(calls_.entries_.end(), this);
+  calls_.changed_.set();
+}
+
+Calls::Entry::~Entry() {
+  calls_.entries_.erase(place_);
+  if (newest_of_slot_) calls_.by_slot_.erase({call_.header.client, call_.header.id.slot});
+}
+
+void Calls::Entry::abandon() {
+  if (abandoned_) return;
+  abandoned_ = true;
+  SPATE_LOG("rpc", debug, "call given up, its caller has gone or asks anew op={} client={} trace={}",
+            op_name(call_.header.op), call_.header.client, call_.header.trace);
+  stop_.request_stop(Errc::kCancelled);
+}
+
+void Calls::supersede(Entry& newest) {
+  const Call& call = newest.call_;
+  if (call.header.id.slot == wire::RequestId::kNoSlot) return;
+  Entry*& known = by_slot_[{call.header.client, call.header.id.slot}];
+  if (known != nullptr) {
+    // A late copy over an older connection must not end the one that the client waits for.
+    if (known->call_.peer->incarnation > call.peer->incarnation) return;
+    known->newest_of_slot_ = false;
+    known->abandon();
+  }
+  known = &newest;
+  newest.newest_of_slot_ = true;
+}
+
+void Calls::abandon_the_disconnected() {
+  const bmi::Network& network = network_.network();
+  std::unordered_map<bmi::Address, std::pair<bool, std::uint32_t>> connections;  // asked once for each peer
+  for (Entry* entry : entries_) {
+    const Call& call = entry->call_;
+    auto [known, fresh] = connections.try_emplace(call.address, false, 0U);
+    if (fresh) {
+      const bmi::PeerInfo info = network.peer_info(call.address);
+      known->second = {info.connected, info.connection};
+    }
+    // What a call awaits is only scheduled when it is stopped: the list stays as it is meanwhile.
+    const auto [connected, connection] = known->second;
+    if (!connected || connection != call.peer->connection) entry->abandon();
+  }
+}
+
+job::Task<void> Calls::watch_connections(job::StopToken stop) {
+  while (!stop.stopped()) {
+    changed_.reset();
+    if (entries_.empty()) {
+      std::ignore = co_await changed_.wait(stop);
+      continue;
+    }
+    std::ignore = co_await network_.executor().sleep(kLook, stop);
+    abandon_the_disconnected();
+  }
+}
+
+}  // namespace spate::rpc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls: the calls that a server has under way, and how those end whose answer nobody waits for any more.
+#pragma once
+
+#include <list>
+#include <map>
+#include <utility>
+
+#include "job/event.h"
+#include "job/network.h"
+#include "rpc/call.h"
+
+namespace spate::rpc {
+
+/// One a server, one executor; pinned.
+class Calls {
+ public:
+  explicit Calls(job::NetworkContext& network) : network_(network), changed_(network.executor()) {}
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  /// A call under way. Lives on its coroutine's frame.
+  class Entry {
+   public:
+    /// `stop` ends the call. Both outlive the entry.
+    Entry(Calls& calls, const Call& call, job::StopSource& stop);
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    ~Entry();
+    /// Its connection was lost, or a newer copy of its request has come: no answer is expected.
+    bool abandoned() const { return abandoned_; }
+
+   private:
+    friend class Calls;
+    void abandon();
+    Calls& calls_;
+    const Call& call_;
+    job::StopSource& stop_;
+    std::list<Entry*>::iterator place_;
+    bool newest_of_slot_ = false;
+    bool abandoned_ = false;
+  };
+
+  /// To be called when the caller of a request with a slot is known to be who it says. An earlier call of the same slot
+  /// is abandoned: the client has given it up, or has sent it again.
+  void supersede(Entry& newest);
+
+  /// Abandons calls whose connection is lost, soon after that. Ends with `stop`.
+  job::Task<void> watch_connections(job::StopToken stop);
+
+ private:
+  using Slot = std::pair<ClientId, std::uint16_t>;
+  void abandon_the_disconnected();
+
+  job::NetworkContext& network_;
+  std::list<Entry*> entries_;
+  std::map<Slot, Entry*> by_slot_;
+  job::Event changed_;
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places: bounds how many calls a server works on at once. Aside: a call that only waits for others takes no place.
+#pragma once
+
+#include <cstddef>
+
+#include "base/check.h"
+#include "base/unique_function.h"
+#include "rpc/call.h"
+
+namespace spate::rpc {
+
+/// One a server, one executor. Outlives the calls.
+class Places {
+ public:
+  /// `most`: calls worked on at once. `most_aside`: calls that may wait without a place.
+  Places(std::size_t most, std::size_t most_aside) : most_(most), most_aside_(most_aside) {}
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+
+  bool free() const { return taken_ < most_; }
+  /// Also when none is free: for what must not wait, and for a call that comes back from Aside.
+  void take() { ++taken_; }
+  void give_back() {
+    SPATE_CHECK(taken_ > 0);
+    --taken_;
+    if (freed_) freed_();
+  }
+  /// Called after each give_back().
+  void on_freed(UniqueFunction<void()> freed) { freed_ = std::move(freed); }
+
+ private:
+  friend class Aside;
+  const std::size_t most_;
+  const std::size_t most_aside_;
+  std::size_t taken_ = 0;
+  std::size_t aside_ = 0;
+  UniqueFunction<void()> freed_;
+};
+
+/// While it lives, its call takes no place. For the time in which a handler waits for another server or another
+/// client, however long that takes: other calls go on meanwhile. Lives on the handler's frame; must not be nested.
+class Aside {
+ public:
+  explicit Aside(const Call& call) : places_(call.places) {
+    if (places_ == nullptr) return;
+    if (places_->aside_ >= places_->most_aside_) {
+      places_ = nullptr;  // bounds the memory of those who wait: this one keeps its place
+      return;
+    }
+    ++places_->aside_;
+    places_->give_back();
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  ~Aside() {
+    if (places_ == nullptr) return;
+    --places_->aside_;
+    places_->take();
+  }
+
+ private:
+  Places* places_;
+};
+
+}  // namespace spate::rpc

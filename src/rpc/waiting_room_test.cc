@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/waiting_room.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::rpc {
+namespace {
+
+bmi::UnexpectedMessage message(std::uint64_t peer, std::uint64_t tag, std::size_t bytes) {
+  bmi::UnexpectedMessage made;
+  made.peer = bmi::Address(peer);
+  made.tag = bmi::Tag(tag);
+  made.payload = Buffer(bytes);
+  return made;
+}
+
+bool put(WaitingRoom& room, std::uint64_t peer, std::uint64_t tag, std::size_t bytes) {
+  bmi::UnexpectedMessage one = message(peer, tag, bytes);
+  return room.put(one);
+}
+
+TEST(WaitingRoomTest, IsLeftInTheOrderOfArrival) {
+  WaitingRoom room(10'000, 10'000);
+  EXPECT_TRUE(put(room, 1, 1, 10));
+  EXPECT_TRUE(put(room, 2, 2, 10));
+  EXPECT_TRUE(put(room, 1, 3, 10));
+  for (const std::uint64_t tag : {1U, 2U, 3U}) EXPECT_EQ(room.take().tag, bmi::Tag(tag));
+  EXPECT_TRUE(room.empty());
+}
+
+TEST(WaitingRoomTest, OnePeerTakesOnlyItsShare) {
+  WaitingRoom room(10'000, 1000);
+  EXPECT_TRUE(put(room, 1, 1, 600));
+  EXPECT_FALSE(put(room, 1, 2, 600));
+  EXPECT_TRUE(put(room, 2, 3, 600));
+  room.take();
+  EXPECT_TRUE(put(room, 1, 4, 600));
+}
+
+TEST(WaitingRoomTest, HoldsNoMoreThanItsBound) {
+  WaitingRoom room(1000, 1000);
+  EXPECT_TRUE(put(room, 1, 1, 600));
+  bmi::UnexpectedMessage refused = message(2, 2, 600);
+  EXPECT_FALSE(room.put(refused));
+  EXPECT_EQ(refused.payload.size(), 600U) << "a message that was refused is the caller's still";
+  room.take();
+  EXPECT_TRUE(room.put(refused));
+}
+
+}  // namespace
+}  // namespace spate::rpc

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that wait for an io server that is away, for as long as their clients like: the meta server serves everybody
+// else meanwhile.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+using bmi::sim::Death;
+using client::path_from_root;
+
+constexpr std::size_t kPlaces = 12;
+constexpr std::size_t kFiles = 4 * kPlaces;
+constexpr ServerId kAway{2};
+
+/// What became of those who did not wait for the server that was away; empty: all is well.
+struct Story {
+  std::string failure;
+  std::size_t truncated = 0;
+};
+
+class Waiting {
+ public:
+  Waiting(std::uint64_t seed, Plant plant)
+      : world_(options(seed, plant)), stubborn_(start_stubborn()), other_(world_.start_client()) {}
+
+  Story run() {
+    Story story;
+    make_files();
+    world_.kill_server(kAway, Death::kProcess);
+    std::vector<Outcome<Result<void>>> cuts;
+    for (std::size_t i = 0; i < kFiles; ++i)
+      cuts.push_back(begin_call(stubborn_, stubborn_.client().truncate(file(i), 5)));
+    const auto sessions = std::pair(identity(stubborn_), identity(other_));
+    for (int i = 0; i < 20 && story.failure.empty(); ++i) {
+      world_.run_for(std::chrono::seconds(1));
+      const auto made = call(world_, other_, other_.client().mkdir(path_from_root("d" + std::to_string(i)), {}));
+      if (!made) story.failure = "another client's mkdir failed with " + std::string(name(made.code()));
+    }
+    if (story.failure.empty() && std::pair(identity(stubborn_), identity(other_)) != sessions)
+      story.failure = "a session has ended though its client lives";
+    if (story.failure.empty() && truncations_under_way() > kFiles)
+      story.failure = "truncations are under way that nobody waits for any more";
+    world_.start_server(kAway);
+    for (const auto& cut : cuts) story.truncated += end_call(world_, cut) ? 1U : 0U;
+    return story;
+  }
+
+ private:
+  using Session = std::pair<ClientId, std::uint32_t>;
+
+  static WorldOptions options(std::uint64_t seed, Plant plant) {
+    WorldOptions options;
+    options.seed = seed;
+    options.plant = plant;
+    options.max_requests = kPlaces;
+    return options;
+  }
+  ClientProcess& start_stubborn() {
+    client::Options options = small_client_options({}, {}, {});
+    options.deadline = std::chrono::hours(24);
+    return world_.start_client(std::move(options));
+  }
+  std::size_t truncations_under_way() {
+    const auto& requests = world_.watch().under_way();
+    return static_cast<std::size_t>(std::count_if(requests.begin(), requests.end(), [](const WatchedRequest& request) {
+      return request.op == wire::Op::kTruncate && request.ended == MonoTime::never();
+    }));
+  }
+  static client::NamePath file(std::size_t i) { return path_from_root("f" + std::to_string(i)); }
+  static Session identity(ClientProcess& process) {
+    const rpc::Identity& identity = process.client().cluster().identity();
+    return {identity.client, identity.epoch};
+  }
+  void make_files() {
+    for (std::size_t i = 0; i < kFiles; ++i) {
+      auto made = call(world_, stubborn_, stubborn_.client().create(file(i), wire::kOpenWrite, {}));
+      ASSERT_TRUE(made) << name(made.code());
+      EXPECT_TRUE(call(world_, stubborn_, (*made)->close()));
+    }
+    EXPECT_TRUE(call(world_, other_, other_.client().mkdir(path_from_root("d"), {})));
+  }
+
+  World world_;
+  ClientProcess& stubborn_;
+  ClientProcess& other_;
+};
+
+TEST(PlacesTest, WhoWaitsForAnIoServerKeepsNobodyElseWaiting) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const Story story = Waiting(seed, Plant::kNone).run();
+    EXPECT_EQ(story.failure, "") << "seed " << seed;
+    EXPECT_EQ(story.truncated, kFiles) << "seed " << seed;
+  }
+}
+
+TEST(PlacesTest, ThatTheyDidInEarlierVersionsIsFound) {
+  EXPECT_NE(Waiting(1, Plant::kHoardedPlaces).run().failure, "");
+}
+
+}  // namespace
+}  // namespace spate::cluster
