@@ -182,6 +182,10 @@ job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView re
   const rpc::Call& call = operation.call();
   for (;;) {
     operation.begin();
+    // The session may have expired since, and what it held may have passed on. Its end changes its record: of this
+    // transaction and that the second one to be committed sees the first.
+    SPATE_CO_TRY(std::ignore, parts_.sessions->check(call));
+    if (call.peer->kind == wire::PeerKind::kClient) operation.store().note_read(session_key(call.header.client));
     if (has_slot(call)) {
       SPATE_CO_TRY(auto known, co_await parts_.answers->find(operation.store(), call));
       if (known) {
@@ -248,6 +252,19 @@ void MetaCore::committed(Operation& operation) {
   unsynced_.set();
 }
 
+/// Waits until the truncation is over. One that was given up has made an error of the answer that was put with it.
+job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
+  {
+    const rpc::Aside aside(call);
+    SPATE_CO_TRY(std::ignore, co_await parts_.settler->truncated(handle, call.stop));
+  }
+  if (!has_slot(call)) co_return {};
+  job::Transaction store = store_.begin();
+  SPATE_CO_TRY(const auto answer, co_await parts_.answers->find(store, call));
+  if (answer && answer->status != Errc::kOk) co_return Error(answer->status, answer->context);
+  co_return {};
+}
+
 job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
   committed(operation);
   if (options_.sync == Duration(0)) {
@@ -257,8 +274,7 @@ job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Byte
     SPATE_CO_TRY(std::ignore, co_await operation.finish_());
   }
   if (operation.truncates_) {
-    const rpc::Aside aside(operation.call());
-    SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(operation.truncates_, operation.call().stop));
+    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), operation.truncates_));
   }
   co_return result;
 }
@@ -268,8 +284,7 @@ job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerReco
   // Whether the first answer was to wait for this is not remembered; resends are rare.
   SPATE_CO_TRY(std::ignore, co_await sync());
   if (answer.truncates) {
-    const rpc::Aside aside(operation.call());
-    SPATE_CO_TRY(std::ignore, co_await parts_.settler->settled(answer.truncates, operation.call().stop));
+    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), answer.truncates));
   }
   if (answer.status != Errc::kOk) co_return Error(answer.status, std::move(answer.context));
   co_return std::move(answer.body);

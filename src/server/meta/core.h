@@ -67,6 +67,7 @@ class MetaCore {
   void put_root(job::Transaction& store, const Superblock& superblock);
   job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
   job::Task<Result<void>> before_next_run(Operation& operation);
+  job::Task<Result<void>> after_truncation(const rpc::Call& call, Handle handle);
   job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);
   job::Task<Result<Bytes>> answer_again(Operation& operation, AnswerRecord answer);
   job::Task<Result<void>> recall(Operation& operation);

@@ -25,7 +25,11 @@ job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vecto
   co_return outcomes;
 }
 
+/// That a file would be too large is said before all else: then no further attempt helps.
 Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
+  for (const Result<void>& outcome : outcomes) {
+    if (outcome.code() == Errc::kFileTooBig) return outcome.error();
+  }
   for (const Result<void>& outcome : outcomes) {
     if (!outcome) return outcome.error();
   }

@@ -5,6 +5,7 @@
 
 #include "job/deadline.h"
 #include "log/log.h"
+#include "server/meta/open_session.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
 #include "server/meta/walk.h"
@@ -17,15 +18,18 @@ constexpr std::size_t kLeaseHoldersAtOnce = 1000;
 constexpr std::size_t kMostSteps = 100;
 constexpr std::size_t kMostNameBytes = 8 * 1024;
 
+/// The session's end takes the note away, and none may come after it.
 job::Task<Result<void>> put_lease_holder(Operation& operation, ClientId client, std::uint32_t epoch) {
+  SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
   operation.put(lease_holder_key(client), CounterRecord{epoch});
   co_return {};
 }
 
 job::Task<Result<void>> erase_lease_holder(Operation& operation, ClientId client, std::uint32_t below_epoch) {
   const StoreKey key = lease_holder_key(client);
-  SPATE_CO_TRY(const auto found, co_await operation.get<CounterRecord>(key));
-  if (found && found->next < below_epoch) operation.erase(key);
+  const auto found = co_await operation.get<CounterRecord>(key);
+  if (!found && found.code() != Errc::kCorrupt) co_return found.error();
+  if (!found || (*found && (*found)->next < below_epoch)) operation.erase(key);
   co_return {};
 }
 
@@ -99,8 +103,9 @@ job::Task<Result<void>> LeaseKeeper::start() {
     for (const trove::KeyValue& entry : read.entries) {
       const auto client = parse_lease_holder_key(entry.key);
       if (!client) co_return Error(Errc::kCorrupt, "key of a lease holder in the meta store");
-      SPATE_CO_TRY(const CounterRecord record, decode_record<CounterRecord>(entry.value));
-      pending_.emplace(*client, static_cast<std::uint32_t>(record.next));
+      const auto record = decode_record<CounterRecord>(entry.value);
+      if (!record) SPATE_LOG("server/meta", error, "note of a lease holder cannot be read client={}", client->value);
+      pending_.emplace(*client, record ? static_cast<std::uint32_t>(record->next) : 0U);
     }
     more = read.more;
     if (!more) break;
@@ -169,6 +174,12 @@ job::Task<Result<void>> LeaseKeeper::release(ClientId client, std::uint32_t belo
   };
   auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
   co_return done;
+}
+
+std::vector<ClientId> LeaseKeeper::noted() const {
+  std::vector<ClientId> clients;
+  for (const auto& [client, epoch] : pending_) clients.push_back(client);
+  return clients;
 }
 
 /// False: this caller gets no leases, or not yet.

@@ -4,15 +4,18 @@
 #include <algorithm>
 
 #include "log/log.h"
+#include "server/meta/open_session.h"
 
 namespace spate::meta {
 namespace {
 
 constexpr std::size_t kHoldersAtOnce = 1000;
 
-/// In one transaction with what another epoch of the session may write.
+/// In one transaction with what another epoch of the session may write. The session's end takes the note away, and none
+/// may come after it.
 job::Task<Result<void>> put_holder(Operation& operation, ClientId client, std::uint32_t epoch) {
   const StoreKey key = lock_holder_key(client);
+  SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
   SPATE_CO_TRY(const auto found, co_await operation.get<CounterRecord>(key));
   if (!found || found->next < epoch) operation.put(key, CounterRecord{epoch});
   co_return {};
@@ -20,8 +23,9 @@ job::Task<Result<void>> put_holder(Operation& operation, ClientId client, std::u
 
 job::Task<Result<void>> erase_holder(Operation& operation, ClientId client, std::uint32_t below_epoch) {
   const StoreKey key = lock_holder_key(client);
-  SPATE_CO_TRY(const auto found, co_await operation.get<CounterRecord>(key));
-  if (found && found->next < below_epoch) operation.erase(key);
+  const auto found = co_await operation.get<CounterRecord>(key);
+  if (!found && found.code() != Errc::kCorrupt) co_return found.error();
+  if (!found || (*found && (*found)->next < below_epoch)) operation.erase(key);
   co_return {};
 }
 
@@ -44,8 +48,9 @@ job::Task<Result<void>> LockKeeper::start() {
     for (const trove::KeyValue& entry : read.entries) {
       const auto client = parse_lock_holder_key(entry.key);
       if (!client) co_return Error(Errc::kCorrupt, "key of a lock holder in the meta store");
-      SPATE_CO_TRY(const CounterRecord record, decode_record<CounterRecord>(entry.value));
-      pending_.emplace(*client, static_cast<std::uint32_t>(record.next));
+      const auto record = decode_record<CounterRecord>(entry.value);
+      if (!record) SPATE_LOG("server/meta", error, "note of a lock holder cannot be read client={}", client->value);
+      pending_.emplace(*client, record ? static_cast<std::uint32_t>(record->next) : 0U);
     }
     more = read.more;
     if (!more) break;
@@ -86,6 +91,12 @@ job::Task<Result<void>> LockKeeper::release(ClientId client, std::uint32_t below
   Errand errand = [client, below_epoch](Operation& operation) { return erase_holder(operation, client, below_epoch); };
   auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
   co_return done;
+}
+
+std::vector<ClientId> LockKeeper::noted() const {
+  std::vector<ClientId> clients;
+  for (const auto& [client, epoch] : pending_) clients.push_back(client);
+  return clients;
 }
 
 LockKeeper::SessionPtr LockKeeper::session_of(const rpc::Call& call) {

@@ -27,6 +27,7 @@ class LockKeeper final : public Locks {
   job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) override;
   job::Task<Result<wire::LockEventsReply>> events(rpc::Call& call, wire::LockEventsRequest request) override;
   job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) override;
+  std::vector<ClientId> noted() const override;
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
   bool listens(const rpc::Call& call) override;

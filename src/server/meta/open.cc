@@ -45,7 +45,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
   SPATE_CO_TRY(std::ignore, after_settling(operation, inode, writes));
   wire::OpenReply reply;
   reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
-  if (reply.truncated) begin_truncate(operation, inode, 0, false);
+  if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
   if (rights != Rights::kNone) {
     SPATE_CO_TRY(reply.capability, co_await add(operation, inode, open_flags, false));
   }

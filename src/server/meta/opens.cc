@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "log/log.h"
+#include "server/meta/open_session.h"
 #include "server/meta/sizes.h"
 
 namespace spate::meta {
@@ -78,15 +80,6 @@ job::Task<Result<void>> OpenTable::start() {
   co_return {};
 }
 
-/// The end of a session changes its record: this open and that cannot both be committed without seeing the other.
-job::Task<Result<void>> OpenTable::check_session(Operation& operation) {
-  const wire::RequestHeader& header = operation.call().header;
-  SPATE_CO_TRY(const auto session, co_await operation.get<SessionRecord>(session_key(header.client)));
-  if (!session) co_return Errc::kSessionUnknown;
-  const bool current = session->state == SessionState::kOpen && session->epoch == header.session_epoch;
-  co_return current ? Result<void>() : Errc::kSessionFenced;
-}
-
 Capability OpenTable::capability_for(Operation& operation, const InodeRecord& inode, Rights rights) {
   const MetaOptions& options = core_.options();
   Capability capability;
@@ -112,7 +105,7 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
   if (writes && !fresh) {
     SPATE_CO_TRY(std::ignore, operation.lock({inode.handle()}));  // many open one file at once
   }
-  SPATE_CO_TRY(std::ignore, co_await check_session(operation));
+  SPATE_CO_TRY(std::ignore, co_await check_open(operation, header.client, header.session_epoch));
   const StoreKey key = open_key(inode.handle(), header.client, header.session_epoch);
   OpenRecord record;
   bool had_one = false;
@@ -184,13 +177,23 @@ job::Task<Result<void>> OpenTable::release(ClientId client, std::uint32_t below_
   if (held == held_.end()) co_return {};
   std::vector<Handle> files;
   for (const auto& [handle, opens] : held->second) files.push_back(handle);
+  Result<void> failure;
   for (const Handle handle : files) {
     Errand errand = [this, client, below_epoch, handle](Operation& operation) {
       return release_file(operation, client, below_epoch, handle);
     };
-    SPATE_CO_TRY(std::ignore, co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop));
+    const auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
+    if (done) continue;
+    const bool damaged = done.code() == Errc::kCorrupt || done.code() == Errc::kFormatTooNew;
+    if (damaged) {  // no further attempt helps: it must not keep what else the session held
+      SPATE_LOG("server/meta", error,
+                "an open of a session that has ended stays: run spate fsck client={} handle={} error={}", client.value,
+                handle.value, done.error().message());
+    } else if (failure) {
+      failure = done.error();
+    }
   }
-  co_return {};
+  co_return failure;
 }
 
 job::Task<Result<void>> OpenTable::release_file(Operation& operation, ClientId client, std::uint32_t below_epoch,

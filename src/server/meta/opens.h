@@ -36,7 +36,6 @@ class OpenTable final : public Opens {
  private:
   class Hint;
   void count(ClientId client, Handle handle, int difference);
-  job::Task<Result<void>> check_session(Operation& operation);
   Capability capability_for(Operation& operation, const InodeRecord& inode, Rights rights);
   job::Task<Result<void>> release_file(Operation& operation, ClientId client, std::uint32_t below_epoch, Handle handle);
 

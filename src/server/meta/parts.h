@@ -102,11 +102,13 @@ class Sessions {
                                        wire::AuthenticateReply& reply) = 0;
   /// The call's session is alive (and lives on): kSessionUnknown, kSessionFenced otherwise. Cheap.
   virtual Result<void> admit(const rpc::Call& call) = 0;
+  /// The same for a request that was admitted a while ago: its session does not live on by it.
+  virtual Result<void> check(const rpc::Call& call) const = 0;
   virtual job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) = 0;
   /// What the session held is given back in the background.
   virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
-  /// It is not open, and what it held is not given back yet.
+  /// What an epoch of it held that has ended is not given back yet. It may be open again, under a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }
 };
 
@@ -119,6 +121,8 @@ class Locks {
   virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
   virtual job::Task<Result<wire::LockEventsReply>> events(rpc::Call& call, wire::LockEventsRequest request) = 0;
   virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
+  /// Clients that the store says may have had locks before the restart.
+  virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have been fenced: their locks go to whoever waits. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 
@@ -152,6 +156,8 @@ class Leases {
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
   /// The session has dropped what it kept of the object that this event has recalled from it.
   virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
+  /// Clients that the store says may have had leases before the restart.
+  virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have ended. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
@@ -176,8 +182,11 @@ class Settler {
   virtual ~Settler() = default;
   /// A truncate intent or an unsettled record of this file was committed, by the request of this trace (0: none).
   virtual void added(Handle handle, TraceId trace) = 0;
-  /// Waits until nothing is to be done for this file. When stopped first: the reason, and what stands in the way.
+  /// Waits until nothing is to be done for this file. When stopped first: the reason, and what stands in the way. When
+  /// an io server has refused for a while: its error; what is to be done is tried on.
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
+  /// Waits until no truncation of this file is under way: it has been done, or given up. Errors as of settled().
+  virtual job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) = 0;
 };
 
 /// Not owned; all of them outlive the operations.

@@ -32,6 +32,9 @@ class FakeSessions final : public Sessions {
   Result<void> admit(const rpc::Call& call) override {
     return call.header.client == fenced ? Result<void>(Errc::kSessionFenced) : Result<void>();
   }
+  Result<void> check(const rpc::Call& call) const override {
+    return call.header.client == fenced ? Result<void>(Errc::kSessionFenced) : Result<void>();
+  }
   job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call&, wire::KeepAliveRequest) override {
     co_return wire::KeepAliveReply();
   }
@@ -116,6 +119,7 @@ class FakeSettler final : public Settler {
  public:
   void added(Handle, TraceId) override {}
   job::Task<Result<void>> settled(Handle, job::StopToken) override { co_return {}; }
+  job::Task<Result<void>> truncated(Handle, job::StopToken) override { co_return {}; }
 };
 
 struct FakeParts {

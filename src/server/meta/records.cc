@@ -119,13 +119,20 @@ struct Format<RemovalRecord> {
 
 template <>
 struct Format<TruncateIntent> {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
+  static std::uint8_t version_for(const TruncateIntent& r) { return r.asker.client || r.before ? 2 : 1; }
   static constexpr std::string_view kName = "truncate intent";
   template <typename A, typename R>
   static void fields(A& a, R& r) {
     a(r.size, r.generation, r.when, r.layout);
   }
-  static bool valid(const TruncateIntent& r) { return r.size <= kMaxFileBytes; }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r) {
+    a(r.asker.client, r.asker.epoch, r.asker.slot, r.asker.sequence, r.asker.opened, r.before);
+  }
+  static bool valid(const TruncateIntent& r) {
+    return r.size <= kMaxFileBytes && r.before.value_or(0) <= kMaxFileBytes;
+  }
 };
 
 template <>

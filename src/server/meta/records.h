@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/attributes.h"
+#include "model/capability.h"
 #include "model/layout.h"
 #include "wire/op.h"
 
@@ -133,12 +134,24 @@ struct RemovalRecord {
   friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
 };
 
+/// The request that a truncation is part of: it is told when the truncation is given up.
+struct TruncateAsker {
+  ClientId client;  // 0: nobody is to be told
+  std::uint32_t epoch = 0;
+  std::uint16_t slot = 0;
+  std::uint64_t sequence = 0;
+  Rights opened = Rights::kNone;  // the request has opened the file as well, with these rights
+  friend bool operator==(const TruncateAsker&, const TruncateAsker&) = default;
+};
+
 /// A truncation that has begun; done again after any crash.
 struct TruncateIntent {
   std::uint64_t size = 0;
   std::uint64_t generation = 0;
   WallTime when;
   Layout layout;
+  TruncateAsker asker{};
+  std::optional<std::uint64_t> before{};  // the file's size until then, when nobody was writing it
   TraceId trace{};  // not stored: of the request that asked for it, while this process remembers it
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };

@@ -28,9 +28,18 @@ SessionTable::SessionTable(MetaCore& core, AnswerTable& answers, OpenTable& open
 job::Task<Result<void>> SessionTable::start() {
   SPATE_CO_TRY(std::ignore, co_await clients_.start());
   SPATE_CO_TRY(std::ignore, co_await load());
-  for (const ClientId client : opens_.holders()) {
+  std::vector<ClientId> holders = opens_.holders();
+  const auto add_noted = [&holders](const auto* part) {
+    if (part == nullptr) return;
+    const std::vector<ClientId> noted = part->noted();
+    holders.insert(holders.end(), noted.begin(), noted.end());
+  };
+  add_noted(core_.parts().locks);
+  add_noted(core_.parts().leases);
+  for (const ClientId client : holders) {
     if (sessions_.contains(client)) continue;
-    SPATE_LOG("server/meta", error, "files open by a session that is not known client={}", client.value);
+    SPATE_LOG("server/meta", error, "files open, or locked, or kept by a session that is not known client={}",
+              client.value);
     SessionRecord unknown;
     unknown.client = client;
     unknown.epoch = UINT32_MAX;
@@ -90,20 +99,26 @@ void SessionTable::set_state(Session& session, SessionState state) {
   if (session.open()) ++open_;
 }
 
-Result<void> SessionTable::admit(const rpc::Call& call) {
+Result<void> SessionTable::check(const rpc::Call& call) const {
   if (call.peer->kind == wire::PeerKind::kServer) return {};  // fsck: looks, and holds nothing
   const auto found = sessions_.find(call.header.client);
   if (found == sessions_.end()) return Errc::kSessionUnknown;
-  Session& session = *found->second;
+  const Session& session = *found->second;
   if (session.record.state == SessionState::kEnding) return Errc::kSessionUnknown;
   if (!session.open() || session.record.epoch != call.header.session_epoch) return Errc::kSessionFenced;
-  session.last_heard = core_.executor().now();
+  return {};
+}
+
+Result<void> SessionTable::admit(const rpc::Call& call) {
+  SPATE_TRY(std::ignore, check(call));
+  const auto found = sessions_.find(call.header.client);
+  if (found != sessions_.end()) found->second->last_heard = core_.executor().now();
   return {};
 }
 
 bool SessionTable::is_ending(ClientId client) const {
   const SessionPtr session = find(client);
-  if (session == nullptr || session->open()) return false;
+  if (session == nullptr) return false;
   return session->record.state == SessionState::kEnding || session->record.released_epoch != session->record.epoch;
 }
 

@@ -27,6 +27,7 @@ class SessionTable final : public Sessions {
   job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                wire::AuthenticateReply& reply) override;
   Result<void> admit(const rpc::Call& call) override;
+  Result<void> check(const rpc::Call& call) const override;
   job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) override;
   job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) override;
   /// Open ones.

@@ -13,6 +13,25 @@ constexpr Duration kFirstSettleBackoff = std::chrono::milliseconds(50);
 constexpr Duration kLongestSettleBackoff = std::chrono::seconds(5);
 constexpr std::size_t kIntentsAtOnce = 500;
 
+/// The server has answered, and did not want or could not. Others are of the moment: it was not reached, or is busy.
+bool is_refusal(Errc code) {
+  switch (code) {
+    case Errc::kUnknown:
+    case Errc::kCancelled:
+    case Errc::kTimeout:
+    case Errc::kBusy:
+    case Errc::kTryAgain:
+    case Errc::kConflict:
+    case Errc::kUnreachable:
+    case Errc::kConnectionLost:
+    case Errc::kProtocol:
+    case Errc::kVersionMismatch:
+    case Errc::kWrongFileSystem:
+    case Errc::kUnauthenticated: return false;
+    default: return true;
+  }
+}
+
 }  // namespace
 
 /// What the store says of one file.
@@ -43,6 +62,7 @@ void FileSettler::added(Handle handle, TraceId trace) {
   const auto found = works_.find(handle);
   if (found != works_.end()) {
     found->second->again = true;
+    found->second->cut.reset();
     found->second->trace = trace;
   } else if (works_.size() < kMaxFiles) {
     begin(handle, trace);
@@ -58,20 +78,29 @@ std::shared_ptr<FileSettler::Work> FileSettler::begin(Handle handle, TraceId tra
   if (!job::spawn(gate_, work_on(handle, work))) {
     works_.erase(handle);
     work->outcome = Errc::kCancelled;
+    work->cut.set();
     work->ended.set();
   }
   return work;
 }
 
 job::Task<Result<void>> FileSettler::settled(Handle handle, job::StopToken stop) {
+  return wait_for(handle, &Work::ended, stop);
+}
+
+job::Task<Result<void>> FileSettler::truncated(Handle handle, job::StopToken stop) {
+  return wait_for(handle, &Work::cut, stop);
+}
+
+job::Task<Result<void>> FileSettler::wait_for(Handle handle, job::Event Work::* event, job::StopToken stop) {
   const auto found = works_.find(handle);
   std::shared_ptr<Work> work = found == works_.end() ? nullptr : found->second;
   if (work == nullptr) {  // done, or not begun for want of room
     if (works_.size() >= 2 * kMaxFiles) co_return Error(Errc::kBusy, "too many truncations wait for io servers");
     work = begin(handle, TraceId());
   }
-  const auto waited = co_await work->ended.wait(stop);
-  if (waited || work->ended.is_set()) co_return work->outcome;
+  const auto waited = co_await ((*work).*event).wait(stop);
+  if (waited || ((*work).*event).is_set()) co_return work->outcome;
   const std::string silent = core_.parts().io->unanswered(handle);
   const std::string what = "a truncation of the file is under way";
   if (!silent.empty()) co_return Error(waited.code(), what + " and waits for " + silent);
@@ -82,24 +111,53 @@ job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) 
   Duration backoff = kFirstSettleBackoff;
   for (;;) {
     work->again = false;
-    const auto done = co_await step(handle, work->trace);
+    const auto done = co_await step(handle, *work);
     if (done && !*done && !work->again) break;
     if (stopping_.stopped()) {
       work->outcome = Errc::kCancelled;
       break;
     }
-    if (done) continue;
-    work->obstacle = done.error().message();
-    if (const auto more = log_limit_.admit()) {
-      SPATE_LOG("server/meta", warn, "truncation or size not finished, trying on handle={} error={}{}", handle.value,
-                work->obstacle, *more);
+    if (done) {
+      work->refused_since.reset();
+      continue;
     }
+    note_failure(handle, work, done.error());
     std::ignore = co_await core_.executor().sleep(backoff, stopping_);
     backoff = std::min(backoff * 2, kLongestSettleBackoff);
   }
   works_.erase(handle);
+  work->cut.set();
   work->ended.set();
   if (left_over_ && !looking_ && works_.size() < kMaxFiles / 2) look_for_work();
+}
+
+/// Who waits is told of a refusal that lasts; who comes later waits for the next attempt.
+void FileSettler::note_failure(Handle handle, std::shared_ptr<Work>& work, const Error& error) {
+  work->obstacle = error.message();
+  if (const auto more = log_limit_.admit()) {
+    SPATE_LOG("server/meta", warn, "truncation or size not finished, trying on handle={} error={}{}", handle.value,
+              work->obstacle, *more);
+  }
+  if (!is_refusal(error.code())) {
+    work->refused_since.reset();
+    return;
+  }
+  if (!work->refused_since) work->refused_since = core_.executor().now();
+  if (!refused_for_good(*work, error.code())) return;
+  auto fresh = std::make_shared<Work>(core_.executor());
+  fresh->trace = work->trace;
+  fresh->obstacle = work->obstacle;
+  fresh->refused_since = work->refused_since;
+  works_[handle] = fresh;
+  work->outcome = error;
+  work->cut.set();
+  work->ended.set();
+  work = std::move(fresh);
+}
+
+bool FileSettler::refused_for_good(const Work& work, Errc code) const {
+  if (code == Errc::kFileTooBig) return true;
+  return is_refusal(code) && work.refused_since && core_.executor().now() - *work.refused_since >= kRefusedFor;
 }
 
 job::Task<void> FileSettler::find_work() {
@@ -150,13 +208,14 @@ job::Task<Result<FileSettler::ToDo>> FileSettler::look(Handle handle) {
 }
 
 /// True: something was done, and there may be more.
-job::Task<Result<bool>> FileSettler::step(Handle handle, TraceId trace) {
+job::Task<Result<bool>> FileSettler::step(Handle handle, Work& work) {
   SPATE_CO_TRY(ToDo todo, co_await look(handle));
+  if (!todo.intent && !todo.flag_alone() && !work.again) work.cut.set();
   if (todo.nothing()) co_return false;
   const bool wants_size = todo.inode && !todo.inode->attributes.size_known && todo.inode->write_opens == 0;
   if (todo.inode && todo.intent) {
-    todo.intent->trace = trace;
-    SPATE_CO_TRY(std::ignore, co_await finish_truncation(handle, *std::move(todo.intent)));
+    todo.intent->trace = work.trace;
+    SPATE_CO_TRY(std::ignore, co_await finish_truncation(handle, *std::move(todo.intent), work));
   } else if (wants_size && !todo.flag_alone()) {
     SPATE_CO_TRY(std::ignore, co_await settle(*std::move(todo.inode)));
   } else {
@@ -166,13 +225,19 @@ job::Task<Result<bool>> FileSettler::step(Handle handle, TraceId trace) {
   co_return true;
 }
 
-job::Task<Result<void>> FileSettler::finish_truncation(Handle handle, TruncateIntent intent) {
+job::Task<Result<void>> FileSettler::finish_truncation(Handle handle, TruncateIntent intent, const Work& work) {
   const std::uint64_t generation = intent.generation;
   // Bytes are not cut for an intent that a crash of this machine could take back.
   SPATE_CO_TRY(std::ignore, co_await core_.sync());
-  SPATE_CO_TRY(const wire::DataSummary data, co_await core_.parts().io->truncate(handle, std::move(intent), stopping_));
+  const auto data = co_await core_.parts().io->truncate(handle, std::move(intent), stopping_);
+  if (!data && !refused_for_good(work, data.code())) co_return data.error();
+  if (!data) {
+    SPATE_LOG("server/meta", warn, "truncation given up, it was refused handle={} error={}", handle.value,
+              data.error().message());
+  }
   Errand errand = [this, handle, generation, &data](Operation& operation) {
-    return store_truncation(operation, handle, generation, data);
+    return data ? store_truncation(operation, handle, generation, *data)
+                : give_up_truncation(operation, handle, generation, data.error());
   };
   auto stored = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stopping_);
   co_return stored;

@@ -27,30 +27,39 @@ class FileSettler final : public Settler {
   void added(Handle handle, TraceId trace) override;
   /// kBusy: too many files wait already. kCancelled: this server stops.
   job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
+  job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) override;
   /// Files being worked on.
   std::size_t working() const { return works_.size(); }
 
   static constexpr std::size_t kMaxFiles = 16384;
+  /// An io server that answers a truncation with an error for so long refuses it for good: the truncation is given up.
+  /// One that says that the file would be too large is believed at once.
+  static constexpr Duration kRefusedFor = std::chrono::seconds(10);
 
  private:
   struct Work {
-    explicit Work(job::Executor& executor) : ended(executor) {}
-    job::Event ended;
+    explicit Work(job::Executor& executor) : cut(executor), ended(executor) {}
+    job::Event cut;    // no truncation is under way
+    job::Event ended;  // nothing is to be done
     Result<void> outcome;
     bool again = false;    // something was added since it looked
     TraceId trace;         // of the request that added last
     std::string obstacle;  // why it is not done yet
+    std::optional<MonoTime> refused_since;
   };
   struct ToDo;
 
   std::shared_ptr<Work> begin(Handle handle, TraceId trace);
+  job::Task<Result<void>> wait_for(Handle handle, job::Event Work::* event, job::StopToken stop);
+  void note_failure(Handle handle, std::shared_ptr<Work>& work, const Error& error);
+  bool refused_for_good(const Work& work, Errc code) const;
   job::Task<void> work_on(Handle handle, std::shared_ptr<Work> work);
   void look_for_work();
   job::Task<void> find_work();
   job::Task<Result<void>> find_work_of(KeyKind kind);
   job::Task<Result<ToDo>> look(Handle handle);
-  job::Task<Result<bool>> step(Handle handle, TraceId trace);
-  job::Task<Result<void>> finish_truncation(Handle handle, TruncateIntent intent);
+  job::Task<Result<bool>> step(Handle handle, Work& work);
+  job::Task<Result<void>> finish_truncation(Handle handle, TruncateIntent intent, const Work& work);
   job::Task<Result<void>> settle(InodeRecord inode);
   job::Task<Result<void>> store_truncation(Operation& operation, Handle handle, std::uint64_t generation,
                                            const wire::DataSummary& data);

@@ -24,8 +24,14 @@ job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode);
 
 /// Cuts or extends the file to `size`: changes `inode` (the caller puts it) and puts the intent that the settler
 /// carries out, if there is anything to do at the datafiles. `alone`: no session but the caller's has it open for
-/// writing.
-void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone);
+/// writing. `opened`: the operation opens the file as well, with these rights; that goes when the truncation is
+/// refused.
+void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone, Rights opened);
+
+/// The io servers have refused a truncation for good: drops its intent, makes `why` the answer of the request that it
+/// was part of, and ends what that request has opened. A file that nobody writes gets its earlier size back when it was
+/// to grow beyond what is possible; else its size is what its datafiles say. Nothing happens when the intent is gone.
+job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, std::uint64_t generation, Error why);
 
 /// If a truncation of the file is under way: kConflict, to be passed on; the operation runs again when it is done.
 Result<void> after_truncations(Operation& operation, const InodeRecord& inode);

@@ -35,7 +35,7 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
     co_return Errc::kPermissionDenied;
   }
   SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));
-  begin_truncate(operation, inode, request.size, request.by_open_file && inode.single_writer);
+  begin_truncate(operation, inode, request.size, request.by_open_file && inode.single_writer, Rights::kNone);
   operation.put(inode);
   co_return object_reply(inode);
 }
