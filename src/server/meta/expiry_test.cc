@@ -17,9 +17,7 @@ class MetaExpiry : public RoleTest {
     const wire::LockSpec spec{Handle(77), LockKind::kProcess, 1, 4711, LockMode::kExclusive, 0, LockRange::kToEnd};
     return {spec, wait, sequence, sequence, 0};
   }
-  Errc lock(TestClient& client) {
-    return asked<wire::LockReply>(client, lock_request(++locks_), no_id()).code();
-  }
+  Errc lock(TestClient& client) { return asked<wire::LockReply>(client, lock_request(++locks_), no_id()).code(); }
   /// The record is still there, and cannot be read any more.
   void damage(const StoreKey& key) {
     job::Transaction transaction = context.begin();

@@ -151,7 +151,8 @@ struct TruncateIntent {
   WallTime when;
   Layout layout;
   TruncateAsker asker{};
-  std::optional<std::uint64_t> before{};  // the file's size until then, when nobody was writing it
+  /// The file is to grow, and nobody was writing it: its size until the datafiles have grown.
+  std::optional<std::uint64_t> before{};
   TraceId trace{};  // not stored: of the request that asked for it, while this process remembers it
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };

@@ -100,7 +100,8 @@ TEST_F(MetaRefusals, OneThatIsRefusedForLongIsGivenUp) {
 TEST_F(MetaRefusals, AnOpenThatCannotTruncateLeavesNothingOpen) {
   const Handle file = make_file(client, "f", 100);
   refuse(Errc::kIoError);
-  auto pending = begin<wire::OpenReply>(client, open_request("f", kRW | wire::kOpenTruncate), id(++client.next), hours(1));
+  auto pending =
+      begin<wire::OpenReply>(client, open_request("f", kRW | wire::kOpenTruncate), id(++client.next), hours(1));
   wait(seconds(25));
   ASSERT_TRUE(pending->result);
   EXPECT_EQ(pending->result->code(), Errc::kIoError);

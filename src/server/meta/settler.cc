@@ -253,6 +253,7 @@ job::Task<Result<void>> FileSettler::store_truncation(Operation& operation, Hand
   inode->truncating = false;
   Attributes& a = inode->attributes;
   if (a.size_known) {  // nobody has had it open for writing since: mtime and size were set with the intent
+    a.size = intent->size;
     a.allocated_bytes = data.allocated_bytes;
     a.change_sum = data.change_sum;
   }

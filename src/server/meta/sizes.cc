@@ -125,7 +125,7 @@ job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, 
   if (why.code() == Errc::kFileTooBig && intent->before && inode->write_opens == 0) {
     // Some datafiles may have grown before another one was refused. Nobody has written anything behind the old end.
     TruncateIntent back;
-    back.size = inode->attributes.size = *intent->before;
+    back.size = *intent->before;
     put_intent(operation, *inode, std::move(back));
   } else if (inode->write_opens == 0) {
     leave_unsettled(operation, *inode);
@@ -143,9 +143,10 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   drop_lent_rights(operation.who(), a);
   if (inode.write_opens == 0) {
     // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
-    if (a.size_known) intent.before = a.size;
     const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
-    a.size = size;
+    // One that grows may be refused: until then it has the size that it had.
+    if (a.size_known && size > a.size) intent.before = a.size;
+    if (!intent.before) a.size = size;
     a.size_known = true;
     a.mtime = operation.now();
     inode.keep_mtime = false;

@@ -37,7 +37,9 @@ Outcome<wire::TruncateReply> truncate(Operation& operation, const wire::Truncate
   SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));
   begin_truncate(operation, inode, request.size, request.by_open_file && inode.single_writer, Rights::kNone);
   operation.put(inode);
-  co_return object_reply(inode);
+  wire::ObjectReply reply = object_reply(inode);
+  if (reply.attributes.size_known) reply.attributes.size = request.size;  // it is so when this is answered
+  co_return reply;
 }
 
 }  // namespace spate::meta
