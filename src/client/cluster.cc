@@ -87,7 +87,12 @@ Limits Cluster::limits(job::StopToken stop) {
 }
 
 WallTime Cluster::fs_time() const {
-  return WallTime{network_.executor().clock().wall().ns + identity_.fs_clock_offset_ns};
+  return WallTime{network_.executor().now().since_start.count() + identity_.fs_clock_offset_ns};
+}
+
+/// The ledger keeps the offset to the wall clock: the next process may have another monotonic one.
+std::int64_t Cluster::wall_of_monotonic_ns() const {
+  return network_.executor().clock().wall().ns - network_.executor().now().since_start.count();
 }
 
 job::Task<void> Cluster::stop(Limits limits) {
@@ -161,7 +166,7 @@ void Cluster::inherit_session() {
   identity_.ticket = session->ticket;
   identity_.answer_slots = session->answer_slots;
   identity_.lease_ms = session->lease_ms;
-  identity_.fs_clock_offset_ns = session->fs_clock_offset_ns;
+  identity_.fs_clock_offset_ns = session->fs_clock_offset_ns + wall_of_monotonic_ns();
   locks_.inherit();
 }
 
@@ -173,7 +178,7 @@ void Cluster::keep_session() {
   session.lease_ms = identity_.lease_ms;
   session.answer_slots = identity_.answer_slots;
   session.ticket = *identity_.ticket;
-  session.fs_clock_offset_ns = identity_.fs_clock_offset_ns;
+  session.fs_clock_offset_ns = identity_.fs_clock_offset_ns - wall_of_monotonic_ns();
   options_.ledger->keep_session(session);
 }
 
@@ -202,6 +207,7 @@ job::Task<void> Cluster::keep_alive() {
     }
     if (!alive) continue;
     identity_.ticket = alive->ticket;
+    identity_.fs_clock_offset_ns = alive->fs_time.ns - executor().now().since_start.count();
     keep_session();
     locks_.heard();
   }

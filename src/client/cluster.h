@@ -80,6 +80,7 @@ class Cluster {
   const rpc::Identity& identity() const { return identity_; }
   /// The file system's clock, as well as this client knows it.
   WallTime fs_time() const;
+  std::int64_t wall_of_monotonic_ns() const;
   rpc::Channel& meta() { return *meta_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }

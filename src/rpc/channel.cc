@@ -236,7 +236,7 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
     identity_.ticket = accepted->ticket;
     identity_.answer_slots = accepted->answer_slots;
     identity_.lease_ms = accepted->lease_ms;
-    identity_.fs_clock_offset_ns = accepted->fs_time.ns - network_.executor().clock().wall().ns;
+    identity_.fs_clock_offset_ns = accepted->fs_time.ns - network_.executor().now().since_start.count();
   }
   note_url();
   greeted_connection_ = network_.network().connection_of(*peer_);

@@ -32,7 +32,8 @@ struct Identity {
   std::optional<SessionTicket> ticket;
   std::uint16_t answer_slots = 0;
   std::uint32_t lease_ms = 0;
-  /// File-system clock minus this process's wall clock, ns, as of the last answer of a meta server.
+  /// File-system clock minus this process's monotonic clock, ns, as of the last greeting or keep-alive of a meta
+  /// server. Not its wall clock: somebody may set that at any time.
   std::int64_t fs_clock_offset_ns = 0;
 
   SessionEpoch session() const { return {client, epoch}; }

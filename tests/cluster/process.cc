@@ -21,7 +21,7 @@ bmi::NetworkOptions network_options() {
 }  // namespace
 
 Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed)
-    : ether_(ether), node_(node), random_(seed), executor_(ether.clock, shuffled(random_)) {
+    : ether_(ether), node_(node), random_(seed), clock_(ether.clock), executor_(clock_, shuffled(random_)) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
   for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(ether_.fabric.attach(node, path));
   network_ = bmi::make_network(std::move(modules), network_options());

@@ -20,6 +20,19 @@ struct Ether {
   bmi::sim::Fabric& fabric;
 };
 
+/// The world's time, and a wall clock that somebody sets.
+class SteppedClock final : public Clock {
+ public:
+  explicit SteppedClock(const Clock& world) : world_(world) {}
+  MonoTime now() const override { return world_.now(); }
+  WallTime wall() const override { return WallTime{world_.wall().ns + stepped_.count()}; }
+  void step(Duration by) { stepped_ += by; }
+
+ private:
+  const Clock& world_;
+  Duration stepped_{0};
+};
+
 /// One thread drives all of them (World). Life: construct -> stepped -> die() or quit() -> stepped until ended() ->
 /// destroyed. A dead process goes on for a while, cut off from network and disks, until its coroutines have ended: no
 /// frame is destroyed while it is suspended.
@@ -34,6 +47,8 @@ class Process {
   job::Executor& executor() { return executor_; }
   Random& random() { return random_; }
   bool alive() const { return alive_; }
+  /// Of this process only, as `date -s` does it.
+  void step_wall_clock(Duration by) { clock_.step(by); }
 
   /// Killed at this instant. The world has taken its node off the network.
   virtual void die() = 0;
@@ -48,6 +63,7 @@ class Process {
   const std::uint32_t node_;
   SeededRandom random_;
   bool alive_ = true;
+  SteppedClock clock_;
   job::Executor executor_;
   std::unique_ptr<bmi::Network> network_;
   std::unique_ptr<job::NetworkContext> context_;

@@ -33,6 +33,7 @@ job::Task<void> Workload::run() {
     co_await one();
     if (dead()) break;
     if (random_.chance(1, 200)) break;  // it leaves, and somebody else comes
+    if (random_.chance(1, 100)) step_wall_clock();
     const Duration pause = scene_.pause();
     const std::uint64_t most = pause.count() > 0       ? static_cast<std::uint64_t>(pause.count())
                                : random_.chance(1, 10) ? 3'000'000
@@ -40,6 +41,14 @@ job::Task<void> Workload::run() {
     std::ignore = co_await process_.executor().sleep(Duration(random_.below(most)));
   }
   finished_ = true;
+}
+
+/// At most five minutes: what is further off the io servers do not believe.
+void Workload::step_wall_clock() {
+  constexpr std::int64_t kMostMs = 300'000;
+  const auto by = std::chrono::milliseconds(static_cast<std::int64_t>(random_.below(2 * kMostMs)) - kMostMs);
+  scene_.journal.note(fmt::format("c{} sets its clock by {} ms", index_, by.count()));
+  process_.step_wall_clock(by);
 }
 
 job::Task<void> Workload::one() {

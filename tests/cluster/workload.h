@@ -67,6 +67,7 @@ class Workload {
   };
 
   job::Task<void> one();
+  void step_wall_clock();
   job::Task<void> change_something();
   job::Task<void> look_at_something();
   job::Task<void> use_a_file();

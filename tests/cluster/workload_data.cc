@@ -269,6 +269,7 @@ job::Task<void> Workload::fstat(OpenFilePtr open) {
     note_failure("fstat", got.code(), begun);
     co_return;
   }
+  if (got->mtime > scene_.world.wall()) scene_.fail(fmt::format("fstat of file {}: mtime lies ahead", open->handle));
   const std::string wrong = scene_.data.end_stat(id, got->size);
   if (!wrong.empty()) scene_.fail(fmt::format("client {}: fstat of file {}: {}", index_, open->handle, wrong));
 }

@@ -39,6 +39,8 @@ class World {
 
   // Time.
   MonoTime now() const { return clock_.now(); }
+  /// The file system's clock: the servers' are right.
+  WallTime wall() const { return clock_.wall(); }
   /// Does what is to be done at this instant, or goes to the next one, but not beyond `limit`. False: the clock stands
   /// at `limit` and there is nothing more to be done.
   bool turn(MonoTime limit);

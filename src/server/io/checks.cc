@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/io/checks.h"
 
+#include <algorithm>
+
 #include "log/fields.h"
 #include "log/log.h"
 
@@ -115,6 +117,12 @@ Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSe
     slots.list.push_back(std::move(slot));
   }
   return slots;
+}
+
+WallTime credible_time(const Parts& parts, WallTime told) {
+  constexpr std::int64_t kMostSkewNs = Duration(std::chrono::minutes(10)).count();
+  const std::int64_t now = parts.now().ns;
+  return WallTime{std::clamp(told.ns, now - kMostSkewNs, now + kMostSkewNs)};
 }
 
 Result<void> check_unit(std::uint32_t unit_bytes) {

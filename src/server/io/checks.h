@@ -47,6 +47,10 @@ Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::Sl
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 
 /// kInvalidArgument unless bulk messages of this size are to be had.
+/// The time of a change, as a client tells it. Nobody is believed whose clock is more than ten minutes off this
+/// server's: a datafile's time of change never goes back, so that one from the future would stay.
+WallTime credible_time(const Parts& parts, WallTime told);
+
 Result<void> check_unit(std::uint32_t unit_bytes);
 
 /// As a reply tells it.

@@ -91,6 +91,7 @@ Result<std::vector<Pair>> find_pairs(Parts& parts, const wire::DatafileCopyReque
 
 job::Task<Result<wire::DatafileCopyReply>> IoService::datafile_copy(rpc::Call& call,
                                                                     wire::DatafileCopyRequest request) {
+  request.fs_time = credible_time(*parts_, request.fs_time);
   SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(*parts_, call, request.to, Rights::kWrite, Need::kRequired));
   if (caller != nullptr) {
     SPATE_CO_TRY(std::ignore, check_capability(*parts_, call, request.from_capability, {request.from, Rights::kRead}));

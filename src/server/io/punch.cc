@@ -49,6 +49,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
 }  // namespace
 
 job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::PunchRequest request) {
+  request.fs_time = credible_time(*parts_, request.fs_time);
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
   SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));

@@ -138,6 +138,7 @@ Result<void> check_request(const wire::WriteRequest& request) {
 }  // namespace
 
 job::Task<Result<wire::WriteReply>> IoService::write(rpc::Call& call, wire::WriteRequest request) {
+  request.fs_time = credible_time(*parts_, request.fs_time);
   SPATE_CO_TRY(ClientTable::Entry* const caller,
                authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
   SPATE_CO_TRY(std::ignore, check_request(request));
