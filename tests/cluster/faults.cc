@@ -297,6 +297,11 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
       disk->set_capacity(4096);
       continue;
     }
+    if (random_.chance(1, 4)) {  // for good, as far as anybody can see
+      static constexpr std::array kRefusals = {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly};
+      disk->refuse(kDiskOps.at(random_.below(kDiskOps.size())), kRefusals.at(random_.below(kRefusals.size())));
+      continue;
+    }
     const std::uint64_t count = 1 + random_.below(3);
     for (std::uint64_t i = 0; i < count; ++i) {
       disk->inject(kDiskOps.at(random_.below(kDiskOps.size())), 1 + random_.below(3), Errc::kIoError);

@@ -4,13 +4,14 @@
 #include <array>
 
 #include "job/deadline.h"
+#include "wire/io_messages.h"
 
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 9> kPlantNames = {"none",         "skipped-fsync",    "forgotten-answer",
-                                                         "stale-resend", "lost-fence",       "rename-loop",
-                                                         "false-fence",  "forgotten-recall", "hoarded-places"};
+constexpr std::array<std::string_view, 11> kPlantNames = {
+    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",    "rename-loop",
+    "false-fence", "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
@@ -69,6 +70,32 @@ class FencelessIoServers final : public meta::IoServers {
   }
   job::Task<Result<void>> fence(ClientId /*client*/, std::uint32_t /*lowest_epoch*/, job::StopToken /*stop*/) override {
     co_return Result<void>();
+  }
+
+ private:
+  meta::IoServers& inner_;
+};
+
+/// Says of a refusal that there was no answer.
+class PatientIoServers final : public meta::IoServers {
+ public:
+  explicit PatientIoServers(meta::IoServers& inner) : inner_(inner) {}
+
+  job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) override {
+    return inner_.stat(handle, std::move(layout), stop);
+  }
+  job::Task<Result<wire::DataSummary>> truncate(Handle handle, meta::TruncateIntent intent,
+                                                job::StopToken stop) override {
+    auto done = co_await inner_.truncate(handle, std::move(intent), stop);
+    if (done) co_return done;
+    co_return Error(Errc::kTimeout, done.error().context());
+  }
+  job::Task<meta::RemoveOutcome> remove(std::vector<meta::DeadFile> files, WallTime tombstone_until,
+                                        job::StopToken stop) override {
+    return inner_.remove(std::move(files), tombstone_until, stop);
+  }
+  job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override {
+    return inner_.fence(client, lowest_epoch, stop);
   }
 
  private:
@@ -152,6 +179,39 @@ class ResendingService final : public rpc::Service {
   unsigned writes_ = 0;
 };
 
+/// The clock of whoever writes was set ahead since it compared it with the file system's.
+class AheadService final : public rpc::Service {
+ public:
+  explicit AheadService(rpc::Service& inner) : inner_(inner) {
+    for (const auto& row : inner.operations()) {
+      const rpc::RawHandler* handler = &row.second.handler;
+      if (row.first == wire::Op::kWrite) {
+        serve_encoded(row.first, row.second.access,
+                      [handler](rpc::Call& call, ByteView body) { return write(*handler, call, body); });
+      } else {
+        serve_encoded(row.first, row.second.access, *handler);
+      }
+    }
+  }
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    return inner_.join(peer, request, reply);
+  }
+
+ private:
+  static job::Task<Result<Bytes>> write(const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
+    Bytes ahead;
+    auto request = wire::decode_body<wire::WriteRequest>(body);
+    if (!request) co_return std::move(request).error();
+    request->fs_time.ns += Duration(std::chrono::minutes(5)).count();
+    wire::encode_body(*request, ahead);
+    auto result = co_await handler(call, ahead);
+    co_return result;
+  }
+
+  rpc::Service& inner_;
+};
+
 /// Runs each request as if nobody could end it before its deadline, and as if it needed its place all the time.
 class HoardingService final : public rpc::Service {
  public:
@@ -202,8 +262,11 @@ std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Byt
 }
 
 std::unique_ptr<meta::IoServers> plant_in_io_servers(Plant plant, meta::IoServers& inner) {
-  if (plant != Plant::kLostFence) return nullptr;
-  return std::make_unique<FencelessIoServers>(inner);
+  switch (plant) {
+    case Plant::kLostFence: return std::make_unique<FencelessIoServers>(inner);
+    case Plant::kEndlessIntent: return std::make_unique<PatientIoServers>(inner);
+    default: return nullptr;
+  }
 }
 
 std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner) {
@@ -218,6 +281,7 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate) {
+  if (plant == Plant::kWildClock) return std::make_unique<AheadService>(inner);
   if (plant != Plant::kStaleResend) return nullptr;
   return std::make_unique<ResendingService>(inner, executor, gate);
 }

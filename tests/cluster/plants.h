@@ -24,6 +24,8 @@ enum class Plant : std::uint8_t {
   kRenameLoop,       // a rename looks at the next ancestors only
   kFalseFence,       // a silent holder goes on writing to the datafile itself
   kForgottenRecall,  // changes wait for nobody who keeps what they touch
+  kEndlessIntent,    // a truncation that an io server refuses is tried again, for ever
+  kWildClock,        // times of changes follow a wall clock that somebody has set
   kHoardedPlaces,    // a request that waits for others keeps its place, and goes on when its connection is gone
 };
 

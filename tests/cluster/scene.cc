@@ -33,6 +33,7 @@ bool is_transient(Errc code) {
     case Errc::kTryAgain:
     case Errc::kNoSpace:
     case Errc::kIoError:
+    case Errc::kReadOnly:
     case Errc::kLostWrite:
     case Errc::kUnreachable:
     case Errc::kConnectionLost:

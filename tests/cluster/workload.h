@@ -108,6 +108,7 @@ class Workload {
   // Data (workload_data.cc).
   job::Task<void> open_by_handle(bool truncate);
   job::Task<void> truncate_by_handle();
+  job::Task<void> truncate_too_far(std::uint64_t handle);
   job::Task<void> statfs();
   job::Task<void> access_root();
   job::Task<void> batch();

@@ -114,6 +114,10 @@ job::Task<void> Workload::truncate_by_handle() {
   const Node* node = scene_.history.likely().find(some_object(true));
   if (node == nullptr || node->handle == 0 || !scene_.data.knows(node->handle)) co_return;
   const std::uint64_t handle = node->handle;
+  if (random_.chance(1, 6)) {
+    co_await truncate_too_far(handle);
+    co_return;
+  }
   const std::uint64_t size = random_.below(kFileBytes);
   const MonoTime begun = process_.executor().now();
   client::NamePath where;
@@ -145,6 +149,21 @@ job::Task<void> Workload::batch() {
     if (open != nullptr) job::spawn(gate, data_operation(open));
   }
   co_await gate.close();
+}
+
+/// More than the disks' local file systems can hold: nothing happens, so that the models are not told.
+job::Task<void> Workload::truncate_too_far(std::uint64_t handle) {
+  constexpr std::uint64_t kTooFar = std::uint64_t{900} << 40U;
+  const MonoTime begun = process_.executor().now();
+  client::NamePath where;
+  where.start = Handle(handle);
+  auto done = co_await process_.client().truncate(where, kTooFar);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} truncate {} too far: {}", index_, handle, name(done.code())));
+  if (done) scene_.fail(fmt::format("client {}: file {} is said to have 900 TiB", index_, handle));
+  if (done || done.code() == Errc::kFileTooBig) co_return;
+  if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(handle)) co_return;
+  note_failure("truncate too far", done.code(), begun);
 }
 
 job::Task<void> Workload::data_operation(OpenFilePtr open) {

@@ -29,6 +29,7 @@ struct SimDiskModel {
   /// Of 1000 operations on what is in memory so many complete in their post.
   std::uint32_t immediate_per_mille = 300;
   std::uint64_t capacity_bytes = std::uint64_t{1} << 40U;
+  std::uint64_t max_datafile_bytes = std::uint64_t{1} << 44U;  // as ext4 has it: a larger one is kFileTooBig
 };
 
 struct SimDiskStatistics {
@@ -62,8 +63,13 @@ class SimDisk {
   void crash();
   /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part.
   void inject(BytestreamOp op, std::uint64_t nth, Errc status);
-  /// What was injected and has not struck yet never will.
-  void clear_injected() { faults_.clear(); }
+  /// Each operation of this kind fails with `status` from now on, and does nothing.
+  void refuse(BytestreamOp op, Errc status) { refused_[op] = status; }
+  /// What was injected and has not struck yet never will; nothing is refused any more.
+  void clear_injected() {
+    faults_.clear();
+    refused_.clear();
+  }
   void set_capacity(std::uint64_t bytes) { model_.capacity_bytes = bytes; }
   void set_model(const SimDiskModel& model) { model_ = model; }
 
@@ -131,6 +137,7 @@ class SimDisk {
   void sync(const DatafileId& id);
   void open(const FilePtr& file, Operation& operation);
   Errc injected(BytestreamOp op);
+  Errc refusal(const Operation& operation) const;
   void carry_out_in_part(Operation& operation);
 
   const Clock& clock_;
@@ -143,6 +150,7 @@ class SimDisk {
   std::map<DatafileId, FilePtr> files_on_disk_;  // names that a sync has made durable
   std::uint64_t used_bytes_ = 0;                 // by files_
   std::map<Due, OperationPtr> in_flight_;
+  std::map<BytestreamOp, Errc> refused_;
   std::uint64_t next_order_ = 0;
   std::vector<MonoTime> channel_free_;
   MonoTime transfer_free_;

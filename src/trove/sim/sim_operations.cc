@@ -163,9 +163,22 @@ void SimDisk::carry_out_in_part(Operation& operation) {
   carry_out(operation);
 }
 
+Errc SimDisk::refusal(const Operation& operation) const {
+  const BytestreamRequest& request = operation.request;
+  const auto refused = refused_.find(request.op);
+  if (refused != refused_.end()) return refused->second;
+  const bool grows =
+      request.op == BytestreamOp::kWrite || request.op == BytestreamOp::kAllocate || request.op == BytestreamOp::kCopy;
+  std::uint64_t end = request.op == BytestreamOp::kTruncate ? request.size : 0;
+  for (const Extent& extent : operation.extents) end = std::max(end, grows ? extent.offset + extent.size : 0);
+  return end > model_.max_datafile_bytes ? Errc::kFileTooBig : Errc::kOk;
+}
+
 void SimDisk::carry_out(Operation& operation) {
   ++statistics_.operations;
   const BytestreamRequest& request = operation.request;
+  operation.done.status = refusal(operation);
+  if (operation.done.status != Errc::kOk) return;
   operation.done.status = injected(request.op);
   if (operation.done.status != Errc::kOk && request.op != BytestreamOp::kWrite) return;
   if (request.op == BytestreamOp::kRemove) return remove(request.id);

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Disks that refuse for good, under clients that wait as long as it takes; and clients whose wall clocks are set.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+using client::path_from_root;
+using trove::BytestreamOp;
+
+constexpr std::uint64_t kTooFar = std::uint64_t{900} << 40U;
+
+class RefusalsTest : public ::testing::Test {
+ protected:
+  RefusalsTest() : client_(start()), other_(start()) {}
+
+  ClientProcess& start() {
+    client::Options options = small_client_options({}, {}, {});
+    options.deadline = std::chrono::hours(24);  // a hard mount
+    return world_.start_client(std::move(options));
+  }
+  template <typename T>
+  T run(ClientProcess& process, job::Task<T> task) {
+    return call(world_, process, std::move(task));
+  }
+  std::unique_ptr<client::File> create(const std::string& name) {
+    auto made = run(client_, client_.client().create(path_from_root(name), wire::kOpenRead | wire::kOpenWrite, {}));
+    EXPECT_TRUE(made) << spate::name(made.code());
+    return made ? *std::move(made) : nullptr;
+  }
+  void make(const std::string& name, std::size_t size) {
+    auto file = create(name);
+    const Bytes data(size, std::byte{7});
+    EXPECT_TRUE(run(client_, file->write(0, data)));
+    EXPECT_TRUE(run(client_, file->close()));
+  }
+  Result<wire::ObjectReply> stat(const std::string& name) {
+    return run(other_, other_.client().stat(path_from_root(name)));
+  }
+  void refuse(BytestreamOp op, Errc code) {
+    for (auto& disk : world_.disks(ServerId(3)).targets) disk->refuse(op, code);
+  }
+  void heal() {
+    for (auto& disk : world_.disks(ServerId(3)).targets) disk->clear_injected();
+  }
+
+  World world_{WorldOptions()};
+  ClientProcess& client_;
+  ClientProcess& other_;
+};
+
+TEST_F(RefusalsTest, AFileThatIsTooLargeForADiskIsRefusedAtOnceInEveryWay) {
+  make("f", 9000);
+  const MonoTime before = world_.now();
+  EXPECT_EQ(run(client_, client_.client().truncate(path_from_root("f"), kTooFar)).code(), Errc::kFileTooBig);
+  EXPECT_EQ(stat("f")->attributes.size, 9000U);
+  auto file = create("f");
+  ASSERT_NE(file, nullptr);
+  const Bytes data(100, std::byte{1});
+  EXPECT_EQ(run(client_, file->truncate(kTooFar)).code(), Errc::kFileTooBig);
+  EXPECT_EQ(run(client_, file->write(kTooFar, data)).code(), Errc::kFileTooBig);
+  EXPECT_EQ(run(client_, file->allocate(kTooFar, 100)).code(), Errc::kFileTooBig);
+  EXPECT_LT(world_.now() - before, std::chrono::seconds(5)) << "somebody tries again and again";
+  EXPECT_EQ(run(client_, file->stat())->size, 9000U);
+  EXPECT_TRUE(run(client_, file->close()));
+}
+
+TEST_F(RefusalsTest, ATruncationThatADiskRefusesForLongIsAnErrorAndTheFileIsFree) {
+  for (const Errc code : {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly}) {
+    make("f", 9000);
+    refuse(BytestreamOp::kTruncate, code);
+    EXPECT_EQ(run(client_, client_.client().truncate(path_from_root("f"), 10)).code(), code);
+    auto file = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead));
+    ASSERT_TRUE(file) << "the file is blocked: " << spate::name(file.code());
+    EXPECT_TRUE(run(other_, (*file)->close()));
+    heal();
+    EXPECT_TRUE(run(client_, client_.client().truncate(path_from_root("f"), 10)));
+    EXPECT_EQ(stat("f")->attributes.size, 10U);
+  }
+}
+
+TEST_F(RefusalsTest, AStepOfTheWallClockMovesNoTimeOfChange) {
+  auto file = create("f");
+  const Bytes data(100, std::byte{1});
+  for (const Duration step : {Duration(std::chrono::hours(48)), Duration(std::chrono::hours(-96))}) {
+    client_.step_wall_clock(step);
+    world_.run_for(std::chrono::seconds(1));
+    const WallTime before = world_.wall();
+    EXPECT_TRUE(run(client_, file->write(0, data)));
+    const auto seen = run(client_, file->stat());
+    ASSERT_TRUE(seen);
+    EXPECT_LE(seen->mtime, world_.wall());
+    EXPECT_GE(seen->mtime.ns, before.ns - Duration(std::chrono::milliseconds(100)).count()) << "it lags behind";
+  }
+  EXPECT_TRUE(run(client_, file->close()));
+}
+
+}  // namespace
+}  // namespace spate::cluster
