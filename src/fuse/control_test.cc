@@ -23,6 +23,7 @@ TEST(ControlTest, OnlyWhoListensIsFound) {
   const auto listener = listen_for(device());
   ASSERT_OK(listener);
   EXPECT_OK(connect_to(mounted()));
+  remove_listener(device());
 }
 
 TEST(ControlTest, AKeeperListensOnceTheOneThatHadTheNumberBeforeHasEnded) {
@@ -36,6 +37,7 @@ TEST(ControlTest, AKeeperListensOnceTheOneThatHadTheNumberBeforeHasEnded) {
   ends.join();
   ASSERT_OK(listener);
   EXPECT_OK(connect_to(mounted()));
+  remove_listener(device());
 }
 
 }  // namespace

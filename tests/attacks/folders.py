@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 
-from lib import BIN, SPATE, STRANGER, Cluster, check, free_ports, need_root
+from lib import BIN, SPATE, STRANGER, Cluster, as_stranger, check, free_ports, need_root, wait_until
 
 MOUNT = os.path.join(BIN, "spate-mount")
 
@@ -145,13 +145,51 @@ def nobody_is_ended_for_a_strangers_pid_file(fs):
         victim.wait()
 
 
+def own_names(pid):
+    """The abstract names of a process's sockets."""
+    own = set()
+    for number in os.listdir("/proc/%d/fd" % pid):
+        try:
+            own.add(os.readlink("/proc/%d/fd/%s" % (pid, number)))
+        except OSError:
+            pass
+    with open("/proc/net/unix") as f:
+        rows = [line.split() for line in f if " @" in line]
+    return [row[7][1:] for row in rows if "socket:[%s]" % row[6] in own]
+
+
+def who_is_ready_says_so_himself(fs):
+    """While `spate up` waits for a server, a stranger tells it that the server is ready."""
+    programs = os.path.join(fs.root, "programs")
+    os.makedirs(programs)
+    shutil.copy(SPATE, programs)
+    told = os.path.join(fs.root, "told")
+    with open(programs + "/spated", "w") as f:
+        f.write("#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.05; done\nsleep 0.5\nexit 1\n" % told)
+    os.chmod(programs + "/spated", 0o755)
+    up = subprocess.Popen([programs + "/spate", "up", "--io", "1", "--dir", fs.root + "/new", "--port", str(free_ports(2))], env=fs.env,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: len(own_names(up.pid)) == 2, "spate up waits for two servers")
+    names = own_names(up.pid)
+
+    def tell():
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        for name in names:
+            sender.sendto(b"READY=1", "\0" + name)
+    check(as_stranger(tell) == 0, "the stranger is not heard at all")
+    with open(told, "w"):
+        pass
+    said = up.communicate(timeout=60)
+    check(up.returncode != 0, "a stranger's word was taken: %s%s" % said)
+
+
 def main():
     need_root()
     with Cluster(io=1) as fs:
         fs.up()
         os.chmod(fs.root, 0o755)
         for each in (mounts_are_asked_by_nobody_else, a_log_is_no_link, up_takes_no_folder_that_others_prepare,
-                     nobody_is_ended_for_a_strangers_pid_file):
+                     nobody_is_ended_for_a_strangers_pid_file, who_is_ready_says_so_himself):
             if sys.argv[1:] and each.__name__ not in sys.argv[1:]:
                 continue
             each(fs)

@@ -16,6 +16,21 @@ def need_root():
         skip("needs root, to be several users")
 
 
+def as_stranger(work):
+    """The errno of an OSError that `work` raises as a stranger; 0: none."""
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(STRANGER, STRANGER, STRANGER)
+        os.setresuid(STRANGER, STRANGER, STRANGER)
+        try:
+            work()
+            os._exit(0)
+        except OSError as e:
+            os._exit(e.errno or 255)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def run_below_spate(fs, script, *arguments, timeout=60):
     """A python script below `spate run`, on /spate. It must end with 0."""
     done = subprocess.run([SPATE, "run", "--", sys.executable, "-c", script, *arguments], timeout=timeout, stdin=subprocess.DEVNULL,

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""spate-holder, which has the locks of a user's programs: a stranger cannot reach it, and a program that floods it keeps no other one from
+its locks."""
+import errno
+import glob
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from lib import SPATE, Cluster, as_stranger, check, need_root, run_below_spate, wait_until
+
+HOLD = """
+import fcntl, sys
+f = open("/spate/a", "r+")
+fcntl.flock(f, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+TAKE = """
+import fcntl
+f = open("/spate/b", "r+")
+fcntl.flock(f, fcntl.LOCK_EX)
+f = open("/spate/a", "r+")
+try: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError: pass
+else: raise AssertionError("two have the lock")
+"""
+
+
+def holders():
+    """Sockets of holders of this user."""
+    return {path for folder in ("/run/spate-0", "/tmp/spate-0") for path in glob.glob(folder + "/holder-*")}
+
+
+def connect(address):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect(address)  # waits while the queue is full
+    return one
+
+
+def abstract_names():
+    with open("/proc/net/unix") as f:
+        return [line.split()[-1] for line in f if "@spate" in line]
+
+
+def main():
+    need_root()
+    with Cluster(io=1) as fs:
+        fs.up()
+        fs.spate("put", "spate:/a", input=b"a")
+        fs.spate("put", "spate:/b", input=b"b")
+        before = holders()
+        program = subprocess.Popen([SPATE, "run", "--", sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env=dict(fs.env, SPATE_FS=fs.dir))
+        try:
+            check(program.stdout.readline() == "locked\n", "no lock")
+            mine = holders() - before
+            check(len(mine) == 1, "the holder's socket: %s" % mine)
+            address = mine.pop()
+            check(abstract_names() == [], "names that anybody can bind: %s" % abstract_names())
+            check(as_stranger(lambda: connect(address)) == errno.EACCES, "a stranger comes to the holder")
+            # More connections than it takes from one process, all of them silent.
+            flood = []
+            signal.alarm(60)
+            for _ in range(5000):
+                flood.append(connect(address))
+            signal.alarm(0)
+            closed = 0
+            for one in flood[-100:]:
+                one.settimeout(10)
+                closed += one.recv(1) == b""
+            check(closed == 100, "the holder keeps connections without bound: %d of the last 100 are closed" % closed)
+            run_below_spate(fs, TAKE, timeout=30)
+            for one in flood:
+                one.close()
+        finally:
+            program.communicate("go\n", timeout=60)
+        wait_until(lambda: not os.path.exists(address), "the holder removes its socket when it ends", 30)
+
+
+main()
