@@ -71,7 +71,23 @@ job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, con
   co_return found;
 }
 
+/// Of a file that was there before: users whom its access list names are none of those who may read the source.
+job::Task<Result<void>> remove_access_list(client::Client& client, const client::File& file) {
+  constexpr const char* kList = "system.posix_acl_access";
+  const Attributes& there = file.attributes();
+  if (there.btime.ns == there.ctime.ns) co_return Result<void>();  // just made
+  wire::NamePath where;
+  where.start = file.handle();
+  auto removed = co_await client.removexattr(where, kList);
+  if (removed || removed.code() == Errc::kNoAttribute || removed.code() == Errc::kNotSupported)
+    co_return Result<void>();
+  auto list = co_await client.getxattr(where, kList);  // somebody else's file: it may have none
+  if (!list && list.code() == Errc::kNoAttribute) co_return Result<void>();
+  co_return std::move(removed).error().within("its access list cannot be removed, and nothing was written to it");
+}
+
 job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source) {
+  SPATE_CO_TRY(std::ignore, co_await remove_access_list(client, file));
   const Attributes& there = file.attributes();
   wire::NewAttributes wanted = attributes_for_copy(source);
   wanted.mode = source.mode_for(wanted.uid.value_or(there.uid), wanted.gid.value_or(there.gid));

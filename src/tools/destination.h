@@ -49,8 +49,8 @@ job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& cli
                                                              client::NewObject object);
 
 /// The file just opened for writing gets mode and owner, if it has others because it was there before: ahead of the
-/// data, which may be meant for fewer readers. A file of somebody else keeps its own where no more can read it than
-/// should.
+/// data, which may be meant for fewer readers; an access list goes. A file of somebody else keeps its own where no more
+/// can read it than should.
 job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source);
 
 /// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from lib import SPATE, STRANGER, Cluster, check, need_root
+from lib import BIN, SPATE, STRANGER, Cluster, check, need_root, run_below_spate
 
 
 def bits(path):
@@ -131,8 +131,9 @@ def an_access_list_does_not_outlive_the_file(fs):
         f.write("x")
     nobody = 0xffffffff
     entries = [(1, 6, nobody), (2, 6, STRANGER), (4, 4, nobody), (0x10, 6, nobody), (0x20, 0, nobody)]  # owner, a user, group, mask, others
+    value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
     try:
-        os.setxattr(open_to_one, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries))
+        os.setxattr(open_to_one, "system.posix_acl_access", value)
     except OSError as e:
         print("no access lists here: %s" % e)
         return
@@ -142,7 +143,16 @@ def an_access_list_does_not_outlive_the_file(fs):
     os.chmod(private, 0o660)
     fs.spate("cp", private, "spate:/group")
     fs.spate("cp", "spate:/group", open_to_one)
-    check("system.posix_acl_access" not in os.listxattr(open_to_one), "a user whom the list names may read what was copied")
+    check("system.posix_acl_access" not in os.listxattr(open_to_one), "out: a user whom the list names may read what was copied")
+    if not os.path.exists(os.path.join(BIN, "..", "lib", "libspate-preload.so")):
+        return
+    for source, target in ((private, "spate:/listed"), ("spate:/group", "spate:/listed2")):
+        path = "/spate/" + target[7:]
+        fs.spate("put", target, input=b"x")
+        run_below_spate(fs, "import os; os.setxattr(%r, 'system.posix_acl_access', %r)" % (path, value))
+        fs.spate("cp", source, target)
+        left = run_below_spate(fs, "import os\ntry: print(os.getxattr(%r, 'system.posix_acl_access'))\nexcept OSError: print('none')" % path)
+        check(left == "none\n", "%s: a user whom the list names may read what was copied: %s" % (target, left))
 
 
 def main():
