@@ -39,6 +39,9 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   // A client needs a millisecond for its greeting; a server that was stopped, or waits for a disk, some seconds more.
   constexpr std::uint32_t kStrangerDeadlineMs = 5000;
   options.strangers.deadline_ms = kStrangerDeadlineMs;  // counts where this process listens
+  // One source may have all places while no other one wants them: clients of one machine often come together, and the
+  // more places there are, the longer an honest one stays while somebody beside it floods them.
+  options.strangers.most_of_a_source = options.strangers.most;
   options.idle_close_ms = static_cast<std::uint32_t>(limits.idle_close.count() / 1'000'000);
   return bmi::make_network(std::move(modules), options);
 }

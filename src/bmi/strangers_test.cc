@@ -43,6 +43,18 @@ TEST_F(StrangersTest, WithTooManyInAllTheMostCrowdedSourceLosesOne) {
   EXPECT_LT(*victim, 3);
 }
 
+TEST_F(StrangersTest, WithTooManySourcesOfOneEachOneOfThemGoes) {
+  std::set<int> victims;
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "single " + std::to_string(i)));
+  for (int i = 6; i < 100; ++i) {
+    const auto victim = admit_one_more(i, "single " + std::to_string(i));
+    ASSERT_TRUE(victim.has_value());
+    victims.insert(*victim);
+    EXPECT_EQ(strangers_.size(), 6U);
+  }
+  EXPECT_FALSE(victims.contains(99));
+}
+
 TEST_F(StrangersTest, WhoGoesCannotBeForeseen) {
   std::set<int> victims;
   for (int round = 0; round < 100; ++round) {
@@ -51,6 +63,25 @@ TEST_F(StrangersTest, WhoGoesCannotBeForeseen) {
     victims.insert(strangers.add(3, "flood", limits_, random_).value());
   }
   EXPECT_EQ(victims, (std::set<int>{0, 1, 2}));
+}
+
+TEST_F(StrangersTest, WhoHasAskedForSomethingStaysWhileOthersOnlyConnect) {
+  EXPECT_FALSE(add(1000, "host"));
+  strangers_.asked(1000);
+  strangers_.asked(77);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(add(i, "host"));
+  for (int i = 2; i < 200; ++i) EXPECT_NE(admit_one_more(i, "host").value_or(1000), 1000) << i;
+  for (int i = 200; i < 203; ++i) {  // until all have asked
+    admit_one_more(i, "host");
+    strangers_.asked(i);
+  }
+  std::set<int> victims;
+  for (int i = 300; i < 340; ++i) {
+    victims.insert(admit_one_more(i, "host").value_or(-1));
+    strangers_.asked(i);
+  }
+  EXPECT_FALSE(victims.contains(-1));
+  EXPECT_EQ(strangers_.size(), 3U);
 }
 
 TEST_F(StrangersTest, WhoIsRemovedMakesRoom) {

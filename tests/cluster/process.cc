@@ -15,6 +15,7 @@ job::ExecutorOptions shuffled(Random& random) {
 bmi::NetworkOptions network_options() {
   bmi::NetworkOptions options;
   options.connect_timeout_ms = 300;
+  options.strangers.deadline_ms = 5000;  // as servers have it
   return options;
 }
 

@@ -17,6 +17,7 @@ namespace spate::bmi::ofi {
   X(connections_lost, "sessions that ended without this side's wish")                                              \
   X(protocol_errors, "peers and strangers dropped for what they sent")                                             \
   X(strangers, "packets that belong to no session")                                                                \
+  X(strangers_dropped, "who were not admitted in time, or were too many (NetworkOptions::strangers)")              \
   X(dropped_messages, "payloads that came for a receive that was gone")                                            \
   X(aborted, "messages that their sender broke off")                                                               \
   X(refused, "hellos that were refused")                                                                           \

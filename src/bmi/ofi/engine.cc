@@ -16,7 +16,8 @@ std::unique_ptr<OfiModule> make_ofi_module(const Clock& clock, OfiOptions option
   return std::make_unique<Engine>(clock, options);
 }
 
-Engine::Engine(const Clock& clock, OfiOptions options) : clock_(clock), ofi_options_(options), complaints_(clock) {
+Engine::Engine(const Clock& clock, OfiOptions options)
+    : clock_(clock), ofi_options_(options), complaints_(clock), strangers_log_(clock) {
   SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
 }
 
@@ -75,7 +76,7 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   for (const int fd : {timer_.get(), wake_.get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
-    SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno_error(errno, "start of the ofi module");
   }
   if (ofi_options_.watch_pages) {
     Result<std::unique_ptr<PageWatch>> watch = PageWatch::start();
@@ -142,6 +143,19 @@ void Engine::disconnect(PeerId id) {
   outbox_.deliver(lock, *sink_);
 }
 
+void Engine::admit(PeerId id) {
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
+  strangers_.remove(peer);
+  const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
+  if (!fresh) {
+    lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back
+  }
+  settle();
+  outbox_.deliver(lock, *sink_);
+}
+
 void Engine::fill(OfiOp& op, const Post& post) {
   op.id = post.op;
   op.tag = post.tag.value;
@@ -201,6 +215,7 @@ void Engine::completed(OfiOp& op, Errc status, std::uint64_t actual_size) {
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  if (peer.stranger) strangers_.asked(&peer);
   const std::uint64_t charge = cost_of(payload.size());
   outbox_.unexpected(peer, tag, std::move(payload), charge);
 }
@@ -321,6 +336,7 @@ void Engine::lose_peer(Peer& peer, Errc status) {
     peer.route->failed = true;  // a hello that is not out yet shall not leave
   }
   sessions_.erase(peer.local_session);
+  strangers_.remove(&peer);
   if (std::exchange(peer.turning, false)) std::erase(turning_, &peer);
   peer.state = peer.outbound ? Standing::kIdle : Standing::kGone;
   peer.process.reset();
@@ -336,7 +352,8 @@ void Engine::remember_gone(Peer& peer) {
   // One with operations that the device has not let go of yet is needed for their end.
   const auto oldest = std::ranges::find_if(gone_, [](const Peer* p) { return p->first_op() == nullptr; });
   if (oldest == gone_.end()) return;
-  inbound_.erase((*oldest)->link_id);
+  const auto known = inbound_.find((*oldest)->link_id);
+  if (known != inbound_.end() && known->second == *oldest) inbound_.erase(known);
   const auto found = peers_.find((*oldest)->id);
   gone_.erase(oldest);
   outbox_.forgotten(std::move(found->second));

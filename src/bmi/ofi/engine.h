@@ -24,6 +24,7 @@
 #include "bmi/outbox.h"
 #include "bmi/page_watch.h"
 #include "bmi/slot_table.h"
+#include "bmi/strangers.h"
 #include "log/rate_limit.h"
 
 namespace spate::bmi::ofi {
@@ -47,6 +48,7 @@ class Engine final : public OfiModule, private PeerHost {
   PeerState peer_state(PeerId peer) const override;
   std::uint32_t connections(PeerId peer) const override;
   void disconnect(PeerId peer) override;
+  void admit(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override { return this->post(post, false, false); }
   Result<PostResult> post_recv(const Post& post) override { return this->post(post, true, false); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return this->post(post, false, true); }
@@ -56,7 +58,7 @@ class Engine final : public OfiModule, private PeerHost {
   bool progress() override;
   int wait_descriptor() const override { return epoll_.get(); }
   bool also_wait_for(int fd) override;
-  void stop_waiting_for(int fd) override { SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0); }
+  void stop_waiting_for(int fd) override { (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
   bool prepare_to_wait() override;
   Result<void> mem_register(MutableByteView memory) override;
   void mem_deregister(MutableByteView memory) override;
@@ -127,7 +129,7 @@ class Engine final : public OfiModule, private PeerHost {
 
   // engine_connect.cc
   Result<Entry*> add_wire(const WireOptions& options, std::string suffix);
-  void watch_wire(Entry& entry);
+  Result<void> watch_wire(Entry& entry);
   WireOptions wire_options(const Target& target) const;
   Result<Entry*> outbound_wire(const Target& target);
   Result<void> begin_session(Peer& peer);
@@ -135,7 +137,10 @@ class Engine final : public OfiModule, private PeerHost {
   void attempt_failed(Peer& peer, std::string why);
   bool send_alone(Peer& peer, const PacketHeader& header, const Bytes& payload);
   void on_hello(Entry& entry, ByteView payload);
+  Peer* stranger(Entry& entry, const Hello& hello);
+  void note_stranger_dropped(const Peer& peer, std::string_view why);
   Peer* returning_peer(Entry& entry, const Hello& hello);
+  bool said_before(Peer& peer, const Hello& hello);
   void refuse(Entry& entry, const Hello& hello, Errc status);
   void welcome_peer(Entry& entry, Peer& peer, const Hello& hello);
   bool say_welcome(Peer& peer, std::uint64_t session);
@@ -158,7 +163,8 @@ class Engine final : public OfiModule, private PeerHost {
   SlotTable<OfiOp> ops_;
   std::uint64_t last_peer_ = 0;
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::map<LinkId, Peer*> inbound_;
+  std::map<LinkId, Peer*> inbound_;                    // no strangers
+  Strangers<Peer*> strangers_;                         // connected, not admitted
   std::vector<Peer*> gone_;                            // inbound peers that left, the oldest first
   std::unordered_map<std::uint64_t, Peer*> sessions_;  // by what their packets carry
   std::list<Entry> wires_;
@@ -177,6 +183,7 @@ class Engine final : public OfiModule, private PeerHost {
   Outbox<Peer> outbox_;
   OfiCounters counters_;
   log::RateLimit complaints_;
+  log::RateLimit strangers_log_;  // of its own: a flood of one kind hides nothing of the other
 };
 
 }  // namespace spate::bmi::ofi

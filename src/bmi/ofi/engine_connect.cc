@@ -28,19 +28,24 @@ Result<Engine::Entry*> Engine::add_wire(const WireOptions& options, std::string 
   Entry& entry = wires_.emplace_back(*this);
   entry.wire = std::move(wire);
   entry.suffix = std::move(suffix);
-  watch_wire(entry);
+  if (Result<void> watched = watch_wire(entry); !watched) {
+    wires_.pop_back();
+    return watched.error();
+  }
   // What cannot be registered moves like any other memory.
   for (const MutableByteView memory : registered_) (void)entry.wire->pins().keep(memory).has_value();
   wake();
   return &entry;
 }
 
-void Engine::watch_wire(Entry& entry) {
+Result<void> Engine::watch_wire(Entry& entry) {
   entry.watched_fd = entry.wire->wait_descriptor();
-  if (entry.watched_fd < 0) return;
+  if (entry.watched_fd < 0) return {};
   epoll_event event{};
   event.events = EPOLLIN;
-  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, entry.watched_fd, &event) == 0);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, entry.watched_fd, &event) == 0) return {};
+  entry.watched_fd = -1;
+  return errno_error(errno, "epoll_ctl");
 }
 
 Result<std::string> Engine::listen(std::string_view url, ContextId context) {
@@ -179,19 +184,56 @@ void Engine::on_hello(Entry& entry, ByteView payload) {
                              ": upgrade the older one");
     return refuse(entry, *hello, Errc::kVersionMismatch);
   }
-  Peer* peer = returning_peer(entry, *hello);
+  Peer* peer = network_->strangers.apply() ? stranger(entry, *hello) : returning_peer(entry, *hello);
   if (peer != nullptr) welcome_peer(entry, *peer, *hello);
+}
+
+/// Whether the hello is one of a session that stands: said twice, since the answer may have gone the way of an older
+/// connection. Then it is answered again.
+bool Engine::said_before(Peer& peer, const Hello& hello) {
+  if (peer.state != Standing::kUp || peer.link_id != hello.link || peer.remote_session != hello.session) return false;
+  if (!peer.answered) say_welcome(peer, hello.session);
+  return true;
+}
+
+/// A peer of its own until it is admitted: whoever has overheard a link's id takes nobody's place.
+Peer* Engine::stranger(Entry& entry, const Hello& hello) {
+  const auto known = inbound_.find(hello.link);
+  if (known != inbound_.end() && said_before(*known->second, hello)) return nullptr;
+  if (strangers_.find_if([&](Peer* peer) { return said_before(*peer, hello); })) return nullptr;
+  if (sessions_.size() >= ofi_options_.inbound_limit) {
+    complain("a caller", "too many peers");
+    refuse(entry, hello, Errc::kBusy);
+    return nullptr;
+  }
+  Peer& peer = add_peer();
+  peer.stranger = true;
+  peer.admit_by = clock_.now() + std::chrono::milliseconds(network_->strangers.deadline_ms);
+  peer.link_id = hello.link;
+  peer.context = entry.context;
+  outbox_.inbound(peer);
+  // As it says itself where it is; the answer has to reach it there. Without its port.
+  const std::string address = entry.wire->text_of(hello.address);
+  const auto victim = strangers_.add(&peer, address.substr(0, address.rfind(':')), network_->strangers, random_);
+  if (victim) {
+    note_stranger_dropped(**victim, "too many strangers");
+    lose_peer(**victim, Errc::kConnectionLost);
+  }
+  return &peer;
+}
+
+void Engine::note_stranger_dropped(const Peer& peer, std::string_view why) {
+  ++counters_.strangers_dropped;
+  if (const auto more = strangers_log_.admit()) {
+    SPATE_LOG("bmi/ofi", warn, "stranger dropped: {} peer={}{}", why, peer.url, *more);
+  }
 }
 
 Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
   const auto known = inbound_.find(hello.link);
   if (known != inbound_.end()) {
     Peer& peer = *known->second;
-    if (peer.state == Standing::kUp && peer.remote_session == hello.session) {
-      // Said twice: the answer may have gone the way of an older connection.
-      if (!peer.answered) say_welcome(peer, hello.session);
-      return nullptr;
-    }
+    if (said_before(peer, hello)) return nullptr;
     // Reads of its last session are still under way on another endpoint: it may try again.
     if (peer.wire != entry.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
     lose_peer(peer, Errc::kConnectionLost);  // it has a new session, so the old one is dead

@@ -40,8 +40,7 @@ bool Engine::progress() {
 bool Engine::also_wait_for(int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
-  SPATE_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
-  return true;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 bool Engine::poll() {
@@ -205,6 +204,10 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
     if (!said) return attempt_failed(peer, said.error().message());
   }
   if (peer.state != Standing::kUp || peer.route == nullptr) return;
+  if (peer.stranger && peer.admit_by <= now) {
+    note_stranger_dropped(peer, "not authenticated in time");
+    return lose_later(peer, Errc::kConnectionLost);
+  }
   if (peer.grace_of_withdrawn() <= now) {
     complain(peer.url, "no answer to the cancel of a message that it may read");
     return lose_later(peer, Errc::kConnectionLost);
@@ -245,14 +248,13 @@ void Engine::reopen(Wire& wire) {
   settle();
   if (entry->watched_fd >= 0) (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, entry->watched_fd, nullptr);
   quieten(wire);
-  const Result<void> opened = wire.reopen(entry->listens || wire.on_this_host());
+  Result<void> opened = wire.reopen(entry->listens || wire.on_this_host());
+  if (opened) opened = watch_wire(*entry);
   for (const auto& [id, peer] : peers_) {
     if (peer->wire == &wire) peer->reads_are_over();
   }
   entry->ended_reads.clear();
-  if (opened) {
-    watch_wire(*entry);
-  } else {
+  if (!opened) {
     SPATE_LOG("bmi/ofi", error, "the endpoint cannot be opened again: restart this process error={}", opened.error());
   }
   for (const auto& [id, peer] : peers_) {

@@ -150,6 +150,8 @@ class Peer final : public SendObserver, private PacketWriter {
   MonoTime hello_again = MonoTime::never();  // kConnecting: the last one may have gone the way of an older connection
   Limits granted;                            // inbound: what this side lets it do
   bool answered = false;                     // inbound: it has sent something after its hello
+  bool stranger = false;                     // inbound, not admitted: NetworkOptions::strangers bounds what it may do
+  MonoTime admit_by;                         // a stranger; else it is dropped
   MonoTime heard;                            // of it, last, as the last look at the clock knows
   bool spoke = false;                        // since then
   unsigned pings = 0;                        // since then

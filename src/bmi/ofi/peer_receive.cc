@@ -95,7 +95,9 @@ bool Peer::on_begin(const PacketHeader& header) {
   incoming.op = nullptr;
   if (header.type == PacketType::kData) return on_data(header);
   const bool charged = header.type != PacketType::kReady;
-  if (charged && !c.theirs.charge(cost_of(header.length), host_.local_limits().window)) return false;
+  std::uint64_t window = host_.local_limits().window;
+  if (stranger) window = std::min(window, host_.options().strangers.buffered_bytes);
+  if (charged && !c.theirs.charge(cost_of(header.length), window)) return false;
   if (!unexpected) {
     if (Node* node = c.posted.take_front(header.tag)) {
       receive_into(incoming, op_of(*node));
@@ -249,7 +251,8 @@ bool Peer::on_announce(const Packet& packet) {
     answer(PacketType::kTaken, header.message_class, header.id);
     return true;
   }
-  if (c.announcements >= host_.local_limits().max_announced) return false;
+  const std::uint32_t most = host_.local_limits().max_announced;
+  if (c.announcements >= (stranger ? std::min(most, host_.options().strangers.announced) : most)) return false;
   ++c.announcements;
   c.arrived.push_back(*std::make_unique<Arrived>(std::move(announced)).release());
   return true;

@@ -164,6 +164,7 @@ void Engine::completed(ShmOp& op, Errc status, std::uint64_t actual_size) {
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  if (peer.stranger) strangers_.asked(peer.link);
   const std::uint64_t charge = cost_of(payload.size());
   outbox_.unexpected(peer, tag, std::move(payload), charge);
 }

@@ -53,10 +53,11 @@ enum class Death : std::uint8_t { kProcess, kMachine };
 struct FabricStatistics {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t connections = 0;    // made
-  std::uint64_t losses = 0;         // connection ends that heard of a loss
-  std::uint64_t ready_dropped = 0;  // receiver_ready messages without a receive
-  std::uint64_t violations = 0;     // connections ended because the peer broke the protocol
+  std::uint64_t connections = 0;        // made
+  std::uint64_t losses = 0;             // connection ends that heard of a loss
+  std::uint64_t ready_dropped = 0;      // receiver_ready messages without a receive
+  std::uint64_t violations = 0;         // connections ended because the peer broke the protocol
+  std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::strangers)
 };
 
 /// What stands at the end of a connection. Called by the fabric from its events only, never from within a call into it
@@ -151,7 +152,10 @@ class Fabric {
   void close(ConnectionEnd end);
   void send(ConnectionEnd end, Packet packet);
   /// Calls poked() on the endpoint with this instance number in an event of its own, at this instant.
-  void poke(Place place, std::uint64_t instance);
+  void poke(Place place, std::uint64_t instance) { poke_at(clock_.now(), place, instance); }
+  /// The same, later.
+  void poke_at(MonoTime when, Place place, std::uint64_t instance);
+  MonoTime now() const { return clock_.now(); }
   Result<std::size_t> read_file(std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out);
   bool passes_descriptors() const { return descriptor_copier_ != nullptr; }
   /// Of this end's process, to the other end's; there at once.

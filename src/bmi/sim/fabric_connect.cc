@@ -23,8 +23,8 @@ void Fabric::leave(Place place, Endpoint& endpoint) {
   endpoints_.erase(it);
 }
 
-void Fabric::poke(Place place, std::uint64_t instance) {
-  events_.at(clock_.now(), [this, place, instance] {
+void Fabric::poke_at(MonoTime when, Place place, std::uint64_t instance) {
+  events_.at(when, [this, place, instance] {
     const auto it = endpoints_.find(place);
     if (it != endpoints_.end() && it->second.instance == instance) it->second.endpoint->poked();
   });

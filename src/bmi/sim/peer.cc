@@ -114,6 +114,18 @@ void Peer::cancel(OpId op) {
 
 void Peer::consumed(std::uint64_t charge) { release(kUnexpectedPool, charge); }
 
+/// In the pool's unit: bytes, or announcements.
+std::uint64_t Peer::most_of(Pool pool) const {
+  if (!stranger_) return receive_credit_.at(pool).limit;
+  const StrangerLimits& share = host_.options->strangers;
+  return pool == kAnnounceControlPool || pool == kAnnounceBulkPool ? share.announced : share.buffered_bytes;
+}
+
+bool Peer::hold(Pool pool, std::uint64_t amount) {
+  ReceiveCredit& credit = receive_credit_.at(pool);
+  return (!stranger_ || credit.held + amount <= most_of(pool)) && credit.hold(amount);
+}
+
 void Peer::release(Pool pool, std::uint64_t amount) {
   ReceiveCredit& credit = receive_credit_.at(pool);
   credit.release(amount);

@@ -47,6 +47,10 @@ class Peer {
   Result<PostResult> post_send(const Post& post, bool unexpected);
   Result<PostResult> post_recv(const Post& post);
   void cancel(OpId op);
+  /// Not admitted, until admit(): NetworkOptions::strangers bounds what it may do.
+  bool stranger() const { return stranger_; }
+  void begin_as_stranger() { stranger_ = true; }
+  void admit() { stranger_ = false; }
   /// The caller took an unexpected message.
   void consumed(std::uint64_t charge);
 
@@ -129,6 +133,9 @@ class Peer {
   void accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size);
   void complete_receive(OpId op, Errc status, std::uint64_t size);
   void cancel_receive(OpId op);
+  /// False: the peer does not keep to its credit, or to a stranger's share.
+  bool hold(Pool pool, std::uint64_t amount);
+  std::uint64_t most_of(Pool pool) const;
   void release(Pool pool, std::uint64_t amount);
   void violation();
 
@@ -147,6 +154,7 @@ class Peer {
   std::uint32_t connections_ = 0;
   std::array<SendCredit, kPools> send_credit_;
   std::array<ReceiveCredit, kPools> receive_credit_;
+  bool stranger_ = false;
 
   std::uint64_t next_order_ = 0;
   std::uint64_t next_transfer_ = 0;

@@ -120,7 +120,7 @@ void Peer::cancel_receive(OpId op) {
 
 void Peer::on_unexpected(Packet& packet) {
   const std::uint64_t charge = packet.payload.size() + kMessageCharge;
-  if (packet.payload.size() > host_.options->max_unexpected_bytes || !receive_credit_[kUnexpectedPool].hold(charge)) {
+  if (packet.payload.size() > host_.options->max_unexpected_bytes || !hold(kUnexpectedPool, charge)) {
     return violation();
   }
   host_.sink->unexpected(id_, address_, packet.tag, Buffer::copy_of(packet.payload), charge);
@@ -130,7 +130,7 @@ void Peer::on_eager(Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   const Pool pool = pool_of(packet.message_class, kEagerControlPool);
   const std::uint64_t charge = packet.payload.size() + kMessageCharge;
-  if (!packet.ready && !receive_credit_.at(pool).hold(charge)) return violation();
+  if (!packet.ready && !hold(pool, charge)) return violation();
   const OpId op = first_waiting(key);
   if (op) {
     take_whole(op, packet.payload);
@@ -149,7 +149,7 @@ void Peer::on_announce(const Packet& packet) {
   const Pool pool = pool_of(packet.message_class, kAnnounceControlPool);
   const MatchKey key{packet.message_class, packet.tag};
   if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
-  if (!receive_credit_.at(pool).hold(1)) return violation();
+  if (!hold(pool, 1)) return violation();
   if (const OpId op = first_waiting(key)) {
     accept_announced(op, packet.transfer, packet.size);
     release(pool, 1);
@@ -162,7 +162,7 @@ void Peer::on_ready(const Packet& packet) {
   const MatchKey key{packet.message_class, packet.tag};
   if (packet.transfer == 0 || packet.size == 0 || incoming_.contains(packet.transfer)) return violation();
   // Nothing is buffered, but each costs an entry until its data have come: no more of them than announcements.
-  if (incoming_.size() >= 2 * receive_credit_[kAnnounceControlPool].limit + receives_.size()) return violation();
+  if (incoming_.size() >= 2 * most_of(kAnnounceControlPool) + receives_.size()) return violation();
   OpId op = first_waiting(key);
   if (!op) host_.fabric.mutable_statistics().ready_dropped += 1;
   if (op && packet.size > receives_.at(op).size) {

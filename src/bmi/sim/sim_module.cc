@@ -68,6 +68,7 @@ void SimModule::track(Peer& peer, ConnectionEnd before) {
   if (before.connection != 0) by_end_.erase(before);
   if (now.connection != 0) by_end_[now] = &peer;
   if (peer.outbound()) return;
+  if (now.connection == 0) strangers_.remove(peer.id());
   std::erase(gone_, peer.id());
   if (now.connection == 0) gone_.push_back(peer.id());
 }
@@ -168,17 +169,66 @@ void SimModule::killed() {
 Peer& SimModule::inbound_from(const Hello& from) {
   const auto key = std::pair{from.instance, from.peer};
   if (const auto it = inbound_.find(key); it != inbound_.end()) return *it->second;
+  Peer& peer = add_inbound(from);
+  inbound_.emplace(key, &peer);
+  return peer;
+}
+
+/// A peer of its own until it is admitted.
+Peer& SimModule::stranger_from(const Hello& from) {
+  Peer& peer = add_inbound(from);
+  peer.begin_as_stranger();
+  const StrangerLimits& limits = host_.options->strangers;
+  admit_by_.emplace_back(fabric_.now() + std::chrono::milliseconds(limits.deadline_ms), peer.id());
+  fabric_.poke_at(admit_by_.back().first, host_.place, host_.instance);
+  const std::string source = "node " + std::to_string(from.place.node);
+  if (const auto victim = strangers_.add(peer.id(), source, limits, fabric_.random())) drop_stranger(*victim);
+  return peer;
+}
+
+void SimModule::drop_stranger(PeerId id) {
+  Peer* peer = find(id);
+  if (peer == nullptr || !peer->stranger() || peer->end().connection == 0) return;
+  fabric_.mutable_statistics().strangers_dropped += 1;
+  const ConnectionEnd before = peer->end();
+  peer->drop(Errc::kConnectionLost);
+  track(*peer, before);
+}
+
+void SimModule::poked() {
+  while (!admit_by_.empty() && admit_by_.front().first <= fabric_.now()) {
+    const PeerId id = admit_by_.front().second;
+    admit_by_.pop_front();
+    drop_stranger(id);
+  }
+  flush();
+}
+
+void SimModule::admit(PeerId id) {
+  Peer* peer = find(id);
+  if (peer == nullptr || !peer->stranger() || peer->end().connection == 0) return;
+  peer->admit();
+  strangers_.remove(id);
+  const auto [known, fresh] = inbound_.try_emplace({peer->origin().instance, peer->origin().peer}, peer);
+  if (fresh) return;
+  Peer& old = *std::exchange(known->second, peer);  // the same process, before it came back
+  if (old.end().connection == 0) return;
+  const ConnectionEnd before = old.end();
+  old.drop(Errc::kConnectionLost);
+  track(old, before);
+  flush();
+}
+
+Peer& SimModule::add_inbound(const Hello& from) {
   const PeerId id{++next_peer_};
   const Address address = host_.sink->inbound(id, context_);
   auto peer = std::make_unique<Peer>(host_, id, address, std::nullopt);
   peer->set_origin(from);
-  Peer& placed = *peers_.emplace(id, std::move(peer)).first->second;
-  inbound_.emplace(key, &placed);
-  return placed;
+  return *peers_.emplace(id, std::move(peer)).first->second;
 }
 
 Hello SimModule::accept(ConnectionEnd end, const Hello& from) {
-  Peer& peer = inbound_from(from);
+  Peer& peer = host_.options->strangers.apply() ? stranger_from(from) : inbound_from(from);
   const ConnectionEnd before = peer.end();
   if (before.connection != 0) peer.drop(Errc::kConnectionLost);  // it lost a connection that we still thought good
   const Hello answer = peer.hello();
@@ -216,6 +266,7 @@ void SimModule::lost(ConnectionEnd end) {
 
 void SimModule::received(ConnectionEnd end, Packet packet) {
   if (Peer* peer = at(end)) {
+    if (peer->stranger() && packet.kind == Packet::Kind::kUnexpected) strangers_.asked(peer->id());
     peer->received(std::move(packet));
     track(*peer, end);
   }
@@ -251,7 +302,8 @@ void SimModule::forget_the_oldest() {
     gone_.pop_front();
     const auto it = peers_.find(id);
     const Hello& origin = it->second->origin();
-    inbound_.erase({origin.instance, origin.peer});
+    const auto known = inbound_.find({origin.instance, origin.peer});
+    if (known != inbound_.end() && known->second == it->second.get()) inbound_.erase(known);
     const Address address = it->second->address();
     peers_.erase(it);
     host_.sink->forgotten(id, address);

@@ -11,6 +11,7 @@
 #include "bmi/module.h"
 #include "bmi/sim/fabric.h"
 #include "bmi/sim/peer.h"
+#include "bmi/strangers.h"
 
 namespace spate::bmi::sim {
 
@@ -31,6 +32,7 @@ class SimModule final : public Module, private Endpoint {
   Result<PeerId> lookup(std::string_view url, Address address) override;
   PeerState peer_state(PeerId peer) const override;
   void disconnect(PeerId peer) override;
+  void admit(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;
@@ -55,11 +57,14 @@ class SimModule final : public Module, private Endpoint {
   void descriptor(ConnectionEnd end, Tag tag, int fd) override;
   void left(ConnectionEnd end, std::uint64_t token) override;
   void delivered(ConnectionEnd end, std::uint64_t transfer) override;
-  void poked() override { flush(); }
+  void poked() override;
 
   Peer* find(PeerId peer) const;
   Peer* at(ConnectionEnd end) const;
   Peer& inbound_from(const Hello& from);
+  Peer& add_inbound(const Hello& from);
+  Peer& stranger_from(const Hello& from);
+  void drop_stranger(PeerId peer);
   /// After anything that may have ended or begun the peer's connection: keeps the tables in step.
   void track(Peer& peer, ConnectionEnd before);
   /// The same at the end of a post, when what it completed may not be reported yet.
@@ -78,8 +83,10 @@ class SimModule final : public Module, private Endpoint {
   std::uint64_t next_peer_ = 0;
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::map<ConnectionEnd, Peer*> by_end_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;  // by (instance, its number for us)
-  std::deque<PeerId> gone_;                                           // inbound, unconnected, oldest first
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Peer*> inbound_;  // by (instance, its number for us); no strangers
+  Strangers<PeerId> strangers_;
+  std::deque<std::pair<MonoTime, PeerId>> admit_by_;  // strangers, and those who were; in the order of time
+  std::deque<PeerId> gone_;                           // inbound, unconnected, oldest first
 };
 
 }  // namespace spate::bmi::sim

@@ -173,6 +173,7 @@ void Engine::completed(TcpOp& op, Errc status, std::uint64_t actual_size) {
 }
 
 void Engine::deliver(Peer& peer, Tag tag, Buffer payload) {
+  if (peer.stranger) strangers_.asked(peer.channels[0].connection);
   since_control_ = 0;
   const std::uint64_t charge = cost_of(payload.size());
   outbox_.unexpected(peer, tag, std::move(payload), charge);

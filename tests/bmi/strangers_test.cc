@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whoever connects to a server is a stranger until it is admitted (NetworkOptions::strangers).
+#include "tests/bmi/harness.h"
+
+namespace spate::bmi::conformance {
+namespace {
+
+NetworkOptions wary(std::uint32_t deadline_ms) {
+  NetworkOptions options;
+  options.strangers.deadline_ms = deadline_ms;
+  return options;
+}
+
+constexpr std::uint32_t kSoon = 300;
+constexpr std::uint32_t kNever = 3'600'000;
+
+TEST_P(Bmi, AStrangerIsDroppedInTimeAndOneWhoWasAdmittedIsNot) {
+  Peer& server = start(true, wary(kSoon));
+  Peer& member = start(false);
+  Peer& stranger = start(false);
+  const Address from_member = lookup(member, server.url);
+  const Address from_stranger = lookup(stranger, server.url);
+  server->admit(introduce(member, from_member, server));
+  introduce(stranger, from_stranger, server);
+  ASSERT_TRUE(drive([&] { return !stranger->peer_info(from_stranger).connected; }));
+  EXPECT_TRUE(member->peer_info(from_member).connected);
+}
+
+TEST_P(Bmi, AStrangerLeavesNoMoreThanItsShareAndAnAdmittedPeerDoes) {
+  Peer& server = start(true, wary(kNever));
+  Peer& client = start(false);
+  const Address to_server = lookup(client, server.url);
+  const Address stranger = introduce(client, to_server, server);
+  const Bytes data(10'000);
+  EXPECT_EQ(finish(client, send(client, {to_server, 1}, data)).status, Errc::kOk);
+  EXPECT_EQ(introduce(client, to_server, server), stranger) << "within its share";
+  send(client, {to_server, 2}, data);
+  ASSERT_TRUE(drive([&] { return !client->peer_info(to_server).connected; }));
+
+  const Address member = introduce(client, to_server, server);
+  EXPECT_NE(stranger, member) << "a stranger that comes back is another one";
+  server->admit(member);
+  for (std::uint64_t tag = 3; tag < 6; ++tag) send(client, {to_server, tag}, data);
+  EXPECT_EQ(introduce(client, to_server, server), member);
+  Bytes room(data.size());
+  for (std::uint64_t tag = 3; tag < 6; ++tag) {
+    EXPECT_EQ(finish(server, recv(server, {member, tag}, room)).status, Errc::kOk);
+  }
+}
+
+TEST_P(Bmi, StrangersOfOneSourceAreBoundedInNumber) {
+  NetworkOptions options = wary(kNever);
+  options.strangers.most_of_a_source = 2;
+  options.strangers.most = 2;  // where every peer of the world is a source of its own
+  Peer& server = start(true, options);
+  Peer& member = start(false);
+  const Address from_member = lookup(member, server.url);
+  server->admit(introduce(member, from_member, server));
+  std::vector<std::pair<Peer*, Address>> strangers;
+  for (int i = 0; i < 4; ++i) {
+    Peer& peer = start(false);
+    strangers.emplace_back(&peer, lookup(peer, server.url));
+    introduce(peer, strangers.back().second, server);
+  }
+  const auto connected = [&] {
+    std::size_t n = 0;
+    for (const auto& [peer, address] : strangers) n += (*peer)->peer_info(address).connected ? 1 : 0;
+    return n;
+  };
+  ASSERT_TRUE(drive([&] { return connected() == 2; }));
+  EXPECT_TRUE((*strangers.back().first)->peer_info(strangers.back().second).connected) << "the newest is kept";
+  EXPECT_TRUE(member->peer_info(from_member).connected);
+}
+
+TEST_P(Bmi, AnAdmittedPeerThatComesBackIsAStrangerUntilItIsAdmittedAgain) {
+  Peer& server = start(true, wary(kNever));
+  Peer& client = start(false);
+  const Address to_server = lookup(client, server.url);
+  const Address before = introduce(client, to_server, server);
+  server->admit(before);
+  client->disconnect(to_server);
+  const Address after = introduce(client, to_server, server);
+  EXPECT_NE(before, after);
+  const Bytes data(10'000);
+  for (std::uint64_t tag = 1; tag < 3; ++tag) send(client, {to_server, tag}, data);
+  ASSERT_TRUE(drive([&] { return !client->peer_info(to_server).connected; }));
+  const Address again = introduce(client, to_server, server);
+  server->admit(again);
+  expect_passes({&client, &server, to_server, again}, 7, 100'000);
+}
+
+}  // namespace
+}  // namespace spate::bmi::conformance
