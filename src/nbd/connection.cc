@@ -138,7 +138,7 @@ void Connection::drop_if_stalled() {
 }
 
 bool Connection::paused() const {
-  if (wish_.waits()) return true;
+  if (wish_.waits() || looking_) return true;
   // A payload that has its memory goes on whatever else is under way: its time runs.
   if (payload_size_ > 0) return false;
   const bool scarce = world_.memory_in_flight >= kMaxMemoryOfAll || world_.buffers.in_use() >= kMaxBuffersOfAll;
@@ -241,6 +241,7 @@ void Connection::take_negotiation() {
       if (out.size() >= Negotiation::kMaxOptionBytes) schedule_pump();  // it ended early
       break;
     case Negotiation::State::kStartTls: return begin_tls();
+    case Negotiation::State::kLook: return begin_look();
     case Negotiation::State::kTransmission: return begin_transmission();
     case Negotiation::State::kEnd: input_ended_ = true; break;
   }
@@ -256,6 +257,20 @@ void Connection::begin_tls() {
   transport_ = *std::move(tls);
   unidentified_ = true;
   negotiation_.tls_started();
+}
+
+void Connection::begin_look() {
+  looking_ = true;
+  ++in_flight_;
+  SPATE_CHECK(job::spawn(gate_, look(world_.host.device(negotiation_.wanted()))));
+}
+
+job::Task<void> Connection::look(Device& device) {
+  co_await device.look();
+  looking_ = false;
+  --in_flight_;
+  negotiation_.looked();
+  schedule_pump();
 }
 
 void Connection::begin_transmission() {

@@ -115,6 +115,8 @@ class Connection final : public ReadyHandler {
   void take_input();
   void take_negotiation();
   void begin_tls();
+  void begin_look();
+  job::Task<void> look(Device& device);
   void begin_transmission();
   void flush();
   void update_interest();
@@ -168,6 +170,7 @@ class Connection final : public ReadyHandler {
   bool pump_scheduled_ = false;
   bool held_back_ = false;  // there may be requests in the input that a pause has left there
   bool ended_ = false;
+  bool looking_ = false;       // at the export that the client names: its next words wait
   bool unidentified_ = false;  // TLS has begun; who it is was not asked yet
 
   Buffer input_;  // requests, and small payloads

@@ -32,9 +32,10 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// Bytes, as it is now, or was at the last look(): asked when a connection chooses the export.
+  /// Bytes, as it is now, or was at the last look().
   virtual std::uint64_t size() = 0;
-  /// Asks somebody else how large it is, if it has to. Called when a client connects.
+  /// Whether somebody else has to be asked how large it is, and the asking: before a client is told of it.
+  virtual bool has_to_look() const { return false; }
   virtual job::Task<void> look() { co_return; }
   virtual bool read_only() const = 0;
   /// For the list: "file /a/b", "striped file spate:/x".

@@ -46,6 +46,9 @@ class Exports final : public Catalogue {
     info.flags |= read_only_ ? kReadOnly : kSendTrim | kSendWriteZeroes | kSendFastZero;
     return info;
   }
+  std::optional<std::string> to_look_at(std::string_view name) override {
+    return name == "a" ? std::optional<std::string>("a") : std::nullopt;
+  }
 
  private:
   const bool read_only_;
@@ -118,7 +121,9 @@ class Writer {
       const std::size_t used = negotiation.consume(in_, out);
       take(used);
       session_.handshake.insert(session_.handshake.end(), out.begin(), out.end());
-      if (negotiation.state() == Negotiation::State::kStartTls) {
+      if (negotiation.state() == Negotiation::State::kLook) {
+        negotiation.looked();
+      } else if (negotiation.state() == Negotiation::State::kStartTls) {
         negotiation.tls_started();
         session_.rests.push_back(session_.bytes.size());
         session_.dropped = true;  // when many answers wait there are unread ones before it

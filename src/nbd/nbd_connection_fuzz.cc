@@ -46,7 +46,15 @@ class TestDevice final : public Device {
   /// Somebody else makes the file shorter than clients were told.
   void shrink() { SPATE_CHECK(::ftruncate(fd_.get(), kDeviceBytes / 8) == 0); }
 
-  std::uint64_t size() override { return kDeviceBytes; }
+  std::uint64_t size() override {
+    SPATE_CHECK(!looks_);
+    return kDeviceBytes;
+  }
+  job::Task<void> look() override {
+    looks_ = true;
+    if (later_) co_await wait(2);
+    looks_ = false;
+  }
   bool read_only() const override { return read_only_; }
   std::string describe() const override { return "a file in memory"; }
   Result<void> read_now(std::uint64_t offset, MutableByteView memory) override {
@@ -108,6 +116,7 @@ class TestDevice final : public Device {
   bool read_only_ = false;
   bool later_ = false;
   bool made_resident_ = false;
+  bool looks_ = false;
 };
 
 /// What outlives the runs, as in a server.

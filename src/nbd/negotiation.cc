@@ -2,6 +2,7 @@
 #include "nbd/negotiation.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spate::nbd {
 namespace {
@@ -109,6 +110,10 @@ std::size_t Negotiation::consume(ByteView in, Bytes& out) {
       continue;
     }
     if (in.size() < kOptionHeaderBytes + size) break;
+    if (!std::exchange(looked_, false) && wants_look(option, in.subspan(kOptionHeaderBytes, size))) {
+      state_ = State::kLook;
+      break;
+    }
     take_option(option, in.subspan(kOptionHeaderBytes, size), out);
     in = in.subspan(kOptionHeaderBytes + size);
   }
@@ -120,6 +125,26 @@ void Negotiation::tls_started() {
   structured_ = false;
   allocation_of_.reset();
   state_ = State::kTalking;
+}
+
+void Negotiation::looked() {
+  looked_ = true;
+  state_ = State::kTalking;
+}
+
+/// A size is asked for only of an export that the client names, and only when it would be told.
+bool Negotiation::wants_look(Option option, ByteView data) {
+  if (policy_.tls_required && !tls_) return false;
+  std::optional<std::string> name;
+  if (option == Option::kExportName && data.size() <= kMaxString) name = catalogue_.to_look_at(as_text(data));
+  if (option == Option::kInfo || option == Option::kGo) {
+    Reader reader(data);
+    const std::string_view asked = reader.text();
+    if (reader.ok()) name = catalogue_.to_look_at(asked);
+  }
+  if (!name) return false;
+  wanted_ = *std::move(name);
+  return true;
 }
 
 void Negotiation::take_client_flags(std::uint32_t flags) {

@@ -34,6 +34,9 @@ class Catalogue {
   virtual std::vector<std::string> names() = 0;
   /// The empty name means the default export.
   virtual std::optional<ExportInfo> find(std::string_view name) = 0;
+  /// The export that find() would yield, by its own name, if somebody else has to be asked for its size first
+  /// (Device::look()). Default: none is like that.
+  virtual std::optional<std::string> to_look_at(std::string_view /*name*/) { return std::nullopt; }
 };
 
 struct NegotiationPolicy {
@@ -48,6 +51,7 @@ class Negotiation {
   enum class State : std::uint8_t {
     kTalking,       // wants more bytes
     kStartTls,      // what was sent is sent, then TLS begins; then tls_started()
+    kLook,          // the export wanted() is looked at, then looked(); its option is still in the input
     kTransmission,  // the chosen export is served
     kEnd,           // what was sent is sent, then the connection is closed
   };
@@ -67,6 +71,9 @@ class Negotiation {
   State state() const { return state_; }
   /// All that was negotiated in the clear is forgotten.
   void tls_started();
+  /// In state kLook: an export by its own name.
+  const std::string& wanted() const { return wanted_; }
+  void looked();
 
   // In state kTransmission.
   const ExportInfo& chosen() const { return chosen_; }
@@ -79,6 +86,7 @@ class Negotiation {
 
  private:
   void take_client_flags(std::uint32_t flags);
+  bool wants_look(Option option, ByteView data);
   void take_option(Option option, ByteView data, Bytes& out);
   void take_negotiable(Option option, ByteView data, Bytes& out);
   void export_name(ByteView data, Bytes& out);
@@ -96,6 +104,8 @@ class Negotiation {
   bool no_zeroes_ = false;
   bool tls_ = false;
   bool structured_ = false;
+  bool looked_ = false;  // at what the next option names
+  std::string wanted_;
   std::optional<std::string> allocation_of_;  // the export whose base:allocation is selected, by its own name
   std::uint64_t skip_ = 0;                    // bytes of an option that is too long, still to come
   ExportInfo chosen_;

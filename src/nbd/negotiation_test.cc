@@ -23,6 +23,22 @@ class Exports final : public Catalogue {
   }
 };
 
+/// One more, whose size has to be asked for.
+class Remote final : public Catalogue {
+ public:
+  std::vector<std::string> names() override { return {"disk", "far"}; }
+  std::optional<ExportInfo> find(std::string_view name) override {
+    ExportInfo info;
+    info.name = name;
+    info.size = size;
+    return info;
+  }
+  std::optional<std::string> to_look_at(std::string_view name) override {
+    return name == "far" ? std::optional<std::string>("far") : std::nullopt;
+  }
+  std::uint64_t size = 1;
+};
+
 struct Reply {
   Option option;
   OptionReply type;
@@ -93,6 +109,61 @@ std::string context_data(std::string_view name, std::vector<std::string> queries
       .u32(static_cast<std::uint32_t>(queries.size()));
   for (const std::string& query : queries) BigEndian(data).u32(static_cast<std::uint32_t>(query.size())).text(query);
   return std::string(as_text(data));
+}
+
+/// Bytes of one option, as World::option sends them.
+Bytes bytes_of(Option number, std::string_view data) {
+  Bytes bytes;
+  BigEndian(bytes)
+      .u64(kOptionMagic)
+      .u32(static_cast<std::uint32_t>(number))
+      .u32(static_cast<std::uint32_t>(data.size()))
+      .text(data);
+  return bytes;
+}
+
+TEST(Negotiation, OnlyTheExportThatIsNamedIsLookedAt) {
+  for (const Option option : {Option::kInfo, Option::kGo, Option::kExportName}) {
+    Remote exports;
+    Negotiation negotiation(exports, {});
+    Bytes in;
+    Bytes out;
+    BigEndian(in).u32(kFixedNewstyle | kNoZeroes);
+    EXPECT_EQ(negotiation.consume(in, out), in.size());
+    in = bytes_of(Option::kList, "");
+    EXPECT_EQ(negotiation.consume(in, out), in.size());
+    EXPECT_EQ(negotiation.state(), State::kTalking);
+    out.clear();
+
+    in = bytes_of(option, option == Option::kExportName ? "far" : go_data("far"));
+    EXPECT_EQ(negotiation.consume(in, out), 0U) << "the option stays in the input";
+    EXPECT_EQ(negotiation.state(), State::kLook);
+    EXPECT_EQ(negotiation.wanted(), "far");
+    EXPECT_TRUE(out.empty());
+    exports.size = 4711;
+    negotiation.looked();
+    EXPECT_EQ(negotiation.consume(in, out), in.size());
+    EXPECT_FALSE(out.empty());
+    if (option == Option::kInfo) {
+      EXPECT_EQ(negotiation.consume(in, out), 0U) << "it is looked at each time";
+      EXPECT_EQ(negotiation.state(), State::kLook);
+    } else {
+      EXPECT_EQ(negotiation.state(), State::kTransmission);
+      EXPECT_EQ(negotiation.chosen().size, 4711U);
+    }
+  }
+}
+
+TEST(Negotiation, NothingIsLookedAtBeforeTlsThatIsRequired) {
+  Remote exports;
+  Negotiation negotiation(exports, {true, true});
+  Bytes in;
+  Bytes out;
+  BigEndian(in).u32(kFixedNewstyle | kNoZeroes);
+  const Bytes option = bytes_of(Option::kInfo, go_data("far"));
+  in.insert(in.end(), option.begin(), option.end());
+  EXPECT_EQ(negotiation.consume(in, out), in.size());
+  EXPECT_EQ(negotiation.state(), State::kTalking);
 }
 
 TEST(Negotiation, ListsExportsAndRefusesDataWithIt) {

@@ -70,7 +70,7 @@ class Server::Listener final : public ReadyHandler {
       auto client = accept_client(socket_.fd.get());
       if (client.code() == Errc::kBusy) return pause();
       if (!client) return;
-      job::spawn(server_.arrivals_, server_.take(*std::move(client)));
+      server_.take(*std::move(client));
     }
   }
 
@@ -103,14 +103,21 @@ class Server::View final : public Catalogue {
     return names;
   }
   std::optional<ExportInfo> find(std::string_view name) override {
-    for (const Export& one : server_.exports_) {
-      if (!may_use(one)) continue;
-      if (one.name == name || (name.empty() && server_.options_.has_default)) return describe(one, one.name);
-    }
-    return std::nullopt;
+    const Export* const one = export_of(name);
+    return one != nullptr ? std::optional(describe(*one, one->name)) : std::nullopt;
+  }
+  std::optional<std::string> to_look_at(std::string_view name) override {
+    const Export* const one = export_of(name);
+    return one != nullptr && one->device->has_to_look() ? std::optional(one->name) : std::nullopt;
   }
 
  private:
+  const Export* export_of(std::string_view name) const {
+    for (const Export& one : server_.exports_) {
+      if (may_use(one) && (one.name == name || (name.empty() && server_.options_.has_default))) return &one;
+    }
+    return nullptr;
+  }
   bool may_use(const Export& one) const { return one.access.allows(peer_.ip, identities_); }
   Server& server_;
   const Peer peer_;
@@ -143,8 +150,7 @@ Server::Server(job::Executor& executor, SocketSource& sockets, TlsContext* tls, 
                   {tls != nullptr, false},
                   options.send_file_from != 0 ? options.send_file_from : kSendFileFromUnix,
                   kSplicedFromUnix},
-      all_ended_(executor),
-      arrivals_(executor) {}
+      all_ended_(executor) {}
 
 Server::~Server() { SPATE_CHECK(connections_.empty()); }
 
@@ -185,12 +191,8 @@ Result<std::unique_ptr<Transport>> Server::start_tls(int socket) {
   return tls_->accept(socket);
 }
 
-job::Task<void> Server::take(Accepted client) {
+void Server::take(Accepted client) {
   SPATE_LOG("nbd", debug, "client connected peer={}", client.text);
-  ++arriving_;
-  for (std::size_t i = 0; i < exports_.size(); ++i) co_await exports_[i].device->look();  // more may come meanwhile
-  --arriving_;
-  if (stopping_) co_return;
   ConnectionWorld& world = client.ip.empty() ? unix_world_ : world_;
   auto connection =
       std::make_unique<Connection>(world, std::move(client.fd), Peer{std::move(client.text), std::move(client.ip)});
@@ -219,7 +221,6 @@ void Server::drop_stalled() {
 job::Task<Result<void>> Server::stop(Duration grace) {
   stopping_ = true;
   listeners_.clear();
-  co_await arrivals_.close();
   for (const auto& [connection, owned] : connections_) connection->finish();
   const MonoTime until = executor_.now() + grace;
   while (!connections_.empty()) {

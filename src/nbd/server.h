@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "job/event.h"
-#include "job/gate.h"
 #include "nbd/access.h"
 #include "nbd/connection.h"
 #include "nbd/listener.h"
@@ -56,8 +55,8 @@ class Server final : private ConnectionHost {
   Result<std::unique_ptr<Transport>> start_tls(int socket) override;
   void ended(Connection& connection) override;
 
-  job::Task<void> take(Accepted client);
-  bool full() const { return connections_.size() + arriving_ >= options_.max_connections; }
+  void take(Accepted client);
+  bool full() const { return connections_.size() >= options_.max_connections; }
   void listen_again();
   void drop_stalled();
 
@@ -75,8 +74,6 @@ class Server final : private ConnectionHost {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   job::Event all_ended_;
-  job::Gate arrivals_;  // clients that have not been greeted yet
-  std::size_t arriving_ = 0;
   bool stopping_ = false;
 };
 

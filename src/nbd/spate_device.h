@@ -22,6 +22,7 @@ class SpateDevice final : public Device {
   bool read_only() const override { return read_only_; }
   std::string describe() const override { return "striped file spate:" + path_; }
   std::uint32_t preferred_block() const override;
+  bool has_to_look() const override { return true; }
   job::Task<void> look() override;
 
   job::Task<Result<void>> read(std::uint64_t offset, MutableByteView memory) override;

@@ -5,6 +5,8 @@ clients, sizes that change, socket activation."""
 import array
 import fcntl
 import os
+import select
+import signal
 import socket
 import struct
 import subprocess
@@ -291,6 +293,27 @@ def servers_die(fs):
         check(c.request(FLUSH).error == 0, "FLUSH failed")
 
 
+def stopped_servers(fs):
+    """Clients of a local file do not wait for the servers of another export; nor does the list."""
+    path, local = os.path.join(fs.root, "socket"), os.path.join(fs.root, "disk")
+    with Export("--unix", path, "local=" + local, "striped=spate:/disk", env=dict(fs.env, SPATE_FS=fs.dir)) as export:
+        fs.kill(1, 2, 3, sig=signal.SIGSTOP)
+        try:
+            with Connection(path) as waits, Connection(path) as c:
+                waits.send_option(OPT["GO"], go_data("striped"))
+                check(len([kind for kind, _ in c.option(OPT["LIST"]) if kind == SERVER]) == 2, "no list")
+                c.go("local").read(0, 4096)
+                answered = select.select([waits.socket], [], [], 0)[0]
+                check(not answered, "the striped file's size was told without its servers")
+                fs.kill(1, 2, 3, sig=signal.SIGCONT)
+                waits.socket.settimeout(60)
+                while waits.option_reply(OPT["GO"])[0] != ACK:
+                    pass
+                waits.read(0, 4096)
+        finally:
+            fs.kill(1, 2, 3, sig=signal.SIGCONT)
+
+
 def writes_are_lost(fs):
     """As when a machine goes down: every flush of every client that was there says so, none of those that come later."""
     fs.spate("down", "-q", "--dir", fs.dir)
@@ -361,7 +384,7 @@ def main():
         fs.up()
         with timed("striped_file"):
             striped_file(fs)
-        for test in (servers_die, writes_are_lost):
+        for test in (stopped_servers, servers_die, writes_are_lost):
             with timed(test.__name__):
                 test(fs)
         os.chdir("/")
