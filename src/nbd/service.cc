@@ -167,15 +167,31 @@ job::Task<Result<void>> serve(World& world, Server& server, std::vector<Listenin
   co_return begun ? stopped : begun;
 }
 
-/// A list that nobody can be on is a mistake.
+bool shows_certificates(const ExportOptions& options) {
+  return !options.tls_folder.empty() && ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) == 0;
+}
+
+/// Keys say that not everybody may have the data; a server certificate beside them lets everybody in who asks for no
+/// key, unless clients must show a certificate of their own.
+Result<void> check_anonymous(const ExportOptions& options, const SourceWish& wish, const AccessList& list) {
+  const bool anybody = !options.tls_folder.empty() && !shows_certificates(options);
+  if (!anybody || options.tls_keys.empty() || options.insecure) return {};
+  if (list.names(kKey) || list.names(kCertificate)) return {};
+  return Error(Errc::kInvalidArgument,
+               options.tls_folder + " has no ca-cert.pem: clients that use no key would be let in to \"" + wish.name +
+                   "\" by the server's certificate alone; add ca-cert.pem, or name the keys that may (allow), or use "
+                   "--tls or --tls-psk only, or --insecure if everybody may have the data");
+}
+
+/// A list that nobody can be on is a mistake, and one that everybody is on by mistake is another.
 Result<void> check_lists(const ExportOptions& options) {
   for (const SourceWish& wish : options.sources) {
     SPATE_TRY(const AccessList list, AccessList::parse(wish.allow));
     if (list.names(kKey) && options.tls_keys.empty()) {
       return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names keys, and there is no file of keys (tls-psk)");
     }
-    if (list.names(kCertificate) &&
-        (options.tls_folder.empty() || ::access((options.tls_folder + "/ca-cert.pem").c_str(), F_OK) != 0)) {
+    SPATE_TRY(std::ignore, check_anonymous(options, wish, list));
+    if (list.names(kCertificate) && !shows_certificates(options)) {
       return Error(
           Errc::kInvalidArgument,
           "\"" + wish.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");

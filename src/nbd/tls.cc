@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -155,6 +156,18 @@ class TlsTransport final : public Transport {
   Wants write_wants_ = Wants::kWritable;
 };
 
+/// Whoever may read a secret's file can take this server's place, and whoever owns it can change it. A group of those
+/// who may read a private key is common.
+Result<void> check_secret(const std::string& file, mode_t others_may_not) {
+  struct stat st{};
+  if (::stat(file.c_str(), &st) != 0) return errno_error(errno, file);
+  if ((st.st_mode & others_may_not) != 0)
+    return Error(Errc::kPermissionDenied, file + " can be read or changed by others; chmod 600 it");
+  if (st.st_uid != 0 && st.st_uid != ::geteuid())
+    return Error(Errc::kPermissionDenied, file + " belongs to another user (uid " + std::to_string(st.st_uid) + ")");
+  return {};
+}
+
 class OpenSslContext final : public TlsContext {
  public:
   OpenSslContext() : context_(::SSL_CTX_new(::TLS_server_method())) {}
@@ -202,6 +215,7 @@ Result<void> OpenSslContext::use_certificates(const std::string& folder) {
   const std::string key = folder + "/server-key.pem";
   const std::string authority = folder + "/ca-cert.pem";
   if (::SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) return tls_error(certificate);
+  SPATE_TRY(std::ignore, check_secret(key, 0037));
   if (::SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) return tls_error(key);
   if (::SSL_CTX_check_private_key(context) != 1) return tls_error(key + " is not the key of " + certificate);
   struct stat st{};
@@ -212,10 +226,9 @@ Result<void> OpenSslContext::use_certificates(const std::string& folder) {
 }
 
 Result<void> OpenSslContext::use_keys(const std::string& file) {
-  struct stat st{};
   std::ifstream in(file);
-  if (!in || ::stat(file.c_str(), &st) != 0) return Error(Errc::kNotFound, "read the keys in " + file);
-  if ((st.st_mode & 0077U) != 0) return Error(Errc::kPermissionDenied, file + " can be read by others; chmod 600 it");
+  if (!in) return Error(Errc::kNotFound, "read the keys in " + file);
+  SPATE_TRY(std::ignore, check_secret(file, 0077));
   std::string text(kMaxKeyFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));

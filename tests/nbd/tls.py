@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS by certificates and by keys, with a client that is not ours; nothing without it where it is required."""
 import os
+import shutil
 import ssl
 import struct
 import subprocess
@@ -200,6 +201,45 @@ def not_required(folder, disk):
         check(c.option(OPT["STARTTLS"])[-1][0] == ERR_POLICY, "TLS without a certificate")
 
 
+def refused(what, *words):
+    done = subprocess.run([SPATE, "export", "--port", "0", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    check(done.returncode == 1 and what in done.stderr, "%s: exit %d, %r" % (" ".join(words), done.returncode, done.stderr))
+
+
+def careless(folder, disk):
+    """What would let somebody in, or be somebody, by mistake: a private key that others may read; keys that a client can do without."""
+    alone, key, keys = (os.path.join(folder, name) for name in ("careless", "careless/server-key.pem", "careless/keys"))
+    os.mkdir(alone)
+    for name in ("server-cert.pem", "server-key.pem"):
+        shutil.copy(os.path.join(folder, name), alone)
+    for mode in (0o604, 0o660, 0o602):
+        os.chmod(key, mode)
+        refused(b"server-key.pem can be read or changed by others", "--tls", alone, disk)
+    os.chmod(key, 0o640)
+    with Export("--port", "0", "--tls", alone, disk):
+        pass
+    if os.getuid() == 0:
+        os.chown(key, 12345, -1)
+        refused(b"belongs to another user", "--tls", alone, disk)
+        os.chown(key, 0, -1)
+    with open(keys, "w") as f:
+        f.write("alice:%s\n" % KEY)
+    os.chmod(keys, 0o600)
+    both = ("--tls", alone, "--tls-psk", keys)
+    refused(b"has no ca-cert.pem", *both, disk)
+    refused(b"has no ca-cert.pem", *both, "--allow", "127.0.0.1", disk)
+    for words in (("--allow", "psk:alice"), ("--insecure",)):
+        with Export("--port", "0", *both, *words, disk):
+            pass
+    shutil.copy(os.path.join(folder, "ca-cert.pem"), alone)
+    with Export("--port", "0", *both, disk) as export, Connection(export.address) as c:
+        try:
+            secure(c, folder, certificate=None).option(OPT["LIST"])
+            raise AssertionError("a list without key and certificate")
+        except (ssl.SSLError, Closed, OSError):
+            pass
+
+
 def slow_and_conforming(folder, disk):
     """The protocol's checks by TLS, among them who reads late."""
     class Secured(conformance.Server):
@@ -225,7 +265,7 @@ def main():
         with open(disk, "wb") as f:
             f.truncate(8 << 20)
         make_certificates(folder)
-        for test in (by_certificates, by_keys, by_names, not_required, slow_and_conforming, off_loopback):
+        for test in (by_certificates, by_keys, by_names, not_required, careless, slow_and_conforming, off_loopback):
             test(folder, disk)
 
 
