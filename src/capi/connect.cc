@@ -91,7 +91,8 @@ int spate_connect(spate_fs** fs, const char* where, const struct spate_options* 
 
 int spate_disconnect(spate_fs* fs) {
   if (fs == nullptr) return 0;
-  if (fs->in_use != 0) return refuse(spate::Error(spate::Errc::kBusy, "files are open or operations not waited for"));
+  if (fs->in_use != 0)
+    return refuse(spate::Error(spate::Errc::kBusy, "files are open, operations not waited for, or calls under way"));
   delete fs;
   return 0;
 }

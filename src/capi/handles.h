@@ -22,7 +22,7 @@ using Work = job::Task<Outcome>;
 struct spate_fs {
   std::unique_ptr<spate::assembly::ClientProcess> process;
   std::unique_ptr<spate::posix::FileSystem> posix;
-  std::atomic<std::size_t> in_use{0};  // open files, and operations not waited for
+  std::atomic<std::size_t> in_use{0};  // open files, operations not waited for, calls under way
 };
 
 struct spate_file {
@@ -58,9 +58,23 @@ Result<std::vector<View>> memory_of(const iovec* memory, int count);
 Result<datatype::Description> description_of(const spate_range* ranges, std::size_t count);
 Result<datatype::Description> description_of(const spate_strided* what);
 
+/// A call under way, by whatever thread: until its end spate_disconnect() is refused. Giving `in_use` back is the last
+/// that touches `fs`: from then on another thread may free it.
+class CallOf {
+ public:
+  explicit CallOf(spate_fs* fs) : fs_(fs) { ++fs_->in_use; }
+  CallOf(const CallOf&) = delete;
+  CallOf& operator=(const CallOf&) = delete;
+  ~CallOf() { --fs_->in_use; }
+
+ private:
+  spate_fs* const fs_;
+};
+
 /// Runs `make()`, which returns a Work, to its end.
 template <typename Make>
 std::int64_t now(spate_fs* fs, const Make& make) noexcept {
+  const CallOf call(fs);
   try {
     return conclude(fs->process->driver().run(make));
   } catch (const std::bad_alloc&) {
@@ -71,6 +85,7 @@ std::int64_t now(spate_fs* fs, const Make& make) noexcept {
 /// Starts it. `make` holds copies of whatever the caller need not keep.
 template <typename Make>
 int later(spate_fs* fs, Make make, spate_op** op) noexcept {
+  const CallOf call(fs);
   try {
     auto started = std::make_unique<spate_op>();
     started->fs = fs;

@@ -9,9 +9,12 @@ namespace {
 
 /// The result of an operation that has ended, which is freed.
 std::int64_t take_result(spate_op* op) noexcept {
-  const std::unique_ptr<spate_op> owned(op);
-  --op->fs->in_use;
-  return conclude(op->task->value());
+  std::unique_ptr<spate_op> owned(op);
+  spate_fs* const fs = op->fs;
+  const std::int64_t result = conclude(op->task->value());
+  owned.reset();
+  --fs->in_use;  // the last that touches it: from now on another thread may disconnect
+  return result;
 }
 
 std::int64_t wait_for_any(spate_op* const* ops, std::size_t count, ssize_t* result) {

@@ -72,10 +72,10 @@ struct spate_options {
  */
 SPATE_API int spate_connect(spate_fs** fs, const char* where, const struct spate_options* options);
 
-/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open or operations not waited
- * for. A program that ends without it keeps others from changing what it held until that has run out: attributes under
- * leases, when client.attribute_cache is "all", a quarter of meta.session_lease long; locks and open files for all of
- * it. */
+/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open, operations not waited
+ * for, or calls of other threads under way. A program that ends without it keeps others from changing what it held
+ * until that has run out: attributes under leases, when client.attribute_cache is "all", a quarter of
+ * meta.session_lease long; locks and open files for all of it. */
 SPATE_API int spate_disconnect(spate_fs* fs);
 
 /* ---- Files ---- */

@@ -195,6 +195,25 @@ static void threads(spate_fs *fs) {
   CHECK(spate_close(file) == 0);
 }
 
+static void *close_file(void *file) {
+  CHECK(spate_close(file) == 0);
+  return NULL;
+}
+
+/* Whoever disconnects while another thread's last call is on its way out is told so, and frees nothing under it. */
+static void disconnects(const struct spate_options *options) {
+  for (int i = 0; i < 40; ++i) {
+    spate_fs *fs = NULL;
+    pthread_t closer;
+    CHECK(spate_connect(&fs, NULL, options) == 0);
+    CHECK(pthread_create(&closer, NULL, close_file, opened(fs, "/", O_RDONLY)) == 0);
+    int result;
+    while ((result = spate_disconnect(fs)) == -EBUSY) continue;
+    CHECK(result == 0);
+    CHECK(pthread_join(closer, NULL) == 0);
+  }
+}
+
 static void arguments(spate_fs *fs) {
   struct stat st;
   spate_file *file = (spate_file *)8;
@@ -230,6 +249,7 @@ int main(void) {
     }
     CHECK(spate_rmdir(fs, "/many") == 0 && spate_rmdir(fs, "/d") == 0);
     CHECK(spate_disconnect(fs) == 0);
+    disconnects(&options);
   }
   printf("%s\n", spate_version());
   return 0;
