@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "preload/filter.h"
 #include "preload/front_start.h"
@@ -116,6 +117,13 @@ void find_descriptors() {
   raw(SYS_close, directory);
 }
 
+/// It is a folder that a program of this user has made for itself: another user's may be called as he likes.
+bool is_own_working_directory() {
+  struct stat st;
+  return !failed(raw(SYS_stat, ".", &st)) && st.st_uid == static_cast<uid_t>(raw(SYS_geteuid)) &&
+         (st.st_mode & 0077U) == 0;
+}
+
 /// See kCwdName.
 void find_working_directory() {
   char* const path = front_state.cwd;
@@ -125,7 +133,8 @@ void find_working_directory() {
   constexpr long kEnd = sizeof kCwdEnd - 1;
   char* const marker = strstr(path, kCwdName);
   char* const inside = marker == nullptr ? nullptr : strchr(marker + 1, '/');
-  if (inside == nullptr || size < kEnd || strcmp(path + size - kEnd, kCwdEnd) != 0) return;
+  if (inside == nullptr || size < kEnd || strcmp(path + size - kEnd, kCwdEnd) != 0 || !is_own_working_directory())
+    return;
   path[size - kEnd] = '\0';
   memmove(path, inside, strlen(inside) + 1);
   front_state.cwd_inside = true;

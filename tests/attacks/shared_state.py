@@ -113,6 +113,26 @@ for call in (lambda: os.lseek(fd, 0, os.SEEK_CUR), lambda: os.lseek(fd, 5, os.SE
 check(open("/spate/secret").read() == "secret", "other files are there")
 """
 
+# A removed folder of a stranger, called as the library calls a working directory in Spate: root, who is in it, starts a program.
+CWD = """
+top = "/tmp/.spate-cwd-%d" % os.getpid()
+def as_stranger(work):
+    child = os.fork()
+    if child == 0:
+        os.setgroups([]); os.setresgid(STRANGER, STRANGER, STRANGER); os.setresuid(STRANGER, STRANGER, STRANGER)
+        work(); os._exit(0)
+    check(os.waitpid(child, 0)[1] == 0, "the attacker could not attack")
+as_stranger(lambda: os.makedirs(top + "/spate"))
+os.chdir(top + "/spate")
+as_stranger(lambda: os.removedirs(top + "/spate"))
+told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], capture_output=True, text=True)
+check("secret" not in told.stdout and told.returncode != 0, "a relative path led where a stranger wanted: " + told.stdout)
+# One's own goes on.
+os.chdir("/spate")
+told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], capture_output=True, text=True)
+check(told.stdout == "secret\\n", "the working directory is lost: " + told.stderr)
+"""
+
 # Who dies with the turn must not keep it: also one that nobody has waited for yet.
 DEAD = """
 fd = os.open("/spate/a", os.O_RDWR)
@@ -135,7 +155,7 @@ def main():
     need_root()
     with Cluster(io=1) as fs:
         fs.up()
-        attacks = {"cut": CUT, "forge": FORGE, "forge_text": FORGE_TEXT, "wild": WILD, "dead": DEAD}
+        attacks = {"cut": CUT, "forge": FORGE, "forge_text": FORGE_TEXT, "wild": WILD, "cwd": CWD, "dead": DEAD}
         for name, attack in attacks.items():
             if sys.argv[1:] and name not in sys.argv[1:]:
                 continue
