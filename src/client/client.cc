@@ -197,8 +197,11 @@ job::Task<Result<void>> Client::close_inherited(const Ledger::Open& record) {
   wire::CloseRequest request;
   request.handle = record.handle;
   request.rights = rights_of(record.open_flags);
-  auto done = co_await change<wire::CloseReply>(request);
-  co_return done;
+  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
+  const rpc::SessionEpoch session = cluster_.identity().session();
+  auto done = co_await cluster_.close(std::move(request), session, cluster_.limits());
+  if (!done) co_return std::move(done).error();
+  co_return Result<void>();
 }
 
 job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uint8_t open_flags, NewObject object) {
@@ -270,8 +273,13 @@ job::Task<Result<void>> Client::truncate(NamePath where, std::uint64_t size) {
   wire::TruncateRequest request;
   request.where = std::move(where);
   request.size = size;
-  auto done = co_await change<wire::TruncateReply>(request);
-  co_return done;
+  auto reply = co_await cluster_.change<wire::TruncateReply>(request, cluster_.limits());
+  if (!reply) co_return std::move(reply).error();
+  if (reply->layout) {
+    const auto slots = static_cast<std::uint32_t>(reply->layout->slots.size());
+    cluster_.unsynced().note_cut(reply->attributes.handle, slots);
+  }
+  co_return Result<void>();
 }
 
 job::Task<Result<bool>> Client::lists_with_leases(Handle directory) {

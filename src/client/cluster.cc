@@ -51,6 +51,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
                   network.executor().clock()),
       locks_(*this),
       appends_(network.executor(), locks_, options_.ledger),
+      unsynced_(network.executor()),
       gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
@@ -125,7 +126,6 @@ job::Task<Result<void>> Cluster::ensure_session(Limits limits) {
 
 job::Task<Result<void>> Cluster::renew_session(Limits limits, rpc::SessionEpoch ended) {
   if (identity_.session() != ended) co_return Result<void>();  // another request was told before
-  limits.only_in.reset();
   auto greeted = co_await greet_meta(limits);
   co_return greeted;
 }
@@ -135,6 +135,7 @@ job::Task<Result<void>> Cluster::renew_session(Limits limits, rpc::SessionEpoch 
 job::Task<Result<void>> Cluster::greet_meta(Limits limits) {
   attributes_.clear();
   meta_->greet_again();
+  limits.only_in.reset();
   rpc::CallOptions options = limits.call_options();
   const wire::KeepAliveRequest request;
   auto alive = co_await meta_->call<wire::KeepAliveReply>(request, options);
@@ -168,6 +169,7 @@ void Cluster::inherit_session() {
   identity_.lease_ms = session->lease_ms;
   identity_.fs_clock_offset_ns = session->fs_clock_offset_ns + wall_of_monotonic_ns();
   locks_.inherit();
+  unsynced_.forget_some();
 }
 
 void Cluster::keep_session() {

@@ -15,6 +15,7 @@
 #include "client/offload.h"
 #include "client/options.h"
 #include "client/request_slots.h"
+#include "client/unsynced.h"
 #include "job/gate.h"
 #include "job/network.h"
 #include "rpc/channel.h"
@@ -55,6 +56,11 @@ class Cluster {
     co_return reply;
   }
 
+  /// Ends an open of a file that was opened in that epoch of the session. It goes on until it is answered, or with it
+  /// the open has ended with its session, also when this fails with `limits`: nothing is left open then for long.
+  /// kBadDescriptor: it has ended with its session already.
+  job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits);
+
   /// The channel to the server that holds a target; kStaleMap when the map names none.
   Result<rpc::Channel*> io_channel(TargetId target);
   /// The session is open when it ends: io servers ask for its ticket.
@@ -84,8 +90,11 @@ class Cluster {
   rpc::Channel& meta() { return *meta_; }
   Locks& locks() { return locks_; }
   Appends& appends() { return appends_; }
+  UnsyncedFiles& unsynced() { return unsynced_; }
   AttributeCache& attributes() { return attributes_; }
   const AttributeCache& attributes() const { return attributes_; }
+  /// Whether any server was seen to restart: else no write is lost. Thread-safe.
+  bool any_restarted() const;
   /// All io servers' channels, by server id.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
@@ -93,6 +102,8 @@ class Cluster {
   job::Task<Result<rpc::RawReply>> ask_meta(wire::Op op, ByteView body, Limits limits, std::uint32_t reply_room);
   job::Task<Result<rpc::RawReply>> change_meta(wire::Op op, ByteView body, Limits limits, const ChangePlan& plan);
   job::Task<Result<rpc::RawReply>> send_change(wire::Op op, ByteView body, Limits limits);
+  struct Closing;
+  job::Task<void> close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing);
   job::Task<void> keep_alive();
   void inherit_session();
   void keep_session();
@@ -113,6 +124,7 @@ class Cluster {
   AttributeCache attributes_;
   Locks locks_;
   Appends appends_;
+  UnsyncedFiles unsynced_;
   job::Gate gate_;
   job::StopSource stopping_;
   bool keeping_alive_ = false;

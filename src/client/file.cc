@@ -32,18 +32,19 @@ File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
       layout_(std::move(*reply.object.layout)),
       attributes_(reply.object.attributes),
       capability_(reply.capability),
-      slots_(layout_.slots.size()),
+      states_(layout_.slots.size()),
       meta_incarnation_(cluster.meta().incarnation()),
       bypass_(std::make_unique<Bypass>(cluster)),
-      renew_turn_(cluster.executor(), 1),
-      sync_turn_(cluster.executor(), 1) {
+      unsynced_(cluster.unsynced().join(handle_, static_cast<std::uint32_t>(layout_.slots.size()), reply.created)),
+      losses_told_(unsynced_->losses_told()),
+      renew_turn_(cluster.executor(), 1) {
   auto made = make_distribution(layout_);
   SPATE_CHECK(made.has_value());  // the decoder has checked the layout
   distribution_ = *std::move(made);
   if (reply.created) {
-    for (SlotKnowledge& slot : slots_) slot.state.emplace();  // nothing is written yet: all zero
+    for (auto& state : states_) state.emplace();  // nothing is written yet: all zero
   }
-  if (reply.truncated) note_cut();
+  if (reply.truncated) unsynced_->note_all();
   read_due_ = read_is_due();
 }
 
@@ -192,27 +193,18 @@ job::Task<Result<TransferResult>> File::transfer(const TransferTarget& target, O
 }
 
 void File::note_written(const std::vector<SlotState>& slots) {
-  check_incarnations(slots);
+  unsynced_->note_written(slots);
   read_due_ = cluster_.options().atime != Atime::kNever;  // mtime has moved
   for (const SlotState& s : slots) {
-    SlotKnowledge& slot = slots_[s.slot];
-    slot.unsynced_since = s.incarnation;
-    slot.dirty = true;
     if (s.by_client) {
       wrote_by_itself_ = true;
       continue;
     }
     // Replies of writes that ran at the same time may come in any order.
-    if (!slot.state || s.state.change_counter >= slot.state->change_counter) slot.state = s.state;
+    std::optional<wire::DatafileState>& state = states_[s.slot];
+    if (!state || s.state.change_counter >= state->change_counter) state = s.state;
   }
   if (record_ != nullptr) keep_unsynced(slots);
-}
-
-void File::check_incarnations(const std::vector<SlotState>& slots) {
-  for (const SlotState& s : slots) {
-    const SlotKnowledge& slot = slots_[s.slot];
-    if (slot.unsynced_since && *slot.unsynced_since != s.incarnation) lost_write_ = true;
-  }
 }
 
 job::Task<Result<void>> File::truncate(std::uint64_t size) {
@@ -233,15 +225,9 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
     uncertain_ = true;
     co_return std::move(reply).error();
   }
-  for (SlotKnowledge& slot : slots_) slot.state.reset();  // the meta server knows better now
-  note_cut();
+  for (auto& state : states_) state.reset();  // the meta server knows better now
+  unsynced_->note_all();
   co_return Result<void>();
-}
-
-/// The meta server has had the datafiles cut: the next sync is to cover that. By which process of each io server it was
-/// done is not known here, so that nothing is said of one that restarted since.
-void File::note_cut() {
-  for (SlotKnowledge& slot : slots_) slot.dirty = true;
 }
 
 job::Task<Result<Attributes>> File::stat() {
@@ -255,89 +241,15 @@ job::Task<Result<Attributes>> File::stat() {
   co_return complete;
 }
 
-job::Task<Result<void>> File::sync() {
-  const std::uint64_t told_before = losses_told_;
-  auto turn = co_await sync_turn_.acquire(1);
-  if (!turn) co_return std::move(turn).error();
-  const Limits limits = cluster_.limits();
-  auto datafiles = co_await sync_datafiles(limits);
-  if (!datafiles) co_return datafiles;
-  auto names = co_await sync_names(limits);
-  if (!names) co_return names;
-  if (std::exchange(lost_write_, false)) ++losses_told_;
-  if (record_ != nullptr) keep_synced();
-  if (losses_told_ != told_before) co_return Errc::kLostWrite;
-  co_return Result<void>();
-}
-
-job::Task<Result<void>> File::sync_datafiles(Limits limits) {
-  std::vector<std::uint32_t> dirty;
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].dirty) dirty.push_back(slot);
-  }
-  if (dirty.empty()) co_return Result<void>();
-  for (const std::uint32_t slot : dirty) slots_[slot].dirty = false;  // what is written from now on is for the next one
-  auto synced = co_await ask_slots(dirty, true, limits);
-  if (!synced) {
-    for (const std::uint32_t slot : dirty) slots_[slot].dirty = true;
-    co_return std::move(synced).error();
-  }
-  check_incarnations(*synced);
-  for (const std::uint32_t slot : dirty) {
-    if (!slots_[slot].dirty) slots_[slot].unsynced_since.reset();
-  }
-  co_return Result<void>();
-}
-
-/// The file's name and inode. A meta server that was started anew may have lost them, if its machine went down.
-job::Task<Result<void>> File::sync_names(Limits limits) {
-  const wire::MetaSyncRequest request;
-  auto synced = co_await cluster_.ask<wire::MetaSyncReply>(request, limits);
-  if (!synced) co_return std::move(synced).error();
-  const Incarnation now = cluster_.meta().incarnation();
-  if (now == meta_incarnation_) co_return Result<void>();
-  wire::GetattrRequest look;
-  look.handle = handle_;
-  auto found = co_await cluster_.ask<wire::GetattrReply>(look, limits);
-  if (found) meta_incarnation_ = now;
-  if (found || found.code() != Errc::kStaleHandle) co_return found ? Result<void>() : std::move(found).error();
-  co_return Error(Errc::kLostWrite, "the file itself is gone");
-}
-
 std::optional<wire::DataSummary> File::summary() const {
   // Of a file that this open has made, the state is known before the first write: there is none.
   if (uncertain_ || wrote_by_itself_ || !allows(rights_, Rights::kWrite)) return std::nullopt;
   std::vector<SlotState> states;
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot].state) return std::nullopt;
-    states.push_back(SlotState{slot, *slots_[slot].state, {}});
+  for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
+    if (!states_[slot]) return std::nullopt;
+    states.push_back(SlotState{slot, *states_[slot], {}});
   }
   return summarize(*distribution_, states);
-}
-
-job::Task<Result<Attributes>> File::close(CloseOptions options) {
-  const Limits limits = cluster_.limits();
-  co_await bypass_->give_back(limits);
-  wire::CloseRequest request;
-  request.handle = handle_;
-  request.rights = rights_;
-  request.data = summary();
-  request.atime = options.atime;
-  request.mtime = options.mtime;
-  request.mode = options.mode;
-  if (!options.atime && !options.mtime && !options.mode) request.atime = read_at_;
-  // As far as this client knows; fsync asks the servers, close alone does not (POSIX promises nothing more).
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot].unsynced_since) continue;
-    const auto channel = cluster_.io_channel(layout_.slots[slot].targets.front());
-    if (!channel || !(*channel)->incarnation()) continue;  // this process has not heard of the server yet
-    if ((*channel)->incarnation() != *slots_[slot].unsynced_since) lost_write_ = true;
-  }
-  if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
-  auto reply = co_await cluster_.change<wire::CloseReply>(request, limits);
-  if (!reply) co_return std::move(reply).error();
-  if (lost_write_) co_return Errc::kLostWrite;
-  co_return reply->attributes;
 }
 
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,

@@ -11,6 +11,7 @@
 #include "client/explain.h"
 #include "client/ledger.h"
 #include "client/transfer.h"
+#include "client/unsynced.h"
 #include "job/event.h"
 #include "job/semaphore.h"
 #include "wire/meta_messages.h"
@@ -88,11 +89,14 @@ class File {
 
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
-  /// Everything written and cut before through this File, and the file's entry and inode, survive a crash of any
-  /// machine. kLostWrite (once, but to all that overlap) when a server restarted before an earlier write was synced:
-  /// that write may be gone; also when the file itself is gone, because the meta server's machine went down before its
-  /// creation was durable.
+  /// Everything that this client has written and cut before, through whichever open of the file, and the file's entry
+  /// and inode, survive a crash of any machine. kLostWrite when a server restarted before an earlier write was synced:
+  /// that write may be gone. It is told once to each open that there was then, to all syncs that overlap, and if there
+  /// was none to the next one. Also when the file itself is gone, because the meta server's machine went down before
+  /// its creation was durable.
   job::Task<Result<void>> sync();
+  /// kLostWrite, once, when this client has heard that a write may be lost. Asks no server.
+  Result<void> check_lost();
   /// O_NOATIME: what is read through this open is not told of.
   void forget_reads() { reads_count_ = false; }
   /// The next read moves atime.
@@ -148,10 +152,10 @@ class File {
   bool read_is_due() const;
   void note_read();
   void note_written(const std::vector<SlotState>& slots);
-  void check_incarnations(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);
   job::Task<Result<void>> sync_names(Limits limits);
-  void note_cut();
+  Result<void> told_of(std::uint64_t before);
+  void leave(bool removed);
   void keep_unsynced(const std::vector<SlotState>& slots);
   void keep_synced();
   std::optional<wire::DataSummary> summary() const;
@@ -166,22 +170,15 @@ class File {
   wire::DataPath path_ = wire::DataPath::kAutomatic;
   Appends::AppendedPtr appended_;  // from the first append on
 
-  /// What this File knows of a slot's datafile.
-  struct SlotKnowledge {
-    std::optional<wire::DatafileState> state;
-    std::optional<Incarnation> unsynced_since;  // the server process that took writes not yet synced
-    bool dirty = false;                         // written or cut since the last sync
-  };
-  std::vector<SlotKnowledge> slots_;
+  std::vector<std::optional<wire::DatafileState>> states_;  // [slot] what this File knows of its datafile
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
   bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
-  bool lost_write_ = false;
   std::unique_ptr<Bypass> bypass_;
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
-  std::uint64_t losses_told_ = 0;
+  UnsyncedFiles::FilePtr unsynced_;
+  std::uint64_t losses_told_;  // to whom uses this open
   Ledger::Open* record_ = nullptr;
   job::Semaphore renew_turn_;  // a second request for a capability would open the file twice
-  job::Semaphore sync_turn_;   // one at a time: the second finds nothing dirty while the first has not synced it yet
 
   bool reads_count_ = true;          // towards atime
   bool read_due_ = false;            // the next read moves atime

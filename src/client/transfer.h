@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/cluster.h"
+#include "client/slot_state.h"
 #include "datatype/description.h"
 #include "datatype/memory_map.h"
 #include "dist/distribution.h"
@@ -27,14 +28,6 @@ struct TransferTarget {
   const Capability& capability;
   wire::DataPath path = wire::DataPath::kAutomatic;
   Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
-};
-
-/// What one server said of one slot's datafile, and which process said it.
-struct SlotState {
-  std::uint32_t slot = 0;
-  wire::DatafileState state;
-  Incarnation incarnation;
-  bool by_client = false;  // written past the server: `state` is not known
 };
 
 struct TransferResult {

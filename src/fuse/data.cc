@@ -121,10 +121,31 @@ void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }
 
-void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes) {
-  Mount& mount = this_mount();
+/// Where the kernel keeps no pages of the file it sends no fsync either (O_SYNC, O_DSYNC, RWF_DSYNC).
+bool must_sync(const OpenFile& open, const fuse_file_info& info) {
+  return open.direct && (info.flags & (O_SYNC | O_DSYNC)) != 0;
+}
+
+job::Task<Result<std::uint64_t>> append_bytes(client::File& file, ByteView bytes, bool synced) {
   const std::array<ByteView, 1> memory{bytes};
-  const auto end = run(request, [&](client::Client&) { return open.file->append(memory); });
+  SPATE_CO_TRY(const std::uint64_t end, co_await file.append(memory));
+  if (synced) {
+    SPATE_CO_TRY(std::ignore, co_await file.sync());
+  }
+  co_return end;
+}
+
+job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, ByteView bytes, bool synced) {
+  SPATE_CO_TRY(std::ignore, co_await file.write(offset, bytes));
+  if (synced) {
+    SPATE_CO_TRY(std::ignore, co_await file.sync());
+  }
+  co_return Result<void>();
+}
+
+void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, bool synced) {
+  Mount& mount = this_mount();
+  const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
   if (!end) {
     reply_error(request, end.error());
     return mount.ledger.end_append(Pending::of_this_thread().cause());
@@ -143,9 +164,10 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   if (!open) return reply_error(request, open.error());
   mount.pages.forget(Handle(inode));
   const ByteView bytes = as_bytes(std::string_view(data, size));
-  if (appends(mount, *info)) return append(request, inode, **open, bytes);
-  const auto done =
-      run(request, [&](client::Client&) { return (*open)->file->write(static_cast<std::uint64_t>(offset), bytes); });
+  const bool synced = must_sync(**open, *info);
+  if (appends(mount, *info)) return append(request, inode, **open, bytes, synced);
+  const auto at = static_cast<std::uint64_t>(offset);
+  const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }

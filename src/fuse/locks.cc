@@ -71,15 +71,28 @@ void flock(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info, int opera
   set(request, *info, spec, (operation & LOCK_NB) == 0);
 }
 
+job::Task<Result<void>> check_lost(client::File& file) { co_return file.check_lost(); }
+
+/// close(2) says whether a write is lost, as far as that is known here. No server is asked, and while none has
+/// restarted, nobody at all.
+Result<void> lost_write(fuse_req_t request, std::uint64_t number) {
+  const Mount& mount = this_mount();
+  if (!mount.process.client().cluster().any_restarted()) return {};
+  const auto open = mount.files.find(number);
+  // One that an earlier process has opened, and that was not used since.
+  if (open == nullptr || !open->is_opened()) return {};
+  return run(request, [&](client::Client&) { return check_lost(*open->file); });
+}
+
 /// A descriptor of a process is closed: its record locks on the file go, whichever descriptor they were made through.
 void flush(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const client::LockHolder holder{LockKind::kProcess, info->lock_owner};
+  Result<void> done = lost_write(request, info->fh);
   if (this_mount().locks.take(Handle(inode), holder)) {
-    const auto released =
-        run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
-    return reply_done(request, released);
+    auto released = run(request, [&](client::Client& c) { return c.cluster().locks().release(Handle(inode), holder); });
+    if (done) done = std::move(released);
   }
-  answer([&] { return fuse_reply_err(request, 0); });
+  reply_done(request, done);
 }
 
 }  // namespace

@@ -21,6 +21,11 @@ struct OpenFile {
   std::mutex opening;
   // Null until open_file(), when an earlier process has opened it; guarded by `opening` till then.
   std::unique_ptr<client::File> file;
+
+  bool is_opened() {
+    const std::lock_guard lock(opening);
+    return file != nullptr;
+  }
 };
 
 /// Thread-safe. A number is never used again, so that a wrong one finds nothing. Begins with what earlier processes of

@@ -309,6 +309,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
     co_return Error(Errc::kProtocol, name() + " sent a reply that cannot be read");
   }
   reply.body = bytes.last(reader.decoder().remaining());
+  if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
   incarnation_ = reply.header.incarnation;
   map_version_ = std::max(map_version_, reply.header.map_version);
   SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(op), log::Quoted{name()},

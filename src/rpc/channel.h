@@ -3,6 +3,7 @@
 // "Resends").
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -103,6 +104,8 @@ class Channel {
   ServerId server() const { return options_.server; }
   /// As seen in the last reply; 0 before the first. A change means that unsynced writes may be lost.
   Incarnation incarnation() const { return incarnation_; }
+  /// Whether a later reply came from another incarnation than an earlier one. Thread-safe.
+  bool has_restarted() const { return restarted_.load(std::memory_order_relaxed); }
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
   /// wire::Feature: what the server agreed to when it was last greeted.
@@ -140,6 +143,7 @@ class Channel {
   std::uint64_t incarnation_sent_ = 0;
   std::uint64_t next_tag_;
   Incarnation incarnation_;
+  std::atomic<bool> restarted_{false};
   std::uint64_t map_version_ = 0;
   std::size_t calls_ = 0;                   // under way
   MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again

@@ -63,6 +63,7 @@ class StandInMeta final : public rpc::Service {
     wire::OpenReply reply;
     reply.object.attributes.handle = handle;
     reply.object.attributes.size_known = false;
+    reply.object.attributes.link_count = 1;
     reply.object.layout.emplace();
     reply.object.layout->strip_bytes = strip_bytes_;
     for (const TargetId target : targets_) reply.object.layout->slots.push_back(Slot{{target}});

@@ -20,6 +20,7 @@ World::World(const WorldOptions& options)
   settings_.client_key = key_of(9);
   settings_.server_key = key_of(7);
   settings_.meta_sync = options.meta_sync;
+  settings_.session_lease = options.session_lease;
   settings_.capability_life = options.capability_life;
   settings_.plant = options.plant;
   settings_.max_requests = options.max_requests;
@@ -76,6 +77,7 @@ void World::make_machine(const ServerEntry& entry, const WorldOptions& options) 
   machine.disks = std::make_unique<ServerDisks>();
   trove::SimDiskModel model;
   model.capacity_bytes = options.disk_bytes;
+  model.sync_latency = options.sync_latency;
   model.jitter = std::chrono::microseconds(50);
   for (std::size_t i = 0; i < entry.targets.size(); ++i) {
     const std::uint32_t number = entry.id.value * 8 + static_cast<std::uint32_t>(i);

@@ -18,7 +18,9 @@ struct WorldOptions {
   /// The first `doubled` io servers have two storage devices.
   std::uint32_t doubled = 1;
   Duration meta_sync = std::chrono::milliseconds(100);
+  Duration session_lease = std::chrono::seconds(3);
   Duration capability_life = std::chrono::hours(1);
+  Duration sync_latency = std::chrono::microseconds(500);  // of a disk
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that is silent for longer than its lease loses its locks; and what renewing a capability leaves alone.
+// Ends of sessions, capabilities and opens: a client that is silent for longer than its lease loses its locks; renewing
+// a capability leaves other files alone; a close that was given up ends the open.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -159,7 +160,7 @@ class RenewalTest : public ::testing::Test {
   static WorldOptions options() {
     WorldOptions options;
     options.capability_life = std::chrono::seconds(2);
-    options.fabric.link.latency = std::chrono::milliseconds(20);  // so that much is under way
+    options.sync_latency = std::chrono::milliseconds(400);  // so that a request is under way at each moment
     return options;
   }
   RenewalTest() : world_(options()), client_(world_.start_client()) {}
@@ -167,11 +168,13 @@ class RenewalTest : public ::testing::Test {
   ClientProcess& client_;
 };
 
-job::Task<Errc> write_on(client::File& file, job::Executor& executor, MonoTime until) {
+job::Task<Errc> write_and_sync_on(client::File& file, job::Executor& executor, MonoTime until) {
   const Bytes data = filled('w');
   while (executor.now() < until) {
     auto written = co_await file.write(0, data);
     if (!written) co_return written.code();
+    auto synced = co_await file.sync();
+    if (!synced) co_return synced.code();
   }
   co_return Errc::kOk;
 }
@@ -187,8 +190,39 @@ TEST_F(RenewalTest, OfOneFilesCapabilityHarmsNoOthersRequests) {
   }
   std::vector<Outcome<Errc>> all;
   const MonoTime until = world_.now() + std::chrono::seconds(20);
-  for (const FilePtr& file : files) all.push_back(begin_call(client_, write_on(*file, file->executor(), until)));
+  for (const FilePtr& file : files)
+    all.push_back(begin_call(client_, write_and_sync_on(*file, file->executor(), until)));
   for (const auto& outcome : all) EXPECT_EQ(end_call(world_, outcome), Errc::kOk);
+}
+
+/// The caller gives up before the meta server answers; the open ends all the same, and once.
+TEST(CloseTest, OneThatItsCallerGaveUpEndsTheOpenLater) {
+  WorldOptions options;
+  options.session_lease = std::chrono::minutes(5);  // or the open would end with its session
+  World world(options);
+  ClientProcess& writer = world.start_client();
+  ClientProcess& other = world.start_client();
+  const auto open = [&](ClientProcess& client) {
+    auto made = call(world, client, client.client().create(client::path_from_root("f"), kReadAndWrite, {}));
+    EXPECT_EQ(made.code(), Errc::kOk);
+    return made ? *std::move(made) : nullptr;
+  };
+  const FilePtr first = open(writer);
+  const FilePtr second = open(writer);
+  ASSERT_EQ(call(world, writer, first->write(0, filled('a'))).code(), Errc::kOk);
+  const auto is_being_written = [&] {
+    const auto found = call(world, other, other.client().lookup(client::path_from_root("f")));
+    return found && !found->attributes.size_known;
+  };
+  world.fabric().partition(kMetaServer.value, writer.node(), true);
+  EXPECT_NE(call(world, writer, first->close()).code(), Errc::kOk);
+  EXPECT_TRUE(is_being_written());
+  world.fabric().partition(kMetaServer.value, writer.node(), false);
+  world.run_for(std::chrono::seconds(5));
+  EXPECT_TRUE(is_being_written());  // through the second open
+  EXPECT_EQ(call(world, writer, second->close()).code(), Errc::kOk);
+  world.run_for(std::chrono::seconds(1));
+  EXPECT_FALSE(is_being_written());
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlotState: what a server said of a datafile.
+#pragma once
+
+#include "model/ids.h"
+#include "wire/io_messages.h"
+
+namespace spate::client {
+
+/// What one server said of one slot's datafile, and which process said it.
+struct SlotState {
+  std::uint32_t slot = 0;
+  wire::DatafileState state;
+  Incarnation incarnation;
+  bool by_client = false;  // written past the server: `state` is not known
+};
+
+}  // namespace spate::client
