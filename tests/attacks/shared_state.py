@@ -133,6 +133,47 @@ told = subprocess.run([sys.executable, "-c", "print(open('secret').read())"], ca
 check(told.stdout == "secret\\n", "the working directory is lost: " + told.stderr)
 """
 
+# A sharer that has the turn for long, here because no server answers it: others wait no longer than until a signal, and no longer than it
+# lives, though nobody has waited for it yet.
+HELD = """
+import glob
+folder = os.environ["SPATE_FS"].removesuffix("/spate.toml")
+servers = [int(open(path).read().split()[0]) for path in glob.glob(folder + "/run/*.pid")]
+check(len(servers) == 2, servers)
+fd = os.open("/spate/a", os.O_RDWR)
+os.lseek(fd, 0, os.SEEK_END)
+ready, told = os.pipe()
+begin, go = os.pipe()
+child = os.fork()
+if child == 0:
+    os.lseek(fd, 0, os.SEEK_END)
+    os.write(told, b"x")
+    os.read(begin, 1)
+    os.lseek(fd, 0, os.SEEK_END)
+    os._exit(0)
+os.read(ready, 1)
+def rang(*_): pass
+signal.signal(signal.SIGALRM, rang)
+signal.setitimer(signal.ITIMER_REAL, 20)
+for server in servers: os.kill(server, signal.SIGSTOP)
+try:
+    os.write(go, b"x")
+    # Once the child has it, a wait ends by the signal.
+    signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
+    until, interrupted = time.monotonic() + 20, False
+    while not interrupted and time.monotonic() < until:
+        try: os.lseek(fd, 1, os.SEEK_SET)
+        except InterruptedError: interrupted = True
+    check(interrupted, "nobody had the turn")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    os.kill(child, signal.SIGKILL)
+    check(os.lseek(fd, 2, os.SEEK_SET) == 2, "the turn of the dead")
+finally:
+    for server in servers: os.kill(server, signal.SIGCONT)
+os.waitpid(child, 0)
+check(os.read(fd, 1) == b"a", "the file is not as it was")
+"""
+
 # Who dies with the turn must not keep it: also one that nobody has waited for yet.
 DEAD = """
 fd = os.open("/spate/a", os.O_RDWR)
@@ -155,7 +196,7 @@ def main():
     need_root()
     with Cluster(io=1) as fs:
         fs.up()
-        attacks = {"cut": CUT, "forge": FORGE, "forge_text": FORGE_TEXT, "wild": WILD, "cwd": CWD, "dead": DEAD}
+        attacks = {"cut": CUT, "forge": FORGE, "forge_text": FORGE_TEXT, "wild": WILD, "cwd": CWD, "held": HELD, "dead": DEAD}
         for name, attack in attacks.items():
             if sys.argv[1:] and name not in sys.argv[1:]:
                 continue
