@@ -270,7 +270,22 @@ void FaultDriver::strike_server(ServerId server, Death death) {
   if (server == kMetaServer) meta_healthy_ = false;
   if (death == Death::kMachine) note_crash_of(server);
   const FaultKind kind = death == Death::kMachine ? FaultKind::kCrashedServer : FaultKind::kKilledServer;
-  keep_in_force(kind, {server, nullptr, 0}, some_span(), [this, server] { restart(server); });
+  keep_in_force(kind, {server, nullptr, 0}, some_span(), [this, server, death] {
+    restart(server);
+    if (death == Death::kProcess && !ending_ && random_.chance(1, 4)) crash_soon(server);
+  });
+}
+
+/// Power fails while a killed process's successor is new: what the first one left to be synced must be durable as soon
+/// as the second one says so.
+void FaultDriver::crash_soon(ServerId server) {
+  scene_.disturbances.begin();
+  scene_.world.at(scene_.world.now() + some_span(), [this, server] {
+    scene_.disturbances.end(scene_.world.now());
+    if (ending_ || down_.contains(server)) return;
+    scene_.journal.note(fmt::format("FAULT power server={} after its restart", server.value));
+    strike_server(server, Death::kMachine);
+  });
 }
 
 void FaultDriver::restart(ServerId server) {
@@ -362,6 +377,7 @@ void FaultDriver::note_durable() {
 }
 
 void FaultDriver::mend_all() {
+  ending_ = true;
   planned_.clear();
   armed_.clear();
   while (!in_force_.empty()) mend(in_force_.begin());  // may put a server down to start it again

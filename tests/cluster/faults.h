@@ -75,6 +75,7 @@ class FaultDriver {
   void strike(FaultKind kind, Target target);
   void strike_network(FaultKind kind, const Target& target);
   void strike_server(ServerId server, bmi::sim::Death death);
+  void crash_soon(ServerId server);
   void strike_client(Workload& client, bmi::sim::Death death);
   void strike_holder(Target target);
   void kill_stuck(std::uint32_t node);
@@ -102,6 +103,7 @@ class FaultDriver {
   MonoTime meta_healthy_since_;
   bool meta_healthy_ = false;
   int hurt_records_ = 0;  // of the meta server
+  bool ending_ = false;   // everything has been mended, and stays so
   std::uint64_t last_fault_ = 0;
 };
 

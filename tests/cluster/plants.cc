@@ -9,9 +9,9 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 11> kPlantNames = {
-    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",    "rename-loop",
-    "false-fence", "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places"};
+constexpr std::array<std::string_view, 12> kPlantNames = {
+    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",     "rename-loop",
+    "false-fence", "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places", "unsynced-log"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {

@@ -12,6 +12,7 @@
 #include "server/meta/parts.h"
 #include "trove/bytestream.h"
 #include "trove/keyval.h"
+#include "trove/kvsim/sim_keyval.h"
 
 namespace spate::cluster {
 
@@ -27,11 +28,13 @@ enum class Plant : std::uint8_t {
   kEndlessIntent,    // a truncation that an io server refuses is tried again, for ever
   kWildClock,        // times of changes follow a wall clock that somebody has set
   kHoardedPlaces,    // a request that waits for others keeps its place, and goes on when its connection is gone
+  kUnsyncedLog,      // a store that is opened after a kill does not sync the log that it found
 };
 
 std::string_view name(Plant plant);
 std::optional<Plant> plant_by_name(std::string_view text);
 
+trove::SimKeyvalOptions store_options(Plant plant);
 /// Each is null when the plant concerns something else. What is wrapped outlives the wrapper.
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner);
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner);

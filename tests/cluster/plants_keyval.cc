@@ -108,6 +108,12 @@ std::size_t PlantedKeyval::test(std::span<trove::KeyvalCompletion> out) {
 
 }  // namespace
 
+trove::SimKeyvalOptions store_options(Plant plant) {
+  trove::SimKeyvalOptions options;
+  options.sync_recovered = plant != Plant::kUnsyncedLog;
+  return options;
+}
+
 std::unique_ptr<trove::Keyval> plant_in_keyval(Plant plant, trove::Keyval& inner) {
   if (plant != Plant::kForgottenAnswer && plant != Plant::kRenameLoop) return nullptr;
   return std::make_unique<PlantedKeyval>(inner, plant);

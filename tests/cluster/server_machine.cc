@@ -37,7 +37,7 @@ ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettin
 ServerProcess::~ServerProcess() = default;
 
 void ServerProcess::open_stores() {
-  keyval_ = std::make_unique<trove::SimKeyval>(disks_.records, ether_.clock, random_);
+  keyval_ = std::make_unique<trove::SimKeyval>(disks_.records, ether_.clock, random_, store_options(settings_.plant));
   planted_keyval_ = plant_in_keyval(settings_.plant, *keyval_);
   trove::Keyval* store = keyval_.get();
   if (planted_keyval_ != nullptr) store = planted_keyval_.get();

@@ -127,7 +127,8 @@ TEST_P(Planted, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Each, Planted,
                          ::testing::Values(Plant::kSkippedFsync, Plant::kForgottenAnswer, Plant::kStaleResend,
                                            Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall,
-                                           Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence),
+                                           Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
+                                           Plant::kUnsyncedLog),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -71,6 +71,7 @@ class SimKeyval::SimTransaction final : public Transaction {
 SimKeyval::SimKeyval(SimKeyvalDisk& disk, ManualClock& clock, Random& random, SimKeyvalOptions options)
     : disk_(disk), clock_(clock), random_(random), options_(options), resolver_(options.conflict_window_bytes) {
   disk_.attach();
+  if (options_.sync_recovered) disk_.sync_recovered();
   map_.apply(0, disk_.contents(), 0);
 }
 

@@ -30,6 +30,8 @@ struct SimKeyvalOptions {
   /// Of 1000 operations that could complete at their post so many do.
   std::uint32_t immediate_per_mille = 500;
   std::size_t conflict_window_bytes = std::size_t{1} << 20;
+  /// What an earlier process left in its log is made durable when the store is opened. False: a bug on purpose.
+  bool sync_recovered = true;
 };
 
 /// One thread. The clock, the random numbers and the disk outlive it. Commits reach the disk in their order, each at a

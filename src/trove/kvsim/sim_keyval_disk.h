@@ -20,15 +20,16 @@ struct SimKeyvalFaults {
   std::uint32_t sync_error_per_mille = 0;    // syncs: the same
 };
 
-/// One thread. Lives longer than the stores on it; one store at a time.
+/// One thread. Lives longer than the stores on it; one store at a time. Each store that is opened on it begins a log of
+/// its own; a sync makes a log durable, not those before it.
 class SimKeyvalDisk {
  public:
   SimKeyvalDisk() = default;
   SimKeyvalDisk(const SimKeyvalDisk&) = delete;
   SimKeyvalDisk& operator=(const SimKeyvalDisk&) = delete;
 
-  /// The machine goes down, and what was not synced with it, except for a beginning of it that `random` draws. The
-  /// store on it must have been killed or destroyed.
+  /// The machine goes down, and what was not synced with it, except for a beginning of each log that `random` draws.
+  /// The store on it must have been killed or destroyed.
   void crash_machine(Random& random);
 
   SimKeyvalFaults faults;
@@ -41,15 +42,25 @@ class SimKeyvalDisk {
   void append(Batch batch);
   /// How many commits have been appended since the disk was new.
   std::uint64_t position() const { return position_; }
-  /// Commits up to `position` survive a crash from now on.
+  /// Commits of the current log up to `position` survive a crash from now on.
   void sync_to(std::uint64_t position);
+  /// So do those of all earlier logs.
+  void sync_recovered();
 
  private:
   using Contents = std::map<Bytes, Bytes, KeyLess>;
+  struct Commit {
+    Batch batch;
+    std::uint64_t log = 0;
+    bool synced = false;
+  };
   static void lay_over(Contents& contents, const Batch& batch);
+  void sync_log(std::uint64_t first, std::uint64_t last, std::uint64_t position);
+  void settle_synced();
 
   Contents synced_;
-  std::deque<Batch> unsynced_;
+  std::deque<Commit> commits_;  // after those in synced_; the first one is not synced
+  std::uint64_t log_ = 0;       // the current one
   std::uint64_t position_ = 0;
   bool attached_ = false;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening the store: the format record, and what to say when it does not work.
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 
 #include "log/log.h"
 #include "trove/rocksdb/format.h"
@@ -60,6 +61,28 @@ Result<void> check_format(const RocksdbOptions& options, rocksdb::DB& db) {
   return check_format_record(as_bytes(record), options.folder);
 }
 
+/// RocksDB syncs the log that it writes, but not one that it has only read: what is durable now must not depend on what
+/// is not.
+Result<void> sync_old_logs(const RocksdbOptions& options) {
+  rocksdb::Env* const env = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  rocksdb::EnvOptions how;
+  how.use_mmap_writes = false;
+  std::vector<std::string> names;
+  rocksdb::Status status = env->GetChildren(options.folder, &names);
+  for (const std::string& name : names) {
+    if (!status.ok()) break;
+    if (!name.ends_with(".log")) continue;
+    std::unique_ptr<rocksdb::WritableFile> log;
+    status = env->ReopenWritableFile(options.folder + "/" + name, &log, how);
+    if (status.ok()) status = log->Sync();
+  }
+  std::unique_ptr<rocksdb::Directory> folder;
+  if (status.ok()) status = env->NewDirectory(options.folder, &folder);
+  if (status.ok()) status = folder->Fsync();
+  if (!status.ok()) return open_error(options, status);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options) {
@@ -69,6 +92,7 @@ Result<std::unique_ptr<Keyval>> open_rocksdb(const RocksdbOptions& options) {
   const rocksdb::Status status = rocksdb::DB::Open(rocksdb_options(options), options.folder, &raw);
   if (!status.ok()) return open_error(options, status);
   std::unique_ptr<rocksdb::DB> db(raw);
+  SPATE_TRY(std::ignore, sync_old_logs(options));
   SPATE_TRY(std::ignore, check_format(options, *db));
   reserve.keep();
   SPATE_LOG("trove/rocksdb", info, "store open folder={}", options.folder);

@@ -5,6 +5,8 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 
+#include "trove/rocksdb/reserve.h"
+
 namespace spate::trove {
 namespace {
 
@@ -44,7 +46,9 @@ rocksdb::Options rocksdb_options(const RocksdbOptions& options) {
   db.bytes_per_sync = std::uint64_t{1} << 20;  // tables only; for the log it would stall the writer
   // One thread writes: the concurrent memtable would only cost.
   db.allow_concurrent_memtable_write = false;
-  db.avoid_flush_during_recovery = true;
+  // What an earlier process left in its log becomes a table at the start: RocksDB never syncs that log again, and after
+  // a failed sync the system may have dropped pages of it. A full device has no room for a table (sync_old_logs()).
+  db.avoid_flush_during_recovery = options.short_of_space || SpaceReserve::short_of_space(options.folder);
   // After a machine's crash the log may end in garbage: what was synced lies before it.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   // A killed process loses nothing: each commit is handed to the system before it is acknowledged.

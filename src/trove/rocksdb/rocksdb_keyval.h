@@ -25,6 +25,7 @@ struct RocksdbOptions {
   // False: everything goes by the threads, for file systems where even a write into the system's cache may block (NFS).
   bool inline_reads = true;
   bool inline_commits = true;
+  bool short_of_space = false;  // treats the device as one that has room for a start only; for tests
   rocksdb::Env* env = nullptr;  // null: the system's. Not owned, outlives the store. For tests
 };
 

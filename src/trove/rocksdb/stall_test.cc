@@ -201,6 +201,70 @@ TEST_F(StallTest, CrashedMachineKeepsWhatWasSynced) {
   EXPECT_EQ(get("k29"), "(none)");
 }
 
+/// Power fails after the successor of a killed process has said that everything is durable.
+TEST_F(StallTest, SyncCoversWhatAnEarlierProcessLeftInItsLog) {
+  for (const bool room : {true, false}) {
+    options_.folder = scratch_ + (room ? "/roomy" : "/tight");
+    options_.short_of_space = !room;
+    open();
+    ASSERT_EQ(commit("before", "1"), Errc::kOk);
+    open();
+    KeyvalCompletion done;
+    if (!store_->post_sync(nullptr, done)) done = wait();
+    ASSERT_EQ(done.status, Errc::kOk);
+    store_.reset();
+    disk_.lose_unsynced_logs(options_.folder);
+    open();
+    EXPECT_EQ(get("before"), "1") << (room ? "with" : "without") << " room for a table";
+  }
+}
+
+TEST_F(StallTest, ADurableCommitIsNotLeftWithoutThoseOfAnEarlierProcess) {
+  for (const bool room : {true, false}) {
+    options_.folder = scratch_ + (room ? "/roomy" : "/tight");
+    options_.short_of_space = !room;
+    open();
+    ASSERT_EQ(commit("before", "1"), Errc::kOk);
+    open();
+    ASSERT_EQ(commit("after", "1", Durability::kMachine), Errc::kOk);
+    store_.reset();
+    disk_.lose_unsynced_logs(options_.folder);
+    open();
+    EXPECT_EQ(get("before"), "1") << (room ? "with" : "without") << " room for a table";
+    EXPECT_EQ(get("after"), "1") << (room ? "with" : "without") << " room for a table";
+  }
+}
+
+/// The system has dropped the pages that it could not write: a later sync of the same log says nothing about them.
+TEST_F(StallTest, WhatASyncCouldNotWriteIsDurableOnceTheStoreIsOpenAgain) {
+  open();
+  disk_.fail_log_syncs(rocksdb::IOStatus::IOError("injected"));
+  EXPECT_EQ(commit("failed", "1", Durability::kMachine), Errc::kIoError);
+  store_.reset();
+  disk_.fail_log_syncs(rocksdb::IOStatus::OK());
+  open();
+  const std::string found = get("failed");
+  KeyvalCompletion done;
+  if (!store_->post_sync(nullptr, done)) done = wait();
+  ASSERT_EQ(done.status, Errc::kOk);
+  store_.reset();
+  disk_.lose_unsynced_logs(options_.folder);
+  open();
+  EXPECT_EQ(get("failed"), found);
+}
+
+TEST_F(StallTest, AStoreWhoseOldLogCannotBeSyncedIsNotOpened) {
+  options_.short_of_space = true;
+  open();
+  ASSERT_EQ(commit("before", "1"), Errc::kOk);
+  store_.reset();
+  disk_.fail_log_syncs(rocksdb::IOStatus::IOError("injected"));
+  EXPECT_EQ(open_error().code(), Errc::kIoError);
+  disk_.fail_log_syncs(rocksdb::IOStatus::OK());
+  open();
+  EXPECT_EQ(get("before"), "1");
+}
+
 TEST_F(StallTest, SyncCoversCommitsBeforeIt) {
   open();
   for (int i = 0; i < 10; ++i) ASSERT_EQ(commit("k" + std::to_string(i), "v"), Errc::kOk);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace spate::trove {
@@ -62,7 +63,12 @@ class TestDisk {
 
   void synced(const std::string& path, std::uint64_t size) {
     const std::lock_guard lock(mutex_);
-    synced_[path] = size;
+    if (!dropped_.contains(path)) synced_[path] = size;
+  }
+  /// A sync of this log failed: what it did not write never gets to the device, whatever later syncs say.
+  void dropped(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    dropped_.insert(path);
   }
   /// The machine went down: logs end where they were last synced. The store must be closed.
   void lose_unsynced_logs(const std::string& folder) {
@@ -89,13 +95,16 @@ class TestDisk {
   rocksdb::IOStatus log_write_;
   rocksdb::IOStatus log_sync_;
   std::map<std::string, std::uint64_t> synced_;
+  std::set<std::string> dropped_;
 };
 
 class TestWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  TestWritableFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, TestDisk& disk, std::string path)
-      : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk), path_(std::move(path)) {
-    if (is_log()) disk_.synced(path_, 0);
+  /// `there`: bytes that the file holds already.
+  TestWritableFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, TestDisk& disk, std::string path,
+                   std::uint64_t there)
+      : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk), path_(std::move(path)), written_(there) {
+    if (is_log() && there == 0) disk_.synced(path_, 0);
   }
 
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
@@ -114,7 +123,10 @@ class TestWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
     if (!is_log()) return target()->Sync(options, debug);
     const std::uint64_t covered = written_;
     disk_.pass(TestDisk::kLogSync);
-    if (!disk_.log_sync().ok()) return disk_.log_sync();
+    if (!disk_.log_sync().ok()) {
+      disk_.dropped(path_);
+      return disk_.log_sync();
+    }
     disk_.synced(path_, covered);
     return rocksdb::IOStatus::OK();
   }
@@ -128,7 +140,7 @@ class TestWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   TestDisk& disk_;
   std::string path_;
-  std::uint64_t written_ = 0;
+  std::uint64_t written_;
 };
 
 class TestRandomAccessFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
@@ -161,7 +173,17 @@ class TestFileSystem final : public rocksdb::FileSystemWrapper {
                                     rocksdb::IODebugContext* debug) override {
     std::unique_ptr<rocksdb::FSWritableFile> file;
     rocksdb::IOStatus status = target()->NewWritableFile(path, options, &file, debug);
-    if (status.ok()) *result = std::make_unique<TestWritableFile>(std::move(file), disk_, path);
+    if (status.ok()) *result = std::make_unique<TestWritableFile>(std::move(file), disk_, path, 0);
+    return status;
+  }
+  rocksdb::IOStatus ReopenWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                       rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSWritableFile> file;
+    std::uint64_t there = 0;
+    rocksdb::IOStatus status = target()->ReopenWritableFile(path, options, &file, debug);
+    if (status.ok()) status = target()->GetFileSize(path, options.io_options, &there, debug);
+    if (status.ok()) *result = std::make_unique<TestWritableFile>(std::move(file), disk_, path, there);
     return status;
   }
   rocksdb::IOStatus NewRandomAccessFile(const std::string& path, const rocksdb::FileOptions& options,
