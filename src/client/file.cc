@@ -202,7 +202,7 @@ void File::note_written(const std::vector<SlotState>& slots) {
     }
     // Replies of writes that ran at the same time may come in any order.
     std::optional<wire::DatafileState>& state = states_[s.slot];
-    if (!state || s.state.change_counter >= state->change_counter) state = s.state;
+    if (!state || wire::not_older(s.state, *state)) state = s.state;
   }
   if (record_ != nullptr) keep_unsynced(slots);
 }

@@ -102,13 +102,15 @@ ChangeTimes LocalDatafile::times() const {
 }
 
 Errc LocalDatafile::stat(BytestreamStat& out) const {
+  // The counter first: a size from before a change never goes with the counter of that change. A size from after it may
+  // go with an older counter; whoever made the change tells a newer one.
+  const ChangeTimes before = times();
   struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);
   out.size = static_cast<std::uint64_t>(st.st_size);
   out.allocated_bytes = static_cast<std::uint64_t>(st.st_blocks) * 512;
-  const std::lock_guard lock(mutex_);
-  out.change_counter = times_.counter;
-  out.mtime = WallTime{times_.mtime_ns};
+  out.change_counter = before.counter;
+  out.mtime = WallTime{before.mtime_ns};
   return Errc::kOk;
 }
 

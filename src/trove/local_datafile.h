@@ -64,7 +64,8 @@ class LocalDatafile {
 
   std::uint64_t change_counter() const;
   ChangeTimes times() const;
-  /// Size and space from the local file, the rest from memory. kIoError if the file cannot be asked.
+  /// Size and space from the local file, the rest from memory. The size is no older than the counter. kIoError if the
+  /// file cannot be asked.
   Errc stat(BytestreamStat& out) const;
 
   /// Stores counter and mtime in the inode, if they are newer there. May block. A failure leaves them dirty.

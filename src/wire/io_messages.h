@@ -42,6 +42,12 @@ struct DatafileState {
   }
 };
 
+/// Of two states of one datafile: `a` is not the older one. With equal counters a write may have been under way when
+/// one of them was taken; the larger one has seen more of it.
+inline bool not_older(const DatafileState& a, const DatafileState& b) {
+  return a.change_counter > b.change_counter || (a.change_counter == b.change_counter && a.size >= b.size);
+}
+
 /// How a server moves the bytes (docs/architecture.md, "Data paths").
 enum class DataPath : std::uint8_t {
   kAutomatic = 0,

@@ -28,7 +28,7 @@ constexpr const char* kUsage =
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
     "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop,\n"
     "                 false-fence, forgotten-recall, endless-intent,\n"
-    "                 wild-clock, hoarded-places, unsynced-log\n"
+    "                 wild-clock, hoarded-places, small-size, unsynced-log\n"
     "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
     "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
     "several\n"

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/plants.h"
 
+#include <algorithm>
 #include <array>
+#include <deque>
+#include <map>
+#include <vector>
 
 #include "job/deadline.h"
 #include "wire/io_messages.h"
@@ -9,9 +13,10 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 12> kPlantNames = {
-    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",     "rename-loop",
-    "false-fence", "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places", "unsynced-log"};
+constexpr std::array<std::string_view, 13> kPlantNames = {
+    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",
+    "rename-loop", "false-fence",      "forgotten-recall", "endless-intent", "wild-clock",
+    "hoarded-places", "small-size", "unsynced-log"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
@@ -50,6 +55,63 @@ class IdleBytestreams final : public ForwardingBytestreams {
 
  private:
   const trove::BytestreamOp idle_;
+};
+
+/// A write that completes while others of the same datafile are under way is told of after the next of them, with the
+/// size that it has seen itself and a counter from after that one.
+class SmallSizeBytestreams final : public ForwardingBytestreams {
+ public:
+  using ForwardingBytestreams::ForwardingBytestreams;
+
+  bool post(const trove::BytestreamRequest& request, void* user, trove::BytestreamCompletion& done) override {
+    const bool at_once = ForwardingBytestreams::post(request, user, done);
+    if (request.op != trove::BytestreamOp::kWrite) return at_once;
+    if (at_once) {
+      release(request.id, done.stat.change_counter);
+    } else {
+      writing_[user] = request.id;
+    }
+    return at_once;
+  }
+  std::size_t test(std::span<trove::BytestreamCompletion> out) override {
+    std::size_t n = 0;
+    for (; n < out.size() && !ready_.empty(); ++n) {
+      out[n] = std::move(ready_.front());
+      ready_.pop_front();
+    }
+    const std::size_t got = ForwardingBytestreams::test(out.subspan(n));
+    std::size_t kept = n;
+    for (std::size_t i = n; i < n + got; ++i) {
+      if (!hold_back(out[i])) std::swap(out[kept++], out[i]);
+    }
+    return kept;
+  }
+  bool prepare_to_wait() override { return ready_.empty() && ForwardingBytestreams::prepare_to_wait(); }
+
+ private:
+  bool hold_back(trove::BytestreamCompletion& done) {
+    const auto found = writing_.find(done.user);
+    if (found == writing_.end()) return false;
+    const DatafileId id = found->second;
+    writing_.erase(found);
+    release(id, done.stat.change_counter);
+    const auto same = [id](const auto& other) { return other.second == id; };
+    if (std::none_of(writing_.begin(), writing_.end(), same)) return false;
+    held_.emplace_back(id, std::move(done));
+    return true;
+  }
+  void release(DatafileId id, std::uint64_t counter) {
+    for (auto& [its_id, done] : held_) {
+      if (its_id != id) continue;
+      done.stat.change_counter = counter + 1;
+      ready_.push_back(std::move(done));
+    }
+    std::erase_if(held_, [id](const auto& each) { return each.first == id; });
+  }
+
+  std::map<void*, DatafileId> writing_;
+  std::vector<std::pair<DatafileId, trove::BytestreamCompletion>> held_;
+  std::deque<trove::BytestreamCompletion> ready_;
 };
 
 /// Gives back what a session held without telling the io servers.
@@ -257,6 +319,7 @@ std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Byt
   switch (plant) {
     case Plant::kSkippedFsync: return std::make_unique<IdleBytestreams>(inner, trove::BytestreamOp::kSync);
     case Plant::kFalseFence: return std::make_unique<IdleBytestreams>(inner, trove::BytestreamOp::kReplace);
+    case Plant::kSmallSize: return std::make_unique<SmallSizeBytestreams>(inner);
     default: return nullptr;
   }
 }

@@ -28,6 +28,7 @@ enum class Plant : std::uint8_t {
   kEndlessIntent,    // a truncation that an io server refuses is tried again, for ever
   kWildClock,        // times of changes follow a wall clock that somebody has set
   kHoardedPlaces,    // a request that waits for others keeps its place, and goes on when its connection is gone
+  kSmallSize,        // a write's reply tells the size from before another write that its change counter includes
   kUnsyncedLog,      // a store that is opened after a kill does not sync the log that it found
 };
 

@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                          ::testing::Values(Plant::kSkippedFsync, Plant::kForgottenAnswer, Plant::kStaleResend,
                                            Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall,
                                            Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
-                                           Plant::kUnsyncedLog),
+                                           Plant::kUnsyncedLog, Plant::kSmallSize),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

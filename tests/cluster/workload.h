@@ -120,6 +120,8 @@ class Workload {
   job::Task<void> fstat(OpenFilePtr open);
   job::Task<void> ftruncate(OpenFilePtr open);
   job::Task<void> close(OpenFilePtr open);
+  /// Several at once, and then the close that tells the file's size.
+  job::Task<void> last_writes(OpenFilePtr open);
   job::Task<void> settle_doubts();
   job::Task<bool> barrier(std::uint64_t handle, const Layout& layout);
   std::vector<Extent> some_extents();

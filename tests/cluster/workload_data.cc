@@ -142,6 +142,11 @@ job::Task<void> Workload::batch() {
     if (open != nullptr) co_await ftruncate(open);
     co_return;
   }
+  if (random_.chance(1, 12)) {
+    const OpenFilePtr open = some_open(Rights::kWrite);
+    if (open != nullptr) co_await last_writes(open);
+    co_return;
+  }
   const std::uint64_t count = random_.chance(1, 3) ? 2 + random_.below(2) : 1;
   job::Gate gate(process_.executor());
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -164,6 +169,14 @@ job::Task<void> Workload::truncate_too_far(std::uint64_t handle) {
   if (done || done.code() == Errc::kFileTooBig) co_return;
   if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(handle)) co_return;
   note_failure("truncate too far", done.code(), begun);
+}
+
+job::Task<void> Workload::last_writes(OpenFilePtr open) {
+  job::Gate gate(process_.executor());
+  const std::uint64_t count = 2 + random_.below(3);
+  for (std::uint64_t i = 0; i < count; ++i) job::spawn(gate, write(open));
+  co_await gate.close();
+  if (!dead()) co_await close(open);
 }
 
 job::Task<void> Workload::data_operation(OpenFilePtr open) {

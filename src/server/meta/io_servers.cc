@@ -129,7 +129,7 @@ struct ChannelIoServers::Gathered {
   void add(const Share& share) {
     for (std::size_t i = 0; i < share.slots.size(); ++i) {
       wire::DatafileState& slot = slots[share.slots[i].slot];
-      if (share.states[i].change_counter >= slot.change_counter) slot = share.states[i];
+      if (wire::not_older(share.states[i], slot)) slot = share.states[i];
     }
   }
   Result<wire::DataSummary> summary(const Layout& layout) const {
