@@ -135,7 +135,8 @@ TEST_F(DirectTest, AnyStorageErrorInADirectStreamBecomesTheReply) {
 class DirectLockTest : public DirectTest {
  protected:
   using Outcome = std::optional<Result<wire::WriteReply>>;
-  static job::Task<void> keep(job::Task<Result<wire::WriteReply>> task, Outcome& out) {
+  template <typename Reply>
+  static job::Task<void> keep(job::Task<Result<Reply>> task, std::optional<Result<Reply>>& out) {
     out.emplace(co_await std::move(task));
   }
   void begin(std::uint64_t offset, std::uint64_t size, DataPath path, Outcome& out) {
@@ -184,6 +185,28 @@ TEST_F(DirectLockTest, TheEndsOfADirectWriteThatFillNoBlockWaitForOtherDirectWri
   world_.pass(std::chrono::seconds(5));
   ASSERT_TRUE(held && *held && ragged && *ragged);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 4096U);
+}
+
+/// The truncation comes while the blocks are written: it is after all of the write, not between its blocks and its
+/// ends.
+TEST_F(DirectLockTest, ATruncateDoesNotFallBetweenTheBlocksAndTheEndsOfOneWrite) {
+  Outcome ragged;
+  begin_held(100, 20'000, DataPath::kDirect, ragged);
+  wire::DatafileTruncateRequest request;
+  request.handle = kFile;
+  request.slots = where_.slots;
+  request.sizes = {5'000};
+  request.truncate_generation = 1;
+  std::optional<Result<wire::DatafileTruncateReply>> cut;
+  Client meta(world_, {.client = ClientId(), .kind = wire::PeerKind::kServer});
+  world_.spawn(keep(meta.call<wire::DatafileTruncateReply>(request), cut));
+  world_.pass(std::chrono::seconds(5));
+  ASSERT_TRUE(ragged && *ragged && cut && *cut);
+  EXPECT_EQ((*cut)->datafiles[0].size, 5'000U);
+  Bytes expected(100);
+  const Bytes data = pattern(100, 20'000);
+  expected.insert(expected.end(), data.begin(), data.begin() + 4'900);
+  expect_content(expected);
 }
 
 /// One run that is worth a request to the device, and then so many single bytes, each in a block of its own, that their

@@ -5,6 +5,7 @@ namespace spate::io {
 
 bool DatafileLock::try_take(Mode mode) {
   if (holders_ > 0 && (held_ != mode || mode == Mode::kExclusive)) return false;
+  if (!converting_.empty()) return false;  // else direct writes that follow one another would hold it up for ever
   held_ = mode;
   ++holders_;
   return true;
@@ -12,7 +13,32 @@ bool DatafileLock::try_take(Mode mode) {
 
 void DatafileLock::let_go() {
   --holders_;
+  std::ignore = convert_all(0);
   serve();
+}
+
+/// Those that wait, and `more` that need not: true when the lock is a shared one now.
+bool DatafileLock::convert_all(std::size_t more) {
+  if (converting_.size() + more == 0 || converting_.size() + more < holders_) return false;
+  held_ = Mode::kShared;
+  for (Conversion* const waiter : std::exchange(converting_, {})) {
+    waiter->on_stop_.disarm();
+    waiter->done_ = true;
+    executor_.schedule(waiter->handle_);
+  }
+  serve();
+  return true;
+}
+
+void DatafileLock::Conversion::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  lock_.converting_.push_back(this);
+  on_stop_.arm(stop_, [](void* self) { static_cast<Conversion*>(self)->give_up(); }, this);
+}
+
+void DatafileLock::Conversion::give_up() {
+  std::erase(lock_.converting_, this);
+  lock_.executor_.schedule(handle_);  // it lets go when it resumes
 }
 
 void DatafileLock::serve() {

@@ -6,6 +6,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "job/executor.h"
@@ -15,8 +16,7 @@ namespace spate::io {
 
 /// Cached and direct ones each go together with their like. (The page cache is kept in folios of many pages: one that
 /// is being changed cannot be given up for what is written past it, and would later stand for it.) First come, first
-/// served: who comes after one that waits waits behind it. Nothing is allocated. One executor; pinned; outlives its
-/// holds.
+/// served: who comes after one that waits waits behind it. One executor; pinned; outlives its holds.
 class DatafileLock {
  public:
   explicit DatafileLock(job::Executor& executor) : executor_(executor) {}
@@ -44,6 +44,7 @@ class DatafileLock {
     }
 
    private:
+    friend class DatafileLock;
     DatafileLock* lock_ = nullptr;
   };
 
@@ -52,6 +53,9 @@ class DatafileLock {
   auto direct(job::StopToken stop) { return Awaiter(*this, Mode::kDirect, stop); }
   auto exclusive(job::StopToken stop) { return Awaiter(*this, Mode::kExclusive, stop); }
   auto take(Mode mode, job::StopToken stop) { return Awaiter(*this, mode, stop); }
+  /// A kDirect hold becomes a kShared one, once every other direct one has ended or waits for the same. Nobody gets the
+  /// lock in between. Yields a Result<void>: when stopped first the token's reason, and the hold is let go.
+  auto to_shared(Hold& hold, job::StopToken stop) { return Conversion(*this, hold, stop); }
   bool idle() const { return holders_ == 0 && first_ == nullptr; }
 
  private:
@@ -83,7 +87,34 @@ class DatafileLock {
     bool granted_ = false;
   };
 
+  class Conversion {
+   public:
+    Conversion(DatafileLock& lock, Hold& hold, job::StopToken stop) : lock_(lock), hold_(hold), stop_(stop) {}
+    bool await_ready() {
+      if (stop_.stopped()) return true;
+      done_ = lock_.convert_all(1);
+      return done_;
+    }
+    void await_suspend(std::coroutine_handle<> handle);
+    Result<void> await_resume() {
+      if (done_) return {};
+      hold_ = Hold();
+      return stop_.reason();
+    }
+
+   private:
+    friend class DatafileLock;
+    void give_up();
+    DatafileLock& lock_;
+    Hold& hold_;
+    job::StopToken stop_;
+    job::StopCallback on_stop_;
+    std::coroutine_handle<> handle_;
+    bool done_ = false;
+  };
+
   bool try_take(Mode mode);
+  bool convert_all(std::size_t more);
   void let_go();
   void serve();
 
@@ -92,6 +123,7 @@ class DatafileLock {
   Mode held_ = Mode::kShared;  // while there are holders
   Awaiter* first_ = nullptr;
   Awaiter* last_ = nullptr;
+  std::vector<Conversion*> converting_;
 };
 
 }  // namespace spate::io

@@ -122,6 +122,67 @@ TEST_F(TablesTest, AStoppedExclusiveOneLetsThoseBehindItGo) {
   turn();
 }
 
+/// Past the page cache first, then through it, then until told.
+job::Task<void> lock_direct_then_shared(DatafileLock& lock, job::Event& blocks_done, Locker& locker) {
+  auto hold = co_await lock.direct(locker.stop);
+  if (!hold) co_return;
+  std::ignore = co_await blocks_done.wait();
+  auto converted = co_await lock.to_shared(*hold, locker.stop);
+  locker.outcome = converted.code();
+  locker.has = converted.has_value();
+  if (converted) std::ignore = co_await locker.leave.wait();
+  locker.has = false;
+}
+
+TEST_F(TablesTest, NobodyGetsTheLockWhileADirectHoldBecomesASharedOne) {
+  DatafileLock datafile(executor_);
+  job::Event a_blocks(executor_), b_blocks(executor_);
+  Locker a(executor_), b(executor_), cut(executor_), late(executor_);
+  job::spawn(gate_, lock_direct_then_shared(datafile, a_blocks, a));
+  job::spawn(gate_, lock_direct_then_shared(datafile, b_blocks, b));
+  job::spawn(gate_, lock(datafile, true, cut));
+  a_blocks.set();
+  turn();
+  EXPECT_FALSE(a.has) << "b still writes past the page cache";
+  b_blocks.set();
+  turn();
+  EXPECT_TRUE(a.has && b.has);
+  EXPECT_FALSE(cut.has);
+  a.leave.set();
+  turn();
+  EXPECT_FALSE(cut.has);
+  b.leave.set();
+  turn();
+  EXPECT_TRUE(cut.has);
+  cut.leave.set();
+  turn();
+  EXPECT_TRUE(datafile.idle());
+}
+
+TEST_F(TablesTest, AStoppedConversionLetsGoOfItsHold) {
+  DatafileLock datafile(executor_);
+  job::Event a_blocks(executor_), b_blocks(executor_);
+  Locker a(executor_), b(executor_), cut(executor_);
+  job::spawn(gate_, lock_direct_then_shared(datafile, a_blocks, a));
+  job::spawn(gate_, lock_direct_then_shared(datafile, b_blocks, b));
+  job::spawn(gate_, lock(datafile, true, cut));
+  a_blocks.set();
+  turn();
+  a.stop.request_stop(Errc::kTimeout);
+  turn();
+  EXPECT_EQ(a.outcome, Errc::kTimeout);
+  b_blocks.set();
+  turn();
+  EXPECT_TRUE(b.has) << "nobody else writes past the page cache any more";
+  EXPECT_FALSE(cut.has);
+  b.leave.set();
+  turn();
+  EXPECT_TRUE(cut.has);
+  cut.leave.set();
+  turn();
+  EXPECT_TRUE(datafile.idle());
+}
+
 TEST_F(TablesTest, ClientsWithSomethingUnderWayAreNotForgotten) {
   ClientTable table(executor_, 2);
   ClientTable::Entry& busy = table.add(ClientId(1));

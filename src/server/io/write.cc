@@ -64,7 +64,8 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
   co_return stat_of(writer);
 }
 
-/// A stream in bulk messages. Past the page cache, what fills no block comes last and under a lock of its own.
+/// A stream in bulk messages. Past the page cache, what fills no block comes last, when nobody writes past it; the lock
+/// is kept from the first block to the last edge, so that a truncation is before the write or after it.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
@@ -79,21 +80,19 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   const bool direct = chosen.choice.path == wire::DataPath::kDirect || peer;
   const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes};
   flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
-  {
-    const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
-    SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
-    Result<void> moved;
-    if (direct) {
-      const flow::PastCache how{slot.target->direct.alignment, !chosen.choice.forced, peer};
-      moved = co_await flow.run_direct(chosen.run, how, work.active.token());
-      if (flow.peer_refused()) note_peer_refusal(*slot.target);
-    } else {
-      moved = co_await flow.run(work.active.token());
-    }
-    if (!moved) co_return std::move(moved).error();
+  const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
+  SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
+  Result<void> moved;
+  if (direct) {
+    const flow::PastCache how{slot.target->direct.alignment, !chosen.choice.forced, peer};
+    moved = co_await flow.run_direct(chosen.run, how, work.active.token());
+    if (flow.peer_refused()) note_peer_refusal(*slot.target);
+  } else {
+    moved = co_await flow.run(work.active.token());
   }
+  if (!moved) co_return std::move(moved).error();
   if (flow.has_edges()) {
-    SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+    SPATE_CO_TRY(std::ignore, co_await slot.datafile->lock.to_shared(hold, work.active.token()));
     SPATE_CO_TRY(std::ignore, co_await flow.write_edges(work.active.token()));
   }
   co_return stat_of(flow.writer());
