@@ -14,9 +14,9 @@ namespace spate::cluster {
 namespace {
 
 constexpr std::array<std::string_view, 13> kPlantNames = {
-    "none",        "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",
-    "rename-loop", "false-fence",      "forgotten-recall", "endless-intent", "wild-clock",
-    "hoarded-places", "small-size", "unsynced-log"};
+    "none",           "skipped-fsync", "forgotten-answer", "stale-resend",   "lost-fence",
+    "rename-loop",    "false-fence",   "forgotten-recall", "endless-intent", "wild-clock",
+    "hoarded-places", "small-size",    "unsynced-log"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
