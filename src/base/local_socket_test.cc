@@ -28,7 +28,8 @@ int as_user(uid_t user, const std::function<bool()>& work) {
 }
 
 constexpr uid_t kStranger = 65501;
-constexpr uid_t kVictim = 65502;
+/// Its folder is this run's: others may run this test at the same time.
+const uid_t kVictim = 64000U + static_cast<uid_t>(::getpid()) % 1400U;
 
 TEST(LocalSocket, ProcessesOfOneUserMeet) {
   const std::string name = unused_name("test");
