@@ -60,7 +60,7 @@ TEST(SimulationTest, TheSameSeedIsTheSameRun) {
 /// Short runs, each aimed at the meeting of a fault and a request that have not met often enough in those before.
 TEST(SimulationTest, EveryFaultMeetsEveryRequest) {
   constexpr std::uint64_t kOperations = 300;
-  constexpr std::uint64_t kMostTries = 100;
+  constexpr std::uint64_t kMostTries = 300;
   constexpr std::uint64_t kMostNth = 3;
   constexpr std::uint64_t kOftenEnough = 2;
   Coverage all;

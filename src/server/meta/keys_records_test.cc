@@ -132,6 +132,11 @@ TEST(MetaRecords, ComeBackAsTheyWere) {
   expect_round_trip(OpenRecord{1, 2});
   expect_round_trip(RemovalRecord{*some_file().layout, WallTime{8}});
   expect_round_trip(TruncateIntent{100, 2, WallTime{8}, *some_file().layout});
+  TruncateIntent asked{100, 2, WallTime{8}, *some_file().layout};
+  asked.asker = {ClientId(3), 4, 5, 6, Rights::kReadWrite};
+  expect_round_trip(asked);
+  asked.before = 50;
+  expect_round_trip(asked);
   expect_round_trip(UnsettledRecord{WallTime{8}});
   AnswerRecord answer;
   answer.sequence = 5;
