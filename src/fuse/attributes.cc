@@ -79,7 +79,9 @@ wire::SetattrRequest change_of(fuse_ino_t inode, const struct stat& wanted, int 
 Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* info, std::uint64_t size) {
   if (info != nullptr) {
     SPATE_TRY(const auto open, open_file(request, info->fh));
-    return run(request, [&](client::Client&) { return open->file->truncate(size); });
+    auto done = run(request, [&](client::Client&) { return open->file->truncate(size); });
+    if (!done || Pending::of_this_thread().abandoned()) open->pages_follow = false;
+    return done;
   }
   return run(request, [&](client::Client& c) { return c.truncate(node(inode), size); });
 }

@@ -42,20 +42,38 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
   if ((info->flags & O_NOATIME) != 0) file->forget_reads();
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
-  // A read that moves atime must come here.
-  const bool reads_move_atime = file->read_counts() && !mount.read_only->now();
-  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !reads_move_atime;
+  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes);
+  if (info->keep_cache && file->read_counts() && !mount.read_only->now()) {
+    // A read that moves atime would not come here. With strictatime it must; else the open counts as one.
+    const client::Atime atime = mount.process.client().cluster().options().atime;
+    info->keep_cache = atime == client::Atime::kRelative;
+    if (info->keep_cache && (flags & wire::kOpenRead) != 0) file->note_read();
+  }
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 
-job::Task<Result<void>> close_one(client::Client& client, OpenFile& open) {
+job::Task<Result<void>> close_one(Mount& mount, client::Client& client, OpenFile& open) {
   if (open.file == nullptr) {
     auto closed = co_await client.close_inherited(*open.record);
     co_return closed;
   }
+  const bool follow = open.pages_follow;
+  if (follow) mount.closing.begin(open.handle);
   auto closed = co_await open.file->close();
+  // The meta server knows the size from a close only if nobody else wrote the file meanwhile.
+  if (closed && follow) mount.pages.agree(*closed);
+  if (follow) mount.closing.end(open.handle);
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
+}
+
+job::Task<Result<std::unique_ptr<client::File>>> open_after_close(Mount& mount, client::Client& client,
+                                                                  fuse_ino_t inode, std::uint8_t flags,
+                                                                  std::uint64_t cause) {
+  co_await mount.closing.wait(Handle(inode));
+  client.cluster().next_cause(cause);  // others may have run meanwhile
+  auto file = co_await client.open(node(inode), flags);
+  co_return file;
 }
 
 /// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but
@@ -67,7 +85,7 @@ void close_file(Mount& mount, std::uint64_t number) {
   const std::uint64_t cause = Pending::of_this_thread().cause();
   const auto closed = mount.process.run([&](client::Client& c) {
     c.cluster().next_cause(cause);
-    return close_one(c, *open);
+    return close_one(mount, c, *open);
   });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.forget(*open);
@@ -76,7 +94,8 @@ void close_file(Mount& mount, std::uint64_t number) {
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
-  auto file = run(request, [&](client::Client& c) { return c.open(node(inode), flags); });
+  const std::uint64_t cause = Pending::of_this_thread().cause();
+  auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, flags, cause); });
   if (!file) return reply_error(request, file.error());
   remember(mount, *std::move(file), flags, info);
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) close_file(mount, info->fh);
@@ -145,6 +164,7 @@ job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, By
 
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, bool synced) {
   Mount& mount = this_mount();
+  open.pages_follow = false;
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
   if (!end) {
     reply_error(request, end.error());
@@ -168,6 +188,7 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   if (appends(mount, *info)) return append(request, inode, **open, bytes, synced);
   const auto at = static_cast<std::uint64_t>(offset);
   const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
+  if (!done || Pending::of_this_thread().abandoned()) (*open)->pages_follow = false;
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }
@@ -183,7 +204,7 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
                                  std::uint64_t cause) {
   client::Client& client = mount.process.client();
   client.cluster().next_cause(cause);
-  const auto closed = co_await close_one(client, *open);
+  const auto closed = co_await close_one(mount, client, *open);
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.forget(*open);
   fuse_reply_err(request, 0);
@@ -256,6 +277,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
   if (span.to >= kMaxFileBytes) return reply_error(request, Errc::kFileTooBig);
   mount.pages.forget(Handle(to_inode));
+  (*target)->pages_follow = false;
   const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
   if (!copied) return reply_error(request, copied.error());
   answer([&] { return fuse_reply_write(request, static_cast<std::size_t>(*copied)); });
@@ -271,6 +293,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
   if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
   mount.pages.forget(Handle(inode));
+  if (what != 0) (*open)->pages_follow = false;
   reply_done(request,
              run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
 }

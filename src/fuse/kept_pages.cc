@@ -7,12 +7,22 @@ bool KeptPages::still_true(const Attributes& attributes) {
   const std::lock_guard lock(mutex_);
   const auto found = seen_.find(attributes.handle);
   const bool same = found != seen_.end() && attributes.size_known && found->second.same(attributes);
-  erase(attributes.handle);
-  if (!attributes.size_known) return false;
-  recent_.push_front(attributes.handle);
-  seen_.emplace(attributes.handle, Seen{attributes.mtime, attributes.size, attributes.change_sum, recent_.begin()});
-  if (seen_.size() > kMost) erase(Handle(recent_.back()));
+  note(attributes);
   return same;
+}
+
+void KeptPages::agree(const Attributes& attributes) {
+  const std::lock_guard lock(mutex_);
+  note(attributes);
+}
+
+/// With the lock held.
+void KeptPages::note(const Attributes& attributes) {
+  erase(attributes.handle);
+  if (!attributes.size_known) return;
+  recent_.push_front(attributes.handle);
+  seen_.emplace(attributes.handle, Seen{attributes.size, attributes.change_sum, recent_.begin()});
+  if (seen_.size() > kMost) erase(Handle(recent_.back()));
 }
 
 void KeptPages::forget(Handle handle) {

@@ -11,6 +11,7 @@
 
 #include "assembly/client_process.h"
 #include "fuse/closes.h"
+#include "fuse/closing_files.h"
 #include "fuse/kept_pages.h"
 #include "fuse/kernel_copies.h"
 #include "fuse/kernel_locks.h"
@@ -37,6 +38,7 @@ struct Mount {
   KeptPages pages{};
   KernelLocks locks{process, ledger};
   Closes closes{process.driver()};
+  ClosingFiles closing{process.executor()};
   std::optional<ReadOnly> read_only{};  // once it is mounted
   fuse_session* session = nullptr;      // while it is mounted
   Readers* readers = nullptr;           // while it is served

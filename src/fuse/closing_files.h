@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClosingFiles: files whose last write is on its way to the meta server with the close.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+
+#include "job/event.h"
+#include "model/ids.h"
+
+namespace spate::fuse {
+
+/// A program that closes what it wrote and opens it again sends both requests at once, as close(2) does not wait for
+/// the release. The open waits here until the close is done, since only then the file's state is known. Used by the
+/// client's executor only.
+class ClosingFiles {
+ public:
+  explicit ClosingFiles(job::Executor& executor) : executor_(executor) {}
+  ClosingFiles(const ClosingFiles&) = delete;
+  ClosingFiles& operator=(const ClosingFiles&) = delete;
+
+  void begin(Handle handle) {
+    Closing& closing = files_[handle];
+    if (closing.count++ == 0) closing.done = std::make_shared<job::Event>(executor_);
+  }
+  void end(Handle handle) {
+    const auto found = files_.find(handle);
+    if (--found->second.count > 0) return;
+    found->second.done->set();
+    files_.erase(found);
+  }
+  /// Returns when no close of the file is under way that had begun before.
+  job::Task<void> wait(Handle handle) {
+    const auto found = files_.find(handle);
+    if (found == files_.end()) co_return;
+    const std::shared_ptr<job::Event> done = found->second.done;  // outlives its entry
+    std::ignore = co_await done->wait();
+  }
+
+ private:
+  struct Closing {
+    std::size_t count = 0;
+    std::shared_ptr<job::Event> done;
+  };
+  job::Executor& executor_;
+  std::unordered_map<Handle, Closing> files_;
+};
+
+}  // namespace spate::fuse

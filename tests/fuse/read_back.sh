@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What programs of one mount have written is read back from the page cache after close and open, as long as nobody else
+# wrote it; and what others wrote is always seen.
+. "$(dirname "$0")/lib.sh"
+command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
+"$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
+mount_at one
+mount_at other
+mount_at back cache=writeback
+head -c 8388608 /dev/urandom > "$dir/data"
+
+# resident FILE: how much of it the kernel has after it was opened again, bytes.
+resident() { fincore --bytes --noheadings --output RES "$1" | tr -d ' '; }
+
+for mount in one back; do
+  cp "$dir/data" "$dir/$mount/new"
+  equal "$(resident "$dir/$mount/new")" 8388608
+  cmp "$dir/data" "$dir/$mount/new"
+  dd if="$dir/data" of="$dir/$mount/new" bs=1M status=none # over what is there
+  equal "$(resident "$dir/$mount/new")" 8388608
+  cp -p "$dir/data" "$dir/$mount/times"
+  equal "$(resident "$dir/$mount/times")" 8388608
+  # Somebody else has written: nothing is kept.
+  printf x | dd of="$dir/other/new" bs=1 seek=5000000 conv=notrunc status=none
+  equal "$(resident "$dir/$mount/new")" 0
+  equal "$(dd if="$dir/$mount/new" bs=1 skip=5000000 count=1 status=none)" x
+  rm "$dir/$mount/new" "$dir/$mount/times"
+done
+# An open that keeps the pages counts as a read.
+cp "$dir/data" "$dir/one/read"
+before=$(stat -c %X "$dir/other/read")
+sleep 1.1
+for _ in $(seq 100); do
+  cat "$dir/one/read" > /dev/null
+  [ "$(stat -c %X "$dir/other/read")" = "$before" ] || break
+  sleep 0.05
+done
+[ "$(stat -c %X "$dir/other/read")" -gt "$before" ] || { echo 'a read from the page cache does not move atime'; exit 1; }
+timeout 120 python3 "$(dirname "$0")/read_back.py" "$dir/one" "$dir/other"
