@@ -51,13 +51,23 @@ def whole_and_in_order():
             assert [n for w, n in found if w == writer] == list(range(RECORDS))
 
 
+def grown_by(more):
+    """Waits until the log has so many more bytes than now."""
+    def size():
+        return os.stat(f"{TWO}/log").st_size if os.path.exists(f"{TWO}/log") else 0
+    wanted, end = size() + more, time.monotonic() + 60
+    while size() < wanted:
+        assert time.monotonic() < end, "the writers do not get on"
+        time.sleep(0.01)
+
+
 def a_killed_writer_leaves_a_right_size():
     os.unlink(f"{ONE}/log")
     children = [start(writer, 100000) for writer in range(2)]
-    time.sleep(1.0)
+    grown_by(5_000_000)
     children[0].send_signal(signal.SIGKILL)
     children[0].wait()
-    time.sleep(0.5)
+    grown_by(2_000_000)
     children[1].send_signal(signal.SIGKILL)
     children[1].wait()
     sizes = {os.stat(f"{mount}/log").st_size for mount in (ONE, TWO)}
