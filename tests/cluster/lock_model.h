@@ -38,6 +38,8 @@ class LockModel {
   std::string granted(const LockClaim& claim, const wire::LockSpec& lock, MonoTime now);
   /// A test that was begun at `begun` has found nobody in the way. Empty unless that cannot be.
   std::string found_free(const LockClaim& claim, const wire::LockSpec& lock, MonoTime begun) const;
+  /// The claim is certainly good still.
+  bool certain(std::uint64_t handle, const LockClaim& claim) const { return still_held_(handle, claim); }
   /// Its session is being ended in order.
   void leaves(int client);
   std::uint64_t grants() const { return grants_; }

@@ -13,10 +13,10 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 13> kPlantNames = {
-    "none",           "skipped-fsync", "forgotten-answer", "stale-resend",   "lost-fence",
-    "rename-loop",    "false-fence",   "forgotten-recall", "endless-intent", "wild-clock",
-    "hoarded-places", "small-size",    "unsynced-log"};
+constexpr std::array<std::string_view, 16> kPlantNames = {
+    "none",         "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",     "rename-loop",
+    "false-fence",  "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places", "small-size",
+    "unsynced-log", "forgotten-loss",   "own-fsync",        "harsh-renewal"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
@@ -345,6 +345,7 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate) {
   if (plant == Plant::kWildClock) return std::make_unique<AheadService>(inner);
+  if (plant == Plant::kHarshRenewal) return make_harsh_service(inner);
   if (plant != Plant::kStaleResend) return nullptr;
   return std::make_unique<ResendingService>(inner, executor, gate);
 }

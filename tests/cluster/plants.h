@@ -30,6 +30,9 @@ enum class Plant : std::uint8_t {
   kHoardedPlaces,    // a request that waits for others keeps its place, and goes on when its connection is gone
   kSmallSize,        // a write's reply tells the size from before another write that its change counter includes
   kUnsyncedLog,      // a store that is opened after a kill does not sync the log that it found
+  kForgottenLoss,    // a client writes on in the next epoch as if its locks were not lost
+  kOwnFsync,         // an fsync covers only what was written through the same open
+  kHarshRenewal,     // while one file's capability is renewed, what the client has under way for others is ended
 };
 
 std::string_view name(Plant plant);
@@ -44,5 +47,8 @@ std::unique_ptr<meta::Leases> plant_in_leases(Plant plant, meta::Leases& inner);
 std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& inner, job::Executor& executor);
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate);
+
+/// Of kHarshRenewal.
+std::unique_ptr<rpc::Service> make_harsh_service(rpc::Service& inner);
 
 }  // namespace spate::cluster

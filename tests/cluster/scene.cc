@@ -18,6 +18,16 @@ void Journal::note(std::string_view line) {
   if (lines_.size() > kKept) lines_.pop_front();
 }
 
+void Scene::cut_off(std::uint32_t node, Duration span) {
+  journal.note(fmt::format("node {} hears nothing of the meta server", node));
+  disturbances.begin();
+  world.fabric().partition(kMetaServer.value, node, true);
+  world.at(world.now() + span, [this, node] {
+    world.fabric().partition(kMetaServer.value, node, false);
+    disturbances.end(world.now());
+  });
+}
+
 void Scene::expect_excuse(std::string_view what, Errc code, MonoTime begun) {
   if (!disturbances.quiet_since(MonoTime{begun.since_start - kGrace})) return;
   fail(fmt::format("{} failed with {} though nothing was wrong for {} s", what, name(code),

@@ -82,6 +82,12 @@ struct Scene {
   std::uint64_t operations_left = 0;
   /// Clients take their time while something is broken, so that they are still there when it matters.
   Duration pause() const { return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0); }
+  /// Writes under a lock that failed and may still take effect.
+  std::uint64_t guard_doubts = 0;
+  /// Who has a lock is cut off: others are to want it until he writes on.
+  MonoTime guard_wanted_until;
+  /// Nothing passes between this client and the meta server for a while.
+  void cut_off(std::uint32_t node, Duration span);
   std::string failure;  // the first one
   World world;          // last: at its end processes still tell the others of this and that
 

@@ -25,6 +25,8 @@ WorldOptions world_options(const SimulationOptions& options) {
   world.plant = options.plant;
   world.io_servers = static_cast<std::uint32_t>(2 + random.below(3));
   world.meta_sync = random.chance(1, 3) ? Duration(0) : Duration(std::chrono::milliseconds(100));
+  // Short enough for many renewals beside other requests.
+  if (options.seed % 3 == 0) world.capability_life = std::chrono::milliseconds(600);
   world.fabric.link.jitter = random.chance(1, 2) ? Duration(std::chrono::microseconds(300)) : Duration(0);
   world.fabric.link.slow_per_mille = static_cast<std::uint32_t>(random.below(4) * 10);
   world.fabric.chunk_bytes = 4096;

@@ -56,6 +56,10 @@ job::Task<void> Workload::one() {
     co_await settle_doubts();
     if (dead()) co_return;
   }
+  if (process_.executor().now() < scene_.guard_wanted_until && random_.chance(1, 2)) {
+    co_await use_under_lock();
+    co_return;
+  }
   const std::uint64_t dice = random_.below(100);
   if (dice < 38) {
     NameOp op = choose_change();
@@ -82,6 +86,8 @@ job::Task<void> Workload::use_a_file() {
   } else if (dice < 26) {
     const OpenFilePtr open = open_[random_.below(open_.size())];
     co_await lock(open);
+  } else if (dice < 28) {
+    co_await use_under_lock();
   } else if (dice < 36) {
     co_await use_a_log();
   } else if (dice < 40) {
@@ -139,7 +145,9 @@ void Workload::everything_over() {
 
 void Workload::note_failure(std::string_view what, Errc code, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} {} failed: {}", index_, what, name(code)));
-  if (!is_transient(code)) {
+  // Nobody but this client may end what it has under way, and it has not.
+  const bool ended = (code == Errc::kCancelled || code == Errc::kTryAgain) && what != "lock";
+  if (!is_transient(code) || ended) {
     scene_.fail(fmt::format("client {}: {} failed with {}", index_, what, name(code)));
     return;
   }

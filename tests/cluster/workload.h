@@ -2,6 +2,7 @@
 // Workload: what one client does, at random, and what it tells the models of it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -51,8 +52,8 @@ class Workload {
     std::unique_ptr<client::File> file;
     std::uint64_t handle = 0;
     Rights rights = Rights::kNone;
-    std::vector<WriteId> unsynced;  // acknowledged since the last sync
-    std::uint32_t epoch = 0;        // of the session when it was opened
+    bool wrote = false;       // since the last sync through it
+    std::uint32_t epoch = 0;  // of the session when it was opened
     Use use = Use::kData;
     std::vector<AppendId> appended;
   };
@@ -101,7 +102,16 @@ class Workload {
   job::Task<void> sync_log(OpenFilePtr log);
   job::Task<void> read_log(OpenFilePtr log);
 
+  // Data under a lock (workload_guard.cc).
+  job::Task<void> use_under_lock();
+  job::Task<void> work_under_lock(OpenFilePtr file, LockClaim claim);
+  job::Task<void> release_guard(std::uint64_t handle);
+  job::Task<Bytes> read_guarded(OpenFilePtr file);
+  job::Task<bool> write_guarded(OpenFilePtr file, std::uint64_t offset, ByteView data);
+
   // Copies (workload_copies.cc).
+  OpenFilePtr scratch_file();
+  job::Task<void> make_scratch_file();
   job::Task<void> map_data(OpenFilePtr open);
   job::Task<void> copy(OpenFilePtr open);
 
@@ -129,6 +139,7 @@ class Workload {
   /// Tells the model of what it is used for that it is there.
   void know(OpenFile& open, Use wish);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
+  void note_unsynced(OpenFile& open, WriteId id);
   /// The meta server may know nothing of this open any more.
   bool open_lost(const OpenFile& open);
   bool dead() const { return killed_; }
@@ -144,7 +155,8 @@ class Workload {
   bool given_up_ = false;
   std::vector<OpenFilePtr> open_;
   std::vector<Doubt> doubts_;
-  std::vector<WriteId> writing_;  // writes and punches under way
+  std::map<std::uint64_t, std::vector<WriteId>> unsynced_;  // by file: acknowledged since its last sync
+  std::vector<WriteId> writing_;                            // writes and punches under way
   ClientId session_;
   bool finished_ = false;
   bool left_ = false;

@@ -31,17 +31,9 @@ job::Task<void> Workload::map_data(OpenFilePtr open) {
 /// From a file to the client's own place in one that only takes copies, from there to where the servers can do it
 /// alone, and back: what is read must have been in the file meanwhile.
 job::Task<void> Workload::copy(OpenFilePtr open) {
-  OpenFilePtr scratch;
-  for (const OpenFilePtr& other : open_) {
-    const bool both = allows(other->rights, Rights::kRead) && allows(other->rights, Rights::kWrite);
-    if (other->use == Use::kScratch && both) scratch = other;
-  }
+  const OpenFilePtr scratch = scratch_file();
   if (scratch == nullptr) {
-    NameOp op;
-    op.kind = NameOpKind::kCreate;
-    op.path.parts = {scene_.names.id("scratch")};
-    op.mode = 0777;
-    co_await do_name(std::move(op));
+    co_await make_scratch_file();
     co_return;
   }
   const MonoTime begun = process_.executor().now();

@@ -236,7 +236,7 @@ job::Task<void> Workload::write(OpenFilePtr open) {
       fmt::format("c{} write {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
-    open->unsynced.push_back(id);
+    note_unsynced(*open, id);
     co_return;
   }
   doubts_.push_back({id, open->handle, false, false, open->file->layout()});
@@ -260,7 +260,7 @@ job::Task<void> Workload::punch(OpenFilePtr open) {
       fmt::format("c{} punch {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
-    open->unsynced.push_back(id);
+    note_unsynced(*open, id);
     co_return;
   }
   doubts_.push_back({id, open->handle, false, false, open->file->layout()});
@@ -268,15 +268,24 @@ job::Task<void> Workload::punch(OpenFilePtr open) {
   note_failure("punch", done.code(), begun);
 }
 
+void Workload::note_unsynced(OpenFile& open, WriteId id) {
+  open.wrote = true;
+  unsynced_[open.handle].push_back(id);
+}
+
 job::Task<void> Workload::sync(OpenFilePtr open) {
   const MonoTime begun = process_.executor().now();
-  const std::vector<WriteId> covered = open->unsynced;
-  auto done = co_await open->file->sync();
+  std::vector<WriteId>& unsynced = unsynced_[open->handle];  // whichever open wrote it
+  const std::vector<WriteId> covered = unsynced;
+  Result<void> done;
+  // As when each open knew of its own writes only.
+  const bool knows_nothing = scene_.world.settings().plant == Plant::kOwnFsync && !open->wrote;
+  open->wrote = false;
+  if (!knows_nothing) done = co_await open->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
   if (done || done.code() == Errc::kLostWrite) {
-    std::erase_if(open->unsynced,
-                  [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
+    std::erase_if(unsynced, [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
   }
   if (done) {
     const std::string wrong = scene_.data.synced(covered);
@@ -318,7 +327,7 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
       fmt::format("c{} ftruncate {} to {}: {} (write {})", index_, open->handle, size, name(done.code()), cut));
   if (done) {
     scene_.data.succeeded(cut);
-    open->unsynced.push_back(cut);
+    note_unsynced(*open, cut);
     co_return;
   }
   doubts_.push_back({cut, open->handle, true, false, {}});
@@ -336,6 +345,7 @@ job::Task<void> Workload::close(OpenFilePtr open) {
   if (done) co_return;
   const Errc code = done.code();
   if (code == Errc::kLostWrite) {
+    unsynced_[open->handle].clear();  // told: later syncs need not tell it again
     if (!scene_.io_server_died && !scene_.history.may_be_gone(open->handle))
       scene_.fail("close says that a write may be lost, but no io server has died");
     co_return;
