@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Umac64: a message authentication code that costs some 45 ns for a small message (RFC 4418, by Nettle).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+
+#include "base/bytes.h"
+
+namespace spate {
+
+/// The key's schedule, made once; move-only. A nonce must never come twice under one key: whoever sees two codes of one
+/// nonce can forge. Not thread-safe.
+class Umac64 {
+ public:
+  static constexpr std::size_t kKeySize = 16;
+  using Code = std::array<std::byte, 8>;
+
+  explicit Umac64(const std::array<std::byte, kKeySize>& key);
+  ~Umac64();
+  Umac64(Umac64&& other) noexcept;
+  Umac64& operator=(Umac64&& other) noexcept;
+
+  /// Of the parts, one after the other, under `nonce` (as 8 bytes, big-endian).
+  Code code(std::uint64_t nonce, std::initializer_list<ByteView> parts);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace spate
