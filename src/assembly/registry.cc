@@ -29,6 +29,7 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   const bmi::ModuleEnvironment environment{clock};
   bmi::shm::ShmOptions shm;
   SPATE_TRY(shm.policy, bmi::shm::parse_policy(limits.shm_users));
+  SPATE_TRY(shm.servers, bmi::shm::parse_policy(limits.shm_server_users));
   SPATE_TRY(auto modules, linked_modules(shm).make_all({}, environment));
   bmi::NetworkOptions options;
   options.eager_limit_bytes = limits.eager_limit;
@@ -45,5 +46,7 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   options.idle_close_ms = static_cast<std::uint32_t>(limits.idle_close.count() / 1'000'000);
   return bmi::make_network(std::move(modules), options);
 }
+
+rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config) { return {config.nat, config.allow_v1}; }
 
 }  // namespace spate::assembly

@@ -7,10 +7,13 @@
 
 #include "bmi/network.h"
 #include "config/filesystem_config.h"
+#include "rpc/identity.h"
 
 namespace spate::assembly {
 
 /// All network modules of this build, with the limits of [network]. `clock` outlives it.
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits);
+
+rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config);
 
 }  // namespace spate::assembly

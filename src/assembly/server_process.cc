@@ -209,6 +209,8 @@ Result<void> ServerProcess::make_services() {
   options.key_required = config_.fs.auth == config::Auth::kKey;
   options.client_key = client_key_;
   options.server_key = server_key_;
+  options.allow_version_1 = config_.auth.allow_v1;
+  if (options.allow_version_1) SPATE_LOG("assembly", warn, "auth.allow_v1: peers of before an upgrade are let in");
   if (self_.roles.meta) options.roles.emplace_back("meta");
   if (self_.roles.io) options.roles.emplace_back("io");
   if (self_.roles.block) options.roles.emplace_back("block");
@@ -229,6 +231,7 @@ Result<void> ServerProcess::make_services() {
     meta::IoServersOptions io_servers;
     io_servers.map = meta.map;
     io_servers.server_key = server_key_;
+    io_servers.greeting = greeting_policy(config_.auth);
     io_servers.description = "meta server " + std::to_string(self_.id.value);
     io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
     meta_ = std::make_unique<meta::MetaRole>(meta, *records_, random_, metrics_, *io_servers_);

@@ -36,10 +36,11 @@ class Core final : public Network {
   void close_context(ContextId context) override;
   Result<Address> lookup(std::span<const std::string> urls) override;
   PeerInfo peer_info(Address peer) const override;
-  std::uint32_t connection_of(Address peer) const override;
+  Address bound(Address peer) const override;
   void disconnect(Address peer) override;
   void admit(Address peer) override;
   void prefer_first_url(Address peer) override;
+  void prefer_next_url(Address peer) override;
   Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;
   Result<UniqueFd> take_descriptor(Address peer, Tag tag) override;
   Result<Posted> post_send(const Message& message, ContextId context, void* user) override;
@@ -110,6 +111,11 @@ class Core final : public Network {
   Result<Address> add_address(std::span<const std::string> urls, std::string list);
   std::vector<Route> routes_of(Address address) const;
   std::optional<Route> current_route(Address address) const;
+  AddressEntry* find_entry(Address address) { return addresses_.find(unbound(address)); }
+  /// The connection that a bound address stands for, as Post has it; 0: none in particular.
+  static std::uint32_t mark_of(Address address);
+  /// False: a bound address whose URL is no longer the one in use.
+  static bool on_current_url(const AddressEntry& entry, Address address);
   Module* module_for(std::string_view url) const;
   Context& find_context(ContextId id) const;
   void progress();

@@ -54,6 +54,7 @@ Result<Posted> Core::post(OpKind kind, const Message& message, ContextId context
   prepared.post.message_class = kind == OpKind::kSendUnexpected ? MessageClass::kControl : message.message_class;
   prepared.post.receiver_ready = message.receiver_ready;
   prepared.post.segments = message.segments;
+  prepared.post.connection = mark_of(message.peer);
   if (kind != OpKind::kReceive && prepared.post.size <= options_.eager_limit_bytes &&
       send_at_once(kind, message.peer, context, prepared)) {
     const OpId id = prepared.post.op;
@@ -73,8 +74,8 @@ Result<Posted> Core::post(OpKind kind, const Message& message, ContextId context
 bool Core::send_at_once(OpKind kind, Address peer, ContextId context, Prepared& prepared) {
   {
     const std::lock_guard lock(mutex_);
-    AddressEntry* entry = addresses_.find(peer);
-    if (entry == nullptr) return false;
+    AddressEntry* entry = find_entry(peer);
+    if (entry == nullptr || !on_current_url(*entry, peer)) return false;
     const Route& route = entry->routes[entry->current];
     if (!route.sends_at_once) return false;
     SPATE_CHECK(contexts_.find(context) != nullptr);
@@ -88,8 +89,8 @@ bool Core::send_at_once(OpKind kind, Address peer, ContextId context, Prepared& 
 
 Result<void> Core::prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user) {
   const std::lock_guard lock(mutex_);
-  AddressEntry* entry = addresses_.find(peer);
-  if (entry == nullptr) return Error(Errc::kConnectionLost, "the peer is gone");
+  AddressEntry* entry = find_entry(peer);
+  if (entry == nullptr || !on_current_url(*entry, peer)) return Error(Errc::kConnectionLost, "the peer is gone");
   SPATE_CHECK(contexts_.find(context) != nullptr);
   Op* op = ops_.allocate();
   if (op == nullptr) return Error(Errc::kNoMemory, "too many network operations in flight");

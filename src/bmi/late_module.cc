@@ -57,7 +57,7 @@ class LateModule final : public Module {
     return module->lookup(url, address);
   }
   PeerState peer_state(PeerId peer) const override { return inner()->peer_state(peer); }
-  std::uint32_t connections(PeerId peer) const override { return inner()->connections(peer); }
+  std::uint32_t connection(PeerId peer) const override { return inner()->connection(peer); }
   std::vector<ModuleCount> counts() const override {
     return inner() != nullptr ? inner()->counts() : std::vector<ModuleCount>();
   }

@@ -73,7 +73,20 @@ struct Post {
   /// Checked by the core: sizes add up to `size` without overflow; receives have memory segments only.
   SegmentList segments;
   std::uint64_t size = 0;  // bytes
+  /// connection_mark() of the only connection by which it may leave or arrive; 0: any. On another one, and on none, the
+  /// post fails with kConnectionLost.
+  std::uint32_t connection = 0;
 };
+
+/// What tells a peer's connections apart in few bits (1 to 2^18 - 1) from PeerState::connections.
+inline constexpr unsigned kConnectionMarkBits = 18;
+inline constexpr std::uint32_t connection_mark(std::uint32_t connections) {
+  return connections % ((1U << kConnectionMarkBits) - 1) + 1;
+}
+/// Whether `post` may use the connection that is the peer's `connections`th, or that is still to be made.
+inline constexpr bool may_use(const Post& post, bool connected, std::uint32_t connections) {
+  return post.connection == 0 || (connected && post.connection == connection_mark(connections));
+}
 
 /// A post's outcome: in flight, or done at once (then Sink::completed is not called for it).
 struct PostResult {
@@ -88,6 +101,7 @@ struct PeerState {
   std::uint32_t connections = 0;  // established so far
   bool same_host = false;
   std::optional<std::uint32_t> uid;
+  std::string reached;  // PeerInfo::reached
   /// By a module that can pass descriptors: whether it can to this peer.
   bool takes_descriptors = true;
   /// Why the last attempt to connect failed, for people; empty when it did not, or when the module does not say.
@@ -141,8 +155,11 @@ class Module {
   virtual PeerState peer_state(PeerId peer) const = 0;
   /// What it has counted, always the same names in the same order.
   virtual std::vector<ModuleCount> counts() const { return {}; }
-  /// PeerState::connections alone.
-  virtual std::uint32_t connections(PeerId peer) const { return peer_state(peer).connections; }
+  /// PeerState::connections, while there is a connection; else 0.
+  virtual std::uint32_t connection(PeerId peer) const {
+    const PeerState state = peer_state(peer);
+    return state.connected ? state.connections : 0;
+  }
   /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
   virtual void disconnect(PeerId peer) = 0;
   /// See Network::admit. Whoever connects to the module's listeners is a stranger until then, if NetworkOptions says

@@ -12,6 +12,12 @@
 #include "log/log.h"
 
 namespace spate::bmi {
+namespace {
+
+/// A bound address: from the top the mark of the connection, the index of the URL, and the peer.
+constexpr unsigned kUrlBits = 6;
+
+}  // namespace
 
 std::unique_ptr<Network> make_network(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options) {
   return std::make_unique<Core>(std::move(modules), options);
@@ -101,7 +107,7 @@ std::vector<NetworkCount> Core::counts() const {
 
 std::vector<Route> Core::routes_of(Address address) const {
   const std::lock_guard lock(mutex_);
-  const AddressEntry* entry = addresses_.find(address);
+  const AddressEntry* entry = addresses_.find(unbound(address));
   return entry == nullptr ? std::vector<Route>() : entry->routes;
 }
 
@@ -110,7 +116,7 @@ PeerInfo Core::peer_info(Address peer) const {
   std::size_t current = 0;
   {
     const std::lock_guard lock(mutex_);
-    const AddressEntry* entry = addresses_.find(peer);
+    const AddressEntry* entry = addresses_.find(unbound(peer));
     if (entry == nullptr) return {};
     routes = entry->routes;
     current = entry->current;
@@ -123,6 +129,7 @@ PeerInfo Core::peer_info(Address peer) const {
     if (i != current) continue;
     info.url = std::move(state.url);
     info.connected = state.connected;
+    info.reached = std::move(state.reached);
     info.same_host = state.same_host;
     info.uid = state.uid;
     info.passes_descriptors =
@@ -131,18 +138,33 @@ PeerInfo Core::peer_info(Address peer) const {
   return info;
 }
 
-std::uint32_t Core::connection_of(Address peer) const {
-  Route only;
+Address Core::bound(Address peer) const {
+  const Address plain = unbound(peer);
+  Route route;
+  std::uint64_t url = 0;
   {
     const std::lock_guard lock(mutex_);
-    const AddressEntry* entry = addresses_.find(peer);
-    if (entry == nullptr) return 0;
-    if (entry->routes.size() == 1) only = entry->routes.front();
+    const AddressEntry* entry = addresses_.find(plain);
+    if (entry == nullptr) return {};
+    url = entry->current;
+    route = entry->routes[entry->current];
   }
-  return only.module != nullptr ? only.module->connections(only.peer) : peer_info(peer).connection;
+  const std::uint32_t connection = route.module->connection(route.peer);
+  if (connection == 0) return {};
+  const std::uint64_t mark = connection_mark(connection);
+  return Address(plain.value | url << kPeerBits | mark << (kPeerBits + kUrlBits));
+}
+
+std::uint32_t Core::mark_of(Address address) {
+  return static_cast<std::uint32_t>(address.value >> (kPeerBits + kUrlBits));
+}
+
+bool Core::on_current_url(const AddressEntry& entry, Address address) {
+  return mark_of(address) == 0 || (address.value >> kPeerBits & ((1U << kUrlBits) - 1)) == entry.current;
 }
 
 void Core::disconnect(Address peer) {
+  if (mark_of(peer) != 0 && bound(peer) != peer) return;
   for (const Route& route : routes_of(peer)) route.module->disconnect(route.peer);
 }
 
@@ -150,24 +172,32 @@ void Core::admit(Address peer) {
   for (const Route& route : routes_of(peer)) route.module->admit(route.peer);
 }
 
+void Core::prefer_next_url(Address peer) {
+  const std::lock_guard lock(mutex_);
+  AddressEntry* entry = addresses_.find(unbound(peer));
+  if (entry != nullptr) entry->current = (entry->current + 1) % static_cast<std::uint32_t>(entry->routes.size());
+}
+
 void Core::prefer_first_url(Address peer) {
   const std::lock_guard lock(mutex_);
-  if (AddressEntry* entry = addresses_.find(peer)) entry->current = 0;
+  if (AddressEntry* entry = addresses_.find(unbound(peer))) entry->current = 0;
 }
 
 std::optional<Route> Core::current_route(Address peer) const {
   const std::lock_guard lock(mutex_);
-  const AddressEntry* entry = addresses_.find(peer);
+  const AddressEntry* entry = addresses_.find(unbound(peer));
   return entry == nullptr ? std::nullopt : std::optional(entry->routes[entry->current]);
 }
 
 Result<void> Core::pass_descriptor(Address peer, Tag tag, int fd) {
+  if (mark_of(peer) != 0 && bound(peer) != peer) return Error(Errc::kConnectionLost, "the peer has come back");
   const std::optional<Route> route = current_route(peer);
   if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
   return route->module->pass_descriptor(route->peer, tag, fd);
 }
 
 Result<UniqueFd> Core::take_descriptor(Address peer, Tag tag) {
+  if (mark_of(peer) != 0 && bound(peer) != peer) return Error(Errc::kConnectionLost, "the peer has come back");
   const std::optional<Route> route = current_route(peer);
   if (!route) return Error(Errc::kConnectionLost, "the peer is gone");
   return route->module->take_descriptor(route->peer, tag);
@@ -180,7 +210,7 @@ void Core::cancel(OpId id) {
     Op* op = ops_.find(id);
     if (op == nullptr || op->done) return;
     op->cancel_requested = true;  // seen when the operation is between two URLs
-    const AddressEntry* entry = addresses_.find(op->peer);
+    const AddressEntry* entry = addresses_.find(unbound(op->peer));
     if (entry == nullptr) return;
     route = entry->routes[op->url];
   }
@@ -215,14 +245,15 @@ void Core::finish(Op& op, Errc status, std::uint64_t actual_size) {
 }
 
 bool Core::has_next_url(const Op& op) {
-  const AddressEntry* entry = addresses_.find(op.peer);
+  if (mark_of(op.peer) != 0) return false;
+  const AddressEntry* entry = addresses_.find(unbound(op.peer));
   return entry != nullptr && op.attempts + 1 < entry->routes.size();
 }
 
 std::optional<Core::Prepared> Core::prepare_next_url(OpId id) {
   const std::lock_guard lock(mutex_);
   Op* op = ops_.find(id);
-  AddressEntry* entry = addresses_.find(op->peer);
+  AddressEntry* entry = addresses_.find(unbound(op->peer));
   if (op->cancel_requested || entry == nullptr || op->attempts + 1 >= entry->routes.size()) {
     finish(*op, op->cancel_requested ? Errc::kCancelled : Errc::kUnreachable, 0);
     return std::nullopt;
@@ -234,7 +265,7 @@ std::optional<Core::Prepared> Core::prepare_next_url(OpId id) {
   const Route& route = entry->routes[op->url];
   const SavedPost& saved = op->saved;
   return Prepared{route.module, Post{id, route.peer, saved.tag, saved.message_class, saved.receiver_ready,
-                                     saved.segments, saved.size}};
+                                     saved.segments, saved.size, 0}};
 }
 
 void Core::post_on_next_url(OpId id) {
@@ -258,7 +289,7 @@ void Core::post_on_next_url(OpId id) {
     const std::lock_guard lock(mutex_);
     const Op* op = ops_.find(id);
     if (op == nullptr || op->done || !op->cancel_requested) return;
-    const AddressEntry* entry = addresses_.find(op->peer);
+    const AddressEntry* entry = addresses_.find(unbound(op->peer));
     if (entry == nullptr) return;
     route = entry->routes[op->url];
   }

@@ -95,7 +95,11 @@ struct PeerInfo {
   bool same_host = false;
   std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
   bool passes_descriptors = false;   // pass_descriptor() may work: connected, by a module that can
-  std::vector<FailedUrl> failed;     // those whose last attempt failed, in the order of preference
+  /// The accepting side's address on this connection, as the network names it: where the connecting side's connection
+  /// leads, where the accepting side was reached. Both sides see the same text unless somebody stands between them (a
+  /// relay, or address translation). Empty: the module cannot tell, or never connected.
+  std::string reached;
+  std::vector<FailedUrl> failed;  // those whose last attempt failed, in the order of preference
 };
 
 /// What peers that connected to this side may hold until Network::admit() is called for them.
@@ -167,8 +171,13 @@ class Network {
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
   /// As far as is known now; an address that this instance never gave: nothing is.
   virtual PeerInfo peer_info(Address peer) const = 0;
-  /// PeerInfo::connection alone: cheap enough to be asked for each message.
-  virtual std::uint32_t connection_of(Address peer) const = 0;
+  /// The same peer by its present connection only (of the URL in use): what is posted to this address fails with
+  /// kConnectionLost once that connection is gone, instead of following the peer to a new one, where somebody else may
+  /// listen. All calls take such an address; disconnect() then ends that connection or none. Equal for as long as the
+  /// connection is the same; zero while there is none. Cheap enough to be asked for each message.
+  virtual Address bound(Address peer) const = 0;
+  /// The peer that an address, bound or not, belongs to: what is the same for all of its connections.
+  static Address unbound(Address address) { return Address(address.value & kPeerMask); }
   /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
   virtual void disconnect(Address peer) = 0;
 
@@ -180,6 +189,9 @@ class Network {
   /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to
   /// or from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.
   virtual void prefer_first_url(Address peer) = 0;
+  /// The next post begins with the URL after the one in use (after the last one the first): whoever answers at this one
+  /// is not who is wanted. For when nothing is in flight likewise.
+  virtual void prefer_next_url(Address peer) = 0;
 
   /// Hands the peer a copy of an open descriptor; the caller keeps its own. It is there for take_descriptor() when a
   /// message that was posted afterwards arrives. Nothing can be taken back. Never blocks. kNotSupported: this peer
@@ -241,6 +253,11 @@ class Network {
   virtual const NetworkOptions& options() const = 0;
   /// What the modules have counted, for metrics: always the same names in the same order.
   virtual std::vector<NetworkCount> counts() const = 0;
+
+ protected:
+  /// A bound address has the connection in the bits above.
+  static constexpr unsigned kPeerBits = 40;
+  static constexpr std::uint64_t kPeerMask = (std::uint64_t{1} << kPeerBits) - 1;
 };
 
 /// Builds an instance over the given modules (bmi/registry.h makes them from their names).

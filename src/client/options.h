@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "model/attributes.h"
 #include "model/cluster_map.h"
+#include "rpc/identity.h"
 
 namespace spate::client {
 
@@ -45,6 +46,7 @@ struct Options {
   std::optional<Key> client_key;
   /// Set for fsck and for tests of servers: the client may then ask what only servers may (admin_call).
   std::optional<Key> server_key;
+  rpc::GreetingPolicy greeting;
   Credential credential;
   std::string description = "client";  // for `spate status` and the servers' logs
 

@@ -244,6 +244,10 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   check_cluster(config, out);
   check_folders(config, out);
   check_exports(config, out);
+  if (!is_user_policy(config.network.shm_server_users)) {
+    out.push_back({"network.shm_server_users",
+                   "network.shm_server_users is \"same\", \"any\", or at most 256 user ids: \"990,991\""});
+  }
   if (!is_user_policy(config.network.shm_users)) {
     out.push_back(
         {"network.shm_users", "network.shm_users is \"same\", \"any\", or at most 256 user ids: \"1000,1001\""});

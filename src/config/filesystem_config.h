@@ -30,6 +30,13 @@ struct FsConfig {
   friend bool operator==(const FsConfig&, const FsConfig&) = default;
 };
 
+/// [auth]: what the handshake may do without.
+struct AuthConfig {
+  bool nat = false;       // servers are reached at other addresses than those dialled
+  bool allow_v1 = false;  // peers of version 1 of the protocol
+  friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
+};
+
 /// [defaults]: the layout of files whose directory says nothing else.
 struct DefaultsConfig {
   std::uint64_t strip_bytes = 1ULL << 20U;  // 4 KiB..4 GiB
@@ -138,6 +145,7 @@ struct NetworkConfig {
   Duration idle_close = std::chrono::minutes(10);      // 1 s..24 h: a connection that nobody needs is given up
   Duration server_busy_poll = Duration(0);             // before a server sleeps, 0..10 ms
   std::string shm_users = "same";  // who may use a server's shm:// address: "same", "any", or user ids with commas
+  std::string shm_server_users = "same";  // whose shm:// listeners are believed, besides root's; likewise
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
@@ -145,6 +153,7 @@ struct NetworkConfig {
 /// values that it needs.
 struct FileSystemConfig {
   FsConfig fs;
+  AuthConfig auth;
   DefaultsConfig defaults;
   MetaConfig meta;
   FlowConfig flow;

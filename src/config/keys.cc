@@ -93,8 +93,9 @@ constexpr std::uint64_t kMiB = 1ULL << 20U;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-constexpr std::array<Section, 10> kSections = {{
+constexpr std::array<Section, 11> kSections = {{
     {"fs", "The file system as a whole."},
+    {"auth", "What servers and clients may do without when they prove to each other who they are."},
     {"defaults", "The layout of files whose directory says nothing else."},
     {"meta", "The name space."},
     {"flow", "How io servers move data."},
@@ -109,6 +110,21 @@ constexpr std::array<Section, 10> kSections = {{
      [](const FileSystemConfig& config) { return config.exports.size(); },
      [](FileSystemConfig& config) { config.exports.emplace_back(); }},
 }};
+
+std::vector<Key> auth_rows() {
+  return {
+      row<&Config::auth, &AuthConfig::nat>(
+          {"auth", "nat", Type::kChoice,
+           "yes: a server may be reached at another address than the one that was dialled, as behind address "
+           "translation. A relay on the way is no longer noticed; it can alter file data, but no request.",
+           "no|yes"}),
+      row<&Config::auth, &AuthConfig::allow_v1>(
+          {"auth", "allow_v1", Type::kChoice,
+           "yes: servers and clients of version 1 of the protocol are spoken to, whose handshake a relay can abuse. "
+           "For the time of an upgrade only: servers first, then clients, then no again.",
+           "no|yes"}),
+  };
+}
 
 std::vector<Key> fs_rows() {
   return {
@@ -230,6 +246,11 @@ std::vector<Key> plain_rows() {
            "Who may reach a server by shared memory, besides root: same (the server's own user), any, or user ids "
            "(\"1000,1001\").",
            "", 1, kMaxText}),
+      row<&Config::network, &NetworkConfig::shm_server_users>(
+          {"network", "shm_server_users", Type::kText,
+           "Which users' servers a client (or server) connects to by shared memory, besides root's: same (its own "
+           "user), any, or user ids (\"990\"). Others that have bound a server's name are passed by.",
+           "", 1, kMaxText}),
       row<&Config::log, &LogConfig::level>(
           {"log", "level", Type::kText,
            "off, error, warn, info, debug or trace; with folders of the source: \"info,bmi=debug\".", "", 1, kMaxText}),
@@ -304,7 +325,8 @@ std::vector<Key> block_rows() {
 const std::vector<Key>& table() {
   static const std::vector<Key> rows = [] {
     std::vector<Key> all = fs_rows();
-    for (auto part : {plain_rows(), server_rows(), block_rows()}) all.insert(all.end(), part.begin(), part.end());
+    for (auto part : {auth_rows(), plain_rows(), server_rows(), block_rows()})
+      all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return rows;

@@ -16,6 +16,7 @@ namespace spate::fsck {
 struct ServersOptions {
   ClusterMap map;
   Key server_key{};
+  rpc::GreetingPolicy greeting;
   Credential credential;  // of who runs the check: owns what is made (/lost+found)
   std::string description = "fsck";
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included

@@ -3,21 +3,30 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "bmi/network.h"
 #include "job/stop.h"
 #include "model/attributes.h"
+#include "rpc/acceptor.h"
+#include "rpc/seals.h"
 #include "wire/session_messages.h"
 
 namespace spate::rpc {
 
-/// Who is at the other end of a connection, as authenticate established it.
+/// How the messages of one connection are kept from being altered, dropped out of their order, or repeated.
+struct Sealing {
+  Seals seals;
+  TagWindow window;
+};
+
+/// Who is at the other end of one connection, as authenticate established it.
 struct Peer {
   bmi::Address address;
-  std::uint32_t connection = 0;  // bmi::PeerInfo::connection when it said hello
-  wire::Nonce client_nonce{};
-  wire::Nonce server_nonce{};
-  bool greeted = false;
+  bmi::Address bound;                  // the same by this connection only (bmi::Network::bound)
+  std::optional<Handshake> handshake;  // hello was answered
+  std::optional<Sealing> sealing;      // from a good authenticate on; none where nothing is sealed
+  std::uint16_t version = wire::kProtocolVersion;
   bool admitted = false;        // has proved its key: no stranger to the network any more
   std::uint32_t under_way = 0;  // its requests; counted while it is a stranger
   bool authenticated = false;
@@ -35,8 +44,10 @@ class Places;
 /// One request under way. Lives until its handler has ended.
 struct Call {
   wire::RequestHeader header;
-  bmi::Address address;
-  bmi::Tag tag;  // the reply's; bulk data of slot i travels with tag + 1 + i
+  bmi::Address address;  // by the connection that the request came by, and no other
+  ByteView message;      // whole, without its seal
+  bool sealed = false;   // so is the reply
+  bmi::Tag tag;          // the reply's; bulk data of slot i travels with tag + 1 + i
   std::shared_ptr<Peer> peer;
   /// Fires at the caller's deadline, when the server stops, and when nobody waits for the answer any more: the
   /// connection was lost, or a newer copy of the request has come.

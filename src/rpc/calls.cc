@@ -47,18 +47,13 @@ void Calls::supersede(Entry& newest) {
 }
 
 void Calls::abandon_the_disconnected() {
-  const bmi::Network& network = network_.network();
-  std::unordered_map<bmi::Address, std::pair<bool, std::uint32_t>> connections;  // asked once for each peer
+  std::unordered_map<bmi::Address, bool> gone;  // asked once for each connection
   for (Entry* entry : entries_) {
-    const Call& call = entry->call_;
-    auto [known, fresh] = connections.try_emplace(call.address, false, 0U);
-    if (fresh) {
-      const bmi::PeerInfo info = network.peer_info(call.address);
-      known->second = {info.connected, info.connection};
-    }
+    const bmi::Address address = entry->call_.address;
+    auto [known, fresh] = gone.try_emplace(address, false);
+    if (fresh) known->second = network_.network().bound(address) != address;
     // What a call awaits is only scheduled when it is stopped: the list stays as it is meanwhile.
-    const auto [connected, connection] = known->second;
-    if (!connected || connection != call.peer->connection) entry->abandon();
+    if (known->second) entry->abandon();
   }
 }
 

@@ -10,11 +10,7 @@
 namespace spate::rpc {
 namespace {
 
-/// Tags of one request: the reply's, then one for each slot (wire::ReadRequest), so their low bits are left free.
-constexpr unsigned kTagBitsPerRequest = 13;
 constexpr int kMaxGreetingsPerCall = 3;
-
-bool lost(Errc code) { return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol; }
 
 /// The server is told a tenth less than what is left, at most a second: what it waited for in vain, it can still say.
 /// ms, 1 up.
@@ -102,7 +98,11 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   while (!scope.token().stopped()) {
     Result<void> greeted;
     bool answered = false;
-    if (options.greet) greeted = co_await ensure_greeted(scope.token());
+    if (options.greet) {
+      greeted = co_await ensure_greeted(scope.token());
+    } else if (greeting_) {
+      greeted = co_await greeting_done_.wait(scope.token());  // no word between an authenticate and its reply
+    }
     if (greeted) greeted = check_session(options);  // the greeting may have begun another one
     Result<RawReply> reply = Errc::kUnauthenticated;
     if (greeted) {
@@ -113,18 +113,18 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       else if (!scope.token().stopped())
         excuse.reset();
       may_have_run =
-          may_have_run || lost(reply.code()) || reply.code() == Errc::kTimeout || reply.code() == Errc::kCancelled;
+          may_have_run || is_lost(reply.code()) || reply.code() == Errc::kTimeout || reply.code() == Errc::kCancelled;
     } else {
       reply = std::move(greeted).error();
     }
     const Errc code = reply.code();
     if (code == Errc::kUnauthenticated && greeted && --greetings_left > 0) {
-      greeted_ = false;  // the server does not know this connection: it was made anew below us
+      session_.reset();  // the server does not know this connection
       continue;
     }
     // kCancelled by the server: a newer greeting of this client has ended the request there.
     const bool ended_there = answered && code == Errc::kCancelled;
-    const bool again = lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
+    const bool again = is_lost(code) || code == Errc::kBusy || code == Errc::kTimeout || ended_there;
     if (!again || scope.token().stopped()) {
       if (code == Errc::kSessionUnknown && may_have_run && options.id.slot != wire::RequestId::kNoSlot) {
         co_return Error(Errc::kForgottenRequest, name() + " ended the session before this change was answered");
@@ -139,14 +139,15 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   }
   if (options.stop.stopped()) co_return options.stop.reason();
   // What was seen last says more than "timeout": a dead server reads "server 3 (tcp://...): server cannot be reached".
-  if (lost(last.code())) co_return Error(last.code(), name() + " gave no answer before the deadline; is it running?");
+  if (is_lost(last.code()))
+    co_return Error(last.code(), name() + " gave no answer before the deadline; is it running?");
   if (excuse) co_return *std::move(excuse);
   co_return Error(Errc::kTimeout, name() + " gave no answer before the deadline");
 }
 
 bool Channel::is_greeted() const {
-  if (!greeted_ || greeted_client_ != identity_.client || greeted_epoch_ != identity_.epoch) return false;
-  return network_.network().connection_of(*peer_) == greeted_connection_;
+  if (session_ == nullptr || session_->client != identity_.client || session_->epoch != identity_.epoch) return false;
+  return network_.network().bound(*peer_) == session_->address;
 }
 
 /// The first URL is the best (shared memory, as a rule): one that failed once is not given up for good. Only while
@@ -154,7 +155,7 @@ bool Channel::is_greeted() const {
 void Channel::return_to_first_url() {
   if (return_at_ == MonoTime::never() || calls_ > 0 || network_.executor().now() < return_at_) return;
   return_at_ = MonoTime::never();  // the greeting that follows sees where it was found
-  greeted_ = false;
+  session_.reset();
   network_.network().prefer_first_url(*peer_);
 }
 
@@ -174,84 +175,8 @@ job::Task<Result<void>> Channel::ensure_greeted(job::StopToken stop) {
   co_return result;
 }
 
-/// A server that does not want us is named; what the network says names it already.
-Error Channel::refusal(Error error) const {
-  if (lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
-  return std::move(error).within(name());
-}
-
-job::Task<Result<void>> Channel::greet(job::StopToken stop) {
-  greeted_ = false;
-  wire::HelloRequest hello;
-  hello.fs = identity_.fs;
-  hello.features = identity_.features;
-  random_.fill(hello.client_nonce);
-  Bytes body;
-  wire::encode_body(hello, body);
-  CallOptions options;
-  options.trace = TraceId(random_.next());
-  auto raw = co_await attempt(wire::Op::kHello, body, options, stop);
-  if (!raw) co_return refusal(std::move(raw).error());
-  auto welcome = wire::decode_body<wire::HelloReply>(raw->body);
-  if (!welcome) co_return std::move(welcome).error().within(name());
-  if (options_.server && welcome->server != options_.server) {
-    co_return Error(Errc::kWrongFileSystem,
-                    name() + " says that it is server " + std::to_string(welcome->server.value));
-  }
-  if (welcome->version < wire::kOldestProtocolVersion || welcome->version > wire::kProtocolVersion) {
-    co_return Error(Errc::kVersionMismatch, name() + " wants to speak protocol " + std::to_string(welcome->version) +
-                                                ", which was not offered");
-  }
-  features_ = welcome->features & identity_.features;
-  if (!identity_.fs) identity_.fs = welcome->fs;
-  if (welcome->key_required && !identity_.key)
-    co_return Error(Errc::kUnauthenticated, name() + " requires a key; set client_key_file");
-
-  wire::AuthenticateRequest request;
-  request.kind = identity_.kind;
-  request.client = identity_.client;
-  request.incarnation = ++incarnation_sent_;
-  request.credential = identity_.credential;
-  request.description = identity_.description;
-  request.ticket = identity_.ticket;
-  ClientId client = identity_.client;
-  std::uint32_t epoch = identity_.epoch;
-  request.server_nonce = welcome->server_nonce;
-  if (identity_.key) request.proof = wire::auth_proof(*identity_.key, request, hello.client_nonce);
-  body.clear();
-  wire::encode_body(request, body);
-  raw = co_await attempt(wire::Op::kAuthenticate, body, options, stop);
-  if (!raw) co_return refusal(std::move(raw).error());
-  auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
-  if (!accepted) co_return std::move(accepted).error().within(name());
-  // Whoever has a key is never content with a server that asks for none: it may be anybody.
-  const bool proven =
-      !identity_.key || equal_secret(wire::server_proof(*identity_.key, welcome->server_nonce, hello.client_nonce),
-                                     accepted->server_proof);
-  if (!proven)
-    co_return Error(Errc::kUnauthenticated, name() + " does not know the key itself: not a server of this file system");
-  if (identity_.kind == wire::PeerKind::kClient && accepted->answer_slots > 0) {  // from a meta server: the session
-    client = identity_.client = accepted->client;
-    epoch = identity_.epoch = accepted->epoch;
-    identity_.ticket = accepted->ticket;
-    identity_.answer_slots = accepted->answer_slots;
-    identity_.lease_ms = accepted->lease_ms;
-    identity_.fs_clock_offset_ns = accepted->fs_time.ns - network_.executor().now().since_start.count();
-  }
-  note_url();
-  greeted_connection_ = network_.network().connection_of(*peer_);
-  greeted_client_ = client;
-  greeted_epoch_ = epoch;
-  greeted_ = true;
-  co_return Result<void>();
-}
-
-job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
-                                             job::StopToken stop, bool* answered) {
-  job::Executor& executor = network_.executor();
+wire::RequestHeader Channel::header_of(wire::Op op, const CallOptions& options) const {
   const bool greeting = op == wire::Op::kHello || op == wire::Op::kAuthenticate;
-  job::DeadlineScope scope(executor, executor.now() + options_.attempt_timeout, stop);
-
   wire::RequestHeader header;
   header.op = op;
   header.fs = identity_.fs;
@@ -262,65 +187,116 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   header.priority = options.priority;
   header.reply_room = options.reply_room;
   header.id = options.id;
-  if (options.deadline != MonoTime::never()) header.deadline_ms = told_deadline(options.deadline - executor.now());
+  if (options.deadline != MonoTime::never())
+    header.deadline_ms = told_deadline(options.deadline - network_.executor().now());
   if (options.capability != nullptr) header.capability = *options.capability;
+  return header;
+}
+
+job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const CallOptions& options,
+                                             job::StopToken stop, bool* answered) {
+  // A stranger's request goes by whichever connection there is; sealed, if the server knows this side on it.
+  const SessionPtr session = options.greet || is_greeted() ? session_ : nullptr;
+  wire::RequestHeader header = header_of(op, options);
+  if (session != nullptr) header.version = session->version;
   Bytes head;
   wire::encode_body(header, head);
+  Sending sending;
+  sending.op = op;
+  sending.trace = options.trace;
+  sending.address = session != nullptr ? session->address : *peer_;
+  sending.head = head;
+  sending.body = body;
+  sending.reply_room = options.reply_room;
+  sending.bulk = options.bulk;
+  sending.seals = session != nullptr && session->seals ? &*session->seals : nullptr;
+  auto reply = co_await exchange(sending, stop, answered);
+  if (reply && session != nullptr) reply->features = session->features;
+  co_return reply;
+}
 
-  RawReply reply;
-  reply.features = features_;
-  reply.message = Buffer(options.reply_room);
+job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopToken stop, bool* answered) {
+  job::Executor& executor = network_.executor();
+  job::DeadlineScope scope(executor, executor.now() + options_.attempt_timeout, stop);
+  Buffer room(sending.reply_room + (sending.seals != nullptr ? Seals::kSize : 0));
   const bmi::Tag tag = next_tag();
-  const bmi::Segment room = bmi::Segment::of(reply.message.view());
+  const bmi::Segment into = bmi::Segment::of(room.view());
   bmi::Message message;
-  message.peer = *peer_;
+  message.peer = sending.address;
   message.tag = tag;
-  message.segments = bmi::SegmentList(&room, 1);
+  message.segments = bmi::SegmentList(&into, 1);
   job::NetworkOp receive(network_);
   receive.post_recv(message);
-  if (options.bulk != nullptr) options.bulk->post(*peer_, tag);
+  if (sending.bulk != nullptr) sending.bulk->post(sending.address, tag);
 
-  const std::array<bmi::Segment, 2> parts{bmi::Segment::of(ByteView(head)), bmi::Segment::of(body)};
-  message.segments = bmi::SegmentList(parts.data(), body.empty() ? 1 : 2);
+  std::array<bmi::Segment, 3> parts{bmi::Segment::of(sending.head), bmi::Segment{}, bmi::Segment{}};
+  std::size_t count = 1;
+  if (!sending.body.empty()) parts[count++] = bmi::Segment::of(sending.body);
+  Umac64::Code code{};
+  if (sending.seals != nullptr && sending.seal_request) {
+    code = sending.seals->seal(tag, {sending.head, sending.body});
+    parts[count++] = bmi::Segment::of(ByteView(code));
+  }
+  message.segments = bmi::SegmentList(parts.data(), count);
   job::NetworkOp send(network_);
   send.post_send_unexpected(message);
   const auto sent = co_await send.wait(scope.token());
   if (!sent) receive.cancel();
   auto received = co_await receive.wait(scope.token());
   if (!sent || !received) {
-    if (options.bulk != nullptr) co_await options.bulk->abandon();
+    if (sending.bulk != nullptr) co_await sending.bulk->abandon();
     Error error = !sent ? sent.error() : received.error();
     if (error.code() == Errc::kTimeout && !stop.stopped()) {
-      // Silent for too long: the next attempt goes over a new connection, by the peer's next address.
-      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(op),
-                header.trace);
-      network_.network().disconnect(*peer_);
+      // Silent for too long: the next attempt goes over a new connection.
+      SPATE_LOG("rpc", warn, "no answer, reconnecting peer={} op={} trace={}", log::Quoted{name()}, op_name(sending.op),
+                sending.trace);
+      network_.network().disconnect(sending.address);
     }
-    if (lost(error.code()) || error.code() == Errc::kTimeout) greeted_ = false;
+    if (is_lost(error.code()) || error.code() == Errc::kTimeout) forget(sending.address);
     co_return std::move(error).within(name());
   }
+  room.shrink(static_cast<std::size_t>(*received));
+  auto reply = read_reply(sending, tag, std::move(room));
+  if (!reply && sending.bulk != nullptr) co_await sending.bulk->abandon();
+  if (!reply && answered != nullptr) *answered = reply.code() != Errc::kProtocol && !is_lost(reply.code());
+  co_return reply;
+}
 
-  reply.message.shrink(static_cast<std::size_t>(*received));
+/// The session over that connection is over.
+void Channel::forget(bmi::Address address) {
+  if (session_ != nullptr && (session_->address == address || address == *peer_)) session_.reset();
+}
+
+Error Channel::broken_seal(const Sending& sending) {
+  SPATE_LOG("rpc", error, "seal broken: message altered on the way, or not from {}; connection closed op={} trace={}",
+            name(), op_name(sending.op), sending.trace);
+  network_.network().disconnect(sending.address);
+  forget(sending.address);
+  return {Errc::kConnectionLost, name() + " (a reply without a good seal)"};
+}
+
+/// What came, and an error that the server reports, as such.
+Result<RawReply> Channel::read_reply(const Sending& sending, bmi::Tag tag, Buffer message) {
+  if (sending.seals != nullptr) {
+    if (!sending.seals->genuine(tag, std::as_const(message).view())) return broken_seal(sending);
+    message.shrink(message.size() - Seals::kSize);
+  }
+  RawReply reply;
+  reply.message = std::move(message);
   const ByteView bytes = std::as_const(reply.message).view();
   wire::Reader reader(bytes);
   reader(reply.header);
-  if (!reader.decoder().ok()) {
-    if (options.bulk != nullptr) co_await options.bulk->abandon();
-    co_return Error(Errc::kProtocol, name() + " sent a reply that cannot be read");
-  }
+  if (!reader.decoder().ok()) return Error(Errc::kProtocol, name() + " sent a reply that cannot be read");
   reply.body = bytes.last(reader.decoder().remaining());
-  if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
-  incarnation_ = reply.header.incarnation;
-  map_version_ = std::max(map_version_, reply.header.map_version);
-  SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(op), log::Quoted{name()},
-            reply.header.status, header.trace);
-  if (reply.header.status != Errc::kOk) {
-    if (answered != nullptr) *answered = true;
-    if (options.bulk != nullptr) co_await options.bulk->abandon();
-    const std::string context = reply.header.context.empty() ? std::string() : reply.header.context;
-    co_return Error(reply.header.status, context);
+  if (sending.op != wire::Op::kHello) {  // whoever answers that may be anybody
+    if (incarnation_ && incarnation_ != reply.header.incarnation) restarted_.store(true, std::memory_order_relaxed);
+    incarnation_ = reply.header.incarnation;
+    map_version_ = std::max(map_version_, reply.header.map_version);
   }
-  co_return reply;
+  SPATE_LOG("rpc", debug, "answered op={} peer={} status={} trace={}", op_name(sending.op), log::Quoted{name()},
+            reply.header.status, sending.trace);
+  if (reply.header.status != Errc::kOk) return Error(reply.header.status, reply.header.context);
+  return reply;
 }
 
 }  // namespace spate::rpc

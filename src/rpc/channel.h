@@ -14,6 +14,8 @@
 #include "job/event.h"
 #include "job/network.h"
 #include "rpc/identity.h"
+#include "rpc/initiator.h"
+#include "rpc/seals.h"
 #include "wire/header.h"
 
 namespace spate::rpc {
@@ -71,7 +73,8 @@ struct ChannelOptions {
 /// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first
 /// request and after each loss of the connection; a request whose connection was lost is sent again after a new
 /// greeting, until its deadline: the greeting's incarnation makes that safe at an io server, the request id at a meta
-/// server.
+/// server. Requests and bulk data leave by the connection that was greeted, and no other: who answers on a new one may
+/// be anybody. Of several URLs, one where somebody else answers is passed by.
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);
@@ -109,22 +112,58 @@ class Channel {
   std::uint64_t map_version() const { return map_version_; }
   bmi::PeerInfo peer_info() const;
   /// wire::Feature: what the server agreed to when it was last greeted.
-  std::uint64_t features() const { return features_; }
+  std::uint64_t features() const { return session_ != nullptr ? session_->features : 0; }
+  /// Whether an error says that the connection is gone, or was none worth having.
+  static bool is_lost(Errc code) {
+    return code == Errc::kConnectionLost || code == Errc::kUnreachable || code == Errc::kProtocol;
+  }
   /// Makes the next request greet again (a new session was opened).
-  void greet_again() { greeted_ = false; }
+  void greet_again() { session_.reset(); }
 
  private:
   /// A call under way.
   class Under;
+  /// One connection that was greeted. Calls under way keep it when another one has taken its place.
+  struct Session {
+    bmi::Address address;  // bound to the connection
+    std::uint16_t version = wire::kProtocolVersion;
+    std::uint64_t features = 0;
+    std::optional<Seals> seals;
+    ClientId client;          // the file system's session that it was greeted in:
+    std::uint32_t epoch = 0;  // another channel's greeting may have begun a new one
+  };
+  using SessionPtr = std::shared_ptr<Session>;
+  /// A request that is to be sent once.
+  struct Sending {
+    wire::Op op = wire::Op::kPing;
+    TraceId trace;
+    bmi::Address address;
+    ByteView head;
+    ByteView body;
+    std::uint32_t reply_room = 16 * 1024;
+    Bulk* bulk = nullptr;
+    Seals* seals = nullptr;    // of the reply; kept by the caller
+    bool seal_request = true;  // by them
+  };
+
   void return_to_first_url();
   void note_url();
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
+  job::Task<Result<void>> greet_once(std::uint16_t version, bool& stranger, job::StopToken stop);
+  job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
+  void join(const wire::AuthenticateReply& accepted, const SessionPtr& session);
+  void leave_old_connection();
+  void forget(bmi::Address address);
   Error refusal(Error error) const;
   Result<void> check_session(const CallOptions& options) const;
+  Error broken_seal(const Sending& sending);
+  wire::RequestHeader header_of(wire::Op op, const CallOptions& options) const;
   /// `answered` (may be null): set when an error is the server's own.
   job::Task<Result<RawReply>> attempt(wire::Op op, ByteView body, const CallOptions& options, job::StopToken stop,
                                       bool* answered = nullptr);
+  job::Task<Result<RawReply>> exchange(const Sending& sending, job::StopToken stop, bool* answered = nullptr);
+  Result<RawReply> read_reply(const Sending& sending, bmi::Tag tag, Buffer message);
   bool is_greeted() const;
   Result<void> resolve();
   bmi::Tag next_tag();
@@ -134,10 +173,8 @@ class Channel {
   Identity& identity_;
   Random& random_;
   std::optional<bmi::Address> peer_;
-  std::uint32_t greeted_connection_ = 0;
-  ClientId greeted_client_;          // the session that it was greeted in:
-  std::uint32_t greeted_epoch_ = 0;  // another channel's greeting may have begun a new one
-  bool greeted_ = false;
+  SessionPtr session_;  // null: to be greeted
+  bmi::Address spent_;  // the connection by which an authenticate was sent: there is no second greeting on it
   bool greeting_ = false;
   job::Event greeting_done_;
   std::uint64_t incarnation_sent_ = 0;
@@ -148,7 +185,6 @@ class Channel {
   std::size_t calls_ = 0;                   // under way
   MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
   Duration return_wait_{0};                 // before that
-  std::uint64_t features_ = 0;
 };
 
 }  // namespace spate::rpc

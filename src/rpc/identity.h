@@ -17,6 +17,12 @@ struct SessionEpoch {
   friend bool operator==(const SessionEpoch&, const SessionEpoch&) = default;
 };
 
+/// What a greeting may do without.
+struct GreetingPolicy {
+  bool behind_nat = false;       // servers may be reached at another address than the one dialled
+  bool allow_version_1 = false;  // servers of before the present handshake are spoken to, if they know no other
+};
+
 /// One per client or server process. One executor.
 struct Identity {
   wire::PeerKind kind = wire::PeerKind::kClient;
@@ -25,6 +31,7 @@ struct Identity {
   Credential credential;
   std::string description;
   std::uint64_t features = 0;  // wire::Feature: what this process wants of servers
+  GreetingPolicy policy;
 
   /// The session, once a meta server has opened it. A channel to an io server needs it; see SessionSource.
   ClientId client;

@@ -30,21 +30,25 @@ constexpr std::uint32_t kMaxDeadlineMs = 24U * 3600 * 1000;
 /// For the reply of a request whose deadline has passed.
 constexpr Duration kReplyGrace = std::chrono::seconds(1);
 
-/// Of a request, when it is none that this server speaks. The first two fields of a header, version and operation, stay
-/// where they are in every version; the rest of another one may mean anything.
-std::optional<std::uint16_t> foreign_version(ByteView request) {
+/// The first two fields of a header, version and operation, stay where they are in every version; the rest of one that
+/// is not spoken may mean anything. Nothing when the request is too short for both.
+std::optional<std::uint16_t> version_of(ByteView request) {
   Decoder in(request);
   const std::uint16_t version = in.u16();
   in.u16();
-  const bool spoken = version >= wire::kOldestProtocolVersion && version <= wire::kProtocolVersion;
-  return in.ok() && !spoken ? std::optional(version) : std::nullopt;
+  return in.ok() ? std::optional(version) : std::nullopt;
 }
 
-Error version_error(std::uint16_t version) {
-  return {Errc::kVersionMismatch, "the server speaks protocol " + std::to_string(wire::kOldestProtocolVersion) +
-                                      " to " + std::to_string(wire::kProtocolVersion) +
-                                      ", the request is of protocol " + std::to_string(version) +
-                                      ": upgrade the older one"};
+/// Who wants to be somebody else does so on a connection of its own. (Version 1 greets again on the same one.)
+bool is_second_hello(const Call& call) {
+  const Peer& peer = *call.peer;
+  return call.header.op == wire::Op::kHello && (peer.authenticated || peer.sealing) &&
+         peer.version >= wire::kTranscriptVersion;
+}
+
+AcceptorOptions acceptor_options(const ServerOptions& options) {
+  return {options.fs,         options.server,   options.key_required,   options.client_key,
+          options.server_key, options.features, options.allow_version_1};
 }
 
 }  // namespace
@@ -83,6 +87,7 @@ class Server::StrangersRequest {
 
 Server::Server(ServerOptions options, job::NetworkContext& network, Random& random, metrics::Registry& metrics)
     : options_(std::move(options)),
+      acceptor_(acceptor_options(options_)),
       network_(network),
       random_(random),
       metrics_(metrics),
@@ -127,8 +132,10 @@ std::vector<std::shared_ptr<Peer>> Server::peers() const {
 }
 
 void Server::on_request(bmi::UnexpectedMessage message) {
+  const bmi::Address bound = network_.network().bound(message.peer);
+  if (!bound) return;  // its connection is gone: there is nobody to answer
   // A stranger's requests have bounds of their own, and are refused at once unless it greets.
-  const bool first = goes_first(message) || !peer_of(message.peer)->admitted;
+  const bool first = goes_first(message) || !peer_of(message.peer, bound)->admitted;
   if (first || (places_.free() && waiting_.empty())) {
     begin(std::move(message));
   } else if (!waiting_.put(message) && refusing_ < kMostRefusals) {
@@ -168,11 +175,15 @@ void Server::begin_waiting() {
 
 job::Task<void> Server::refuse_busy(bmi::UnexpectedMessage message) {
   Call call;
-  call.address = message.peer;
+  call.address = network_.network().bound(message.peer);
+  call.peer = peer_of(message.peer, call.address);
   call.tag = message.tag;
-  wire::Reader reader(std::as_const(message.payload).view());
+  ByteView bytes = std::as_const(message.payload).view();
+  const bool genuine = unseal(call, bytes);
+  if (!genuine) drop_peer(*call.peer, "seal broken: a message that was altered, repeated, or not sealed");
+  wire::Reader reader(bytes);
   reader(call.header);
-  if (reader.decoder().ok()) {
+  if (genuine && reader.decoder().ok()) {
     job::DeadlineScope scope(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);
     call.stop = scope.token();
     Result<Bytes> busy = Error(Errc::kBusy, "the server has more requests than it can keep");
@@ -183,26 +194,52 @@ job::Task<void> Server::refuse_busy(bmi::UnexpectedMessage message) {
 
 job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
   Call call;
-  call.address = message.peer;
   call.tag = message.tag;
-  call.peer = peer_of(message.peer);
-  call.places = &places_;
-  const StrangersRequest counted(*this, call.peer);
-  const ByteView bytes = std::as_const(message.payload).view();
-  wire::Reader reader(bytes);
-  reader(call.header);
-  if (!takes_one_more(*call.peer)) {
-    drop_peer(message.peer, "a stranger with too many requests under way");
-  } else if (const auto version = foreign_version(bytes)) {
-    Result<Bytes> refusal = version_error(*version);
-    note_refused(call, refusal.error());
-    co_await reply(call, std::move(refusal));
-  } else if (reader.decoder().ok()) {
-    co_await answer_known(call, bytes.last(reader.decoder().remaining()));
-  } else {
-    drop_peer(message.peer, "a request without a valid header");
+  call.address = network_.network().bound(message.peer);
+  if (call.address) {  // else its connection is gone: there is nobody to answer
+    call.peer = peer_of(message.peer, call.address);
+    call.places = &places_;
+    const StrangersRequest counted(*this, call.peer);
+    ByteView bytes = std::as_const(message.payload).view();
+    if (!takes_one_more(*call.peer)) {
+      drop_peer(*call.peer, "a stranger with too many requests under way");
+    } else if (unseal(call, bytes)) {
+      co_await take(call, bytes);
+    } else {
+      drop_peer(*call.peer, "seal broken: a message that was altered, repeated, or not sealed");
+    }
   }
   places_.give_back();
+}
+
+/// False: the message is none that the peer has sealed. Else `message` is without its seal.
+bool Server::unseal(Call& call, ByteView& message) {
+  if (!call.peer->sealing) return true;
+  Sealing& sealing = *call.peer->sealing;
+  if (!sealing.window.open(call.tag) || !sealing.seals.genuine(call.tag, message)) return false;
+  sealing.window.take(call.tag);
+  message = message.first(message.size() - Seals::kSize);
+  call.sealed = true;
+  return true;
+}
+
+job::Task<void> Server::take(Call& call, ByteView message) {
+  call.message = message;
+  wire::Reader reader(message);
+  reader(call.header);
+  const auto version = version_of(message);
+  if (version && !acceptor_.speaks(*version)) {
+    call.header.version = wire::kProtocolVersion;
+    Result<Bytes> refusal = acceptor_.version_error(*version);
+    note_refused(call, refusal.error());
+    co_await reply(call, std::move(refusal));
+  } else if (reader.decoder().ok() && is_second_hello(call)) {
+    drop_peer(*call.peer, "a second hello on a connection that is authenticated");
+  } else if (reader.decoder().ok()) {
+    co_await answer_known(call, message.last(reader.decoder().remaining()));
+  } else {
+    drop_peer(*call.peer, "a request without a valid header");
+  }
 }
 
 job::Task<void> Server::answer_known(Call& call, ByteView body) {
@@ -221,17 +258,17 @@ job::Task<void> Server::answer_known(Call& call, ByteView body) {
   if (!cut_short && !entry.abandoned()) co_await reply(call, std::move(result));
 }
 
-bool Server::takes_one_more(const Peer& peer) {
+bool Server::takes_one_more(Peer& peer) {
   if (peer.under_way > options_.max_requests_of_a_stranger) return false;
   if (peer.admitted || strangers_under_way_ <= options_.max_stranger_requests) return true;
-  const Peer* busiest = busiest_stranger();
+  Peer* const busiest = busiest_stranger();
   if (busiest == nullptr || busiest == &peer) return busiest == nullptr;
-  drop_peer(busiest->address, "too many requests of strangers under way, and it has most of them");
+  drop_peer(*busiest, "too many requests of strangers under way, and it has most of them");
   return true;
 }
 
-const Peer* Server::busiest_stranger() const {
-  const Peer* busiest = nullptr;
+Peer* Server::busiest_stranger() const {
+  Peer* busiest = nullptr;
   for (const auto& [address, peer] : peers_) {
     if (peer->admitted || peer->under_way == 0) continue;
     if (busiest == nullptr || peer->under_way > busiest->under_way) busiest = peer.get();
@@ -239,14 +276,16 @@ const Peer* Server::busiest_stranger() const {
   return busiest;
 }
 
-void Server::drop_peer(bmi::Address address, std::string_view why) {
+/// Its requests under way keep `peer`; those without any must not use it afterwards.
+void Server::drop_peer(Peer& peer, std::string_view why) {
   refused_.add();
   if (const auto more = refused_log_.admit()) {
-    SPATE_LOG("rpc", warn, "peer dropped: {} peer={}{}", why, log::Quoted{network_.network().peer_info(address).url},
-              *more);
+    SPATE_LOG("rpc", warn, "peer dropped: {} peer={} description={}{}", why,
+              log::Quoted{network_.network().peer_info(peer.bound).url}, log::Quoted{peer.description}, *more);
   }
-  peers_.erase(address);
-  network_.network().disconnect(address);
+  peer.authenticated = false;
+  network_.network().disconnect(peer.bound);
+  peers_.erase(bmi::Address(peer.address));
 }
 
 void Server::note_refused(const Call& call, const Error& error) {
@@ -318,66 +357,55 @@ job::Task<Result<Bytes>> Server::run_row(Call& call, ByteView body, const Operat
   co_return result;
 }
 
+/// What a reply begins with when there is nothing to report.
+wire::ReplyHeader Server::reply_header(const Call& call) const {
+  wire::ReplyHeader header;
+  header.version = call.header.version;
+  header.incarnation = options_.incarnation;
+  header.map_version = options_.map_version;
+  return header;
+}
+
 Result<Bytes> Server::hello(Call& call, ByteView body) {
-  auto request = wire::decode_body<wire::HelloRequest>(body);
-  if (!request) return Error(Errc::kProtocol, request.error().context());
-  if (request->oldest_version > wire::kProtocolVersion || request->newest_version < wire::kOldestProtocolVersion) {
-    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request->oldest_version) +
-                                             " to " + std::to_string(request->newest_version) + ", the server " +
-                                             std::to_string(wire::kOldestProtocolVersion) + " to " +
-                                             std::to_string(wire::kProtocolVersion) + ": upgrade the older one");
-  }
-  if (request->fs && request->fs != options_.fs) {
-    return Error(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
-  }
   Peer& peer = *call.peer;
-  peer.greeted = true;
+  peer.handshake.reset();
   peer.authenticated = false;
-  peer.client_nonce = request->client_nonce;
-  random_.fill(peer.server_nonce);
-  wire::HelloReply reply;
-  reply.version = std::min(request->newest_version, wire::kProtocolVersion);
-  reply.features = peer.features = request->features & options_.features;
-  reply.fs = options_.fs;
-  reply.server = options_.server;
-  reply.key_required = options_.key_required;
-  reply.server_nonce = peer.server_nonce;
-  Bytes out;
-  wire::encode_body(reply, out);
-  return out;
+  Bytes head;
+  wire::encode_body(reply_header(call), head);
+  Handshake handshake;
+  SPATE_TRY(Bytes reply, acceptor_.hello({call.message, body, call.header.version}, head,
+                                         network_.network().peer_info(call.address).reached, random_, handshake));
+  peer.version = handshake.version;
+  peer.features = handshake.features;
+  peer.handshake = std::move(handshake);
+  return reply;
 }
 
 job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
-  auto request = wire::decode_body<wire::AuthenticateRequest>(body);
-  if (!request) co_return Error(Errc::kProtocol, request.error().context());
   const std::shared_ptr<Peer> peer = call.peer;  // outlives a lost connection
-  const bool server = request->kind == wire::PeerKind::kServer;
-  if (!server && request->kind != wire::PeerKind::kClient) co_return Errc::kProtocol;
-  if (!peer->greeted || request->server_nonce != peer->server_nonce) co_return Errc::kUnauthenticated;
-  const Key& key = server ? options_.server_key : options_.client_key;
-  // A server must always prove itself; a client unless the file system says `auth = none`.
-  if (server || options_.key_required) {
-    if (!equal_secret(wire::auth_proof(key, *request, peer->client_nonce), request->proof)) {
-      peer->description = request->description;
-      Error wrong(Errc::kUnauthenticated,
-                  server ? "wrong server key" : "wrong client key: use the key file of this file system");
-      note_refused(call, wrong);
-      co_return wrong;
-    }
+  auto accepted = acceptor_.authenticate({call.message, body, call.header.version}, peer->handshake);
+  if (!accepted) {
+    if (!accepted.error().context().empty()) note_refused(call, accepted.error());
+    co_return std::move(accepted).error();
   }
   peer->admitted = true;  // before the services are asked, who may take their time
   network_.network().admit(peer->address);
+  if (accepted->sealed) {
+    peer->sealing.emplace(Sealing{Seals(*accepted->keys, End::kAcceptor), TagWindow(call.tag)});
+    call.sealed = true;
+  }
+  const wire::AuthenticateRequest& request = accepted->request;
   peer->authenticated = false;  // whoever it was before: it is nobody until all services have let it in
-  peer->kind = request->kind;
-  peer->incarnation = request->incarnation;
-  peer->credential = request->credential;
-  peer->description = request->description;
-  peer->client = request->client;
+  peer->kind = request.kind;
+  peer->incarnation = request.incarnation;
+  peer->credential = request.credential;
+  peer->description = request.description;
+  peer->client = request.client;
   wire::AuthenticateReply reply;
   reply.fs_time = network_.executor().clock().wall();
-  reply.server_proof = wire::server_proof(key, peer->server_nonce, peer->client_nonce);
+  reply.server_proof = accepted->server_proof;
   for (Service* service : services_) {
-    auto joined = co_await service->join(*peer, *request, reply);
+    auto joined = co_await service->join(*peer, request, reply);
     if (!joined) {
       if (joined.code() == Errc::kUnauthenticated) note_refused(call, joined.error());
       co_return std::move(joined).error();
@@ -414,17 +442,14 @@ Result<Bytes> Server::stats() {
   return out;
 }
 
-std::shared_ptr<Peer> Server::peer_of(bmi::Address address) {
+std::shared_ptr<Peer> Server::peer_of(bmi::Address address, bmi::Address bound) {
   std::shared_ptr<Peer>& peer = peers_[address];
-  const std::uint32_t connection = network_.network().peer_info(address).connection;
-  if (peer == nullptr || peer->connection != connection) {
-    peer = std::make_shared<Peer>();  // a new connection must greet again; running calls keep the old one
-    peer->address = address;
-    peer->connection = connection;
-    if (peers_.size() >= peers_after_pruning_ + kPeersBetweenPrunings) forget_gone_peers();
-    return peers_[address];
-  }
-  return peer;
+  if (peer != nullptr && peer->bound == bound) return peer;
+  peer = std::make_shared<Peer>();  // a new connection must greet again; running calls keep the old one
+  peer->address = address;
+  peer->bound = bound;
+  if (peers_.size() >= peers_after_pruning_ + kPeersBetweenPrunings) forget_gone_peers();
+  return peers_[address];
 }
 
 void Server::forget_gone_peers() {
@@ -435,9 +460,7 @@ void Server::forget_gone_peers() {
 }
 
 job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
-  wire::ReplyHeader header;
-  header.incarnation = options_.incarnation;
-  header.map_version = options_.map_version;
+  wire::ReplyHeader header = reply_header(call);
   const auto fail = [&header](const Error& error) {
     header.status = error.code();
     header.context =
@@ -452,9 +475,15 @@ job::Task<void> Server::reply(Call& call, Result<Bytes> result) {
     head.clear();
     wire::encode_body(header, head);
   }
-  std::array<bmi::Segment, 2> segments{bmi::Segment::of(ByteView(head)), bmi::Segment{}};
+  std::array<bmi::Segment, 3> segments{bmi::Segment::of(ByteView(head)), bmi::Segment{}, bmi::Segment{}};
   std::size_t count = 1;
-  if (result && !result->empty()) segments[count++] = bmi::Segment::of(ByteView(*result));
+  const ByteView body = result ? ByteView(*result) : ByteView();
+  if (!body.empty()) segments[count++] = bmi::Segment::of(body);
+  Umac64::Code code{};
+  if (call.sealed) {
+    code = call.peer->sealing->seals.seal(call.tag, {head, body});
+    segments[count++] = bmi::Segment::of(ByteView(code));
+  }
   bmi::Message message;
   message.peer = call.address;
   message.tag = call.tag;

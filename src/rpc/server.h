@@ -29,6 +29,7 @@ struct ServerOptions {
   bool key_required = true;
   Key client_key{};
   Key server_key{};
+  bool allow_version_1 = false;  // peers whose handshake binds nothing to this server are let in
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"
   std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients
@@ -75,22 +76,26 @@ class Server {
   job::Task<void> answer_known(Call& call, ByteView body);
   job::Task<Result<Bytes>> execute(Call& call, ByteView body, Calls::Entry& entry);
   job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry);
+  bool unseal(Call& call, ByteView& message);
+  job::Task<void> take(Call& call, ByteView message);
+  wire::ReplyHeader reply_header(const Call& call) const;
   Result<Bytes> hello(Call& call, ByteView body);
   job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
   Result<Bytes> ping(ByteView body);
   Result<Bytes> stats();
   Result<void> check_header(const Call& call) const;
-  std::shared_ptr<Peer> peer_of(bmi::Address address);
+  std::shared_ptr<Peer> peer_of(bmi::Address address, bmi::Address bound);
   void forget_gone_peers();
-  bool takes_one_more(const Peer& peer);
-  const Peer* busiest_stranger() const;
+  bool takes_one_more(Peer& peer);
+  Peer* busiest_stranger() const;
   job::Task<void> reply(Call& call, Result<Bytes> result);
-  void drop_peer(bmi::Address address, std::string_view why);
+  void drop_peer(Peer& peer, std::string_view why);
   class StrangersRequest;
   /// One line, rate limited, for a request that no proper client of this file system sends.
   void note_refused(const Call& call, const Error& error);
 
   ServerOptions options_;
+  Acceptor acceptor_;
   job::NetworkContext& network_;
   Random& random_;
   metrics::Registry& metrics_;

@@ -196,6 +196,7 @@ fsck::ServersOptions servers_options(const client::Options& client) {
   fsck::ServersOptions options;
   options.map = client.map;
   options.server_key = *client.server_key;
+  options.greeting = client.greeting;
   options.credential = client.credential;
   options.description = client.description + " (fsck)";
   options.deadline = client.deadline;

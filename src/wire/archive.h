@@ -172,4 +172,14 @@ Result<M> decode_body(ByteView bytes) {
   return message;
 }
 
+/// A message of version 1 with what version 2 has put behind it, in `bytes`; kCorrupt likewise.
+template <typename M, typename Behind>
+Result<std::pair<M, Behind>> decode_body_and(ByteView bytes) {
+  std::pair<M, Behind> both;
+  Reader reader(bytes);
+  reader(both.first, both.second);
+  SPATE_TRY(std::ignore, reader.decoder().finish(Behind::kName));
+  return both;
+}
+
 }  // namespace spate::wire

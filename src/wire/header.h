@@ -14,7 +14,7 @@
 
 namespace spate::wire {
 
-constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::uint16_t kProtocolVersion = 2;
 constexpr std::uint16_t kOldestProtocolVersion = 1;
 
 /// Optional abilities, negotiated by hello: what both sides have.

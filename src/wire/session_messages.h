@@ -7,6 +7,8 @@
 namespace spate::wire {
 
 using Nonce = std::array<std::byte, 16>;
+using KeyId = std::array<std::byte, 8>;
+using Proof = std::array<std::byte, 32>;
 
 struct Empty {
   static constexpr std::string_view kName = "empty reply";
@@ -42,6 +44,39 @@ struct HelloReply {
   }
 };
 
+/// How messages are sealed: a set in an offer, one of them in an answer.
+enum class Suite : std::uint16_t { kNone = 0, kUmac64 = 1 };
+constexpr bool holds(std::uint16_t suites, Suite suite) { return (suites & static_cast<std::uint16_t>(suite)) != 0; }
+/// What a connection protects: nothing (the kernel vouches for both ends, or the file system has no keys), or each
+/// request and reply.
+enum class Protect : std::uint8_t { kNone = 0, kControl = 1 };
+
+/// From version 2 on behind HelloRequest: what the initiator has, and whom it means.
+struct HelloOffer {
+  static constexpr std::string_view kName = "hello offer";
+  ServerId server;  // that is wanted; 0: whoever is at a URL given by hand
+  KeyId key_id{};   // wire::FileKey::id(); zeros: no key
+  Bytes user_key;   // room for keys of single users; empty
+  std::uint16_t suites = static_cast<std::uint16_t>(Suite::kUmac64);
+  Protect protect = Protect::kControl;  // the least that will do on a network
+  template <typename A>
+  void fields(A& a) {
+    a(server, key_id, user_key, suites, protect);
+  }
+};
+/// From version 2 on behind HelloReply.
+struct HelloAnswer {
+  static constexpr std::string_view kName = "hello answer";
+  Suite suite = Suite::kNone;
+  Protect protect = Protect::kNone;
+  std::string reached;  // bmi::PeerInfo::reached: where the acceptor was reached; the initiator knows where it dialled
+  Proof server_mac{};   // over everything before it (wire::Transcript); zeros without a key
+  template <typename A>
+  void fields(A& a) {
+    a(suite, protect, reached, server_mac);
+  }
+};
+
 enum class PeerKind : std::uint8_t { kClient = 1, kServer = 2 };
 
 /// Second request on every connection: proves the key and joins (or opens) a session.
@@ -57,11 +92,21 @@ struct AuthenticateRequest {
   std::string description;              // "host:pid:program", for `spate status` and logs
   std::optional<SessionTicket> ticket;  // io servers: from the meta server; meta: to resume
   Nonce server_nonce{};                 // as given by hello
-  /// HMAC under the client key (kind client) or the server key (kind server) over the fields above; see auth_proof().
+  /// Version 1: HMAC under the client key (kind client) or the server key (kind server) over the fields above; see
+  /// auth_proof().
   Mac proof{};
   template <typename A>
   void fields(A& a) {
     a(kind, client, incarnation, credential, description, ticket, server_nonce, proof);
+  }
+};
+/// From version 2 on behind AuthenticateRequest, whose `proof` is zeros then.
+struct AuthenticateFinish {
+  static constexpr std::string_view kName = "authenticate finish";
+  Proof finished{};  // over everything before it (wire::Transcript); zeros without a key
+  template <typename A>
+  void fields(A& a) {
+    a(finished);
   }
 };
 struct AuthenticateReply {
@@ -72,14 +117,14 @@ struct AuthenticateReply {
   std::uint32_t lease_ms = 0;      // the session ends when nothing is heard for so long
   WallTime fs_time;                // the file system's clock, now
   std::uint16_t answer_slots = 0;  // how many RequestId slots the client may use (meta)
-  Mac server_proof{};              // the server knows the key as well: HMAC over both nonces
+  Mac server_proof{};              // version 1: the server knows the key as well: HMAC over both nonces
   template <typename A>
   void fields(A& a) {
     a(client, epoch, ticket, lease_ms, fs_time, answer_slots, server_proof);
   }
 };
 
-/// What `proof` must be. `client_nonce` is what this client sent in hello.
+/// Version 1. What `proof` must be. `client_nonce` is what this client sent in hello.
 Mac auth_proof(const Key& key, const AuthenticateRequest& request, const Nonce& client_nonce);
 Mac server_proof(const Key& key, const Nonce& server_nonce, const Nonce& client_nonce);
 

@@ -44,7 +44,7 @@ TEST(Wire, TheRequestHeaderIsAsDocumented) {
   Bytes bytes;
   encode_body(header, bytes);
   ASSERT_EQ(bytes.size(), 2U + 2 + 8 + 8 + 4 + 8 + 8 + 1 + 4 + 4 + 2 + 8 + 1);
-  EXPECT_EQ(bytes[0], std::byte{1});
+  EXPECT_EQ(bytes[0], std::byte{2});
   EXPECT_EQ(bytes[2], std::byte{3});
   EXPECT_EQ(bytes[4], std::byte{8});
   EXPECT_EQ(bytes[11], std::byte{1});

@@ -137,7 +137,8 @@ def entry_under_flood(scene):
 
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-with Cluster(io=1) as fs:
+# The raw peers here speak version 1 of the protocol.
+with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
     fs.up()
     scene = Scene(fs)
     scene.serves()

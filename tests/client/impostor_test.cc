@@ -25,8 +25,16 @@ TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
   const auto connected = executor_.run(client_->connect());
   EXPECT_ERRC(connected, Errc::kUnauthenticated);
   if (!connected)
-    EXPECT_NE(connected.error().message().find("does not know the key"), std::string::npos)
-        << connected.error().message();
+    EXPECT_NE(connected.error().message().find("wrong client key"), std::string::npos) << connected.error().message();
+}
+
+/// Whoever listens there says yes to everything, and cannot prove it.
+TEST_F(Impostor, WhoKnowsAnotherKeyIsNotBelieved) {
+  rpc::ServerOptions options = meta_host_.server->options();
+  options.client_key = key(9);
+  replace_meta(options);
+  const auto connected = executor_.run(client_->connect());
+  EXPECT_EQ(connected.code(), Errc::kUnauthenticated);
 }
 
 TEST_F(Impostor, AnotherServerAtTheAddressIsNamed) {

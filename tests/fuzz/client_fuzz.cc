@@ -76,6 +76,19 @@ Layout layout() {
   return l;
 }
 
+template <typename Request>
+Result<Request> asked(ByteView body) {
+  if constexpr (std::is_same_v<Request, wire::HelloRequest>) {
+    SPATE_TRY(auto both, (wire::decode_body_and<Request, wire::HelloOffer>(body)));
+    return std::move(both.first);
+  } else if constexpr (std::is_same_v<Request, wire::AuthenticateRequest>) {
+    SPATE_TRY(auto both, (wire::decode_body_and<Request, wire::AuthenticateFinish>(body)));
+    return std::move(both.first);
+  } else {
+    return wire::decode_body<Request>(body);
+  }
+}
+
 /// A proper answer to `request`.
 template <typename Request, typename Reply>
 Reply proper(const Request& request) {
@@ -228,7 +241,7 @@ class Responder {
     Bytes out;
     wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {
       if (op != wanted) return;
-      const auto request = wire::decode_body<Request>(in);
+      const auto request = asked<Request>(in);
       SPATE_CHECK(request.has_value());  // the client is ours
       auto reply = proper<Request, Reply>(*request);
       if constexpr (std::is_same_v<Reply, wire::HelloReply>) {
@@ -237,6 +250,7 @@ class Responder {
       }
       if constexpr (std::is_same_v<Reply, wire::LockEventsReply>) reply.events = recalls();
       wire::encode_body(reply, out);
+      if constexpr (std::is_same_v<Reply, wire::HelloReply>) wire::encode_body(wire::HelloAnswer(), out);
     });
     return out;
   }

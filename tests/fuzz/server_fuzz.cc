@@ -9,6 +9,8 @@
 
 #include "base/check.h"
 #include "log/log.h"
+#include "rpc/initiator.h"
+#include "rpc/seals.h"
 #include "tests/cluster/world.h"
 #include "wire/messages.h"
 
@@ -61,6 +63,8 @@ class Asker {
     Bytes request;
     Bytes reply = Bytes(kReplyRoom);
     wire::Op op{};
+    bmi::Tag tag;
+    std::shared_ptr<rpc::Seals> seals;  // of the reply
     bool receive_done = false;
     bool send_done = false;
     Errc status = Errc::kOk;
@@ -75,6 +79,12 @@ class Asker {
     pending->request = std::move(message);
     pending->asked_at = world_.now();
     tag_ += 0x2000;
+    if (seals_ != nullptr && op != wire::Op::kAuthenticate) {
+      const auto code = seals_->seal(bmi::Tag(tag_), {pending->request});
+      pending->request.insert(pending->request.end(), code.begin(), code.end());
+    }
+    pending->seals = seals_;
+    pending->tag = bmi::Tag(tag_);
     bmi::Message m;
     m.peer = peer_;
     m.tag = bmi::Tag(tag_);
@@ -147,23 +157,28 @@ class Asker {
 
   /// Hello and authenticate. False when the server lets it in no more.
   bool greet(const std::optional<SessionTicket>& ticket) {
+    network_->disconnect(peer_);
+    seals_.reset();
     client_ = ClientId();
-    wire::HelloRequest hello;
-    hello.client_nonce.fill(std::byte{3});
-    const auto welcome = call<wire::HelloReply>(hello);
-    if (!welcome) return false;
+    rpc::Identity identity;
+    identity.kind = kind_;
+    identity.fs = world_.settings().map.fs;
+    identity.key = kind_ == wire::PeerKind::kServer ? world_.settings().server_key : world_.settings().client_key;
+    rpc::Initiator initiator(identity, server_, wire::kProtocolVersion, random_);
+    if (!ask(wire::Op::kHello, initiator.hello(header(wire::Op::kHello)))) return false;
+    if (!initiator.welcome(whole_answer_, network_->peer_info(peer_).reached)) return false;
     wire::AuthenticateRequest request;
     request.kind = kind_;
     request.incarnation = ++incarnation_;
     request.description = "fuzzer";
     request.ticket = ticket;
     if (ticket) request.client = ticket->client;
-    request.server_nonce = welcome->server_nonce;
-    const bool as_server = kind_ == wire::PeerKind::kServer;
-    const Key& key = as_server ? world_.settings().server_key : world_.settings().client_key;
-    request.proof = wire::auth_proof(key, request, hello.client_nonce);
-    const auto accepted = call<wire::AuthenticateReply>(request);
-    if (!accepted) return false;
+    Bytes message = initiator.authenticate(header(wire::Op::kAuthenticate), std::move(request));
+    seals_ = std::make_shared<rpc::Seals>(*initiator.keys(), rpc::End::kInitiator);
+    const auto body = ask(wire::Op::kAuthenticate, std::move(message));
+    if (!body) return false;
+    const auto accepted = wire::decode_body<wire::AuthenticateReply>(*body);
+    SPATE_CHECK(accepted.has_value());
     client_ = accepted->client;
     epoch_ = accepted->epoch;
     ticket_ = accepted->ticket;
@@ -188,8 +203,16 @@ class Asker {
     }
   }
 
-  void check_reply(const Pending& p) {
-    if (p.status != Errc::kOk) return;  // it has cost the connection
+  void check_reply(Pending& p) {
+    if (p.status != Errc::kOk) {  // it has cost the connection
+      if (p.seals == seals_) seals_.reset();
+      return;
+    }
+    if (p.seals != nullptr) {
+      SPATE_CHECK(p.seals->genuine(p.tag, p.reply));
+      p.reply.resize(p.reply.size() - rpc::Seals::kSize);
+    }
+    whole_answer_ = p.reply;
     wire::Reader reader(p.reply);
     wire::ReplyHeader head;
     reader(head);
@@ -203,7 +226,12 @@ class Asker {
       return;
     }
     wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {
-      if (op == p.op) SPATE_CHECK(wire::decode_body<Reply>(body).has_value());
+      if (op != p.op) return;
+      if constexpr (std::is_same_v<Reply, wire::HelloReply>) {
+        SPATE_CHECK((wire::decode_body_and<Reply, wire::HelloAnswer>(body).has_value()));
+      } else {
+        SPATE_CHECK(wire::decode_body<Reply>(body).has_value());
+      }
     });
     answer_ = to_bytes(body);
   }
@@ -219,6 +247,9 @@ class Asker {
   ClientId client_;
   std::uint32_t epoch_ = 0;
   SessionTicket ticket_;
+  SeededRandom random_{5};
+  std::shared_ptr<rpc::Seals> seals_;  // of the connection that was greeted
+  Bytes whole_answer_;                 // the last one, without its seal
   std::vector<std::unique_ptr<Pending>> pending_;
   std::optional<Bytes> answer_;
 };

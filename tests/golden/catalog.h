@@ -16,10 +16,13 @@ struct Item {
   Bytes bytes;          // as this version writes it
   /// Reads foreign bytes as this kind and compares with the value that was written: "", or what is wrong.
   std::function<std::string(ByteView)> read;
+  int since = 1;  // its file lies in v1, v2 ...: the version that first wrote it so
 };
 
 /// wire/: requests, replies and headers of the protocol.
 std::vector<Item> wire_items();
+/// auth/: one handshake, with everything that is derived on the way.
+std::vector<Item> auth_items();
 /// tcp/: what the tcp module sends.
 std::vector<Item> tcp_items();
 /// meta/, io/: records and keys of the servers' stores.

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFolder = std::string(SPATE_SOURCE_DIR) + "/tests/golden/v1";
+const std::string kFolder = std::string(SPATE_SOURCE_DIR) + "/tests/golden";
 
 /// The newest version's catalog; made once.
 const std::map<std::string, Item>& catalog() {
@@ -36,23 +36,25 @@ const std::map<std::string, Item>& catalog() {
   return items;
 }
 
+std::string file_of(const Item& item) { return fmt::format("{}/v{}/{}.hex", kFolder, item.since, item.name); }
+
 Result<Bytes> golden(const std::string& name) {
-  auto text = read_text(kFolder + "/" + name + ".hex");
+  auto text = read_text(file_of(catalog().at(name)));
   if (!text) return std::move(text).error();
   return from_hex(*text);
 }
 
 TEST(Golden, EverythingHasAFile) {
   for (const auto& [name, item] : catalog()) {
-    EXPECT_TRUE(fs::exists(kFolder + "/" + name + ".hex"))
-        << name << ": write it with golden_write (tests/golden/README.md)";
+    EXPECT_TRUE(fs::exists(file_of(item))) << name << ": write it with golden_write (tests/golden/README.md)";
   }
 }
 
 TEST(Golden, EveryFileIsOfSomething) {
   for (const auto& entry : fs::recursive_directory_iterator(kFolder)) {
     if (entry.path().extension() != ".hex") continue;
-    const std::string name = fs::relative(entry.path(), kFolder).replace_extension().string();
+    const std::string path = fs::relative(entry.path(), kFolder).replace_extension().string();
+    const std::string name = path.substr(path.find('/') + 1);
     EXPECT_TRUE(catalog().contains(name)) << name << ".hex: kept for ever; what reads it may not go";
   }
 }
@@ -163,7 +165,7 @@ TEST(Golden, EveryKindOfKeyIsThere) {
 }
 
 TEST(Golden, TheConfigFileIsRead) {
-  const auto text = read_text(kFolder + "/stored/spate.toml");
+  const auto text = read_text(kFolder + "/v1/stored/spate.toml");
   ASSERT_OK(text);
   const auto loaded = config::load({*text, "spate.toml", "/etc/spate", {}});
   ASSERT_OK(loaded);

@@ -173,6 +173,41 @@ std::vector<wire::HelloReply> samples() {
   return {m};
 }
 
+template <std::size_t N>
+std::array<std::byte, N> bytes_from(unsigned first) {
+  std::array<std::byte, N> bytes{};
+  for (std::size_t i = 0; i < N; ++i) bytes[i] = static_cast<std::byte>(first + i);
+  return bytes;
+}
+
+template <>
+std::vector<wire::HelloOffer> samples() {
+  wire::HelloOffer m;
+  m.server = ServerId(3);
+  m.key_id = bytes_from<8>(0x60);
+  m.user_key = {std::byte{0x71}, std::byte{0x72}};
+  m.suites = 0x8001;
+  m.protect = wire::Protect::kControl;
+  return {m};
+}
+
+template <>
+std::vector<wire::HelloAnswer> samples() {
+  wire::HelloAnswer m;
+  m.suite = wire::Suite::kUmac64;
+  m.protect = wire::Protect::kControl;
+  m.reached = "tcp://[::1]:7403";
+  m.server_mac = bytes_from<32>(0x80);
+  return {m};
+}
+
+template <>
+std::vector<wire::AuthenticateFinish> samples() {
+  wire::AuthenticateFinish m;
+  m.finished = bytes_from<32>(0xA0);
+  return {m};
+}
+
 template <>
 std::vector<wire::AuthenticateRequest> samples() {
   wire::AuthenticateRequest client;

@@ -202,7 +202,8 @@ std::vector<Item> stored_items() {
 
 std::vector<Item> all_items() {
   std::vector<Item> items = wire_items();
-  for (auto part : {tcp_items(), record_items(), stored_items()}) items.insert(items.end(), part.begin(), part.end());
+  for (auto part : {auth_items(), tcp_items(), record_items(), stored_items()})
+    items.insert(items.end(), part.begin(), part.end());
   return items;
 }
 

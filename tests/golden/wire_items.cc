@@ -12,7 +12,6 @@ template <typename M>
 Item item_of(const std::string& name, const M& value) {
   Item item;
   item.name = name;
-  item.comment = fmt::format("{}, protocol 1", M::kName);
   wire::encode_body(value, item.bytes);
   item.read = [expected = dump(value)](ByteView bytes) -> std::string {
     const auto message = wire::decode_body<M>(bytes);
@@ -24,11 +23,13 @@ Item item_of(const std::string& name, const M& value) {
 }
 
 template <typename M>
-void add(std::vector<Item>& items, const std::string& name) {
+void add(std::vector<Item>& items, const std::string& name, int since = 1) {
   int number = 0;
   for (const M& value : samples<M>()) {
     ++number;
     items.push_back(item_of("wire/" + name + (number == 1 ? "" : "." + std::to_string(number)), value));
+    items.back().since = since;
+    items.back().comment = fmt::format("{}, protocol {}", M::kName, since);
   }
 }
 
@@ -38,6 +39,9 @@ std::vector<Item> wire_items() {
   std::vector<Item> items;
   add<wire::RequestHeader>(items, "request_header");
   add<wire::ReplyHeader>(items, "reply_header");
+  add<wire::HelloOffer>(items, "hello_offer", 2);
+  add<wire::HelloAnswer>(items, "hello_answer", 2);
+  add<wire::AuthenticateFinish>(items, "authenticate_finish", 2);
   add<wire::Touched>(items, "touched");
   add<wire::Granted>(items, "granted");
   wire::for_each_operation([&]<typename Request, typename Reply>(wire::Op op) {

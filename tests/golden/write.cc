@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden_write FOLDER: writes the golden files that are missing there, and changes none.
+// golden_write tests/golden: writes the golden files that are missing there (in v1, v2 ...), and changes none.
 // golden_write --seeds FOLDER: writes seeds for the fuzzers of messages and values to FOLDER/wire, FOLDER/model ...
 #include <cstdio>
 #include <filesystem>
@@ -41,8 +41,9 @@ bool write_missing(const fs::path& path, std::string_view text) {
 bool write_golden(const fs::path& folder) {
   bool good = true;
   for (const Item& item : all_items())
-    good &= write_missing(folder / (item.name + ".hex"), to_hex(item.comment, item.bytes));
-  const fs::path config = folder / "stored" / "spate.toml";
+    good &= write_missing(folder / ("v" + std::to_string(item.since)) / (item.name + ".hex"),
+                          to_hex(item.comment, item.bytes));
+  const fs::path config = folder / "v1" / "stored" / "spate.toml";
   if (!fs::exists(config)) good &= write_missing(config, config::to_toml(sample_config()));
   return good;
 }

@@ -221,7 +221,8 @@ def crowd(scene):
 
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-with Cluster(io=1) as fs:
+# The raw peers here speak version 1 of the protocol.
+with Cluster(io=1, env={"SPATE_AUTH_ALLOW_V1": "yes"}) as fs:
     fs.env["SPATE_NETWORK_CONNECT_TIMEOUT"] = "500 ms"
     fs.up()
     scene = Scene(fs)

@@ -54,6 +54,11 @@ class HeaderTest : public ::testing::Test {
     header.reply_room = 4096;
     return header;
   }
+  static wire::HelloOffer offer() {
+    wire::HelloOffer offer;
+    offer.key_id = wire::FileKey(kFs, World::client_key()).id();
+    return offer;
+  }
   static Bytes ping(const wire::RequestHeader& header) {
     Bytes bytes;
     wire::encode_body(header, bytes);
@@ -84,8 +89,8 @@ TEST_F(HeaderTest, ANewerVersionIsToldWhatIsSpokenWhateverElseItSays) {
     ASSERT_EQ(answer.sent, Errc::kOk);
     EXPECT_EQ(answer.header.version, wire::kProtocolVersion);
     EXPECT_EQ(answer.header.status, Errc::kVersionMismatch);
-    EXPECT_TRUE(says(answer, "protocol 1 to 1")) << answer.header.context;
-    EXPECT_TRUE(says(answer, "protocol 2")) << answer.header.context;
+    EXPECT_TRUE(says(answer, "protocol 2 to 2")) << answer.header.context;
+    EXPECT_TRUE(says(answer, "protocol 3")) << answer.header.context;
     expect_served();
   }
   EXPECT_EQ(world_.metric("spate_rpc_refused_total"), 4U);
@@ -119,15 +124,16 @@ TEST_F(HeaderTest, AHelloOfVersionsThatDoNotMeetIsRefusedByName) {
   wire::RequestHeader header = ping_header();
   header.op = wire::Op::kHello;
   wire::HelloRequest hello;
-  hello.oldest_version = 2;
-  hello.newest_version = 3;
+  hello.oldest_version = 3;
+  hello.newest_version = 4;
   Bytes bytes;
   wire::encode_body(header, bytes);
   wire::encode_body(hello, bytes);
+  wire::encode_body(offer(), bytes);
   const Answer answer = ask(bytes);
   EXPECT_EQ(answer.header.status, Errc::kVersionMismatch);
-  EXPECT_TRUE(says(answer, "2 to 3")) << answer.header.context;
-  EXPECT_TRUE(says(answer, "1 to 1")) << answer.header.context;
+  EXPECT_TRUE(says(answer, "3 to 4")) << answer.header.context;
+  EXPECT_TRUE(says(answer, "2 to 2")) << answer.header.context;
 }
 
 TEST_F(HeaderTest, OfTheFeaturesOnlyWhatBothHaveIsAgreedOn) {
@@ -139,12 +145,13 @@ TEST_F(HeaderTest, OfTheFeaturesOnlyWhatBothHaveIsAgreedOn) {
   Bytes bytes;
   wire::encode_body(header, bytes);
   wire::encode_body(hello, bytes);
+  wire::encode_body(offer(), bytes);
   const Answer answer = ask(bytes);
   ASSERT_EQ(answer.header.status, Errc::kOk) << answer.header.context;
-  const auto reply = wire::decode_body<wire::HelloReply>(answer.body);
+  const auto reply = wire::decode_body_and<wire::HelloReply, wire::HelloAnswer>(answer.body);
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->version, wire::kProtocolVersion);
-  EXPECT_EQ(reply->features, wire::kOurFeatures);
+  EXPECT_EQ(reply->first.version, wire::kProtocolVersion);
+  EXPECT_EQ(reply->first.features, wire::kOurFeatures);
 }
 
 TEST_F(HeaderTest, AHeaderThatIsNoneCostsTheConnection) {

@@ -58,17 +58,18 @@ TEST_F(SessionTest, TicketsMustBeGenuineOnesOwnAndInTime) {
   EXPECT_ERRC(without.ask<wire::IoStatfsReply>(wire::IoStatfsRequest()), Errc::kUnauthenticated);
 }
 
-/// A connection without rpc::Channel's manners.
+/// A connection without rpc::Channel's manners, of version 1 of the protocol.
 class RawConnection {
  public:
-  explicit RawConnection(Client& client) : client_(client), room_(16 * 1024) {
-    const std::vector<std::string> urls{client.world().url()};
+  RawConnection(Client& client, const std::string& url) : client_(client), room_(16 * 1024) {
+    const std::vector<std::string> urls{url};
     peer_ = *client.context().network().lookup(urls);
   }
   template <typename Reply, typename Request>
   Result<Reply> ask(const Request& request, ClientId as) {
     Bytes message;
     wire::RequestHeader header;
+    header.version = 1;
     header.op = Request::kOp;
     header.fs = kFs;
     header.client = as;
@@ -107,10 +108,14 @@ class RawConnection {
 
 // A connection that is one client cannot become another one by an authentication that fails.
 TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
-  Client other(world_, {.client = ClientId(150)});
-  ASSERT_EQ(small_write(other), Errc::kOk);
-  RawConnection raw(client_);
-  const wire::HelloRequest hello;
+  WorldOptions old;
+  old.allow_version_1 = true;
+  World world(old);
+  Client client(world);
+  Client other(world, {.client = ClientId(150)});
+  RawConnection raw(client, world.url());
+  wire::HelloRequest hello;
+  hello.oldest_version = hello.newest_version = 1;
   const auto welcome = raw.ask<wire::HelloReply>(hello, ClientId());
   ASSERT_OK(welcome);
   const auto authenticate_as = [&](ClientId client, const std::optional<SessionTicket>& ticket) {
@@ -122,11 +127,19 @@ TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
     request.proof = wire::auth_proof(World::client_key(), request, hello.client_nonce);
     return raw.ask<wire::AuthenticateReply>(request, ClientId()).code();
   };
-  EXPECT_EQ(authenticate_as(ClientId(100), client_.identity().ticket), Errc::kOk);
+  EXPECT_EQ(authenticate_as(ClientId(100), client.identity().ticket), Errc::kOk);
   EXPECT_OK(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(100)));
   EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
   EXPECT_EQ(authenticate_as(ClientId(150), std::nullopt), Errc::kUnauthenticated);  // no ticket
   EXPECT_ERRC(raw.ask<wire::IoStatfsReply>(wire::IoStatfsRequest(), ClientId(150)), Errc::kUnauthenticated);
+}
+
+// An old client reaches a new server only where that is allowed, and knows why it does not.
+TEST_F(SessionTest, Version1IsRefusedUnlessItIsAllowed) {
+  RawConnection raw(client_, world_.url());
+  wire::HelloRequest hello;
+  hello.oldest_version = hello.newest_version = 1;
+  EXPECT_EQ(raw.ask<wire::HelloReply>(hello, ClientId()).code(), Errc::kVersionMismatch);
 }
 
 TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {

@@ -83,6 +83,7 @@ void World::start_server() {
   options.server_key = server_key();
   options.roles = {"io"};
   options.max_requests = options_.max_requests;
+  options.allow_version_1 = options_.allow_version_1;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
   server_->add(*io_);
   server_->start();

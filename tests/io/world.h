@@ -27,6 +27,7 @@ struct WorldOptions {
   std::uint64_t capacity_bytes = 1ULL << 30U;  // of each target
   std::uint32_t direct_alignment = 0;          // of each target; 0: no direct access
   std::size_t max_requests = 1024;             // under way at once
+  bool allow_version_1 = false;                // clients of before the present handshake are let in
   IoOptions io;                                // fs and key are filled in
   bmi::sim::FabricOptions fabric;
   bmi::NetworkOptions network;

@@ -29,7 +29,7 @@ class FaultModule final : public Module, private Sink {
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
   PeerState peer_state(PeerId peer) const override { return inner_->peer_state(peer); }
-  std::uint32_t connections(PeerId peer) const override { return inner_->connections(peer); }
+  std::uint32_t connection(PeerId peer) const override { return inner_->connection(peer); }
   void disconnect(PeerId peer) override { inner_->disconnect(peer); }
   void admit(PeerId peer) override { inner_->admit(peer); }
   Result<PostResult> post_send(const Post& post) override;

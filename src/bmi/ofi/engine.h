@@ -46,7 +46,7 @@ class Engine final : public OfiModule, private PeerHost {
   Result<std::string> listen(std::string_view url, ContextId context) override;
   Result<PeerId> lookup(std::string_view url, Address address) override;
   PeerState peer_state(PeerId peer) const override;
-  std::uint32_t connections(PeerId peer) const override;
+  std::uint32_t connection(PeerId peer) const override;
   void disconnect(PeerId peer) override;
   void admit(PeerId peer) override;
   Result<PostResult> post_send(const Post& post) override { return this->post(post, false, false); }

@@ -125,4 +125,22 @@ Result<Credentials> peer_of(int socket) {
   return Credentials{credentials.uid, credentials.pid};
 }
 
+std::string reached_url(int socket, bool connected) {
+  sockaddr_un address{};
+  socklen_t size = sizeof address;
+  auto* const raw_address = reinterpret_cast<sockaddr*>(&address);
+  const int failed = connected ? ::getpeername(socket, raw_address, &size) : ::getsockname(socket, raw_address, &size);
+  const std::size_t before = offsetof(sockaddr_un, sun_path);
+  if (failed != 0 || size <= before + 1) return {};
+  std::string_view name(address.sun_path, std::min<std::size_t>(size, sizeof address) - before);
+  const bool abstract = name.front() == '\0';
+  if (abstract) {
+    name.remove_prefix(1);
+    if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  } else {
+    name = name.substr(0, name.find('\0'));
+  }
+  return std::string(kScheme) + std::string(name);
+}
+
 }  // namespace spate::bmi::shm

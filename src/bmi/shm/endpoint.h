@@ -43,4 +43,8 @@ struct Credentials {
 };
 Result<Credentials> peer_of(int socket);
 
+/// The URL of the name that the accepting side's listener is bound to, as the kernel knows it; `connected`: asked of
+/// the socket of the connecting side. Empty when the kernel does not say.
+std::string reached_url(int socket, bool connected);
+
 }  // namespace spate::bmi::shm

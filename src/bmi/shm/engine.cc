@@ -79,9 +79,18 @@ PeerState Engine::peer_state(PeerId id) const {
   if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
   state.connections = peer->connections;
   state.same_host = true;
-  if (peer->link != nullptr) state.uid = peer->link->credentials.uid;
+  if (peer->link != nullptr) {
+    state.uid = peer->link->credentials.uid;
+    state.reached = peer->link->reached;
+  }
   state.failure = peer->failure;
   return state;
+}
+
+std::uint32_t Engine::connection(PeerId id) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* peer = find_peer(id);
+  return peer == nullptr || peer->state != Standing::kUp ? 0 : peer->connections;
 }
 
 void Engine::disconnect(PeerId id) {
@@ -128,6 +137,7 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(post.peer);
   if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+  if (!may_use(post, peer->state == Standing::kUp, peer->connections)) return Errc::kConnectionLost;
   ShmOp& op = ops_.at(op_slot(post.op));
   SPATE_CHECK(!op.id);
   fill(op, post);
@@ -148,7 +158,8 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
 bool Engine::send_at_once(const Post& post, bool unexpected) {
   const std::lock_guard lock(mutex_);
   Peer* peer = find_peer(post.peer);
-  return peer != nullptr && peer->send_at_once(post, unexpected);
+  if (peer == nullptr || !may_use(post, peer->state == Standing::kUp, peer->connections)) return false;
+  return peer->send_at_once(post, unexpected);
 }
 
 void Engine::release(ShmOp& op) {

@@ -104,6 +104,7 @@ void Engine::accepted(UniqueFd socket, Listener& listener) {
   link->credentials = *credentials;
   link->trusted = credentials->uid == own_uid_ || credentials->uid == 0;
   link->remote = listener.url + "#" + std::to_string(credentials->pid);
+  link->reached = reached_url(link->socket(), false);
   link->context = listener.context;
   link->accepted_at = clock_.now();
   if (!watch(link->socket(), kSocketEvents, link->socket_event)) {
@@ -261,6 +262,15 @@ void Engine::try_connect(Link& link) {
   if (credentials) link.credentials = *credentials;
   link.trusted = credentials && (credentials->uid == own_uid_ || credentials->uid == 0);
   if (!credentials || link.own_bell() < 0) return attempt_failed(peer, "out of file descriptors (raise ulimit -n)");
+  // Anybody may bind a name: before anything is said, the kernel says who did.
+  if (!shm_options_.servers.admits(credentials->uid, own_uid_)) {
+    const std::string why = "held by uid " + std::to_string(credentials->uid) +
+                            ", not by a server's user; skipped (network.shm_server_users)";
+    ++counters_.refused;
+    complain(link.remote, why);
+    return attempt_failed(peer, why);
+  }
+  link.reached = reached_url(link.socket(), true);
   const bool watched =
       watch(link.socket(), kSocketEvents, link.socket_event) && watch(link.own_bell(), kBellEvents, link.bell_event);
   if (!watched) return attempt_failed(peer, errno_error(errno, "epoll_ctl").message());

@@ -80,7 +80,8 @@ class Link {
   // Set by the module.
   const Side side;
   Peer* peer = nullptr;
-  std::string remote;  // for people
+  std::string remote;   // for people
+  std::string reached;  // PeerInfo::reached
   Credentials credentials;
   bool trusted = false;                   // the other process may do to this one as it likes: same user, or root
   bool connecting = false;                // not connected yet: the other side was busy

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes: death without a word, descriptors, other users.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <fstream>
 
 #include "base/expect.h"
+#include "bmi/shm/endpoint.h"
 #include "bmi/shm/module_fixture.h"
 
 namespace spate::bmi::shm {
@@ -275,6 +277,36 @@ TEST_F(OtherUsers, WhomThePolicyListsAreServed) {
     // lane, whatever memory it lay in.
     EXPECT_EQ(counters.located_bytes, with_memory ? 1'000'000U : 0U);
   }
+}
+
+// A name is nobody's: another user may have bound a server's while that was away. Its process is never spoken to.
+TEST_F(OtherUsers, WhoHoldsAServersNameWithoutBeingItsUserIsPassedBy) {
+  const std::string url = "shm://squatted-" + std::to_string(::getpid());
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  Child squatter([&] {
+    if (::setuid(12345) != 0) return 3;
+    Result<Endpoint> endpoint = parse_url(url);
+    Result<UniqueFd> listener = listen_on(*endpoint, true);
+    if (!listener || ::write(ready[1], "x", 1) != 1) return 4;
+    pollfd wait{listener->get(), POLLIN, 0};
+    if (::poll(&wait, 1, 10'000) != 1) return 5;
+    const UniqueFd taken(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::array<std::byte, 256> bytes{};
+    return ::recv(taken.get(), bytes.data(), bytes.size(), 0) > 0 ? 1 : 0;  // 0: the other side has said nothing
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  start();
+  const std::vector<std::string> urls{url};
+  const Address peer = *(*server_)->lookup(urls);
+  const OpId request = server_->request(peer, 1, Bytes(8));
+  EXPECT_TRUE(drive([&] { return server_->done(request); }));
+  EXPECT_EQ((*server_)->peer_info(peer).failed.size(), 1U);
+  EXPECT_NE((*server_)->peer_info(peer).failed.at(0).reason.find("held by uid 12345"), std::string::npos);
+  EXPECT_EQ(squatter.wait(), 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace spate::bmi::shm {
 struct ShmOptions {
   /// Who may connect to this process's listeners.
   AccessPolicy policy;
+  /// Whose listeners this process connects to, besides root's. Anybody else who has bound a server's name is passed by.
+  AccessPolicy servers;
   /// How long to go on looking after the last thing was found, before sleeping; 0 = not at all, as suits servers whose
   /// hosts compute.
   Duration spin = Duration(0);

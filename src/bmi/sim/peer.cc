@@ -29,6 +29,7 @@ PeerState Peer::state() const {
   const Place place = target_ ? *target_ : origin_.place;
   state.url = url_of(place);
   if (!target_) state.url += "#" + std::to_string(origin_.instance);
+  state.reached = url_of(target_ ? *target_ : host_.place);
   state.connected = connected_;
   state.connections = connections_;
   state.same_host = host_.fabric.same_machine(place.node, host_.place.node);

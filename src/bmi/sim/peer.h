@@ -40,6 +40,9 @@ class Peer {
   ConnectionEnd end() const { return end_; }
   bool outbound() const { return target_.has_value(); }
   PeerState state() const;
+  std::uint32_t connection() const { return connected_ ? connections_ : 0; }
+  /// See Post::connection.
+  bool takes(const Post& post) const { return may_use(post, connected_, connections_); }
   /// The connector's, for inbound peers.
   void set_origin(const Hello& hello) { origin_ = hello; }
   const Hello& origin() const { return origin_; }

@@ -62,6 +62,11 @@ PeerState SimModule::peer_state(PeerId peer) const {
   return known == nullptr ? PeerState{} : known->state();
 }
 
+std::uint32_t SimModule::connection(PeerId peer) const {
+  const Peer* known = find(peer);
+  return known == nullptr ? 0 : known->connection();
+}
+
 void SimModule::track(Peer& peer, ConnectionEnd before) {
   const ConnectionEnd now = peer.end();
   if (now == before) return;
@@ -84,7 +89,7 @@ void SimModule::disconnect(PeerId peer) {
 
 Result<PostResult> SimModule::post_send(const Post& post) {
   Peer* peer = find(post.peer);
-  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_send(post, false);
   settle(*peer, before);
@@ -93,7 +98,7 @@ Result<PostResult> SimModule::post_send(const Post& post) {
 
 Result<PostResult> SimModule::post_send_unexpected(const Post& post) {
   Peer* peer = find(post.peer);
-  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_send(post, true);
   settle(*peer, before);
@@ -102,7 +107,7 @@ Result<PostResult> SimModule::post_send_unexpected(const Post& post) {
 
 Result<PostResult> SimModule::post_recv(const Post& post) {
   Peer* peer = find(post.peer);
-  if (dead_ || peer == nullptr) return Errc::kConnectionLost;
+  if (dead_ || peer == nullptr || !peer->takes(post)) return Errc::kConnectionLost;
   const ConnectionEnd before = peer->end();
   Result<PostResult> result = peer->post_recv(post);
   settle(*peer, before);

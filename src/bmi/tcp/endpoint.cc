@@ -170,6 +170,16 @@ std::string advertised_url(const Endpoint& endpoint, int socket) {
   return url_of(host, local.port());
 }
 
+std::string reached_url(const SocketAddress& address) {
+  if (address.size == 0) return {};
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  if (address.storage.ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) == 0)
+    return std::string(kScheme) + address.text();
+  in_addr v4{};
+  std::memcpy(&v4, &v6->sin6_addr.s6_addr[12], sizeof v4);
+  return std::string(kScheme) + make_v4(v4, address.port()).text();
+}
+
 Result<UniqueFd> begin_connect(const SocketAddress& address) {
   UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return errno_error(errno, "socket");

@@ -53,6 +53,9 @@ Result<UniqueFd> listen_on(const Endpoint& endpoint);
 /// The URL to give to others for a listening socket: its real port; this host's name in place of "any".
 std::string advertised_url(const Endpoint& endpoint, int socket);
 
+/// "tcp://10.0.0.7:7400": the same for an IPv4 address and for its form in IPv6, which the other side may see.
+std::string reached_url(const SocketAddress& address);
+
 /// A non-blocking socket whose connect(2) has begun.
 Result<UniqueFd> begin_connect(const SocketAddress& address);
 /// Options of every connection; `notsent_lowat_bytes`: 0 for none (what may wait in the kernel unsent).

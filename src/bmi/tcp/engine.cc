@@ -82,13 +82,14 @@ PeerState Engine::peer_state(PeerId id) const {
   if (peer->connections > 0 || !peer->outbound || peer->attempted) state.url = peer->url;
   state.connections = peer->connections;
   state.same_host = peer->same_host;
+  state.reached = peer->reached;
   return state;
 }
 
-std::uint32_t Engine::connections(PeerId id) const {
+std::uint32_t Engine::connection(PeerId id) const {
   const std::lock_guard lock(mutex_);
   const Peer* peer = find_peer(id);
-  return peer == nullptr ? 0 : peer->connections;
+  return peer == nullptr || peer->state != Standing::kUp ? 0 : peer->connections;
 }
 
 void Engine::disconnect(PeerId id) {
@@ -137,6 +138,7 @@ Result<PostResult> Engine::post(const Post& post, bool receive, bool unexpected)
   std::unique_lock lock(mutex_);
   Peer* peer = find_peer(post.peer);
   if (peer == nullptr || peer->state == Standing::kGone) return Errc::kConnectionLost;
+  if (!may_use(post, peer->state == Standing::kUp, peer->connections)) return Errc::kConnectionLost;
   TcpOp& op = ops_.at(op_slot(post.op));
   SPATE_CHECK(!op.id);
   posting_ = true;

@@ -168,6 +168,7 @@ bool Engine::accept_control(Connection& connection, const Hello& hello) {
   peer->bulk_count = hello.bulk_connections;
   peer->token = random_.next();
   peer->same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
+  peer->reached = reached_url(local_address(connection.socket()));
   half_open_.erase(&connection);
   connection.peer = peer;
   peer->state = Standing::kUp;
@@ -286,6 +287,7 @@ bool Engine::say_hello(Connection& connection) {
   if (connection.channel == 0) {
     hello.limits = peer.grant_limits();
     peer.same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
+    peer.reached = reached_url(remote_address(connection.socket()));
   } else {
     hello.token = peer.token;
   }

@@ -129,6 +129,7 @@ class Peer final : public FrameHandler, public SendObserver {
   std::uint32_t connections = 0;
   bool same_host = false;
   bool stranger = false;  // inbound, not admitted: NetworkOptions::strangers bounds what it may do
+  std::string reached;    // PeerInfo::reached, of the current control connection
   std::array<Channel, 1 + kMaxBulkConnections> channels;  // 0: control
 
  private:

@@ -15,6 +15,7 @@ namespace spate::meta {
 struct IoServersOptions {
   ClusterMap map;
   Key server_key{};
+  rpc::GreetingPolicy greeting;
   std::string description;  // "meta server 1"
   /// Each request is given up after this.
   Duration deadline = std::chrono::seconds(10);

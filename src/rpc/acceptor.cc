@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/acceptor.h"
+
+#include <algorithm>
+#include <string>
+
+namespace spate::rpc {
+namespace {
+
+Error wrong_key(wire::PeerKind kind) {
+  return {Errc::kUnauthenticated, kind == wire::PeerKind::kServer
+                                      ? "wrong server key"
+                                      : "wrong client key: use the key file of this file system"};
+}
+
+bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || kind == wire::PeerKind::kServer; }
+
+}  // namespace
+
+Acceptor::Acceptor(const AcceptorOptions& options) : options_(options) {
+  const auto made = [&](wire::KeyRole role, const Key& file) {
+    const wire::FileKey key(options_.fs, file);
+    return OneKey{role, file, key.id(), key.for_acceptor(role, options_.server)};
+  };
+  keys_ = {made(wire::KeyRole::kClient, options_.client_key), made(wire::KeyRole::kServer, options_.server_key)};
+}
+
+const Acceptor::OneKey& Acceptor::key_of(wire::KeyRole role) const {
+  return keys_[role == wire::KeyRole::kServer ? 1 : 0];
+}
+
+bool Acceptor::speaks(std::uint16_t version) const {
+  return version == wire::kProtocolVersion || (version == 1 && options_.allow_version_1);
+}
+
+std::string Acceptor::spoken() const {
+  return std::to_string(options_.allow_version_1 ? 1 : wire::kProtocolVersion) + " to " +
+         std::to_string(wire::kProtocolVersion);
+}
+
+Error Acceptor::version_error(std::uint16_t version) const {
+  return {Errc::kVersionMismatch, "the server speaks protocol " + spoken() + ", the request is of protocol " +
+                                      std::to_string(version) + ": upgrade the older one"};
+}
+
+Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& handshake) const {
+  if (!offer.user_key.empty()) return Error(Errc::kNotSupported, "keys of users are not known to this server");
+  if (offer.server && offer.server != options_.server) {
+    return Error(Errc::kWrongFileSystem, "this is server " + std::to_string(options_.server.value) + ", not server " +
+                                             std::to_string(offer.server.value));
+  }
+  if (offer.key_id == wire::KeyId{}) {
+    if (options_.key_required) return Error(Errc::kUnauthenticated, "a key is required; set client_key_file");
+    return {};
+  }
+  const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
+  if (found == keys_.end()) return wrong_key(wire::PeerKind::kClient);
+  // Without `auth = "key"` there is a server key only.
+  if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
+  if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kControl) {
+    return Error(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
+  }
+  handshake.role = found->role;
+  return {};
+}
+
+Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::string_view reached, Random& random,
+                              Handshake& handshake) const {
+  wire::HelloRequest request;
+  wire::HelloOffer offer;
+  wire::Reader reader(message.body);
+  reader(request);
+  if (message.version >= wire::kTranscriptVersion) reader(offer);
+  if (const auto whole = reader.decoder().finish(wire::HelloRequest::kName); !whole)
+    return Error(Errc::kProtocol, whole.error().context());
+  if (!speaks(message.version)) return version_error(message.version);
+  handshake.version = message.version;
+  if (request.oldest_version > message.version || request.newest_version < message.version) {
+    return Error(Errc::kVersionMismatch, "the client speaks protocol " + std::to_string(request.oldest_version) +
+                                             " to " + std::to_string(request.newest_version) + ", the server " +
+                                             spoken() + ": upgrade the older one");
+  }
+  if (request.fs && request.fs != options_.fs)
+    return Error(Errc::kWrongFileSystem, "this server serves another file system; check the client's spate.toml");
+  if (message.version >= wire::kTranscriptVersion) {
+    SPATE_TRY(std::ignore, choose_key(offer, handshake));
+  }
+  handshake.client_nonce = request.client_nonce;
+  random.fill(handshake.server_nonce);
+  wire::HelloReply reply;
+  reply.version = message.version;
+  reply.features = handshake.features = request.features & options_.features;
+  reply.fs = options_.fs;
+  reply.server = options_.server;
+  reply.key_required = options_.key_required;
+  reply.server_nonce = handshake.server_nonce;
+  Bytes body;
+  wire::encode_body(reply, body);
+  if (message.version < wire::kTranscriptVersion) return body;
+  wire::HelloAnswer answer;
+  answer.reached = std::string(reached);
+  if (handshake.role) {
+    answer.suite = wire::Suite::kUmac64;
+    answer.protect = handshake.protect = wire::protection_of(reached);
+  }
+  wire::encode_body(answer, body);
+  if (!handshake.role) return body;
+  Bytes signed_part = to_bytes(head);
+  signed_part.insert(signed_part.end(), body.begin(), body.end() - sizeof(wire::Proof));
+  handshake.transcript.emplace(key_of(*handshake.role).key, handshake.client_nonce, handshake.server_nonce,
+                               message.whole, signed_part);
+  std::ranges::copy(handshake.transcript->server_mac(), body.end() - sizeof(wire::Proof));
+  return body;
+}
+
+Result<Accepted> Acceptor::authenticate(const Received& message, std::optional<Handshake>& handshake) const {
+  if (!handshake || message.version != handshake->version) {
+    handshake.reset();
+    return Errc::kUnauthenticated;
+  }
+  Handshake used = *std::move(handshake);
+  handshake.reset();
+  if (used.version >= wire::kTranscriptVersion) return prove(message, used);
+  return prove_version_1(message, used);
+}
+
+Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) const {
+  auto both = wire::decode_body_and<wire::AuthenticateRequest, wire::AuthenticateFinish>(message.body);
+  if (!both) return Error(Errc::kProtocol, both.error().context());
+  Accepted accepted;
+  accepted.request = std::move(both->first);
+  if (!is_kind(accepted.request.kind)) return Errc::kProtocol;
+  if (accepted.request.server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
+  const bool server = accepted.request.kind == wire::PeerKind::kServer;
+  if (!handshake.role) {
+    // Only a file system without client keys comes here; a server must always prove itself.
+    if (server) return wrong_key(accepted.request.kind);
+    return accepted;
+  }
+  if (server != (*handshake.role == wire::KeyRole::kServer)) return wrong_key(accepted.request.kind);
+  const Hash finished = handshake.transcript->finish(message.whole.first(message.whole.size() - sizeof(wire::Proof)));
+  if (!equal_secret(finished, both->second.finished)) return wrong_key(accepted.request.kind);
+  accepted.keys = handshake.transcript->keys();
+  accepted.sealed = handshake.protect == wire::Protect::kControl;
+  return accepted;
+}
+
+Result<Accepted> Acceptor::prove_version_1(const Received& message, const Handshake& handshake) const {
+  auto request = wire::decode_body<wire::AuthenticateRequest>(message.body);
+  if (!request) return Error(Errc::kProtocol, request.error().context());
+  if (!is_kind(request->kind)) return Errc::kProtocol;
+  if (request->server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
+  const bool server = request->kind == wire::PeerKind::kServer;
+  const Key& key = key_of(server ? wire::KeyRole::kServer : wire::KeyRole::kClient).file;
+  if ((server || options_.key_required) &&
+      !equal_secret(wire::auth_proof(key, *request, handshake.client_nonce), request->proof)) {
+    return wrong_key(request->kind);
+  }
+  Accepted accepted;
+  accepted.server_proof = wire::server_proof(key, handshake.server_nonce, handshake.client_nonce);
+  accepted.request = *std::move(request);
+  return accepted;
+}
+
+}  // namespace spate::rpc

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The greeting: hello and authenticate, at whichever of the server's URLs it is met. See rpc/channel.h.
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+#include "rpc/channel.h"
+
+namespace spate::rpc {
+namespace {
+
+/// Whoever answers a hello may be anybody. What he may refuse it for: then somebody else is asked, if there is one.
+bool is_refusal(Errc code) {
+  return code == Errc::kVersionMismatch || code == Errc::kWrongFileSystem || code == Errc::kUnauthenticated ||
+         code == Errc::kNotSupported;
+}
+
+/// And what may have kept it from its goal. Anything else would be believed of the file system's session.
+bool is_delay(Errc code) {
+  return code == Errc::kBusy || code == Errc::kTimeout || code == Errc::kCancelled || Channel::is_lost(code);
+}
+
+}  // namespace
+
+/// A server that does not want us is named; what the network says names it already.
+Error Channel::refusal(Error error) const {
+  if (is_lost(error.code()) || error.code() == Errc::kTimeout || error.code() == Errc::kCancelled) return error;
+  return std::move(error).within(name());
+}
+
+job::Task<Result<void>> Channel::greet(job::StopToken stop) {
+  std::uint16_t version = wire::kProtocolVersion;
+  Result<void> result;
+  for (std::size_t urls = options_.urls.size(); urls > 0;) {
+    bool stranger = false;
+    result = co_await greet_once(version, stranger, stop);
+    if (result) break;
+    if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 && version > 1) {
+      SPATE_LOG("rpc", warn, "greeting as version 1, which proves little peer={}", log::Quoted{name()});
+      version = 1;
+      continue;
+    }
+    if (!stranger) break;
+    SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
+    network_.network().disconnect(*peer_);
+    network_.network().prefer_next_url(*peer_);
+    --urls;
+  }
+  co_return result;
+}
+
+/// Whoever wants to be greeted anew comes by a new connection.
+void Channel::leave_old_connection() {
+  session_.reset();
+  if (spent_ && network_.network().bound(*peer_) == spent_) network_.network().disconnect(spent_);
+  spent_ = {};
+}
+
+/// `stranger`: set when whoever answered is not the server that is wanted.
+job::Task<Result<void>> Channel::greet_once(std::uint16_t version, bool& stranger, job::StopToken stop) {
+  leave_old_connection();
+  Initiator initiator(identity_, options_.server, version, random_);
+  CallOptions options;
+  options.trace = TraceId(random_.next());
+  const Bytes hello = initiator.hello(header_of(wire::Op::kHello, options));
+  Sending sending;
+  sending.op = wire::Op::kHello;
+  sending.trace = options.trace;
+  sending.address = *peer_;
+  sending.head = hello;
+  auto raw = co_await exchange(sending, stop);
+  if (!raw) {
+    Error error = std::move(raw).error();
+    stranger = is_refusal(error.code());
+    if (!stranger && !is_delay(error.code())) error = Error(Errc::kConnectionLost, name());
+    co_return refusal(std::move(error));
+  }
+  const bmi::Address bound = network_.network().bound(*peer_);
+  if (!bound) co_return Error(Errc::kConnectionLost, name());
+  const auto met = initiator.welcome(std::as_const(raw->message).view(), network_.network().peer_info(bound).reached);
+  if (!met) {
+    stranger = true;
+    co_return Error(met.code(), name() + " " + met.error().context());
+  }
+  if (!identity_.fs) identity_.fs = initiator.fs();
+  auto result = co_await authenticate(initiator, bound, stop);
+  co_return result;
+}
+
+job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop) {
+  wire::AuthenticateRequest request;
+  request.kind = identity_.kind;
+  request.client = identity_.client;
+  request.incarnation = ++incarnation_sent_;
+  request.credential = identity_.credential;
+  request.description = identity_.description;
+  request.ticket = identity_.ticket;
+  CallOptions options;
+  options.trace = TraceId(random_.next());
+  auto session = std::make_shared<Session>();
+  session->address = address;
+  session->version = initiator.version();
+  session->features = initiator.features();
+  session->client = identity_.client;
+  session->epoch = identity_.epoch;
+  const Bytes message = initiator.authenticate(header_of(wire::Op::kAuthenticate, options), std::move(request));
+  if (initiator.sealed()) session->seals.emplace(*initiator.keys(), End::kInitiator);
+  Sending sending;
+  sending.op = wire::Op::kAuthenticate;
+  sending.trace = options.trace;
+  sending.address = address;
+  sending.head = message;
+  sending.seals = session->seals ? &*session->seals : nullptr;
+  sending.seal_request = false;
+  spent_ = address;
+  auto raw = co_await exchange(sending, stop);
+  if (!raw) co_return refusal(std::move(raw).error());
+  auto accepted = wire::decode_body<wire::AuthenticateReply>(raw->body);
+  if (!accepted) co_return std::move(accepted).error().within(name());
+  if (!initiator.proven(*accepted)) {
+    co_return Error(Errc::kUnauthenticated, name() + " did not prove the key: not a server of this file system");
+  }
+  join(*accepted, session);
+  co_return Result<void>();
+}
+
+void Channel::join(const wire::AuthenticateReply& accepted, const SessionPtr& session) {
+  if (identity_.kind == wire::PeerKind::kClient && accepted.answer_slots > 0) {  // from a meta server: the session
+    session->client = identity_.client = accepted.client;
+    session->epoch = identity_.epoch = accepted.epoch;
+    identity_.ticket = accepted.ticket;
+    identity_.answer_slots = accepted.answer_slots;
+    identity_.lease_ms = accepted.lease_ms;
+    identity_.fs_clock_offset_ns = accepted.fs_time.ns - network_.executor().now().since_start.count();
+  }
+  note_url();
+  session_ = session;
+}
+
+}  // namespace spate::rpc

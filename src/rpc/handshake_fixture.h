@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// One handshake between an Initiator and an Acceptor, message by message, for tests and the fuzzer.
+#pragma once
+
+#include <functional>
+
+#include "rpc/acceptor.h"
+#include "rpc/initiator.h"
+
+namespace spate::rpc {
+
+inline Key key_of(unsigned n) {
+  Key key{};
+  key.fill(static_cast<std::byte>(n));
+  return key;
+}
+
+/// Both sides know what they should, unless a test says otherwise.
+struct Meeting {
+  Meeting() {
+    identity.fs = FsId(0xF5);
+    identity.key = key_of(1);
+    identity.features = wire::kOurFeatures;
+    options.fs = FsId(0xF5);
+    options.server = ServerId(3);
+    options.client_key = key_of(1);
+    options.server_key = key_of(2);
+    header.fs = FsId(0xF5);
+    header.reply_room = 4096;
+  }
+
+  static Received received(const Bytes& message) {
+    wire::RequestHeader head;
+    wire::Reader reader(message);
+    reader(head);
+    const std::size_t body = reader.decoder().ok() ? reader.decoder().remaining() : 0;
+    return {message, ByteView(message).last(body), head.version};
+  }
+
+  /// hello, its reply and authenticate; each may be changed on its way. What the first to refuse says.
+  Result<void> greet() {
+    Initiator one(identity, wanted, version, random);
+    const Acceptor other(options);
+    hello = one.hello(header);
+    if (on_hello) on_hello(hello);
+    wire::ReplyHeader success;
+    Bytes head;
+    success.version = received(hello).version;
+    wire::encode_body(success, head);
+    std::optional<Handshake> handshake(std::in_place);
+    refused_by = "acceptor";
+    SPATE_TRY(const Bytes body, other.hello(received(hello), head, reached, random, *handshake));
+    reply = head;
+    reply.insert(reply.end(), body.begin(), body.end());
+    if (on_reply) on_reply(reply);
+    refused_by = "initiator";
+    SPATE_TRY(std::ignore, one.welcome(reply, dialled));
+    wire::AuthenticateRequest request;
+    request.kind = kind.value_or(identity.kind);
+    authenticate = one.authenticate(header, request);
+    if (on_authenticate) on_authenticate(authenticate);
+    refused_by = "acceptor";
+    SPATE_TRY(const Accepted accepted, other.authenticate(received(authenticate), handshake));
+    refused_by = "";
+    accepted_kind = accepted.request.kind;
+    sealed = accepted.sealed;
+    both_sealed = one.sealed() == accepted.sealed;
+    if (accepted.keys) keys = *accepted.keys;
+    if (one.keys()) initiator_keys = *one.keys();
+    second = other.authenticate(received(authenticate), handshake).code();
+    return {};
+  }
+
+  SeededRandom random{7};
+  Identity identity;
+  ServerId wanted{3};
+  std::uint16_t version = wire::kProtocolVersion;
+  AcceptorOptions options;
+  wire::RequestHeader header;
+  std::string dialled = "tcp://10.0.0.7:7400";
+  std::string reached = "tcp://10.0.0.7:7400";
+  std::optional<wire::PeerKind> kind;  // said in authenticate, whatever the key is
+  std::function<void(Bytes&)> on_hello;
+  std::function<void(Bytes&)> on_reply;
+  std::function<void(Bytes&)> on_authenticate;
+
+  // What came of it.
+  Bytes hello;
+  Bytes reply;
+  Bytes authenticate;
+  std::string refused_by;
+  wire::PeerKind accepted_kind = wire::PeerKind::kClient;
+  bool sealed = false;
+  bool both_sealed = false;
+  wire::SessionKeys keys;
+  wire::SessionKeys initiator_keys;
+  Errc second = Errc::kOk;  // of the same authenticate, once more
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seals: the code at the end of each request and reply of an authenticated connection (docs/wire.md, "Seals").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+
+#include "base/umac.h"
+#include "bmi/network.h"
+#include "wire/handshake.h"
+
+namespace spate::rpc {
+
+/// Tags of one request: the reply's, then one for each slot (wire::ReadRequest), so their low bits are left free.
+inline constexpr unsigned kTagBitsPerRequest = 13;
+
+/// Which end of the connection this process is.
+enum class End : std::uint8_t { kInitiator, kAcceptor };
+
+/// Both directions of one connection. Not thread-safe.
+class Seals {
+ public:
+  static constexpr std::size_t kSize = sizeof(Umac64::Code);
+
+  Seals(const wire::SessionKeys& keys, End own);
+
+  /// What ends the message of these parts that goes out under `tag`. One message for each tag only.
+  Umac64::Code seal(bmi::Tag tag, std::initializer_list<ByteView> parts) { return out_.code(tag.value, parts); }
+  /// Whether `message`, seal included, came from the other end under `tag` as it is.
+  bool genuine(bmi::Tag tag, ByteView message);
+
+ private:
+  Umac64 out_;
+  Umac64 in_;
+};
+
+/// The tags of the requests that have come over one connection: none may come twice. A tag that is more than kSize
+/// requests behind the newest one counts as seen. Source: RFC 6479.
+class TagWindow {
+ public:
+  static constexpr std::uint64_t kSize = 4096;
+
+  /// `first`: of the request that authenticated the connection; those that follow are above it.
+  explicit TagWindow(bmi::Tag first) : first_(first.value) {}
+  /// Whether `tag` has not been taken and may be.
+  bool open(bmi::Tag tag) const;
+  void take(bmi::Tag tag);
+
+ private:
+  static constexpr std::uint64_t kWordBits = 64;
+  static constexpr std::uint64_t kWords = kSize / kWordBits + 1;
+  static constexpr std::uint64_t kLast = std::uint64_t{1} << 48U;  // then the connection has served its time
+  std::uint64_t sequence(bmi::Tag tag) const { return (tag.value - first_) >> kTagBitsPerRequest; }
+
+  std::uint64_t first_;
+  std::uint64_t newest_ = 0;
+  std::array<std::uint64_t, kWords> seen_{};
+};
+
+}  // namespace spate::rpc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The key schedule of the handshake (docs/wire.md, "Handshake"): pure functions of keys and of bytes as they were sent.
+#pragma once
+
+#include "base/kdf.h"
+#include "base/umac.h"
+#include "model/ids.h"
+#include "wire/session_messages.h"
+
+namespace spate::wire {
+
+/// Which key file a handshake stands on, and so what its initiator may do.
+enum class KeyRole : std::uint8_t { kClient = 1, kServer = 2 };
+
+/// One key file of one file system, as the handshake uses it.
+struct FileKey {
+  FileKey(FsId fs, const Key& file);
+  /// Names the key to the acceptor and tells nothing of it.
+  KeyId id() const;
+  /// The key between holders of this file and one acceptor: nobody can use what is proved to one server at another.
+  Key for_acceptor(KeyRole role, ServerId acceptor) const;
+
+  Key secret;
+};
+
+/// The first version of the protocol whose handshake is this one.
+inline constexpr std::uint16_t kTranscriptVersion = 2;
+
+/// What a connection with that acceptor's address needs: local sockets are vouched for by the kernel.
+inline Protect protection_of(std::string_view reached) {
+  return reached.starts_with("shm://") ? Protect::kNone : Protect::kControl;
+}
+
+/// What an authenticated connection is kept with.
+struct SessionKeys {
+  std::array<std::byte, Umac64::kKeySize> initiator_seal{};
+  std::array<std::byte, Umac64::kKeySize> acceptor_seal{};
+  Key link{};  // of the network module: bulk connections
+};
+
+/// One handshake: the same on both sides when both saw the same bytes. Messages are whole, headers included.
+class Transcript {
+ public:
+  /// `reply` up to its server_mac. `binding`: of the channel below, zeros when it has none.
+  Transcript(const Key& key, const Nonce& client_nonce, const Nonce& server_nonce, ByteView hello, ByteView reply,
+             const Hash& binding = {});
+
+  Hash server_mac() const;
+  /// `request` up to `finished`: what `finished` must be. Call before keys().
+  Hash finish(ByteView request);
+  SessionKeys keys() const;
+
+  // For the golden files.
+  const Key& base() const { return base_; }
+  const Hash& state() const { return state_; }
+
+ private:
+  Key base_;
+  Hash state_{};
+};
+
+}  // namespace spate::wire

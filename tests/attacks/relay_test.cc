@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Somebody without a key listens where a server that is stopped used to listen, and passes the greetings of those who
+// come on to another server, or to the same one.
+#include "bmi/shm/shm_module.h"
+#include "bmi/tcp/tcp_module.h"
+#include "tests/attacks/site.h"
+
+namespace spate::attacks {
+namespace {
+
+class RelayTest : public ::testing::Test {
+ protected:
+  Site& site(std::uint32_t id) {
+    sites_.push_back(std::make_unique<Site>(make_, executor_, random_, id));
+    return *sites_.back();
+  }
+  std::unique_ptr<Relay> relay_to(const std::string& target, const std::string& listen = "tcp://127.0.0.1:0") {
+    return std::make_unique<Relay>(only(make_), executor_, RelayOptions{listen, target});
+  }
+  Victim victim(wire::PeerKind kind, const std::string& url, std::uint32_t server) {
+    return {make_, executor_, random_, kind, {url}, server};
+  }
+  /// The relay asks for a deed of its own over its connection: whether that was done.
+  template <typename Counter>
+  bool steals(Relay& relay, wire::Op op, ClientId client, Counter& done) {
+    const int before = done;
+    std::ignore = executor_.run(relay.inject(forged(op, client)));
+    return done != before;
+  }
+
+  SystemClock clock_;
+  job::Executor executor_{clock_};
+  SystemRandom random_;
+  MakeModule make_ = [this]() -> std::unique_ptr<bmi::Module> { return bmi::tcp::make_tcp_module(clock_); };
+  MakeModule make_shm_ = [this]() -> std::unique_ptr<bmi::Module> { return bmi::shm::make_shm_module(clock_); };
+  std::vector<std::unique_ptr<Site>> sites_;
+};
+
+/// The hello reply names the server; version 1 did not protect that name, and asked for it nowhere.
+bool call_it_server(Passing& passing, std::uint32_t id) {
+  if (!passing.reply) {
+    wire::RequestHeader header;
+    wire::Reader reader(passing.bytes);
+    reader(header);
+    if (!reader.decoder().ok() || header.op != wire::Op::kHello) return true;
+    auto hello = wire::decode_body_and<wire::HelloRequest, wire::HelloOffer>(
+        ByteView(passing.bytes).last(reader.decoder().remaining()));
+    if (!hello) return true;
+    hello->second.server = ServerId(0);
+    passing.bytes.clear();
+    wire::encode_body(header, passing.bytes);
+    wire::encode_body(hello->first, passing.bytes);
+    wire::encode_body(hello->second, passing.bytes);
+    return true;
+  }
+  wire::ReplyHeader header;
+  wire::Reader reader(passing.bytes);
+  reader(header);
+  if (!reader.decoder().ok() || header.status != Errc::kOk) return true;
+  auto hello = wire::decode_body_and<wire::HelloReply, wire::HelloAnswer>(
+      ByteView(passing.bytes).last(reader.decoder().remaining()));
+  if (!hello) return true;
+  hello->first.server = ServerId(id);
+  passing.bytes.clear();
+  wire::encode_body(header, passing.bytes);
+  wire::encode_body(hello->first, passing.bytes);
+  wire::encode_body(hello->second, passing.bytes);
+  return true;
+}
+
+// The attack that version 1 fell to: the name of the server in the reply is changed on the way.
+TEST_F(RelayTest, AClientWhoDialsAStoppedServerLendsNobodyItsRights) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
+  Victim client = victim(wire::PeerKind::kClient, relay->url(), 2);
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("did not prove the key"), std::string::npos);
+  EXPECT_FALSE(steals(*relay, wire::Op::kMkdir, kSession, meta.deeds.made)) << "with the client's rights";
+  EXPECT_EQ(meta.deeds.joined, 0) << "the client's greeting of server 2 let somebody in at server 1";
+}
+
+TEST_F(RelayTest, AServerWhoDialsAStoppedServerLendsNobodyItsRights) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
+  Victim server = victim(wire::PeerKind::kServer, relay->url(), 2);
+  EXPECT_NE(server.reason(wire::Op::kMetaScan).find("did not prove the key"), std::string::npos);
+  EXPECT_FALSE(steals(*relay, wire::Op::kMetaScan, ClientId(), meta.deeds.scanned)) << "on a server's connection";
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+TEST_F(RelayTest, ARelayThatChangesNothingIsToldThatItIsAnotherServer) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  Victim client = victim(wire::PeerKind::kClient, relay->url(), 2);
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("this is server 1, not server 2"), std::string::npos);
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherPortIsFound) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
+  EXPECT_FALSE(steals(*relay, wire::Op::kMkdir, kSession, meta.deeds.made));
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherAddressIsFound) {
+  Site& meta = site(1);
+  auto relay = relay_to(meta.url, "tcp://[::1]:0");
+  Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+/// A leg that is not sealed, since the kernel vouches for it, is not joined to one that somebody may listen to.
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherNetworkIsFound) {
+  sites_.push_back(std::make_unique<Site>(make_shm_, executor_, random_, 1, "shm://*"));
+  Site& meta = *sites_.back();
+  std::vector<std::unique_ptr<bmi::Module>> both = only(make_);
+  both.push_back(make_shm_());
+  Relay relay(std::move(both), executor_, RelayOptions{"tcp://127.0.0.1:0", meta.url});
+  Victim client = victim(wire::PeerKind::kClient, relay.url(), 1);
+  client.identity.policy.behind_nat = true;  // which forgives another address only
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+TEST_F(RelayTest, ARelayToTheSameServerByAnotherShmNameIsFound) {
+  sites_.push_back(std::make_unique<Site>(make_shm_, executor_, random_, 1, "shm://*"));
+  Site& meta = *sites_.back();
+  Relay relay(only(make_shm_), executor_, RelayOptions{"shm://*", meta.url});
+  Victim client(make_shm_, executor_, random_, wire::PeerKind::kClient, {relay.url()}, 1);
+  EXPECT_NE(client.reason(wire::Op::kMkdir).find("a relay"), std::string::npos);
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+/// A server's greeting of another server comes back to itself.
+TEST_F(RelayTest, AGreetingReflectedLetsNobodyIn) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  relay->on_passing = [](Passing& passing) { return call_it_server(passing, 2); };
+  Victim itself(make_, executor_, random_, wire::PeerKind::kServer, {relay->url()}, 2);
+  EXPECT_NE(itself.reason(wire::Op::kMetaScan).find("did not prove the key"), std::string::npos);
+  EXPECT_EQ(meta.deeds.joined, 0);
+}
+
+TEST_F(RelayTest, AnotherFileSystemsServerWithTheSameKeysIsNot) {
+  sites_.push_back(std::make_unique<Site>(make_, executor_, random_, 1, "tcp://127.0.0.1:0", FsId(0xF6)));
+  Victim client = victim(wire::PeerKind::kClient, sites_.back()->url, 1);
+  EXPECT_EQ(client.ask(wire::Op::kMkdir).code(), Errc::kWrongFileSystem);
+  EXPECT_EQ(sites_.back()->deeds.joined, 0);
+}
+
+/// Of a server's addresses, the one that somebody else holds is passed by, and the next one is used.
+TEST_F(RelayTest, TheNextAddressIsTriedWhereSomebodyElseListens) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  Victim client(make_, executor_, random_, wire::PeerKind::kClient, {relay->url(), meta.url}, 1);
+  EXPECT_EQ(client.reason(wire::Op::kMkdir), "done");
+  EXPECT_EQ(client.channel->peer_info().url, meta.url);
+  EXPECT_EQ(meta.deeds.made, 1);
+}
+
+TEST_F(RelayTest, AWrongAnswerToAHelloSaysNothingOfTheSession) {
+  Site& meta = site(1);
+  const auto relay = relay_to(meta.url);
+  relay->on_passing = [](Passing& passing) {
+    if (!passing.reply) return true;
+    wire::ReplyHeader header;
+    header.status = Errc::kSessionUnknown;  // upon which a client gives up its locks
+    passing.bytes.clear();
+    wire::encode_body(header, passing.bytes);
+    return true;
+  };
+  Victim client = victim(wire::PeerKind::kClient, relay->url(), 1);
+  EXPECT_NE(client.ask(wire::Op::kMkdir, std::chrono::milliseconds(300)).code(), Errc::kSessionUnknown);
+}
+
+}  // namespace
+}  // namespace spate::attacks

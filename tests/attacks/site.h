@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Site: a server with deeds that only those with a key may ask for, and those who ask for them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "rpc/channel.h"
+#include "rpc/server.h"
+#include "tests/attacks/relay.h"
+#include "wire/check_messages.h"
+#include "wire/meta_messages.h"
+
+namespace spate::attacks {
+
+inline constexpr FsId kFs{0xF5};
+inline constexpr ClientId kSession{77};
+
+inline Key key_of(std::uint8_t n) {
+  Key key{};
+  key.fill(static_cast<std::byte>(n));
+  return key;
+}
+inline Key client_key() { return key_of(1); }
+inline Key server_key() { return key_of(2); }
+
+/// On one thread; `make` is the network that everybody here uses.
+using MakeModule = std::function<std::unique_ptr<bmi::Module>()>;
+
+/// Counts what was done: mkdir, for whoever has the client key, and meta_scan, for servers.
+class Deeds final : public rpc::Service {
+ public:
+  Deeds() {
+    serve_encoded(wire::Op::kMkdir, rpc::Access::kAuthenticated, [this](rpc::Call&, ByteView) { return done(made); });
+    serve_encoded(wire::Op::kMetaScan, rpc::Access::kServersOnly,
+                  [this](rpc::Call&, ByteView) { return done(scanned); });
+  }
+  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override {
+    ++joined;
+    if (request.kind == wire::PeerKind::kClient) {
+      reply.client = kSession;
+      reply.epoch = 1;
+      reply.answer_slots = 1;
+    }
+    co_return Result<void>();
+  }
+  int made = 0;
+  int scanned = 0;
+  int joined = 0;
+
+ private:
+  static job::Task<Result<Bytes>> done(int& counter) {
+    ++counter;
+    co_return Bytes();
+  }
+};
+
+inline std::vector<std::unique_ptr<bmi::Module>> only(const MakeModule& make) {
+  std::vector<std::unique_ptr<bmi::Module>> modules;
+  modules.push_back(make());
+  return modules;
+}
+
+/// One server process.
+struct Site {
+  Site(const MakeModule& make, job::Executor& executor, Random& random, std::uint32_t id,
+       const std::string& listen = "tcp://127.0.0.1:0", FsId fs = kFs)
+      : network(bmi::make_network(only(make))), context(std::make_unique<job::NetworkContext>(*network, executor)) {
+    url = *network->listen(listen, context->id());
+    rpc::ServerOptions options;
+    options.fs = fs;
+    options.server = ServerId(id);
+    options.incarnation = Incarnation(1000 + id);
+    options.client_key = client_key();
+    options.server_key = server_key();
+    server = std::make_unique<rpc::Server>(options, *context, random, metrics);
+    server->add(deeds);
+    server->start();
+  }
+  ~Site() {
+    const auto stop = [](rpc::Server& server) -> job::Task<bool> {
+      co_await server.stop();
+      co_return true;
+    };
+    context->executor().run(stop(*server));
+  }
+  metrics::Registry metrics;
+  Deeds deeds;
+  std::unique_ptr<bmi::Network> network;
+  std::unique_ptr<job::NetworkContext> context;
+  std::string url;
+  std::unique_ptr<rpc::Server> server;
+};
+
+/// One client, or server that asks another: who is to be deceived.
+struct Victim {
+  Victim(const MakeModule& make, job::Executor& executor, Random& random, wire::PeerKind kind,
+         std::vector<std::string> urls, std::uint32_t server)
+      : network(bmi::make_network(only(make))), context(std::make_unique<job::NetworkContext>(*network, executor)) {
+    identity.kind = kind;
+    identity.fs = kFs;
+    identity.key = kind == wire::PeerKind::kServer ? server_key() : client_key();
+    identity.description = "victim";
+    rpc::ChannelOptions options;
+    options.urls = std::move(urls);
+    options.server = ServerId(server);
+    options.attempt_timeout = std::chrono::seconds(1);
+    channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
+  }
+  /// One request that needs the greeting; its outcome.
+  Result<void> ask(wire::Op op, Duration patience = std::chrono::seconds(2)) {
+    rpc::CallOptions options;
+    options.deadline = context->executor().now() + patience;
+    auto reply = context->executor().run(channel->call(op, {}, options));
+    if (!reply) return std::move(reply).error();
+    return {};
+  }
+  /// What the last attempt to greet has come to, when there is one address: its reason.
+  std::string reason(wire::Op op) {
+    const Result<void> result = ask(op);
+    return result ? std::string("done") : result.error().message();
+  }
+  std::unique_ptr<bmi::Network> network;
+  std::unique_ptr<job::NetworkContext> context;
+  rpc::Identity identity;
+  std::unique_ptr<rpc::Channel> channel;
+};
+
+/// A request as the attacker writes it.
+inline Bytes forged(wire::Op op, ClientId client, std::uint16_t version = wire::kProtocolVersion) {
+  wire::RequestHeader header;
+  header.version = version;
+  header.op = op;
+  header.fs = kFs;
+  header.client = client;
+  header.reply_room = 16 * 1024;
+  Bytes bytes;
+  wire::encode_body(header, bytes);
+  return bytes;
+}
+
+inline Errc status_of(ByteView reply) {
+  wire::ReplyHeader header;
+  wire::Reader reader(reply);
+  reader(header);
+  return reader.decoder().ok() ? header.status : Errc::kCorrupt;
+}
+
+}  // namespace spate::attacks
