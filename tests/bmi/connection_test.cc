@@ -205,6 +205,35 @@ TEST_P(Bmi, AServerMayDisconnectAClientWhichThenComesBack) {
   expect_passes(pair, 3, 100'000);
 }
 
+// A bound address is the peer by its present connection: what is posted to it never follows the peer to the next one.
+TEST_P(Bmi, ABoundAddressEndsWithItsConnection) {
+  const Pair pair = start_pair();
+  const Address client_side = (*pair.client)->bound(pair.to_server);
+  const Address server_side = (*pair.server)->bound(pair.to_client);
+  ASSERT_TRUE(client_side);
+  EXPECT_EQ(client_side, (*pair.client)->bound(client_side));
+  EXPECT_EQ(Network::unbound(client_side), pair.to_server);
+  expect_passes({pair.client, pair.server, client_side, server_side}, 3, 100'000);
+  expect_passes({pair.client, pair.server, client_side, server_side}, 4, 100);
+  (*pair.client)->disconnect(pair.to_server);
+  settle();
+  EXPECT_FALSE((*pair.client)->bound(pair.to_server)) << "there is no connection";
+  const auto refused = [&] {
+    const Bytes data = pattern(1, 0, 10);
+    const std::array<Segment, 1> segments{Segment::of(ByteView(data))};
+    const Message message{client_side, Tag(9), MessageClass::kControl, segments};
+    const auto sent = (*pair.client)->post_send_unexpected(message, pair.client->context, nullptr);
+    return !sent && sent.code() == Errc::kConnectionLost;
+  };
+  EXPECT_TRUE(refused()) << "and none is made";
+  introduce(*pair.client, pair.to_server, *pair.server);
+  EXPECT_TRUE((*pair.client)->bound(pair.to_server));
+  EXPECT_NE((*pair.client)->bound(pair.to_server), client_side);
+  EXPECT_TRUE(refused()) << "nor is the new one used";
+  (*pair.client)->disconnect(client_side);
+  EXPECT_TRUE((*pair.client)->peer_info(pair.to_server).connected) << "the new connection is another one";
+}
+
 // What arrived before the loss and nobody had asked for belongs to the old connection: it is not given to a new
 // receive.
 TEST_P(Bmi, NothingOfALostConnectionIsDeliveredLater) {
