@@ -23,10 +23,7 @@ Relay::Relay(std::vector<std::unique_ptr<bmi::Module>> modules, job::Executor& e
   auto target = network_->lookup(urls);
   SPATE_CHECK(target.has_value());
   target_ = *target;
-  context_->on_unexpected([this](bmi::UnexpectedMessage message) {
-    job::spawn(gate_, forward(std::move(message)));
-    return true;
-  });
+  context_->on_unexpected([this](bmi::UnexpectedMessage message) { job::spawn(gate_, forward(std::move(message))); });
 }
 
 Relay::~Relay() {
