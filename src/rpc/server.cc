@@ -385,6 +385,10 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   const std::shared_ptr<Peer> peer = call.peer;  // outlives a lost connection
   auto accepted = acceptor_.authenticate({call.message, body, call.header.version}, peer->handshake);
   if (!accepted) {
+    wire::AuthenticateRequest claim;  // who it says it is: for whoever reads the log
+    wire::Reader reader(body);
+    reader(claim);
+    if (reader.decoder().ok()) peer->description = claim.description;
     if (!accepted.error().context().empty()) note_refused(call, accepted.error());
     co_return std::move(accepted).error();
   }
