@@ -54,7 +54,10 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return {};
   }
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
-  if (found == keys_.end()) return wrong_key(wire::PeerKind::kClient);
+  if (found == keys_.end()) {  // whichever it was meant to be
+    return Error(Errc::kUnauthenticated,
+                 "wrong client key, or wrong server key: use the key files of this file system");
+  }
   // Without `auth = "key"` there is a server key only.
   if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
   if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kControl) {

@@ -41,7 +41,8 @@ job::Task<Result<void>> Channel::greet(job::StopToken stop) {
       continue;
     }
     if (!stranger) break;
-    SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
+    // The last one's reason is the caller's to tell.
+    if (urls > 1) SPATE_LOG("rpc", error, "{} url={}", result.error(), log::Quoted{peer_info().url});
     network_.network().disconnect(*peer_);
     network_.network().prefer_next_url(*peer_);
     --urls;
