@@ -178,6 +178,10 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   request.where = std::move(where);
   request.open_flags = open_flags;
   auto reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
+  if (reply.code() == Errc::kInvalidArgument && (open_flags & wire::kOpenByUser) != 0) {  // an older server
+    request.open_flags &= static_cast<std::uint8_t>(~wire::kOpenByUser);
+    reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
+  }
   auto file = co_await opened(std::move(reply), open_flags);
   co_return file;
 }

@@ -17,6 +17,12 @@ constexpr std::uint64_t kMaxCopyBytes = 1U << 30U;
 /// __FMODE_EXEC of the kernel's <linux/fs.h>: execve(2) opens the file.
 constexpr int kForExecve = 0x20;
 
+/// For the servers a mount of root's is root; they are told when somebody else opens a file to write it.
+std::uint8_t by_user(fuse_req_t request, std::uint8_t flags) {
+  const bool for_user = this_mount().credential.uid == 0 && fuse_req_ctx(request)->uid != 0;
+  return for_user && (flags & wire::kOpenWrite) != 0 ? wire::kOpenByUser : 0;
+}
+
 std::uint8_t open_flags(const Mount& mount, int flags) {
   std::uint8_t out = 0;
   const int access = flags & O_ACCMODE;
@@ -94,8 +100,9 @@ void close_file(Mount& mount, std::uint64_t number) {
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
+  const auto asked = static_cast<std::uint8_t>(flags | by_user(request, flags));
   const std::uint64_t cause = Pending::of_this_thread().cause();
-  auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, flags, cause); });
+  auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, cause); });
   if (!file) return reply_error(request, file.error());
   remember(mount, *std::move(file), flags, info);
   if (answer([&] { return fuse_reply_open(request, info); }) != 0) close_file(mount, info->fh);

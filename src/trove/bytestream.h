@@ -48,7 +48,7 @@ enum class BytestreamOp : std::uint8_t {
   kWrite,     // memory -> extents; creates the datafile (0600) at its first write
   kTruncate,  // to `size`, up or down
   kPunch,     // extents become zeros; the size stays
-  kAllocate,  // space for extents is reserved; the size stays
+  kAllocate,  // space for extents is reserved; size and mtime stay, the change counter moves
   kSync,      // everything completed before is durable, the datafile's existence included
   kStat,
   kRemove,        // succeeds when there is none

@@ -166,8 +166,12 @@ void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamReque
 void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
               BytestreamCompletion& done) {
   done.status = store.admit(datafile, request.extents);
-  if (done.status == Errc::kOk) done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_KEEP_SIZE);
-  // Reserving space makes the kernel stamp the inode, but it is no change of content: the times are stored over it.
+  if (done.status == Errc::kOk) {
+    // Somebody did something to the file, which the counter tells; its content was not changed, so mtime stays.
+    const ChangeScope change(datafile, WallTime{});
+    done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_KEEP_SIZE);
+  }
+  // Reserving space makes the kernel stamp the inode: the times are stored over it.
   datafile.touch();
   finish_change(store, datafile, done);
 }

@@ -126,6 +126,7 @@ enum OpenFlags : std::uint8_t {
   kOpenExecute = 16,   // open: rights are checked for execution as well
   // Create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one.
   kOpenTemporary = 32,
+  kOpenByUser = 64,  // open: root's session opens it for somebody else, whose writes take set-uid and set-gid
 };
 
 /// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).

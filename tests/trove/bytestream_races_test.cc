@@ -222,7 +222,7 @@ class Differential {
     }
     ASSERT_EQ(asked.done.stat.size, model.content.size());
     const bool changes = asked.request.op == BytestreamOp::kWrite || asked.request.op == BytestreamOp::kTruncate ||
-                         asked.request.op == BytestreamOp::kPunch;
+                         asked.request.op == BytestreamOp::kPunch || asked.request.op == BytestreamOp::kAllocate;
     if (changes && !model.content.empty() && asked.done.bytes + asked.request.size > 0) {
       ASSERT_GE(asked.done.stat.change_counter, model.counter);
     } else if (!changes) {

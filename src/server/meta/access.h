@@ -14,6 +14,11 @@ constexpr std::uint32_t kSetGid = 02000;
 constexpr std::uint32_t kSticky = 01000;
 constexpr std::uint32_t kGroupExecute = 010;
 
+/// A program of this mode runs with rights of its owner or group, which others may not change.
+constexpr bool lends_rights(std::uint32_t mode) {
+  return (mode & kSetUid) != 0 || ((mode & kSetGid) != 0 && (mode & kGroupExecute) != 0);
+}
+
 inline bool is_root(const Credential& who) { return who.uid == 0; }
 bool in_group(const Credential& who, std::uint32_t gid);
 

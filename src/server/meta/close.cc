@@ -52,9 +52,14 @@ void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseR
   if (request.mtime) {
     a.mtime = *request.mtime;
     if (!a.size_known && inode.write_opens == 0) inode.keep_mtime = true;
-    if (!a.size_known && inode.write_opens > 0 && request.data) a.change_sum = request.data->change_sum;
+    if (!a.size_known && inode.write_opens > 0 && request.data) note_change_sum(inode, request.data->change_sum);
   }
   if (request.mode) {
+    if (inode.write_opens == 0) {
+      inode.written_by_users = false;  // nobody writes after this
+    } else if (!a.size_known && request.data) {
+      note_change_sum(inode, request.data->change_sum);
+    }
     a.mode = *request.mode;
     apply_mode_to_acl(inode.acl, a.mode);
     if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;

@@ -35,6 +35,13 @@ Result<void> check_request(const Credential& who, const wire::CreateRequest& req
   return {};
 }
 
+/// What a root session makes or opens for another user is that user's to write.
+std::uint8_t open_flags_of(const wire::CreateRequest& request) {
+  const bool for_user =
+      (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
+  return static_cast<std::uint8_t>(request.open_flags | (for_user ? wire::kOpenByUser : 0));
+}
+
 /// The errors of a last component that is no new name.
 Result<void> check_place(const wire::CreateRequest& request, const Place& place) {
   const bool opens = request.type == FileType::kRegular && (request.open_flags & wire::kOpenExclusive) == 0;
@@ -57,7 +64,7 @@ Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest
   }
   reply.created = true;
   if ((request.open_flags & kRights) != 0) {
-    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, request.open_flags, true));
+    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, open_flags_of(request), true));
   }
   co_return object;
 }
@@ -118,7 +125,7 @@ Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateReques
     if (object.is_directory()) co_return Errc::kIsDirectory;
     if (place.slash) co_return Errc::kNotDirectory;
     auto opened =
-        co_await operation.core().parts().opens->open_existing(operation, std::move(object), request.open_flags);
+        co_await operation.core().parts().opens->open_existing(operation, std::move(object), open_flags_of(request));
     co_return opened;
   }
 }

@@ -8,6 +8,7 @@
 #include "server/meta/open_session.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
+#include "server/meta/sizes.h"
 #include "server/meta/walk.h"
 
 namespace spate::meta {
@@ -214,6 +215,7 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
   auto object = co_await walk(operation, request.where);
   operation.keep_trail(nullptr);
   if (object) {
+    co_await show_lent_rights(operation, *object);
     reply.object = object_reply(*object);
   } else if (object.code() != Errc::kNotFound || !ends_at_no_name(reply.steps)) {
     co_return std::move(object).error();

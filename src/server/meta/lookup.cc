@@ -3,12 +3,14 @@
 #include "server/meta/core.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
+#include "server/meta/sizes.h"
 #include "server/meta/walk.h"
 
 namespace spate::meta {
 
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request) {
-  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
+  co_await show_lent_rights(operation, object);
   co_return object_reply(object);
 }
 
@@ -16,7 +18,8 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
   Leases* const leases = operation.core().parts().leases;
   if (leases == nullptr) {
     wire::LookupLeaseReply reply;
-    SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+    SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
+    co_await show_lent_rights(operation, object);
     reply.object = object_reply(object);
     co_return reply;
   }
@@ -26,13 +29,15 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
 
 Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessRequest& request) {
   if (request.want > 7) co_return Error(Errc::kInvalidArgument, "what is wanted is read, write and execute");
-  SPATE_CO_TRY(const InodeRecord object, co_await walk(operation, request.where));
+  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
+  co_await show_lent_rights(operation, object);
   co_return object_reply(object);
 }
 
 Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request) {
-  SPATE_CO_TRY(const InodeRecord inode, co_await operation.inode(request.handle));
+  SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
+  co_await show_lent_rights(operation, inode);
   co_return object_reply(inode);
 }
 

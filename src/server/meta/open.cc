@@ -10,8 +10,8 @@
 namespace spate::meta {
 namespace {
 
-constexpr std::uint8_t kOpenFlags =
-    wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive | wire::kOpenExecute;
+constexpr std::uint8_t kOpenFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
+                                    wire::kOpenExecute | wire::kOpenByUser;
 
 Result<void> check_openable(const Credential& who, const InodeRecord& inode, std::uint8_t flags) {
   if (inode.is_directory()) return Errc::kIsDirectory;
@@ -46,6 +46,7 @@ job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation
   wire::OpenReply reply;
   reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
   if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
+  if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_lent_rights(inode.attributes);
   if (rights != Rights::kNone) {
     SPATE_CO_TRY(reply.capability, co_await add(operation, inode, open_flags, false));
   }

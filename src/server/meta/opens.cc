@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "log/log.h"
+#include "server/meta/access.h"
 #include "server/meta/open_session.h"
 #include "server/meta/sizes.h"
 
@@ -123,6 +124,8 @@ job::Task<Result<Capability>> OpenTable::add(Operation& operation, InodeRecord& 
   });
   if (writes) {
     inode.single_writer = inode.write_opens == 0;
+    inode.written_by_users =
+        inode.written_by_users || !is_root(operation.who()) || (open_flags & wire::kOpenByUser) != 0;
     if (inode.write_opens++ == 0) ++inode.write_generation;
     inode.attributes.size_known = false;
     // Should a crash lose it, the file's size would be believed while someone writes. (A new file would be lost as

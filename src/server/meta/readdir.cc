@@ -7,6 +7,7 @@
 #include "server/meta/access.h"
 #include "server/meta/core.h"
 #include "server/meta/operations.h"
+#include "server/meta/sizes.h"
 #include "server/meta/walk.h"
 
 namespace spate::meta {
@@ -155,6 +156,7 @@ Result<void> add_details(Batch& batch, Detail detail) {
     const auto found = inodes.find(entry.handle);
     if (found == inodes.end()) return Error(Errc::kCorrupt, "an entry without its inode");
     entry.attributes = found->second.attributes;
+    if (lends_in_doubt(found->second)) entry.attributes->mode &= ~(kSetUid | kSetGid);  // a look-up tells
     if (detail == Detail::kObject || !entry.attributes->size_known) entry.layout = found->second.layout;
     // Not moved: of a file with several names there may be another entry here.
     if (detail == Detail::kObject) batch.targets.push_back(found->second.target);

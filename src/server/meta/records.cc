@@ -41,9 +41,12 @@ bool valid_type(FileType type) { return type >= FileType::kRegular && type <= Fi
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 2;
-  /// Few objects have lists: the others' records stay as short as they were.
-  static std::uint8_t version_for(const InodeRecord& r) { return r.acl.empty() && r.default_acl.empty() ? 1 : 2; }
+  static constexpr std::uint8_t kVersion = 3;
+  /// Few objects have lists or are being written: the others' records stay as short as they were.
+  static std::uint8_t version_for(const InodeRecord& r) {
+    if (r.written_by_users) return 3;
+    return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
+  }
   static constexpr std::string_view kName = "inode";
   // Spelt out, though wire has a list alike: the wire's may change without the disk's.
   template <typename A, typename R>
@@ -54,6 +57,10 @@ struct Format<InodeRecord> {
   template <typename A, typename R>
   static void later_fields(A& a, R& r) {
     a(r.acl, r.default_acl);
+  }
+  template <typename A, typename R>
+  static void newest_fields(A& a, R& r) {
+    a(r.written_by_users);
   }
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -168,6 +175,9 @@ void write_record(const Record& record, Bytes& out) {
     writer(version);
     Format<Record>::fields(writer, record);
     if (version > 1) Format<Record>::later_fields(writer, record);
+    if constexpr (requires { Format<Record>::newest_fields(writer, record); }) {
+      if (version > 2) Format<Record>::newest_fields(writer, record);
+    }
   } else {
     writer(Format<Record>::kVersion);
     Format<Record>::fields(writer, record);
@@ -201,6 +211,9 @@ Result<Record> decode_record(ByteView bytes) {
   F::fields(reader, record);
   if constexpr (requires { F::version_for(record); }) {
     if (version > 1) F::later_fields(reader, record);
+    if constexpr (requires { F::newest_fields(reader, record); }) {
+      if (version > 2) F::newest_fields(reader, record);
+    }
     if (version != F::version_for(record)) reader.decoder().fail();
   }
   SPATE_TRY(std::ignore, reader.decoder().finish(F::kName));

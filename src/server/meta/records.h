@@ -79,8 +79,11 @@ struct InodeRecord {
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
-  Acl acl;                        // says more than the mode does; else empty
-  Acl default_acl;                // of a directory: what is made in it gets this
+  /// Somebody who is not root has had it open for writing since its size was last known: set-uid and set-gid hold only
+  /// while the datafiles are as change_sum says (sizes.h).
+  bool written_by_users = false;
+  Acl acl;          // says more than the mode does; else empty
+  Acl default_acl;  // of a directory: what is made in it gets this
 
   Handle handle() const { return attributes.handle; }
   /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.

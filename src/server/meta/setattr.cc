@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // setattr: chmod, chown, utimensat, as POSIX and Linux have them.
+#include <algorithm>
+
 #include "server/meta/access.h"
 #include "server/meta/acl.h"
 #include "server/meta/core.h"
 #include "server/meta/objects.h"
 #include "server/meta/operations.h"
 #include "server/meta/reply.h"
+#include "server/meta/sizes.h"
 
 namespace spate::meta {
 namespace {
@@ -63,10 +66,12 @@ void set_mode(const Credential& who, InodeRecord& object, const wire::SetattrReq
   if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
 }
 
-/// mtime of a file that is being written holds while its datafiles are as they are now.
+/// mtime, set-uid and set-gid of a file that is being written hold while its datafiles are as they are now.
 job::Task<Result<void>> note_data(Operation& operation, InodeRecord& object, const wire::SetattrRequest& request) {
   Attributes& a = object.attributes;
-  if (!object.is_regular() || a.size_known || !(request.mtime || request.mtime_now)) co_return {};
+  const bool sets_mtime = request.mtime || request.mtime_now;
+  const bool lends = request.mode && lends_rights(*request.mode);
+  if (!object.is_regular() || a.size_known || !(sets_mtime || lends)) co_return {};
   std::optional<wire::DataSummary> data = request.data;
   if (!data) {
     const Layout layout = *object.layout;
@@ -74,7 +79,8 @@ job::Task<Result<void>> note_data(Operation& operation, InodeRecord& object, con
   }
   a.size = data->size;
   a.allocated_bytes = data->allocated_bytes;
-  a.change_sum = data->change_sum;
+  if (!sets_mtime && data->change_sum != a.change_sum) a.mtime = std::max(a.mtime, data->mtime);
+  note_change_sum(object, data->change_sum);
   co_return {};
 }
 

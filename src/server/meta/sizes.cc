@@ -9,7 +9,6 @@
 #include "server/meta/objects.h"
 
 namespace spate::meta {
-
 void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
   Attributes& a = inode.attributes;
   a.size = data.size;
@@ -19,9 +18,10 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
       a.mtime = data.mtime;
       a.ctime = std::max(a.ctime, data.mtime);
     }
-    a.change_sum = data.change_sum;
+    note_change_sum(inode, data.change_sum);
   }
   inode.keep_mtime = false;
+  inode.written_by_users = false;
   a.size_known = true;
   ++a.version;
 }
@@ -142,6 +142,8 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
   touch(inode, operation.now());
   drop_lent_rights(operation.who(), a);
   if (inode.write_opens == 0) {
+    if (lends_in_doubt(inode)) drop_lent_rights(a);  // its datafiles will not be asked any more
+    inode.written_by_users = false;
     // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
     const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
     // One that grows may be refused: until then it has the size that it had.
@@ -166,10 +168,30 @@ Result<void> after_truncations(Operation& operation, const InodeRecord& inode) {
   });
 }
 
-void drop_lent_rights(const Credential& who, Attributes& a) {
-  if (is_root(who)) return;
+void drop_lent_rights(Attributes& a) {
   a.mode &= ~kSetUid;
   if ((a.mode & kGroupExecute) != 0) a.mode &= ~kSetGid;
+}
+
+void drop_lent_rights(const Credential& who, Attributes& a) {
+  if (!is_root(who)) drop_lent_rights(a);
+}
+
+void note_change_sum(InodeRecord& inode, std::uint64_t change_sum) {
+  Attributes& a = inode.attributes;
+  if (inode.written_by_users && change_sum != a.change_sum) drop_lent_rights(a);
+  a.change_sum = change_sum;
+}
+
+bool lends_in_doubt(const InodeRecord& inode) {
+  return inode.written_by_users && !inode.attributes.size_known && lends_rights(inode.attributes.mode);
+}
+
+job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode) {
+  if (!lends_in_doubt(inode)) co_return;
+  const Layout layout = *inode.layout;
+  const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);
+  if (!data || data->change_sum != inode.attributes.change_sum) drop_lent_rights(inode.attributes);
 }
 
 }  // namespace spate::meta

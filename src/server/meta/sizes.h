@@ -36,7 +36,23 @@ job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, 
 /// If a truncation of the file is under way: kConflict, to be passed on; the operation runs again when it is done.
 Result<void> after_truncations(Operation& operation, const InodeRecord& inode);
 
+// Set-uid and set-gid lend a program's rights to whoever runs it; a change of its data by someone who is not root takes
+// them away. Nobody tells the meta server of a write. So, as for mtime, the truth is in the datafiles: a file that such
+// a user has open for writing has the bits only while the sum of the datafiles' change counters is the inode's.
+
 /// A change of the data by someone who is not root takes set-uid and set-gid from a program.
 void drop_lent_rights(const Credential& who, Attributes& attributes);
+void drop_lent_rights(Attributes& attributes);
+
+/// The datafiles' change counters sum up to `change_sum` now: the inode's is that, too, and lent rights go if a user
+/// may have written since the one before.
+void note_change_sum(InodeRecord& inode, std::uint64_t change_sum);
+
+/// Whether the inode alone does not tell if the lent rights of this mode hold.
+bool lends_in_doubt(const InodeRecord& inode);
+
+/// Before attributes are shown: takes lent rights from `inode`, which is not put, when the datafiles say that it was
+/// written, and when they cannot be asked.
+job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode);
 
 }  // namespace spate::meta

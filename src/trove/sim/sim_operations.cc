@@ -221,7 +221,10 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
     case BytestreamOp::kTruncate:
     case BytestreamOp::kPunch: cut(file, request); break;
     case BytestreamOp::kNoteChange: file.changed(request.now); break;
-    case BytestreamOp::kAllocate: operation.done.status = allocate(file, operation); break;
+    case BytestreamOp::kAllocate:
+      operation.done.status = allocate(file, operation);
+      file.changed(WallTime{});
+      break;
     case BytestreamOp::kCopy:
       if (operation.extents.front().size > 0) operation.done.status = copy(file, operation);
       break;

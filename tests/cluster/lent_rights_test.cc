@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A change of a program's data by somebody who is not root takes set-uid and set-gid, whatever the change is and
+// whichever path it takes: it is the servers who see it.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+using FilePtr = std::unique_ptr<client::File>;
+
+constexpr auto kLentReadWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr ServerId kBeside{2};
+constexpr std::uint32_t kUser = 1000;
+constexpr std::uint32_t kLending = 06775;
+constexpr std::uint32_t kPlain = 0775;
+
+WorldOptions lent_rights_options() {
+  WorldOptions options;
+  options.io_servers = 2;
+  options.bypass = io::BypassPolicy::kWrite;
+  return options;
+}
+
+client::Options user_options() {
+  client::Options options = small_client_options({}, {}, {});
+  options.credential.uid = options.credential.gid = kUser;
+  options.bypass = client::BypassWish::kWrite;
+  options.bypass_when = {0, 0, Duration(0)};
+  return options;
+}
+
+class LentRightsTest : public ::testing::Test {
+ protected:
+  /// What a client does with the file, open for reading and writing.
+  using Change = std::function<Errc(ClientProcess&, client::File&)>;
+
+  template <typename T>
+  T run(ClientProcess& client, job::Task<T> task) {
+    return call(world_, client, std::move(task));
+  }
+  /// A program of the user's that holds 20,000 bytes; its name is new each time.
+  std::string make_program() {
+    const std::string name = "program" + std::to_string(++programs_);
+    auto made = run(root_, root_.client().create(client::path_from_root(name), kLentReadWrite, {}));
+    EXPECT_TRUE(made) << spate::name(made.code());
+    const Bytes data(20'000, std::byte{7});
+    EXPECT_TRUE(run(root_, (*made)->write(0, data)));
+    EXPECT_TRUE(run(root_, (*made)->close()));
+    for (const bool owner : {true, false}) {
+      wire::SetattrRequest request;
+      request.where = client::path_from_root(name);
+      if (owner) request.uid = request.gid = kUser;
+      if (!owner) request.mode = kLending;
+      EXPECT_TRUE(run(root_, root_.client().setattr(request)));
+    }
+    return name;
+  }
+  std::uint32_t mode(ClientProcess& client, const std::string& name) {
+    const auto found = run(client, client.client().stat(client::path_from_root(name)));
+    EXPECT_TRUE(found) << spate::name(found.code());
+    return found ? found->attributes.mode : 0;
+  }
+  void expect_mode_after(ClientProcess& client, const Change& change, std::uint32_t expected) {
+    const std::string name = make_program();
+    auto opened = run(client, client.client().open(client::path_from_root(name), kLentReadWrite));
+    ASSERT_TRUE(opened) << spate::name(opened.code());
+    EXPECT_EQ(mode(root_, name), kLending) << "an open changes nothing";
+    EXPECT_EQ(change(client, **opened), Errc::kOk);
+    EXPECT_EQ(mode(root_, name), expected) << "as others see it while the file is open";
+    EXPECT_EQ(mode(client, name), expected) << "as the writer sees it";
+    EXPECT_TRUE(run(client, (*opened)->close()));
+    world_.run_for(std::chrono::seconds(2));
+    EXPECT_EQ(mode(root_, name), expected) << "after the close";
+  }
+  void expect_gone_after(const Change& change) {
+    expect_mode_after(user_, change, kPlain);
+    expect_mode_after(root_, change, kLending);  // root may
+  }
+
+  World world_{lent_rights_options()};
+  ClientProcess& root_ = world_.start_client();
+  ClientProcess& user_ = world_.start_client_beside(kBeside, user_options());
+  int programs_ = 0;
+};
+
+TEST_F(LentRightsTest, GoWithASmallAndALargeWrite) {
+  for (const std::size_t size : {1U, 15'000U}) {
+    expect_gone_after([this, size](ClientProcess& client, client::File& file) {
+      const Bytes data(size);
+      return run(client, file.write(100, data)).code();
+    });
+  }
+}
+
+TEST_F(LentRightsTest, GoWithAWriteByTheClientItself) {
+  const std::uint64_t before = world_.bypassed_bytes();
+  expect_mode_after(
+      user_,
+      [this](ClientProcess& client, client::File& file) {
+        const Bytes data(4096);
+        Errc code = Errc::kOk;
+        for (int i = 0; i < 4 && code == Errc::kOk; ++i) code = run(client, file.write(0, data)).code();
+        return code;
+      },
+      kPlain);
+  EXPECT_GT(world_.bypassed_bytes(), before);
+}
+
+TEST_F(LentRightsTest, GoWithAnAppend) {
+  expect_gone_after([this](ClientProcess& client, client::File& file) {
+    const Bytes data(10);
+    const std::array<ByteView, 1> memory{ByteView(data)};
+    return run(client, file.append(memory)).code();
+  });
+}
+
+TEST_F(LentRightsTest, GoWithAHoleAndWithReservedSpace) {
+  for (const bool hole : {true, false}) {
+    expect_gone_after([this, hole](ClientProcess& client, client::File& file) {
+      return run(client, hole ? file.punch(0, 4096) : file.allocate(0, 4096)).code();
+    });
+  }
+}
+
+TEST_F(LentRightsTest, GoWithACopy) {
+  const std::string source = make_program();
+  for (const std::uint64_t offset : {0U, 777U}) {  // by the servers, and by the client
+    expect_gone_after([&, this](ClientProcess& client, client::File& file) {
+      auto from = run(client, client.client().open(client::path_from_root(source), wire::kOpenRead));
+      if (!from) return from.code();
+      const Errc copied = run(client, file.copy_from(**from, {0, offset, 8192})).code();
+      EXPECT_TRUE(run(client, (*from)->close()));
+      return copied;
+    });
+  }
+}
+
+TEST_F(LentRightsTest, GoWithATruncation) {
+  expect_gone_after(
+      [this](ClientProcess& client, client::File& file) { return run(client, file.truncate(10)).code(); });
+}
+
+TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
+  const std::string name = make_program();
+  auto opened = run(user_, user_.client().open(client::path_from_root(name), kLentReadWrite));
+  ASSERT_TRUE(opened);
+  const Bytes data(100);
+  ASSERT_TRUE(run(user_, (*opened)->write(0, data)));
+  wire::SetattrRequest request;
+  request.where = client::path_from_root(name);
+  request.mode = kLending;
+  ASSERT_TRUE(run(root_, root_.client().setattr(request)));
+  EXPECT_EQ(mode(root_, name), kLending);
+  ASSERT_TRUE(run(user_, (*opened)->write(0, data)));
+  EXPECT_EQ(mode(root_, name), kPlain);
+  EXPECT_TRUE(run(user_, (*opened)->close()));
+  EXPECT_EQ(mode(root_, name), kPlain);
+}
+
+}  // namespace
+}  // namespace spate::cluster
