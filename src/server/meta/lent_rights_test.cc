@@ -40,7 +40,7 @@ TEST_F(MetaLentRights, GoWithAWriteThatIsSeenAtOnceAndAfterTheClose) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
   EXPECT_EQ(mode(), 06775U) << "an open is no write";
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   EXPECT_EQ(mode(), 0775U) << "while it is being written";
   ASSERT_OK(close_file(user, handle(), Rights::kWrite));  // nobody says what was written: the datafiles are asked
   wait(seconds(5));
@@ -52,7 +52,7 @@ TEST_F(MetaLentRights, GoWithAWriteThatIsSeenAtOnceAndAfterTheClose) {
 TEST_F(MetaLentRights, GoWhenTheOnlyWriterSaysWhatItWrote) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   ASSERT_OK(close_file(user, handle(), Rights::kWrite, data_of(handle())));
   EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
 }
@@ -67,7 +67,7 @@ TEST_F(MetaLentRights, StayWhenNothingIsWritten) {
 
 TEST_F(MetaLentRights, StayWhenRootWrites) {
   ASSERT_OK(open_file(root, "f", wire::kOpenWrite));
-  ASSERT_OK(write(root, handle(), 20));
+  ASSERT_TRUE(write(root, handle(), 20));
   EXPECT_EQ(mode(), 06775U);
   ASSERT_OK(close_file(root, handle(), Rights::kWrite));
   wait(seconds(5));
@@ -77,7 +77,7 @@ TEST_F(MetaLentRights, StayWhenRootWrites) {
 /// A mount of root's opens files for all users.
 TEST_F(MetaLentRights, GoWithAWriteThatRootsSessionMakesForAUser) {
   ASSERT_OK(open_file(root, "f", wire::kOpenWrite | wire::kOpenByUser));
-  ASSERT_OK(write(root, handle(), 20));
+  ASSERT_TRUE(write(root, handle(), 20));
   EXPECT_EQ(mode(), 0775U);
   ASSERT_OK(close_file(root, handle(), Rights::kWrite));
   set_mode(root, 06775);
@@ -89,7 +89,7 @@ TEST_F(MetaLentRights, WithoutGroupExecuteSetGidLendsNothingAndStays) {
   give_to(user);
   set_mode(root, 06765);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   EXPECT_EQ(mode(), 02765U);
 }
 
@@ -97,10 +97,10 @@ TEST_F(MetaLentRights, SetWhileAUserHasTheFileOpenTheyGoWithTheNextWrite) {
   give_to(user);
   set_mode(root, 0775);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   set_mode(root, 04775);
   EXPECT_EQ(mode(), 04775U) << "what was written before does not count";
-  ASSERT_OK(write(user, handle(), 30));
+  ASSERT_TRUE(write(user, handle(), 30));
   EXPECT_EQ(mode(), 0775U);
   set_mode(root, 04775);
   ASSERT_OK(close_file(user, handle(), Rights::kWrite));
@@ -113,7 +113,7 @@ TEST_F(MetaLentRights, GivenWithTheLastCloseTheyStay) {
   const auto made = create(user, "copy", wire::kOpenWrite);
   ASSERT_OK(made);
   const Handle copy = made->object.attributes.handle;
-  ASSERT_OK(write(user, copy, 20));
+  ASSERT_TRUE(write(user, copy, 20));
   wire::CloseRequest request = close_request(copy, Rights::kWrite);
   request.mode = 04755;
   ASSERT_OK(asked<wire::CloseReply>(user, std::move(request)));
@@ -124,7 +124,7 @@ TEST_F(MetaLentRights, GivenWithTheLastCloseTheyStay) {
 TEST_F(MetaLentRights, GoAlsoWhenTheServerDiesBeforeTheFileIsClosed) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   restart();
   ASSERT_OK(join(root));
   ASSERT_OK(join(user));
@@ -137,7 +137,7 @@ TEST_F(MetaLentRights, GoAlsoWhenTheServerDiesBeforeTheFileIsClosed) {
 TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileHidesNoWrite) {
   give_to(user);
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, handle(), 20));
+  ASSERT_TRUE(write(user, handle(), 20));
   wire::SetattrRequest request;
   request.where = at("f");
   request.mtime = WallTime{77};
@@ -149,7 +149,7 @@ TEST_F(MetaLentRights, WhenTheDatafilesCannotBeAskedTheyAreNotShown) {
   give_to(user);
   const Handle file = handle();
   ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
-  ASSERT_OK(write(user, file, 20));
+  ASSERT_TRUE(write(user, file, 20));
   io.hold();
   EXPECT_EQ(mode(), 0775U);
   io.release();

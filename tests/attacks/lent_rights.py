@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A user who may write a setuid program of root changes what it does, by every way of writing: it is no setuid program any more."""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+from cluster import BIN, SPATE, Cluster, check  # noqa: E402
+
+NOBODY = 65534
+
+# Each changes the file of its first argument; run as the user.
+WAYS = {
+    "append": "f = os.open(p, os.O_WRONLY | os.O_APPEND); os.write(f, b'x')",
+    "write": "f = os.open(p, os.O_RDWR); os.pwrite(f, b'x', 10)",
+    "direct": "m = mmap.mmap(-1, 4096); f = os.open(p, os.O_WRONLY | os.O_DIRECT); os.pwritev(f, [m], 0)",
+    "truncate": "os.truncate(p, 100)",
+    "cut while it is open": "f = os.open(p, os.O_RDWR); os.ftruncate(f, 50)",
+    "open and cut": "os.open(p, os.O_WRONLY | os.O_TRUNC)",
+    "allocate": "f = os.open(p, os.O_RDWR); os.posix_fallocate(f, 0, 200000)",
+    "copy": "f = os.open(p, os.O_RDWR); g = os.open(p + '.source', os.O_RDONLY); os.copy_file_range(g, f, 4096)",
+    "punch": "f = os.open(p, os.O_RDWR); libc.fallocate(f, 3, ctypes.c_long(0), ctypes.c_long(4096)) and sys.exit('punch')",
+    "zero": "f = os.open(p, os.O_RDWR); libc.fallocate(f, 16, ctypes.c_long(0), ctypes.c_long(4096)) and sys.exit('zero')",
+}
+# These change nothing.
+HARMLESS = {
+    "read": "f = os.open(p, os.O_RDONLY); os.read(f, 10)",
+    "open for writing": "f = os.open(p, os.O_RDWR); os.read(f, 10)",
+}
+PROLOGUE = "import ctypes, mmap, os, sys\nlibc = ctypes.CDLL(None, use_errno=True)\np = sys.argv[1]\n"
+
+
+def as_nobody(fs, command, env=None):
+    return subprocess.run(["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups", *command],
+                          env=dict(fs.env, **(env or {})), stderr=subprocess.PIPE, timeout=60)
+
+
+def mode(fs):
+    return int(json.loads(fs.spate("stat", "--json", "spate:/program"))[0]["mode"], 8)
+
+
+def lend(fs, bits=0o6777):
+    fs.spate("rm", "-f", "spate:/program")
+    fs.spate("put", "spate:/program", input=b"#!/bin/sh\n" * 1000)
+    fs.spate("chmod", oct(bits)[2:], "spate:/program")
+    check(mode(fs) == bits, "chmod")
+
+
+def by_all_ways(fs, name, path, run):
+    fs.spate("put", "spate:/program.source", input=b"y" * 8192)
+    for way, code in WAYS.items():
+        lend(fs)
+        done = run(["/usr/bin/python3", "-c", PROLOGUE + code, path])
+        check(done.returncode == 0, "%s, %s: %s" % (name, way, done.stderr.decode()))
+        check(mode(fs) == 0o777, "%s, %s: the mode is %o" % (name, way, mode(fs)))
+    for way, code in HARMLESS.items():
+        lend(fs)
+        done = run(["/usr/bin/python3", "-c", PROLOGUE + code, path])
+        check(done.returncode == 0 and mode(fs) == 0o6777, "%s, %s: %o, %s" % (name, way, mode(fs), done.stderr.decode()))
+
+
+def main():
+    if os.geteuid() != 0:
+        print("needs root: files of two users")
+        sys.exit(77)
+    with Cluster(io=2) as fs:
+        os.chmod(fs.root, 0o755)
+        fs.up()
+        # Whoever is to use the file system needs its configuration and its client key.
+        os.chmod(fs.dir, 0o755)
+        os.chmod(fs.dir + "/keys", 0o755)
+        subprocess.run(["chown", str(NOBODY), fs.dir + "/keys/client.key"], check=True)
+        os.makedirs(fs.root + "/home", exist_ok=True)
+        os.chown(fs.root + "/home", NOBODY, NOBODY)
+        mnt = fs.root + "/mnt"
+        for options in ("allow_other", "allow_other,cache=none", "allow_other,cache=writeback"):
+            fs.spate("mount", "-p", "-o", options, mnt)
+            try:
+                by_all_ways(fs, "mount " + options, mnt + "/program", lambda command: as_nobody(fs, command))
+            finally:
+                fs.spate("umount", mnt)
+        env = {"SPATE_FS": fs.dir + "/spate.toml", "HOME": fs.root + "/home", "XDG_STATE_HOME": fs.root + "/home/state"}
+        by_all_ways(fs, "preload", "/spate/program", lambda command: as_nobody(fs, [SPATE, "run", "--", *command], env))
+        # Root keeps them, and setgid of what its group may not execute means something else.
+        lend(fs)
+        fs.spate("run", "sh", "-c", "echo more >> /spate/program")
+        check(mode(fs) == 0o6777, "a write of root has taken the bits")
+
+
+main()
