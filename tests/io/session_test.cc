@@ -247,6 +247,9 @@ TEST_F(SessionTest, ANewIncarnationEndsWhatTheOlderOneLeft) {
   EXPECT_FALSE(ended);  // its sender is told, and sends it again: its program hears nothing of that
   world_.pass(std::chrono::seconds(1));
   EXPECT_GT(world_.io().buffers_used(), 0U);
+  world_.pass(std::chrono::seconds(100));  // its deadline: the client, which it uses, ends before the world does
+  EXPECT_TRUE(ended);
+  EXPECT_NE(code, Errc::kOk);
 }
 
 TEST_F(SessionTest, AnOlderConnectionIsNotHeardAnyMore) {
