@@ -124,6 +124,7 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
     auto pumped = co_await pump_in(file, fd, may_have_holes(entry.st), job.run.progress);
     if (!pumped) moved = std::move(pumped).error();
   }
+  if (moved) moved = co_await lend_rights_again(job.client, file, source);
   co_return moved;
 }
 

@@ -125,6 +125,7 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   const Owned owner = owner_of(a);
   auto done = co_await adopt_attributes(within.client, **target, owner);
   if (done) done = co_await copy_spans(within, source, **target);
+  if (done) done = co_await lend_rights_again(within.client, **target, owner);
   client::CloseOptions closing;
   if (done) {  // else it must not look like a copy
     closing.mtime = a.mtime;

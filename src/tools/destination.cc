@@ -86,6 +86,18 @@ job::Task<Result<void>> remove_access_list(client::Client& client, const client:
   co_return std::move(removed).error().within("its access list cannot be removed, and nothing was written to it");
 }
 
+job::Task<Result<void>> lend_rights_again(client::Client& client, const client::File& file, const Owned& source) {
+  const Attributes& there = file.attributes();
+  const wire::NewAttributes given = attributes_for_copy(source);
+  wire::SetattrRequest request;
+  request.where.start = file.handle();
+  request.mode = source.mode_for(given.uid.value_or(there.uid), given.gid.value_or(there.gid));
+  if ((*request.mode & 06000U) == 0) co_return Result<void>();
+  auto set = co_await client.setattr(request);
+  if (!set) co_return std::move(set).error().within("its mode cannot be set");
+  co_return Result<void>();
+}
+
 job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source) {
   SPATE_CO_TRY(std::ignore, co_await remove_access_list(client, file));
   const Attributes& there = file.attributes();

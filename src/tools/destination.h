@@ -53,6 +53,10 @@ job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& cli
 /// can read it than should.
 job::Task<Result<void>> adopt_attributes(client::Client& client, const client::File& file, const Owned& source);
 
+/// After the data, since a write takes set-uid and set-gid from a file: the copy gets them if adopt_attributes() gave
+/// them. One request more, for such files only.
+job::Task<Result<void>> lend_rights_again(client::Client& client, const client::File& file, const Owned& source);
+
 /// `make()` makes something at a place, which fails with kExists when the name is there: what has it then goes first,
 /// unless it is a directory. Named arguments only: they are used until the task has ended.
 template <typename Make>

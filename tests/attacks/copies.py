@@ -74,7 +74,8 @@ def setuid_is_for_its_owner(fs):
     user.cp(user.path("mine"), "spate:/open/mine")
     user.cp("spate:/open/mine", "spate:/open/mine2")
     user.cp("spate:/open/mine2", user.path("mine3"))
-    check((remote_bits(fs, "spate:/open/mine2"), bits(user.path("mine3"))) == (0o4755, 0o4755), "one's own setuid is lost")
+    lost = (remote_bits(fs, "spate:/open/mine2"), bits(user.path("mine3")))
+    check(lost == (0o4755, 0o4755), "one's own setuid is lost: %o, %o" % lost)
     fs.spate("cp", "spate:/open/mine", fs.root + "/kept")
     check((bits(fs.root + "/kept"), os.stat(fs.root + "/kept").st_uid) == (0o4755, STRANGER), "root loses it")
     # A folder as well: what is made in it would get the group.
