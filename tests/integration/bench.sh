@@ -16,7 +16,7 @@ for r in results.values():
     assert r["client_cpu"] >= 0 and r["server_cpu"] >= 0, r
 assert report["about"]["meta.sync"], report["about"]
 P
-test -z "$("$spate" ls spate:/)" || fail 'something is left'
+test -z "$("$spate" ls -a spate:/)" || fail 'something is left'
 "$spate" bench meta --files 20 > "$dir/table"
 has -E '^unlink +per s' < "$dir/table" || fail 'no table'
 if grep -q '^read' "$dir/table"; then fail 'data was measured, too'; fi
@@ -27,11 +27,11 @@ test "$code" = 2 || fail "exit code $code for a request of 1 TiB"
 
 "$spate" bench meta --files 100000000 > /dev/null 2> "$dir/err" &
 bench=$!
-works() { test -n "$("$spate" ls spate:/)"; }
+works() { test -n "$("$spate" ls -a spate:/)"; }
 wait_for works
 kill -INT "$bench"
 code=0
 wait "$bench" || code=$?
 test "$code" = 1 || fail "exit code $code after an interrupt"
 grep -q 'interrupted' "$dir/err" || fail 'the interrupt is not told'
-test -z "$("$spate" ls spate:/)" || fail 'an interrupted bench leaves something'
+test -z "$("$spate" ls -a spate:/)" || fail 'an interrupted bench leaves something'
