@@ -91,11 +91,14 @@ std::vector<Item> meta_items() {
   meta::InodeRecord with_lists = inode(FileType::kDirectory);
   with_lists.acl = {{1, 7, ~0U}, {2, 5, 1000}, {4, 5, ~0U}, {16, 5, ~0U}, {32, 0, ~0U}};
   with_lists.default_acl = {{1, 7, ~0U}, {4, 5, ~0U}, {32, 5, ~0U}};
+  meta::InodeRecord written = inode(FileType::kRegular);
+  written.written_by_users = true;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
   asked.asker = {ClientId(0x0102030405060708), 6, 7, 0x1718, Rights::kReadWrite};
   asked.before = 0x1234;
   return {
       meta_record("inode.lists", with_lists),
+      meta_record("inode.written", written),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("inode", inode(FileType::kRegular)),
