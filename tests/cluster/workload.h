@@ -90,6 +90,8 @@ class Workload {
   job::Task<Facts> stat(const NameOp& op);
   job::Task<Facts> list(const NameOp& op);
   void told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun);
+  /// What is answered now may come from leases of before the last crash of the meta server's machine.
+  bool may_not_know_of_crash(MonoTime begun);
 
   // Locks and appends (workload_locks.cc).
   wire::LockSpec some_lock(std::uint64_t handle);

@@ -212,9 +212,22 @@ job::Task<void> Workload::do_name(NameOp op) {
   told(op.number, op, facts, begun);
 }
 
+/// Leases hold until their client hears of the restart, at most for the quarter of a session that they last.
+bool Workload::may_not_know_of_crash(MonoTime begun) {
+  if (scene_.meta_crashed_at < MonoTime{} || begun <= scene_.meta_crashed_at) return false;
+  if (begun > scene_.meta_crashed_at + scene_.world.settings().session_lease / 4) return false;
+  const ServerProcess* const now = scene_.world.server(kMetaServer);
+  return now == nullptr || process_.client().cluster().meta().incarnation() != now->incarnation();
+}
+
 void Workload::told(NodeId number, const NameOp& op, const Facts& facts, MonoTime begun) {
   scene_.journal.note(fmt::format("c{} #{} {}", index_, number, to_string(scene_.names, facts)));
-  if (facts.object && begun <= scene_.meta_crashed_at) scene_.perhaps_forgotten.insert(facts.handle);
+  const bool kept = !changes(op.kind) && may_not_know_of_crash(begun);
+  if (facts.object && (begun <= scene_.meta_crashed_at || kept)) scene_.perhaps_forgotten.insert(facts.handle);
+  if (kept && !is_transient(facts.code)) {  // as it was before the crash, which may have taken it
+    scene_.history.give_up(number);
+    return;
+  }
   if (is_transient(facts.code)) {
     scene_.history.give_up(number);
     given_up_ = given_up_ || changes(op.kind);
