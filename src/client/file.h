@@ -101,8 +101,6 @@ class File {
   void forget_reads() { reads_count_ = false; }
   /// The next read moves atime.
   bool read_counts() const { return read_due_ && reads_count_; }
-  /// Somebody reads what an earlier read brought: it counts towards atime as a read now.
-  void note_read();
 
   /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read
   /// last, where that is due (Options::atime). kLostWrite as in sync().
@@ -152,6 +150,7 @@ class File {
   job::Task<Result<std::uint64_t>> copy_by_client(File& source, CopySpan span);
   job::Task<Result<std::uint64_t>> copy_data(File& source, CopySpan span);
   bool read_is_due() const;
+  void note_read();
   void note_written(const std::vector<SlotState>& slots);
   job::Task<Result<void>> sync_datafiles(Limits limits);
   job::Task<Result<void>> sync_names(Limits limits);

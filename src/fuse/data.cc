@@ -48,13 +48,10 @@ void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t fla
   if ((info->flags & O_NOATIME) != 0) file->forget_reads();
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
-  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes);
-  if (info->keep_cache && file->read_counts() && !mount.read_only->now()) {
-    // A read that moves atime would not come here. With strictatime it must; else the open counts as one.
-    const client::Atime atime = mount.process.client().cluster().options().atime;
-    info->keep_cache = atime == client::Atime::kRelative;
-    if (info->keep_cache && (flags & wire::kOpenRead) != 0) file->note_read();
-  }
+  // A read that moves atime must come here: what the kernel reads from its pages nobody is told.
+  const bool reads = (info->flags & O_ACCMODE) != O_WRONLY;
+  const bool reads_move_atime = reads && file->read_counts() && !mount.read_only->now();
+  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !reads_move_atime;
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 

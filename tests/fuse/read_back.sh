@@ -5,9 +5,10 @@
 . "$(dirname "$0")/lib.sh"
 command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
-mount_at one
-mount_at other
-mount_at back cache=writeback
+mount_at one noatime
+mount_at other noatime
+mount_at back cache=writeback,noatime
+mount_at relative relatime
 head -c 8388608 /dev/urandom > "$dir/data"
 
 # resident FILE: how much of it the kernel has after it was opened again, bytes.
@@ -27,14 +28,19 @@ for mount in one back; do
   equal "$(dd if="$dir/$mount/new" bs=1 skip=5000000 count=1 status=none)" x
   rm "$dir/$mount/new" "$dir/$mount/times"
 done
-# An open that keeps the pages counts as a read.
-cp "$dir/data" "$dir/one/read"
+# Where the next read moves atime, an open drops the pages, and moves nothing itself.
+cp "$dir/data" "$dir/relative/read"
 before=$(stat -c %X "$dir/other/read")
 sleep 1.1
+equal "$(resident "$dir/relative/read")" 0
+equal "$(stat -c %X "$dir/other/read")" "$before"
 for _ in $(seq 100); do
-  cat "$dir/one/read" > /dev/null
+  cat "$dir/relative/read" > /dev/null
   [ "$(stat -c %X "$dir/other/read")" = "$before" ] || break
   sleep 0.05
 done
-[ "$(stat -c %X "$dir/other/read")" -gt "$before" ] || { echo 'a read from the page cache does not move atime'; exit 1; }
+[ "$(stat -c %X "$dir/other/read")" -gt "$before" ] || { echo 'a read of what was just written does not move atime'; exit 1; }
+mount_at again
+mount_at second
+timeout 120 python3 "$(dirname "$0")/read_back.py" "$dir/again" "$dir/second"
 timeout 120 python3 "$(dirname "$0")/read_back.py" "$dir/one" "$dir/other"
