@@ -69,6 +69,29 @@ TEST_F(RefusalsTest, AFileThatIsTooLargeForADiskIsRefusedAtOnceInEveryWay) {
   EXPECT_TRUE(run(client_, file->close()));
 }
 
+TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
+  make("f", 9000);
+  auto mine = create("f");
+  auto theirs = run(other_, other_.client().open(path_from_root("f"), wire::kOpenRead | wire::kOpenWrite));
+  ASSERT_TRUE(theirs);
+  refuse(BytestreamOp::kStat, Errc::kIoError);  // so that nobody learns of its size when it is closed
+  EXPECT_TRUE(run(client_, mine->close()));
+  EXPECT_TRUE(run(other_, (*theirs)->close()));
+  auto cut = begin_call(client_, client_.client().truncate(path_from_root("f"), kTooFar));
+  auto seen = begin_call(other_, other_.client().stat(path_from_root("f")));
+  for (int i = 0; i < 20 && !*cut; ++i) {
+    if (*seen) {
+      if (**seen) EXPECT_EQ((**seen)->attributes.size, 9000U);
+      seen = begin_call(other_, other_.client().stat(path_from_root("f")));
+    }
+    world_.run_for(std::chrono::microseconds(100));
+  }
+  heal();
+  EXPECT_EQ(end_call(world_, cut).code(), Errc::kFileTooBig);
+  EXPECT_EQ(end_call(world_, seen)->attributes.size, 9000U);
+  EXPECT_EQ(stat("f")->attributes.size, 9000U);
+}
+
 TEST_F(RefusalsTest, ATruncationThatADiskRefusesForLongIsAnErrorAndTheFileIsFree) {
   for (const Errc code : {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly}) {
     make("f", 9000);

@@ -147,9 +147,9 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
     // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
     const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
     // One that grows may be refused: until then it has the size that it had.
+    // While nobody has asked the datafiles of the last writer yet, they say how large it is, as long as this takes.
     if (a.size_known && size > a.size) intent.before = a.size;
-    if (!intent.before) a.size = size;
-    a.size_known = true;
+    if (a.size_known && !intent.before) a.size = size;
     a.mtime = operation.now();
     inode.keep_mtime = false;
     if (as_it_is) return;
