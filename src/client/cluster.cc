@@ -185,6 +185,14 @@ void Cluster::keep_session() {
   options_.ledger->keep_session(session);
 }
 
+void Cluster::resume() {
+  if (options_.ledger != nullptr && options_.ledger->inherited()) job::spawn(gate_, resume_session());
+}
+
+job::Task<void> Cluster::resume_session() {
+  std::ignore = co_await ensure_session(limits(stopping_));  // else with the first request
+}
+
 /// What an earlier process of this session left undone.
 job::Task<void> Cluster::end_inheritance() {
   co_await locks_.end_inherited_waits();

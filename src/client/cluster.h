@@ -65,6 +65,9 @@ class Cluster {
   Result<rpc::Channel*> io_channel(TargetId target);
   /// The session is open when it ends: io servers ask for its ticket.
   job::Task<Result<void>> ensure_session(Limits limits);
+  /// Goes on with an earlier process's session, if there is one, before anybody asks for anything: others wait until
+  /// the leases that the process had are given back.
+  void resume();
   /// After kSessionFenced or kSessionUnknown in the epoch `ended`: greets the meta server again, which gives a new one.
   /// Nothing is sent when there is a new one already. The io servers hear of it with the next request to each.
   job::Task<Result<void>> renew_session(Limits limits, rpc::SessionEpoch ended);
@@ -108,6 +111,7 @@ class Cluster {
   void inherit_session();
   void keep_session();
   job::Task<Result<void>> greet_meta(Limits limits);
+  job::Task<void> resume_session();
   job::Task<void> end_inheritance();
   std::unique_ptr<rpc::Channel> make_channel(const ServerEntry& server);
 

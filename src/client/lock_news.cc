@@ -20,6 +20,7 @@ constexpr std::size_t kFullOfEvents = 256;
 /// Somebody waits here, or somebody elsewhere may want our right to append, or to change what we keep.
 bool Locks::wants_news() const {
   if (!waits_.empty() || untold_ || cluster_.attributes().wants_news()) return true;
+  if (cluster_.executor().now() < inherited_until_) return true;
   return std::any_of(held_.begin(), held_.end(), [](const auto& file) {
     const auto right = file.second.find({LockKind::kAppend, 0});
     return right != file.second.end() && !right->second.lost;

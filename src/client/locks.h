@@ -117,6 +117,8 @@ class Locks {
   bool has_locked_ = false;  // a server that restarts may remember this session, and waits until it claims its locks
   bool untold_ = false;      // it waits until it hears that what was recalled, or kept under another table, is dropped
 
+  MonoTime inherited_until_;  // so long the server may still count on leases of the process before this one
+
   std::map<Handle, std::map<LockHolder, Held>> held_;
   std::map<std::uint64_t, WaitPtr> waits_;  // by sequence
   std::uint64_t last_sequence_ = 0;

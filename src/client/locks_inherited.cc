@@ -38,6 +38,8 @@ void Locks::inherit() {
 }
 
 job::Task<void> Locks::end_inherited_waits() {
+  // No lease lasts longer than an attempt, see LeaseKeeper::lease().
+  if (cluster_.attributes().on()) inherited_until_ = cluster_.executor().now() + cluster_.options().attempt_timeout;
   start_listening();
   std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
   for (const auto& [handle, owners] : held_) {

@@ -87,6 +87,16 @@ Pending::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_o
 
 }  // namespace
 
+namespace {
+
+/// Programs may ask for nothing for a long time, and others wait for what the process before has kept.
+job::Task<Unit> resume_client(client::Client& client) {
+  client.cluster().resume();
+  co_return Unit();
+}
+
+}  // namespace
+
 Session::Session(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
@@ -96,6 +106,7 @@ Session::Session(Mount& mount, SessionPtr session)
   make_interruptible();
   mount_.readers = &readers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
+  mount_.process.run([](client::Client& c) { return resume_client(c); });
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 
