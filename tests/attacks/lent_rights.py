@@ -72,6 +72,7 @@ def main():
         # Whoever is to use the file system needs its configuration and its client key.
         os.chmod(fs.dir, 0o755)
         os.chmod(fs.dir + "/keys", 0o755)
+        os.chmod(fs.dir + "/spate.toml", 0o644)
         subprocess.run(["chown", str(NOBODY), fs.dir + "/keys/client.key"], check=True)
         os.makedirs(fs.root + "/home", exist_ok=True)
         os.chown(fs.root + "/home", NOBODY, NOBODY)

@@ -17,7 +17,7 @@ for stop in -STOP -KILL; do
   (cat "$dir/hard/file" > "$dir/read" && echo "after $stop" > "$dir/hard/file") &
   waits=$!
   for call in "cat $dir/soft/file" "mkdir $dir/soft/d$stop" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
-    fails 'timed out\|No route to host' timeout 20 $call
+    fails 'timed out\|No route to host\|Connection reset by peer' timeout 20 $call
   done
   kill -0 "$waits"
   if [ $stop = -STOP ]; then kill -CONT $stopped; else "$spate" up -q --dir "$dir/fs"; fi
