@@ -86,8 +86,8 @@ job::Task<Result<Attributes>> File::close(CloseOptions options) {
   const rpc::SessionEpoch opened_in{capability_.client, capability_.session_epoch};
   auto reply = co_await cluster_.close(std::move(request), opened_in, limits);
   leave(reply && reply->attributes.link_count == 0);
+  if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again
   if (!reply) co_return std::move(reply).error();
-  if (!lost) co_return lost.error();
   co_return reply->attributes;
 }
 

@@ -154,6 +154,17 @@ TEST_F(ClientPromises, CloseAfterARestartThatThisClientHasHeardOfIsAnError) {
   EXPECT_OK(executor_.run(other->close()));
 }
 
+// Later syncs do not tell of it, so this close must, although the session in which the file was open has ended.
+TEST_F(ClientPromises, ACloseThatFailsForAnotherReasonStillTellsOfALostWrite) {
+  auto lost = create("lost");
+  auto other = create("other");
+  ASSERT_OK(executor_.run(lost->write(0, bytes(3 * kStrip))));
+  restart_io(1);
+  ASSERT_OK(executor_.run(other->write(0, bytes(3 * kStrip))));
+  meta_->close_outcome = Errc::kBadDescriptor;
+  EXPECT_ERRC(executor_.run(lost->close()), Errc::kLostWrite);
+}
+
 // The second must not succeed because the first has taken over what there is to sync, or to be told.
 TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
   auto file = create("f");

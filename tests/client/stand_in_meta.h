@@ -46,6 +46,7 @@ class StandInMeta final : public rpc::Service {
   bool forgets_sessions = false;  // once: the session that somebody resumes is not known any more
   bool loses_files = false;       // what was created before is not there any more
   Errc truncate_outcome = Errc::kOk;
+  Errc close_outcome = Errc::kOk;
   std::function<void(const rpc::Call&)> before_answer;  // of a mkdir
   /// The next capability given out has expired already.
   bool expired_next = false;
@@ -114,6 +115,7 @@ class StandInMeta final : public rpc::Service {
   job::Task<Result<wire::CloseReply>> close(rpc::Call&, wire::CloseRequest request) {
     ++closes;
     closed_with = request.data;
+    if (close_outcome != Errc::kOk) co_return Error(close_outcome, "as ordered");
     co_return opened(request.handle, false).object;
   }
   job::Task<Result<wire::MetaSyncReply>> sync(rpc::Call&, wire::MetaSyncRequest) { co_return wire::MetaSyncReply(); }
