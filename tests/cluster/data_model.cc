@@ -166,6 +166,13 @@ void DataModel::over(WriteId id) {
   if (write.companion != 0) over(write.companion);
 }
 
+void DataModel::refused_to_grow(std::uint64_t handle) {
+  const bool in_doubt = size_in_doubt(handle);
+  if (in_doubt) over(begin(handle, Kind::kCut, {{0, kEndless}}));
+  const std::uint64_t end = in_doubt ? kEndless : size_bounds(handle).second;
+  if (end > 0) over(begin(handle, Kind::kExtended, {{0, end}}));
+}
+
 ReadId DataModel::begin_read(std::uint64_t handle, std::span<const Extent> extents) {
   reads_.emplace(++last_read_, Read{handle, {extents.begin(), extents.end()}, files_.at(handle).cells, ++time_, false});
   return last_read_;

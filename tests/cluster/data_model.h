@@ -44,6 +44,10 @@ class DataModel {
   void succeeded(WriteId id);
   /// It was given up or failed, and nothing of it happens any more.
   void over(WriteId id);
+  /// A truncation to an impossible size was asked for, and refused. The file is as it was, but what no write has filled
+  /// up to its end may be zeros of its datafiles now. If a crash left the datafiles with another size than the meta
+  /// server believes, they may have got that size.
+  void refused_to_grow(std::uint64_t handle);
 
   ReadId begin_read(std::uint64_t handle, std::span<const Extent> extents);
   /// Empty when `data`, which came from those extents in their order, may have been there; else what is wrong. A read

@@ -156,13 +156,15 @@ job::Task<void> Workload::batch() {
   co_await gate.close();
 }
 
-/// More than the disks' local file systems can hold: nothing happens, so that the models are not told.
+/// More than the disks' local file systems can hold. The model is told before and after it: it may end in between only.
 job::Task<void> Workload::truncate_too_far(std::uint64_t handle) {
   constexpr std::uint64_t kTooFar = std::uint64_t{900} << 40U;
   const MonoTime begun = process_.executor().now();
   client::NamePath where;
   where.start = Handle(handle);
+  scene_.data.refused_to_grow(handle);
   auto done = co_await process_.client().truncate(where, kTooFar);
+  scene_.data.refused_to_grow(handle);
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} truncate {} too far: {}", index_, handle, name(done.code())));
   // Of a file that was removed meanwhile, nothing is left to be cut or to be refused.
