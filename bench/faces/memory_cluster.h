@@ -13,7 +13,7 @@
 #include "metrics/metrics.h"
 #include "rpc/server.h"
 #include "server/io/io_service.h"
-#include "server/meta/io_servers.h"
+#include "server/meta/background/io_servers.h"
 #include "server/meta/role.h"
 #include "trove/mem/mem_bytestreams.h"
 

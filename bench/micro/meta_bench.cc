@@ -8,7 +8,7 @@
 
 #include "log/log.h"
 #include "server/meta/meta_service.h"
-#include "server/meta/parts_test.h"
+#include "server/meta/testing/parts_test.h"
 #include "trove/kvmem/memory_keyval.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 

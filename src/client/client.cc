@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "client/share.h"
+#include "client/data/share.h"
 
 namespace spate::client {
 namespace {

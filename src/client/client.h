@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/file.h"
+#include "client/file/file.h"
 
 namespace spate::client {
 
@@ -64,7 +64,7 @@ class Client {
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
-  /// The file that an earlier process of this session has opened and not closed (client/ledger.h).
+  /// The file that an earlier process of this session has opened and not closed (client/session/ledger.h).
   job::Task<Result<std::unique_ptr<File>>> open_again(Ledger::Open& record);
   /// Closes such a file without having opened it again.
   job::Task<Result<void>> close_inherited(const Ledger::Open& record);

@@ -75,7 +75,7 @@ struct Options {
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
   Listings listings = Listings::kAuto;
-  /// Who keeps what is answered from there (client/copies.h); null: nobody. Not owned, outlives the client.
+  /// Who keeps what is answered from there (client/attributes/copies.h); null: nobody. Not owned, outlives the client.
   Copies* copies = nullptr;
 };
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "client/ledger.h"
+#include "client/session/ledger.h"
 
 namespace spate::fuse {
 

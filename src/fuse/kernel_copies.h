@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "client/copies.h"
-#include "client/ledger.h"
+#include "client/attributes/copies.h"
+#include "client/session/ledger.h"
 
 namespace spate::fuse {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "assembly/client_process.h"
-#include "client/ledger.h"
+#include "client/session/ledger.h"
 
 namespace spate::fuse {
 

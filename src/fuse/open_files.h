@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "client/file.h"
-#include "client/ledger.h"
+#include "client/file/file.h"
+#include "client/session/ledger.h"
 
 namespace spate::fuse {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is unsynced belongs to the file: whichever open wrote it, a sync through any other covers it and tells of
 // losses.
-#include "client/unsynced.h"
+#include "client/data/unsynced.h"
 
 #include <gtest/gtest.h>
 

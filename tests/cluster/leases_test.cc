@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/expect.h"
-#include "client/copies.h"
+#include "client/attributes/copies.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

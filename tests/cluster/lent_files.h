@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "client/lent_file.h"
+#include "client/bypass/lent_file.h"
 #include "job/executor.h"
 #include "trove/sim/sim_disk.h"
 

@@ -9,7 +9,7 @@
 
 #include "job/gate.h"
 #include "rpc/service.h"
-#include "server/meta/parts.h"
+#include "server/meta/core/parts.h"
 #include "trove/bytestream.h"
 #include "trove/keyval.h"
 #include "trove/kvsim/sim_keyval.h"

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "server/meta/keys.h"
-#include "server/meta/records.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
 #include "tests/cluster/plants.h"
 
 namespace spate::cluster {

@@ -11,7 +11,7 @@
 #include "metrics/metrics.h"
 #include "rpc/server.h"
 #include "server/io/io_service.h"
-#include "server/meta/io_servers.h"
+#include "server/meta/background/io_servers.h"
 #include "server/meta/role.h"
 #include "tests/cluster/mortal_bytestreams.h"
 #include "tests/cluster/plants.h"

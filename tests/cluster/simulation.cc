@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "server/meta/keys.h"
-#include "server/meta/records.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
 #include "tests/cluster/faults.h"
 #include "tests/cluster/verify.h"
 #include "tests/cluster/workload.h"

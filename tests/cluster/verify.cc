@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "server/meta/keys.h"
-#include "server/meta/records.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
 
 namespace spate::cluster {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "client/transfer.h"
+#include "client/data/transfer.h"
 #include "tests/cluster/workload.h"
 
 namespace spate::cluster {

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "job/executor.h"
 #include "job/storage.h"
-#include "server/meta/keys.h"
-#include "server/meta/records.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
 #include "trove/rocksdb/rocksdb_keyval.h"
 
 namespace spate::meta {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "client/copies.h"
+#include "client/attributes/copies.h"
 #include "datatype/measure.h"
 #include "dist/distribution.h"
 #include "log/log.h"

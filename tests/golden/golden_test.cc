@@ -10,7 +10,7 @@
 
 #include "base/expect.h"
 #include "config/load.h"
-#include "server/meta/keys.h"
+#include "server/meta/store/keys.h"
 #include "tests/golden/catalog.h"
 #include "tests/golden/config_sample.h"
 #include "tests/golden/hex_file.h"

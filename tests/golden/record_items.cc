@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "server/io/records.h"
-#include "server/meta/keys.h"
-#include "server/meta/records.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
 #include "tests/golden/catalog.h"
 #include "tests/golden/samples.h"
 

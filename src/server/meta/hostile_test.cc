@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/expect.h"
-#include "server/meta/audit_test.h"
+#include "server/meta/testing/audit_test.h"
 
 namespace spate::meta {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/meta_service.h"
 
-#include "server/meta/check.h"
-#include "server/meta/operations.h"
+#include "server/meta/check/check.h"
+#include "server/meta/names/operations.h"
 
 namespace spate::meta {
 

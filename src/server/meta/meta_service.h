@@ -3,7 +3,7 @@
 #pragma once
 
 #include "rpc/service.h"
-#include "server/meta/core.h"
+#include "server/meta/core/core.h"
 
 namespace spate::meta {
 

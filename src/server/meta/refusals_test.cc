@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Truncations that an io server refuses, at once or for a long time: they are given up, and whoever asked is told.
-#include "server/meta/audit_test.h"
-#include "server/meta/role_test.h"
+#include "server/meta/testing/audit_test.h"
+#include "server/meta/testing/role_test.h"
 
 namespace spate::meta {
 namespace {

@@ -2,14 +2,14 @@
 // MetaRole: the whole meta server: name space, sessions, opens, background work.
 #pragma once
 
-#include "server/meta/answers.h"
-#include "server/meta/lease_keeper.h"
-#include "server/meta/lock_keeper.h"
+#include "server/meta/background/removal.h"
+#include "server/meta/background/settler.h"
+#include "server/meta/core/answers.h"
+#include "server/meta/leases/lease_keeper.h"
+#include "server/meta/locks/lock_keeper.h"
 #include "server/meta/meta_service.h"
-#include "server/meta/opens.h"
-#include "server/meta/removal.h"
-#include "server/meta/sessions.h"
-#include "server/meta/settler.h"
+#include "server/meta/session/opens.h"
+#include "server/meta/session/sessions.h"
 
 namespace spate::meta {
 

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// AttributeCache: attributes and names that this client keeps under leases (docs/consistency.md, "Attribute leases").
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "client/attributes/change_plan.h"
+#include "client/attributes/copies.h"
+#include "client/options.h"
+#include "wire/lease_messages.h"
+
+namespace spate::client {
+
+/// Keeps what a meta server has granted until it is recalled, has run out, or a change of this client's own touches it.
+/// Answers only for the credential of the session, whose right to look each name up was checked when it was granted.
+/// Thread-safe, so that a hit costs no turn of the executor. Pure: no messages. Life: constructed off; on once Options
+/// say so.
+class AttributeCache {
+ public:
+  struct Options {
+    bool on = false;
+    /// Objects and names together that are kept; beyond it what was used longest ago goes. >= 16.
+    std::size_t most = 50000;
+    /// Of those who keep what they are answered; null: nobody does. Not owned, outlives the cache.
+    Copies* copies = nullptr;
+    /// What worth_listing() says.
+    Listings listings = Listings::kAuto;
+  };
+  AttributeCache(Options options, const Clock& clock);
+  AttributeCache(const AttributeCache&) = delete;
+  AttributeCache& operator=(const AttributeCache&) = delete;
+
+  bool on() const { return options_.on; }
+
+  /// What lookup would answer (kNotFound for a name that is known not to be there), or nothing when the server must be
+  /// asked.
+  std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
+  /// The same of the attributes only, when they are complete: not of a file that is being written.
+  std::optional<Result<Attributes>> find_attributes(const wire::NamePath& where);
+
+  /// The attributes of an object as find_attributes tells them, for somebody who keeps them no longer than `good_for`
+  /// from when the answer has come, and drops them when Copies says so. Nothing: they are not to be kept.
+  struct Copy {
+    Attributes attributes;
+    Duration good_for{0};
+  };
+  std::optional<Copy> copy_attributes(Handle object);
+  /// The same of a name and what it leads to (0: to nothing); zero: it is not to be kept. Copies of names that this
+  /// client's own changes give to something else are the copier's to mind.
+  Duration copy_name(Handle directory, std::string_view name, Handle object);
+  /// The copier will not hear what an own change has made of its names: all copies of names are to be dropped.
+  void drop_copied_names();
+
+  /// A lookup that may bring leases: begun before its request is sent, so that what is recalled or changed meanwhile is
+  /// not kept.
+  struct Lookup {
+    MonoTime asked;
+    std::uint64_t news = 0;
+  };
+  Lookup begin_lookup();
+  /// Ends it; null when it failed.
+  void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
+  /// The same of a page of a directory.
+  void end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply);
+  /// Whether a directory that is to be listed should bring leases: while what listings have brought is used, or would
+  /// have saved look-ups, and there is room for more of its names.
+  bool worth_listing(Handle directory) const;
+
+  /// A change of this client's own: between the two nothing that it may touch is answered, as others may see it
+  /// already.
+  struct Change;
+  using ChangePtr = std::list<Change>::iterator;
+  ChangePtr begin_change(const ChangePlan& plan);
+  /// Null: nothing was changed. Else that is dropped, everything when it is not known; what was granted of it is kept.
+  void end_change(ChangePtr change, const wire::Touched* touched, const wire::Granted& granted);
+
+  /// The server has recalled the lease on an object.
+  void recalled(Handle object);
+  /// It was asked for news at this time and has answered; `complete`: with all that there was.
+  void heard(MonoTime asked, std::uint64_t table, bool complete);
+  /// Of which process of the meta server leases are from now on: what another one granted is dropped, also what is on
+  /// its way.
+  void server_is(std::uint64_t table);
+  /// The session has ended, or nobody knows what was changed.
+  void clear();
+  /// Something is kept: it is to be renewed, and whoever wants to change it waits for us.
+  bool wants_news() const;
+  /// How often to ask for news, so that leases do not run out. 0: nothing is known of leases yet.
+  Duration longest_silence() const;
+
+  struct Counters {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    std::uint64_t recalls = 0;
+    std::uint64_t copied = 0;  // attributes and names that were given away to be kept
+    std::uint64_t listed = 0;  // objects that listings have brought
+  };
+  Counters counters() const;
+
+ private:
+  // Guesses: a scan of a large tree that looks at names only asks for leases on so many; one entry in so many that is
+  // used makes the others worth their while.
+  static constexpr std::int64_t kMostListingCredit = 16384;
+  static constexpr std::int64_t kListingCreditOfAUse = 8;
+
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  struct Name {
+    Handle object;  // 0: there is none
+    FileType type = FileType::kRegular;
+  };
+  struct Object {
+    std::optional<wire::ObjectReply> reply;
+    std::unordered_map<std::string, Name, TextHash, std::equal_to<>> names;  // of a directory
+    bool complete = false;                                                   // there are no others in it
+    bool listed = false;                  // it came with a listing, and nobody has asked for it since
+    MonoTime until;                       // by its own grant; renewals are for all
+    std::uint64_t order = 0;              // of the own change that told the attributes; 0: a lookup did
+    std::uint64_t names_copied = 0;       // the value of names_epoch_ when a name in it was copied last; 0: never
+    MonoTime names_copied_until;          // of that epoch: when the last of the copies is not used any more
+    std::list<Handle>::iterator place{};  // in used_
+  };
+
+  struct Found {
+    const Object* object = nullptr;
+    bool nothing = false;  // it is known that there is no such name
+  };
+  /// An object was recalled or changed while somebody asks for something.
+  struct Event {
+    std::uint64_t news = 0;
+    Handle object;
+    std::uint64_t order = 0;  // of an own change that the server has numbered; else 0
+  };
+  // All with the lock held.
+  std::optional<Found> walk(const wire::NamePath& where);
+  Object* valid(Handle handle, MonoTime now);
+  Object& make(Handle handle);
+  Object& renewed(Handle handle, MonoTime until);
+  void plan_place(Change& change, const ChangePlan::Place& place);
+  bool blocked(Handle object) const;
+  bool blocked(Handle directory, std::string_view name) const;
+  bool all_blocked(MonoTime now) const;
+  void note(Handle object, std::uint64_t order);
+  void forget_events();
+  void keep_changed(const Change& change, const wire::Touched& touched, const wire::Granted& granted);
+  bool newer_known(const Change& change, Handle object, std::uint64_t order) const;
+  void keep_granted(const wire::GrantedObject& granted, std::uint64_t order, MonoTime until);
+  void keep_granted_name(const wire::LeaseStep& step);
+  void forget_changed(Handle object, std::uint64_t order, bool entries_only);
+  void forget_names(Handle handle, Object& directory);
+  void meet_table(std::uint64_t table, std::uint32_t lease_ms);
+  void names_lost(Handle directory);
+  void name_lost(Handle directory, std::string_view name);
+  void put_name(Object& directory, const wire::LeaseStep& step);
+  void drop(Handle handle);
+  void drop_name(const wire::TouchedName& name);
+  void drop_all();
+  void make_room();
+  void keep(const wire::LookupLeaseReply& reply, MonoTime until);
+  bool recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const;
+  void keep_page(const Lookup& lookup, Handle directory, const wire::ListLeaseReply& reply);
+  void keep_listed(Object& directory, const wire::LeaseStep& name, wire::ObjectReply object, MonoTime until);
+  bool make_room_beside(Handle directory);
+  bool has_room_for(const Object& directory) const;
+  void earn(std::int64_t entries);
+  Duration usable() const;
+  MonoTime end_of(const Object& object) const { return std::max(object.until, until_); }
+  Duration copy_time(const Object& object, MonoTime now) const;
+  void may_touch_anything(Change& change);
+  void note_name_copy(Object& directory, MonoTime until);
+  void drop_copy(Handle object);
+  void drop_copies_of(const Change& change);
+  void drop_all_attribute_copies();
+  void drop_name_copies();
+  void keep_moved_names(const wire::Touched& touched);
+
+  const Options options_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;  // guards all below
+  std::unordered_map<Handle, Object> objects_;
+  std::list<Handle> used_;  // the longest unused first
+  std::size_t names_ = 0;
+  std::uint64_t table_ = 0;
+  Duration lease_{0};
+  MonoTime until_;             // of everything, by the last renewal
+  std::list<Change> changes_;  // own ones under way
+  unsigned looking_ = 0;       // lookups under way
+  std::deque<Event> events_;   // while there are either
+  std::uint64_t news_ = 0;
+  std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
+  Counters counters_;
+  std::int64_t listing_credit_;        // entries that may be listed with leases before any of them is used
+  std::unordered_set<Handle> copied_;  // of which somebody has copies of the attributes
+  std::uint64_t names_epoch_ = 1;      // copies of names of earlier ones are dropped
+  std::uint64_t last_name_copy_ = 0;   // the value of names_epoch_ when a name was copied last
+};
+
+/// An own change under way.
+struct AttributeCache::Change {
+  MonoTime asked;
+  std::uint64_t news = 0;
+  bool all = false;                        // it may touch anything
+  std::vector<Handle> objects;             // of which attributes, and with directories names, may change
+  std::vector<Handle> directories;         // of which entries change, and attributes with them
+  std::vector<wire::TouchedName> names;    // that change
+  std::vector<wire::TouchedName> trusted;  // that say what else it touches
+};
+
+/// Brackets a change. Destroyed without an outcome it takes everything for changed.
+class OwnChange {
+ public:
+  OwnChange(AttributeCache& cache, const ChangePlan& plan) : cache_(cache), change_(cache.begin_change(plan)) {}
+  OwnChange(const OwnChange&) = delete;
+  OwnChange& operator=(const OwnChange&) = delete;
+  ~OwnChange() {
+    if (!ended_) end(wire::Touched(), wire::Granted());
+  }
+  void end(const wire::Touched& touched, const wire::Granted& granted) {
+    ended_ = true;
+    cache_.end_change(change_, &touched, granted);
+  }
+  void end_without_effect() {
+    ended_ = true;
+    cache_.end_change(change_, nullptr, {});
+  }
+
+ private:
+  AttributeCache& cache_;
+  const AttributeCache::ChangePtr change_;
+  bool ended_ = false;
+};
+
+}  // namespace spate::client

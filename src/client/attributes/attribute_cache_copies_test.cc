@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// What others keep of the cache's answers, and when they are told to drop it.
+#include <map>
+#include <set>
+
+#include "base/expect.h"
+#include "client/attributes/attribute_cache_test.h"
+
+namespace spate::client {
+namespace {
+
+/// Notes what it is told.
+class NotedCopies final : public Copies {
+ public:
+  bool takes_names() const override { return names; }
+  bool begin_attributes(Handle object, MonoTime until) override {
+    if (room) given[object] = until;
+    return room;
+  }
+  void drop_attributes(Handle object) override { dropped.insert(object); }
+  void drop_names() override { ++names_dropped; }
+  bool when_dropped(UniqueFunction<void()>) override { return false; }
+
+  bool names = true;
+  bool room = true;
+  std::map<Handle, MonoTime> given;
+  std::set<Handle> dropped;
+  int names_dropped = 0;
+};
+
+class CopiesTest : public AttributeCacheTest {
+ protected:
+  bool copy(Handle object) { return copied.copy_attributes(object).has_value(); }
+  bool copy(const std::string& name, Handle object) { return copied.copy_name(kDirectory, name, object).count() > 0; }
+  void learn(const wire::LookupLeaseReply& reply) { copied.end_lookup(copied.begin_lookup(), &reply); }
+  void learn_and_copy() {
+    learn(file_reply());
+    ASSERT_TRUE(copy(kFile));
+    ASSERT_TRUE(copy("f", kFile));
+  }
+  /// An own change that is granted nothing.
+  template <typename Request>
+  void change(const Request& request, const wire::Touched& touched) {
+    OwnChange change(copied, plan_of(request));
+    change.end(touched, {});
+  }
+
+  NotedCopies copies;
+  AttributeCache copied{{true, 1000, &copies}, clock};
+};
+
+TEST_F(CopiesTest, AreGivenOfWhatIsKeptAndNotOfMore) {
+  EXPECT_FALSE(copy(kFile));
+  learn_and_copy();
+  EXPECT_FALSE(copy(kDirectory));  // its attributes were never told
+  EXPECT_FALSE(copy("f", Handle(12)));
+  EXPECT_FALSE(copy("f", Handle()));
+  EXPECT_FALSE(copy("g", Handle()));
+  wire::LookupLeaseReply none = file_reply();
+  none.object.reset();
+  none.steps[1] = {kDirectory, "g", Handle(), FileType::kRegular};
+  learn(none);
+  EXPECT_TRUE(copy("g", Handle()));
+  EXPECT_FALSE(copied.copy_name(Handle(99), "g", Handle()).count() > 0);
+  EXPECT_FALSE(cache.copy_attributes(kFile));  // that one has nobody who keeps any
+}
+
+TEST_F(CopiesTest, OfAFileThatIsBeingWrittenThereAreNone) {
+  wire::LookupLeaseReply reply = file_reply();
+  reply.object->attributes.size_known = false;
+  learn(reply);
+  EXPECT_FALSE(copy(kFile));
+  EXPECT_TRUE(copy("f", kFile));  // the name is not written
+}
+
+TEST_F(CopiesTest, AreGoodForLessThanTheLease) {
+  learn(file_reply());  // a lease of 10 s, of which 9 are used
+  const auto before = copied.copy_attributes(kFile);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->good_for, seconds(8));
+  EXPECT_EQ(copies.given.at(kFile), clock.now() + seconds(10));  // when the lease is over for the server
+  clock.advance(seconds(3));
+  EXPECT_EQ(copied.copy_name(kDirectory, "f", kFile), seconds(5));
+  copied.heard(clock.now(), kTable, true);
+  EXPECT_EQ(copied.copy_name(kDirectory, "f", kFile), seconds(8));
+  clock.advance(milliseconds(8995));
+  EXPECT_OK(copied.find_attributes(at("d/f")));
+  EXPECT_FALSE(copy(kFile));
+  EXPECT_FALSE(copy("f", kFile));
+}
+
+TEST_F(CopiesTest, AreNotGivenWhereTheyCouldNotBeTakenBack) {
+  learn(file_reply());
+  copies.names = false;
+  EXPECT_FALSE(copy("f", kFile));
+  copies.room = false;
+  EXPECT_FALSE(copy(kFile));
+  copied.recalled(kFile);
+  copied.recalled(kDirectory);
+  EXPECT_TRUE(copies.dropped.empty());
+  EXPECT_EQ(copies.names_dropped, 0);
+}
+
+TEST_F(CopiesTest, GoWithTheLease) {
+  learn_and_copy();
+  copied.recalled(kFile);
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  EXPECT_EQ(copies.names_dropped, 0);  // the name leads there still
+  copied.recalled(kDirectory);
+  EXPECT_EQ(copies.names_dropped, 1);
+  learn(file_reply());
+  copied.recalled(kDirectory);  // no name was copied since
+  copied.recalled(kFile);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, GoWithEverythingThatIsKept) {
+  const auto all_gone = [this](const char* when) {
+    EXPECT_EQ(copies.dropped, std::set<Handle>{kFile}) << when;
+    EXPECT_EQ(copies.names_dropped, 1) << when;
+    copies.dropped.clear();
+    copies.names_dropped = 0;
+  };
+  learn_and_copy();
+  copied.clear();
+  all_gone("the session has ended");
+  learn_and_copy();
+  copied.server_is(kTable + 1);
+  all_gone("the server has restarted");
+  copied.server_is(kTable);
+  learn_and_copy();
+  copied.heard(clock.now(), kTable + 1, true);
+  all_gone("another process of the server answers");
+  learn_and_copy();
+  {
+    const OwnChange unknown(copied, {});
+  }
+  all_gone("nobody knows what was changed");
+  learn_and_copy();
+  clock.advance(seconds(20));
+  copied.heard(clock.now(), kTable, true);
+  all_gone("the leases have run out");
+}
+
+TEST_F(CopiesTest, GoWithWhatThereIsNoRoomFor) {
+  learn_and_copy();
+  wire::LookupLeaseReply other = file_reply();
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    other.object->attributes.handle = Handle(1000 + i);
+    other.steps = {{Handle(100000 + i), "x", Handle(1000 + i), FileType::kRegular}};
+    learn(other);
+  }
+  EXPECT_FALSE(copied.find_attributes({kFile, "", 0}));
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfAttributesGoBeforeAnOwnChangeIsSent) {
+  learn_and_copy();
+  wire::SetattrRequest request;
+  request.where = {kFile, "", 0};
+  OwnChange own(copied, plan_of(request));
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  EXPECT_FALSE(copy(kFile));
+  EXPECT_TRUE(copy("f", kFile));
+  own.end_without_effect();
+  EXPECT_TRUE(copy(kFile));
+}
+
+TEST_F(CopiesTest, AllOfAttributesGoBeforeAnOwnChangeThatMayTouchAnything) {
+  learn_and_copy();
+  wire::UnlinkRequest request;
+  request.where = {kDirectory, "unknown", 0};
+  OwnChange own(copied, plan_of(request));
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  EXPECT_FALSE(copy("f", kFile));
+  own.end_without_effect();
+}
+
+TEST_F(CopiesTest, AllOfAttributesGoWhenTheNameOfAnOwnChangeIsRecalled) {
+  learn_and_copy();
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1] = {kDirectory, "g", Handle(12), FileType::kRegular};
+  learn(other);
+  ASSERT_TRUE(copy(Handle(12)));
+  wire::UnlinkRequest request;
+  request.where = {kDirectory, "f", 0};
+  OwnChange own(copied, plan_of(request));
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  copied.recalled(kDirectory);  // "f" may lead to the other one from now on
+  EXPECT_EQ(copies.dropped, (std::set<Handle>{kFile, Handle(12)}));
+  own.end_without_effect();
+}
+
+TEST_F(CopiesTest, OfAttributesThatAnOwnChangeTouchedUnforeseenGoWithItsAnswer) {
+  learn_and_copy();
+  wire::SetattrRequest request;
+  request.where = {Handle(55), "", 0};
+  change(request, {true, {Handle(55), kFile}, {}});
+  EXPECT_EQ(copies.dropped, std::set<Handle>{kFile});
+  EXPECT_EQ(copies.names_dropped, 0);
+}
+
+TEST_F(CopiesTest, OfNamesOutliveOwnChangesWhichTheCopierFollowsItself) {
+  learn_and_copy();
+  for (const Handle object : {Handle(), Handle(12)}) {  // it goes, another one is made
+    wire::UnlinkRequest request;
+    request.where = {kDirectory, "f", 0};
+    OwnChange own(copied, plan_of(request));
+    wire::Granted granted;
+    granted.granted = true;
+    granted.table = kTable;
+    granted.lease_ms = 10000;
+    granted.order = 1 + object.value;
+    granted.objects.resize(1);
+    granted.objects[0].object.attributes.handle = kDirectory;
+    granted.objects[0].object.attributes.type = FileType::kDirectory;
+    granted.objects[0].flags = wire::GrantedObject::kSearchable;
+    granted.names = {{kDirectory, "f", object, FileType::kRegular}};
+    own.end({true, {kDirectory}, {{kDirectory, "f"}}}, granted);
+    EXPECT_TRUE(copy("f", object));
+  }
+  EXPECT_EQ(copies.names_dropped, 0);
+  copied.recalled(kDirectory);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesThatLeadElsewhereThanWasKeptAreDropped) {
+  learn_and_copy();
+  wire::LookupLeaseReply other = file_reply();
+  other.object->attributes.handle = Handle(12);
+  other.steps[1].object = Handle(12);
+  learn(other);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIntoADirectoryWithALeaseAndGoWithThatLease) {
+  learn_and_copy();
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = at("f");
+  change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 0);
+  copied.recalled(kRootHandle);  // in which none was copied: the copy was moved there
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWhoseLeaseEndsBeforeThem) {
+  learn(file_reply());
+  clock.advance(seconds(4));
+  wire::LookupLeaseReply later = file_reply();
+  later.steps.erase(later.steps.begin());
+  learn(later);
+  ASSERT_TRUE(copy("f", kFile));  // used for 8 s, and the root's lease lasts 5 more
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = at("f");
+  change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameWhenTheyAreNotUsedAnyMoreThanTheLeaseLasts) {
+  learn_and_copy();
+  clock.advance(seconds(4));
+  copied.heard(clock.now(), kTable, true);  // renews all
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = at("f");
+  change(request, {true, {kDirectory, kRootHandle, kFile}, {{kDirectory, "f"}, {kRootHandle, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 0);
+  copied.recalled(kRootHandle);
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWithoutALease) {
+  learn_and_copy();
+  constexpr Handle kElsewhere{77};
+  wire::RenameRequest request;
+  request.from = {kDirectory, "f", 0};
+  request.to = {kElsewhere, "f", 0};
+  change(request, {true, {kDirectory, kElsewhere, kFile}, {{kDirectory, "f"}, {kElsewhere, "f"}}});
+  EXPECT_EQ(copies.names_dropped, 1);
+}
+
+}  // namespace
+}  // namespace spate::client

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/bypass/bypass.h"
+
+#include <algorithm>
+
+namespace spate::client {
+namespace {
+
+/// Learns under which tag the request went out: the descriptors come under those behind it.
+class TagWatch final : public rpc::Bulk {
+ public:
+  void post(bmi::Address its_peer, bmi::Tag reply_tag) override {
+    peer = its_peer;
+    tag = reply_tag.value;
+  }
+  job::Task<void> abandon() override { co_return; }
+  bmi::Address peer;
+  std::uint64_t tag = 0;
+};
+
+}  // namespace
+
+Bypass::HeldPtr Bypass::find(std::uint32_t slot, bool for_writing) {
+  const auto found = slots_.find(slot);
+  if (found == slots_.end()) return nullptr;
+  for (HeldPtr Slot::* const kind : {&Slot::writer, &Slot::reader}) {
+    const HeldPtr held = found->second.*kind;
+    if (held == nullptr || (for_writing ? !held->writable : !held->file->readable())) continue;
+    if (held->granted()) return held;
+    let_go(slot, held);
+  }
+  return nullptr;
+}
+
+void Bypass::let_go(std::uint32_t slot, const HeldPtr& held) {
+  const HeldPtr keep = held;
+  Slot& entry = slots_[slot];
+  if (entry.writer == keep) entry.writer = nullptr;
+  if (entry.reader == keep) entry.reader = nullptr;
+}
+
+bool Bypass::holds(const Share& share, bool for_writing) {
+  if (slots_.empty()) return false;
+  return std::all_of(share.slots.begin(), share.slots.end(),
+                     [&](const wire::SlotRef& ref) { return find(ref.slot, for_writing) != nullptr; });
+}
+
+bool Bypass::considers(const TransferTarget& target, const Share& share, bool for_writing) {
+  if (target.path == wire::DataPath::kBypass) return true;
+  const BypassWish wish = cluster_.options().bypass;
+  if (target.path != wire::DataPath::kAutomatic || wish == BypassWish::kOff) return false;
+  if (for_writing && wish != BypassWish::kWrite) return false;
+  return holds(share, for_writing) || (!asking_ && worth_it(share));
+}
+
+bool Bypass::worth_it(const Share& share) {
+  ++transfers_seen_;
+  bytes_seen_ += share.total_bytes();
+  const BypassOptions& when = cluster_.options().bypass_when;
+  if (bytes_seen_ < when.after_bytes && transfers_seen_ < when.after_transfers) return false;
+  const MonoTime now = cluster_.executor().now();
+  for (const wire::SlotRef& ref : share.slots) {
+    if (slots_[ref.slot].not_before > now) return false;
+  }
+  if (share.channel->peer_info().passes_descriptors) return true;
+  // Another machine, or another network: looked at again now and then, as a connection may move.
+  for (const wire::SlotRef& ref : share.slots) slots_[ref.slot].not_before = now + when.ask_again_after;
+  return false;
+}
+
+job::Task<bool> Bypass::ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
+  if (holds(share, for_writing)) co_return true;
+  if (asking_ && target.path != wire::DataPath::kBypass) co_return false;
+  auto turn = co_await turn_.acquire(1);
+  if (!turn || holds(share, for_writing)) co_return turn.has_value();  // who asked before may have been given them
+  asking_ = true;
+  const auto asked = co_await ask(target, share, for_writing, limits);
+  asking_ = false;
+  if (!asked) refusal_ = asked.error().message();
+  co_return holds(share, for_writing);
+}
+
+job::Task<Result<void>> Bypass::ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits) {
+  for (std::size_t first = 0; first < share.slots.size(); first += wire::kMaxLeaseSlots) {
+    wire::BypassLeaseRequest request;
+    request.handle = target.handle;
+    request.for_writing = for_writing;
+    for (std::size_t i = first; i < share.slots.size() && i < first + wire::kMaxLeaseSlots; ++i) {
+      const wire::SlotRef& ref = share.slots[i];
+      slots_[ref.slot].not_before = cluster_.executor().now() + cluster_.options().bypass_when.ask_again_after;
+      if (find(ref.slot, for_writing) == nullptr) request.slots.push_back(ref);
+    }
+    if (request.slots.empty()) continue;
+    TagWatch watch;
+    rpc::CallOptions options = limits.call_options();
+    options.capability = &target.capability;
+    options.bulk = &watch;
+    const auto reply = co_await share.channel->call<wire::BypassLeaseReply>(request, options);
+    if (!reply) co_return reply.error();
+    if (reply->leases.size() != request.slots.size()) co_return Errc::kProtocol;
+    for (std::size_t i = 0; i < request.slots.size(); ++i) {
+      if (reply->leases[i].lease_id == 0) {
+        refusal_ = reply->leases[i].refusal;
+        continue;
+      }
+      auto taken = take(*share.channel, watch.peer, watch.tag + 1 + 2 * i, request, i);
+      HeldPtr held = taken ? *taken : std::make_shared<Held>();
+      held->channel = share.channel;
+      held->id = reply->leases[i].lease_id;
+      ended_.push_back(held);  // also what cannot be used is given back
+      if (!taken) {
+        refusal_ = taken.error().message();
+        continue;
+      }
+      Slot& slot = slots_[request.slots[i].slot];
+      slot.not_before = MonoTime();
+      (for_writing ? slot.writer : slot.reader) = std::move(held);
+    }
+  }
+  co_return Result<void>();
+}
+
+Result<Bypass::HeldPtr> Bypass::take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
+                                     const wire::BypassLeaseRequest& request, std::size_t index) {
+  bmi::Network& network = cluster_.network().network();
+  SPATE_TRY(UniqueFd shared, network.take_descriptor(peer, bmi::Tag(tag)));
+  SPATE_TRY(UniqueFd file, network.take_descriptor(peer, bmi::Tag(tag + 1)));
+  auto held = std::make_shared<Held>();
+  SPATE_TRY(held->file, cluster_.lent_files().open(std::move(shared), std::move(file), request.for_writing));
+  const LeaseWords& words = held->words();
+  const bool sound = words.magic == LeaseWords::kMagic && words.handle == request.handle.value &&
+                     words.slot == request.slots[index].slot;
+  if (!sound) return Error(Errc::kProtocol, channel.name() + " passed something that is no lease");
+  held->writable = request.for_writing;
+  return held;
+}
+
+job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& work) {
+  const HeldPtr held = find(work.slot, work.is_write);  // ours while it lasts, whatever happens to the table
+  if (held == nullptr) co_return std::optional<Moved>();
+  if (work.is_write) {
+    const bool ours = held->file->size().has_value();
+    if (!ours) held->file->disown();  // whose it is now is not known: not ours to close
+    if (!ours || !held->words().begin()) {
+      let_go(work.slot, held);
+      co_return std::optional<Moved>();
+    }
+  }
+  LocalMove move(work);
+  if (!held->file->try_now(move)) co_await held->file->finish(move);
+  if (work.is_write) {
+    LeaseWords& words = held->words();
+    words.last_write_ns.store(cluster_.fs_time().ns, std::memory_order_relaxed);
+    words.writes.fetch_add(1, std::memory_order_seq_cst);
+    if (!words.end()) {
+      let_go(work.slot, held);
+      co_return Error(Errc::kLostWrite, "the server has taken this client for dead in the middle of a write");
+    }
+  }
+  const std::optional<std::uint64_t> size = held->file->size();
+  if (!work.is_write && !size) {
+    held->file->disown();
+    let_go(work.slot, held);
+    co_return std::optional<Moved>();  // what was read is something else's: the server reads over it
+  }
+  if (move.status() != Errc::kOk) co_return move.status();
+  (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
+  bytes_moved_ += move.bytes();
+  const Moved moved{move.bytes(), size.value_or(0)};
+  co_return std::optional<Moved>(moved);
+}
+
+job::Task<void> Bypass::give_back(Limits limits) {
+  slots_.clear();
+  std::unordered_map<rpc::Channel*, wire::BypassReturnRequest> requests;
+  for (const HeldPtr& held : ended_) {
+    auto& leases = requests[held->channel].leases;
+    if (leases.size() < wire::kMaxReturned) leases.push_back({held->id, held->read_bytes, held->written_bytes});
+  }
+  ended_.clear();
+  for (auto& [channel, request] : requests) {
+    // Whatever comes of it: the server takes back what is not given.
+    const auto returned = co_await channel->call<wire::BypassReturnReply>(request, limits.call_options());
+    std::ignore = returned;
+  }
+}
+
+}  // namespace spate::client

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bypass: the datafiles of an open file that this client reads and writes by itself, under leases of io servers on its
+// own machine (docs/data-paths.md, "Bypass").
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "client/bypass/lent_file.h"
+#include "client/data/share.h"
+#include "job/semaphore.h"
+#include "wire/bypass_messages.h"
+
+namespace spate::client {
+
+/// Of one open file. Leases are asked for when they seem worth it, given back by give_back(), and no more used once a
+/// server has recalled them: then the server does the work, as ever. One executor.
+class Bypass {
+ public:
+  explicit Bypass(Cluster& cluster) : cluster_(cluster), turn_(cluster.executor(), 1) {}
+  Bypass(const Bypass&) = delete;
+  Bypass& operator=(const Bypass&) = delete;
+
+  /// Whether ready() has a chance; cheap, for each read and write. Counts it, too: a file that moves little gets no
+  /// lease.
+  bool considers(const TransferTarget& target, const Share& share, bool for_writing);
+  /// Whether leases for all of the share's slots are held; asks for those that are not. One asks at a time: who need
+  /// not go past the server does not wait for that, who was told to (kBypass) does.
+  job::Task<bool> ready(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
+  /// Why not, for people.
+  const std::string& refusal() const { return refusal_; }
+
+  /// What became of one slot's share.
+  struct Moved {
+    std::uint64_t bytes = 0;
+    std::uint64_t datafile_bytes = 0;  // its size, afterwards
+  };
+  /// Nothing: the lease has been recalled, ask the server. kLostWrite: the server has fenced this client in the middle
+  /// of the write, which may have gone nowhere.
+  job::Task<Result<std::optional<Moved>>> move(const SlotWork& work);
+
+  /// Before the file is closed: what was moved is told, and nothing is held any more.
+  job::Task<void> give_back(Limits limits);
+  /// By this file, in both directions, past the servers, bytes.
+  std::uint64_t bytes_moved() const { return bytes_moved_; }
+
+ private:
+  struct Held {
+    rpc::Channel* channel = nullptr;
+    std::uint64_t id = 0;
+    std::unique_ptr<LentFile> file;  // null: granted, but of no use here
+    bool writable = false;
+    std::uint64_t read_bytes = 0;
+    std::uint64_t written_bytes = 0;
+    LeaseWords& words() const { return file->words(); }
+    bool granted() const { return words().state.load(std::memory_order_acquire) == LeaseWords::kGranted; }
+  };
+  using HeldPtr = std::shared_ptr<Held>;
+  struct Slot {
+    HeldPtr reader;
+    HeldPtr writer;
+    MonoTime not_before;  // a refusal is not asked about again before
+  };
+
+  HeldPtr find(std::uint32_t slot, bool for_writing);
+  bool holds(const Share& share, bool for_writing);
+  bool worth_it(const Share& share);
+  job::Task<Result<void>> ask(const TransferTarget& target, const Share& share, bool for_writing, Limits limits);
+  Result<HeldPtr> take(rpc::Channel& channel, bmi::Address peer, std::uint64_t tag,
+                       const wire::BypassLeaseRequest& request, std::size_t index);
+  void let_go(std::uint32_t slot, const HeldPtr& held);
+
+  Cluster& cluster_;
+  std::unordered_map<std::uint32_t, Slot> slots_;
+  std::vector<HeldPtr> ended_;  // their bytes are still to be told
+  std::string refusal_ = "no lease was asked for yet";
+  std::uint64_t bytes_seen_ = 0;
+  std::uint64_t transfers_seen_ = 0;
+  std::uint64_t bytes_moved_ = 0;
+  bool asking_ = false;
+  job::Semaphore turn_;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/bypass/lent_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+
+#include "base/shared_page.h"
+
+namespace spate::client {
+namespace {
+
+bool lies_in_memory(int fd) {
+  struct statfs fs{};
+  return ::fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+/// Descriptors are numbered from the lowest free one: the upper half of them is for the program itself.
+bool has_room(int fd) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
+}
+
+class KernelLentFile final : public LentFile, private FileCalls {
+ public:
+  KernelLentFile(UniqueFd file, SharedPage page, Offload& offload)
+      : file_(std::move(file)), page_(std::move(page)), offload_(offload) {}
+
+  /// False: it is no regular file.
+  bool look_first(std::map<dev_t, WriteHabits>& habits, const Clock& clock) {
+    struct stat st{};
+    const int access = ::fcntl(file_.get(), F_GETFL);
+    if (access < 0 || ::fstat(file_.get(), &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    device_ = st.st_dev;
+    inode_ = st.st_ino;
+    readable_ = (access & O_ACCMODE) != O_WRONLY;
+    FileCalls& calls = *this;
+    io_.emplace(calls, habits[device_], clock);
+    if (lies_in_memory(file_.get())) io_->never_waits();
+    return true;
+  }
+
+  LeaseWords& words() override { return *reinterpret_cast<LeaseWords*>(page_.data()); }
+  bool readable() const override { return readable_; }
+  std::optional<std::uint64_t> size() const override {
+    struct stat st{};
+    if (::fstat(file_.get(), &st) != 0 || st.st_dev != device_ || st.st_ino != inode_) return std::nullopt;
+    return static_cast<std::uint64_t>(st.st_size);
+  }
+  void disown() override { std::ignore = file_.release(); }
+  bool try_now(LocalMove& move) override { return move.try_now(*io_); }
+  job::Task<void> finish(LocalMove& move) override {
+    LocalMove* const rest = &move;
+    LocalIo* const io = &*io_;
+    UniqueFunction<void()> work([rest, io] { rest->finish(*io); });
+    co_await offload_.run(std::move(work));
+  }
+
+ private:
+  ssize_t move(const LocalIo::Pieces& pieces, bool is_write, int flags) override {
+    const auto offset = static_cast<off_t>(pieces.offset);
+    const ssize_t n = is_write ? ::pwritev2(file_.get(), pieces.first, pieces.count, offset, flags)
+                               : ::preadv2(file_.get(), pieces.first, pieces.count, offset, flags);
+    return n < 0 ? -errno : n;
+  }
+
+  UniqueFd file_;
+  SharedPage page_;
+  Offload& offload_;
+  bool readable_ = true;
+  std::optional<PromptIo> io_;
+  dev_t device_ = 0;  // which file it is:
+  ino_t inode_ = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LentFile>> KernelLentFiles::open(UniqueFd page, UniqueFd file, bool for_writing) {
+  SPATE_TRY(SharedPage mapped, SharedPage::map(page.get(), for_writing));
+  if (!has_room(file.get())) return Error(Errc::kBusy, "this process has too many files open for a lease");
+  auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), offload_);
+  if (!lent->look_first(habits_, clock_))
+    return Error(Errc::kProtocol, "the server passed something that is no datafile");
+  return std::unique_ptr<LentFile>(std::move(lent));
+}
+
+}  // namespace spate::client

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// PromptIo: reads and writes of a datafile at its local file system, without waiting for a device as far as that can be
+// told or guessed, and at full speed wherever in a page the caller's memory begins.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "client/bypass/local_move.h"
+
+namespace spate::client {
+
+/// The system calls. One implementation asks the kernel, tests have others.
+class FileCalls {
+ public:
+  virtual ~FileCalls() = default;
+  /// preadv2 or pwritev2; a failure is a negative errno.
+  virtual ssize_t move(const LocalIo::Pieces& pieces, bool is_write, int flags) = 0;
+};
+
+/// How writes to one device went lately. Some file systems (ext4) do not say whether a write through the page cache
+/// would wait: each attempt to ask is a call for nothing. Nearly none does wait, and a thread for each costs as much
+/// as the copy. So what is not told is guessed: a write is as prompt as the ones before it. One that waited keeps the
+/// next ones off the calling thread for a while, and for a longer while if the one after that waits, too. Thread-safe
+/// as its user is: the calling thread's only.
+class WriteHabits {
+ public:
+  /// Whether the file system says if a write would wait; taken for granted until it refuses.
+  bool tells() const { return tells_; }
+  void does_not_tell() { tells_ = false; }
+  bool seem_prompt(MonoTime now) const { return now >= trusted_from_; }
+  void took(MonoTime begin, MonoTime end);
+
+ private:
+  static constexpr Duration kPrompt = std::chrono::milliseconds(10);  // guess: 4 MiB on a busy machine
+  static constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+  static constexpr Duration kLongestPause = std::chrono::seconds(5);
+  bool tells_ = true;
+  Duration pause_ = kFirstPause;
+  MonoTime trusted_from_;
+};
+
+/// Of one file. move_pieces() without `wait` is called by the executor's thread only, with `wait` by any.
+class PromptIo final : public LocalIo {
+ public:
+  /// All outlive it.
+  PromptIo(FileCalls& calls, WriteHabits& habits, const Clock& clock) : calls_(calls), habits_(habits), clock_(clock) {}
+  /// The file lies in memory: nothing ever waits.
+  void never_waits() { in_memory_ = true; }
+
+  ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) override;
+
+ private:
+  ssize_t write_now(const Pieces& pieces);
+  ssize_t move(const Pieces& pieces, bool is_write, int flags);
+  ssize_t read_by_bounce(const Pieces& pieces, int flags);
+
+  FileCalls& calls_;
+  WriteHabits& habits_;
+  const Clock& clock_;
+  bool in_memory_ = false;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/data/bulk.h"
+
+#include <algorithm>
+
+#include "datatype/slot_cursor.h"
+
+namespace spate::client {
+
+BulkData::BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
+                   const datatype::MemoryMap& memory, Direction direction)
+    : target_(target), share_(share), what_(what), memory_(memory), direction_(direction) {}
+
+void BulkData::post(bmi::Address peer, bmi::Tag reply_tag) {
+  SPATE_CHECK(units_.empty());
+  for (std::size_t i = 0; i < share_.slots.size(); ++i) post_slot(i, peer, bmi::Tag(reply_tag.value + 1 + i));
+}
+
+void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
+  const std::uint32_t unit_bytes = target_.cluster.options().unit_bytes;
+  datatype::SlotCursor cursor(what_, target_.distribution, share_.slots[index].slot);
+  std::vector<datatype::SlotPiece> pieces;
+  std::vector<MutableByteView> views;
+  std::vector<bmi::Segment> segments;
+  std::uint64_t posted = 0;
+  while (posted < share_.stream_bytes[index]) {
+    // A unit is filled to the brim: the server cuts the same stream at the same places.
+    std::uint64_t size = 0;
+    views.clear();
+    while (size < unit_bytes && !cursor.done()) {
+      datatype::BatchLimits limits;
+      limits.max_bytes = unit_bytes - size;
+      size += cursor.next_batch(limits, pieces);
+      for (const auto& piece : pieces) memory_.append(piece.stream, piece.size, views);
+    }
+    segments.clear();
+    for (const MutableByteView view : views) segments.push_back(bmi::Segment::of(view));
+    auto unit = std::make_unique<Unit>(target_.cluster.network());
+    unit->slot_index = index;
+    unit->size = size;
+    unit->stream_end = posted += size;
+    bmi::Message message;
+    message.peer = peer;
+    message.tag = tag;
+    message.message_class = bmi::MessageClass::kBulk;
+    message.segments = segments;
+    if (direction_ == Direction::kReceive) {
+      unit->op.post_recv(message);
+    } else {
+      unit->op.post_send(message);
+    }
+    units_.push_back(std::move(unit));
+  }
+}
+
+job::Task<void> BulkData::abandon() {
+  for (auto& unit : units_) unit->op.cancel();
+  while (!units_.empty()) {
+    std::ignore = co_await units_.front()->op.wait();
+    units_.pop_front();
+  }
+}
+
+job::Task<Result<void>> BulkData::finish(std::span<const std::uint64_t> stream_bytes, job::StopToken stop) {
+  Result<void> result;
+  for (auto& unit : units_) {
+    const std::uint64_t begin = unit->stream_end - unit->size;
+    if (begin >= stream_bytes[unit->slot_index]) unit->op.cancel();  // the stream ended before it
+  }
+  while (!units_.empty()) {
+    Unit& unit = *units_.front();
+    const std::uint64_t begin = unit.stream_end - unit.size;
+    const std::uint64_t there = stream_bytes[unit.slot_index];
+    if (!result) unit.op.cancel();
+    auto moved = co_await unit.op.wait(stop);
+    if (result && begin < there) {
+      const std::uint64_t expected = std::min(unit.size, there - begin);
+      if (!moved) {
+        result = std::move(moved).error();
+      } else if (*moved != expected) {
+        result = Error(Errc::kProtocol, "server sent a bulk message of another length than it announced");
+      }
+    }
+    units_.pop_front();
+  }
+  co_return result;
+}
+
+}  // namespace spate::client

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// BulkData: the bulk messages of one share of a read or write, posted anew with each attempt of its request.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/data/share.h"
+#include "job/network.h"
+
+namespace spate::client {
+
+/// Posts one receive (or send) for each `unit_bytes` of each slot's stream, straight on the caller's memory: list
+/// operations on the pieces that the distribution gives (BMI sec. 2.2). One executor; its memory is free again when
+/// finish() or abandon() has ended.
+class BulkData final : public rpc::Bulk {
+ public:
+  enum class Direction { kReceive, kSend };
+
+  /// `share` and `what` and the memory outlive it.
+  BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
+           const datatype::MemoryMap& memory, Direction direction);
+
+  void post(bmi::Address peer, bmi::Tag reply_tag) override;
+  job::Task<void> abandon() override;
+  /// After the reply: waits for the messages that carry `stream_bytes` of each slot's stream and takes back the others.
+  job::Task<Result<void>> finish(std::span<const std::uint64_t> stream_bytes, job::StopToken stop);
+
+ private:
+  struct Unit {
+    explicit Unit(job::NetworkContext& context) : op(context) {}
+    job::NetworkOp op;
+    std::size_t slot_index = 0;
+    std::uint64_t stream_end = 0;  // of the slot's stream, after this unit
+    std::uint64_t size = 0;
+  };
+  void post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag);
+
+  const TransferTarget& target_;
+  const Share& share_;
+  const datatype::Description& what_;
+  const datatype::MemoryMap& memory_;
+  Direction direction_;
+  std::deque<std::unique_ptr<Unit>> units_;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataMap: where a file holds data and where holes, put together from what its datafiles say.
+#pragma once
+
+#include <vector>
+
+#include "client/data/transfer.h"
+#include "wire/copy_messages.h"
+
+namespace spate::client {
+
+/// An answer of all io servers of a file, from some offset on. Logical offsets, bytes. A value; refers to the
+/// distribution.
+class DataMap {
+ public:
+  /// `slots[slot_count]` and `sizes[slot_count]`: of each datafile its ranges and its size.
+  DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots, std::span<const std::uint64_t> sizes);
+
+  std::uint64_t file_size() const { return file_size_; }
+  /// Below this offset the answers hold; at least file_size() when everything is known.
+  std::uint64_t known_to() const { return known_to_; }
+  /// The first byte of data at or after `from`; file_size() when there is none.
+  std::uint64_t next_data(std::uint64_t from) const;
+  /// The first byte of a hole at or after `from`; the end of the file counts as one.
+  std::uint64_t next_hole(std::uint64_t from) const;
+
+ private:
+  const Distribution* distribution_;
+  std::vector<wire::SlotRanges> slots_;
+  std::uint64_t file_size_ = 0;
+  std::uint64_t known_to_ = 0;
+};
+
+/// Asks every server of the file, all at once. The target's capability may give any right.
+job::Task<Result<DataMap>> ask_data(TransferTarget target, std::uint64_t from, std::uint32_t max_ranges, Limits limits);
+
+}  // namespace spate::client

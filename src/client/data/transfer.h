@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One read or write of a described part of a file: a request to each server concerned, all at once, the data straight
+// between the caller's memory and the network (docs/architecture.md, "A read, followed").
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/data/slot_state.h"
+#include "client/session/cluster.h"
+#include "datatype/description.h"
+#include "datatype/memory_map.h"
+#include "dist/distribution.h"
+#include "model/layout.h"
+#include "wire/io_messages.h"
+
+namespace spate::client {
+
+class Bypass;
+
+/// What a transfer works on; outlives it.
+struct TransferTarget {
+  Cluster& cluster;
+  Handle handle;
+  const Layout& layout;
+  const Distribution& distribution;
+  const Capability& capability;
+  wire::DataPath path = wire::DataPath::kAutomatic;
+  Bypass* bypass = nullptr;  // of the open file; null: only the servers move data
+};
+
+struct TransferResult {
+  std::uint64_t bytes = 0;       // of the stream: read or written
+  std::vector<SlotState> slots;  // those that were asked, in no order
+};
+
+/// Reads `what` into `memory` (total = what.total_bytes()). Short at the end of the file, as preadv; holes are zeros.
+/// After a failure the memory's contents are undefined. The memory is untouched by the network once it ends.
+job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::Description& what,
+                                       std::span<const MutableByteView> memory, Limits limits);
+
+/// Writes `memory` to `what`, whose pieces must not overlap. After a failure part of it may have been written.
+job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::Description& what,
+                                        std::span<const ByteView> memory, Limits limits);
+
+/// Zeros (or reserves, with `allocate`) what is described.
+job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, bool allocate,
+                                        Limits limits);
+
+/// The state of the given slots' datafiles, asked of their servers in parallel; `sync`: made durable first.
+job::Task<Result<std::vector<SlotState>>> ask_datafiles(TransferTarget target, std::span<const std::uint32_t> slots,
+                                                        bool sync, Limits limits);
+
+}  // namespace spate::client

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// File::append and extend_to: what moves the end of a file.
+#include <array>
+#include <numeric>
+
+#include "client/file/file_operation.h"
+#include "job/deadline.h"
+
+namespace spate::client {
+namespace {
+
+/// How often an append begins again in a new epoch of the session.
+constexpr int kMostTries = 5;
+
+constexpr std::byte kZero{0};
+
+Error waited_too_long(Error error) {
+  if (error.code() != Errc::kTimeout) return error;
+  return Error(Errc::kTimeout,
+               "waiting for the right to append: another client has it, or the meta server does not answer");
+}
+
+}  // namespace
+
+job::Task<Result<std::uint64_t>> File::append(std::span<const ByteView> memory, job::StopToken stop) {
+  AppendWish wish;
+  wish.memory = memory;
+  wish.stop = stop;
+  auto end = co_await append_in_turn(wish);
+  co_return end;
+}
+
+/// A byte, as posix_fallocate(3) writes it: a truncation could cut what another client has appended meanwhile.
+job::Task<Result<void>> File::extend_to(std::uint64_t size) {
+  if (size == 0) co_return Result<void>();
+  const std::array<ByteView, 1> zero{ByteView(&kZero, 1)};
+  AppendWish wish;
+  wish.memory = zero;
+  wish.least = size;
+  auto end = co_await append_in_turn(wish);
+  if (!end) co_return std::move(end).error();
+  co_return Result<void>();
+}
+
+job::Task<Result<std::uint64_t>> File::append_in_turn(AppendWish wish) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
+  if (appended_ == nullptr) appended_ = cluster_.appends().join(handle_);
+  const Appends::AppendedPtr file = appended_;
+  const Limits limits = cluster_.limits();
+  wish.cause = limits.cause;
+  job::DeadlineScope patience(cluster_.executor(), limits.deadline, wish.stop);
+  auto turn = co_await file->turn.acquire(1, patience.token());
+  if (!turn) co_return waited_too_long(std::move(turn).error());
+  auto end = co_await append_now(file, wish);
+  co_await cluster_.appends().done(file);
+  co_return end;
+}
+
+/// Whoever has it may be cut off, and the meta server away: not for longer than any other request.
+job::Task<Result<void>> File::right_in_time(Appends::AppendedPtr file, job::StopToken stop) {
+  job::DeadlineScope patience(cluster_.executor(), cluster_.limits().deadline, stop);
+  auto right = co_await cluster_.appends().take(file, patience.token());
+  if (!right) co_return waited_too_long(std::move(right).error());
+  co_return Result<void>();
+}
+
+/// With the turn of this client. The file may be closed meanwhile: `file` is its own.
+job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendWish wish) {
+  Result<std::uint64_t> end = Errc::kSessionFenced;
+  for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
+    auto right = co_await right_in_time(file, wish.stop);
+    if (!right) co_return std::move(right).error();
+    const Limits limits = cluster_.limits(wish.stop);
+    const Capability before = capability_;
+    SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+    if (capability_.mac != before.mac) continue;  // perhaps of another epoch, in which others have the right
+    end = co_await append_once(*file, wish);
+    if (must_renew(end.code())) {
+      SPATE_CO_TRY(std::ignore, co_await renew(limits, before, end.code()));
+    }
+  }
+  co_return end;
+}
+
+/// With the right to append, in the epoch of the capability.
+job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, AppendWish wish) {
+  const Capability capability = capability_;
+  const std::uint64_t size = std::accumulate(wish.memory.begin(), wish.memory.end(), std::uint64_t{0},
+                                             [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
+  std::vector<std::uint32_t> slots(layout_.slots.size());
+  std::iota(slots.begin(), slots.end(), 0U);
+  // An answer also says that nothing of an older connection is under way any more (docs/consistency.md, "Resends").
+  auto states = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
+  if (!states) co_return std::move(states).error();
+  std::uint64_t end = summarize(*distribution_, *states).size;
+  file.unsettled = false;
+  if (wish.least != 0) {
+    if (end >= wish.least) co_return end;
+    end = wish.least - 1;
+  } else if (cluster_.ledger() != nullptr) {
+    const rpc::Identity& identity = cluster_.identity();
+    end = cluster_.ledger()->place_append({0, wish.cause, handle_, end, size, identity.client, identity.epoch});
+  }
+  auto what = datatype::Description::contiguous(end, size);
+  if (!what) co_return std::move(what).error();
+  Operation operation{Kind::kWrite, *what, {}, wish.memory, wish.stop, capability.session_epoch};
+  auto written = co_await run(operation);
+  if (written) co_return end;
+  // Part of it may still take effect, and must not meet what others put there.
+  file.unsettled = true;
+  auto settled = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
+  if (settled) file.unsettled = false;
+  co_return std::move(written).error();
+}
+
+}  // namespace spate::client

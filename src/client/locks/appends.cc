@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/locks/appends.h"
+
+#include "client/session/ledger.h"
+
+namespace spate::client {
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(10);
+constexpr LockHolder kRight{LockKind::kAppend, 0};
+
+}  // namespace
+
+Appends::Appends(job::Executor& executor, Locks& locks, Ledger* ledger)
+    : executor_(executor), locks_(locks), ledger_(ledger), gate_(executor) {
+  locks_.on_recall([this](Handle handle) { recall(handle); });
+}
+
+job::Task<void> Appends::stop() {
+  stopping_.request_stop();
+  co_await gate_.close();
+}
+
+/// An earlier process of this client has begun an append that is still to be done where it was begun: whoever got the
+/// right now could put something there.
+bool Appends::must_keep(Handle handle) const {
+  return ledger_ != nullptr && !stopping_.stopped() && ledger_->may_append_again(handle);
+}
+
+Appends::AppendedPtr Appends::join(Handle handle) {
+  AppendedPtr& file = files_[handle];
+  if (file == nullptr) file = std::make_shared<Appended>(handle, executor_);
+  ++file->users;
+  return file;
+}
+
+job::Task<void> Appends::leave(AppendedPtr file) {
+  if (--file->users > 0) co_return;
+  auto turn = co_await file->turn.acquire(1);  // one that was given up by its caller may be under way
+  if (!turn || file->users > 0) co_return;     // may have changed
+  files_.erase(file->handle);
+  if (must_keep(file->handle)) {
+    job::spawn(gate_, give_up(file->handle));
+    co_return;
+  }
+  std::ignore = co_await locks_.release(file->handle, kRight);
+}
+
+job::Task<Result<void>> Appends::take(AppendedPtr file, job::StopToken stop) {
+  wire::LockSpec right;
+  right.handle = file->handle;
+  right.kind = kRight.kind;
+  right.mode = LockMode::kExclusive;
+  while (!locks_.holds(file->handle, kRight)) {
+    auto taken = co_await locks_.set(right, true, stop);
+    if (taken.code() == Errc::kLostLock)
+      taken = co_await locks_.release(file->handle, kRight);  // and again, in this session
+    if (!taken) co_return taken;
+  }
+  co_return Result<void>();
+}
+
+job::Task<void> Appends::done(AppendedPtr file) {
+  if (!file->recalled || file->unsettled) co_return;
+  if (must_keep(file->handle)) {
+    job::spawn(gate_, give_up(file->handle));
+    co_return;
+  }
+  file->recalled = false;
+  std::ignore = co_await locks_.release(file->handle, kRight);
+}
+
+void Appends::recall(Handle handle) {
+  const auto found = files_.find(handle);
+  if (found != files_.end()) found->second->recalled = true;
+  job::spawn(gate_, give_up(handle));
+}
+
+/// An append that is under way ends first.
+job::Task<void> Appends::give_up(Handle handle) {
+  while (must_keep(handle)) std::ignore = co_await executor_.sleep(kLookAgain, stopping_);
+  const auto found = files_.find(handle);
+  if (found == files_.end()) {
+    std::ignore = co_await locks_.release(handle, kRight);
+    co_return;
+  }
+  const AppendedPtr file = found->second;
+  auto turn = co_await file->turn.acquire(1);
+  file->recalled = true;  // the file may have been opened after the recall
+  if (turn) co_await done(file);
+}
+
+}  // namespace spate::client

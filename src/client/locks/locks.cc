@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/locks/locks.h"
+
+#include <algorithm>
+
+#include "client/session/cluster.h"
+#include "client/session/ledger.h"
+#include "job/deadline.h"
+#include "log/log.h"
+
+namespace spate::client {
+namespace {
+
+/// Whoever gave up waiting is told so soon, whether the server can be reached or not.
+constexpr Duration kCancelPatience = std::chrono::seconds(2);
+
+Ledger::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
+  Ledger::Held record;
+  record.handle = lock.handle;
+  record.kind = lock.kind;
+  record.owner = lock.owner;
+  record.pid = pid;
+  record.mode = lock.mode;
+  record.first = lock.first;
+  record.last = lock.last;
+  return record;
+}
+
+bool is_uncertain(Errc code) {
+  return code == Errc::kTimeout || code == Errc::kUnreachable || code == Errc::kConnectionLost ||
+         code == Errc::kCancelled;
+}
+
+}  // namespace
+
+Locks::Locks(Cluster& cluster) : cluster_(cluster), reclaim_done_(cluster.executor()), gate_(cluster.executor()) {}
+Locks::~Locks() = default;
+
+job::Task<void> Locks::stop() {
+  stopping_.request_stop();
+  for (const auto& [sequence, wait] : waits_) wait->news.set();
+  co_await gate_.close();
+}
+
+std::uint64_t Locks::next_sequence() {
+  under_way_.insert(++last_sequence_);
+  keep_state();
+  return last_sequence_;
+}
+
+/// What an ended epoch held is fenced and given to others: it is not ours any more.
+void Locks::check_session() {
+  const rpc::Identity& identity = cluster_.identity();
+  if (identity.client == client_ && identity.epoch == epoch_) return;
+  for (auto& [handle, owners] : held_) {
+    for (auto& [holder, held] : owners) held.lost = true;
+  }
+  if (!held_.empty()) SPATE_LOG("client", warn, "locks were lost with the session files={}", held_.size());
+  if (client_) cluster_.attributes().clear();  // else it is the first one
+  client_ = identity.client;
+  epoch_ = identity.epoch;
+  has_locked_ = false;
+  table_ = 0;
+  acknowledged_ = 0;
+  keep_state();
+  ask_again();
+}
+
+void Locks::note(const wire::LockSpec& lock) {
+  auto& owners = held_[lock.handle];
+  const LockHolder holder{lock.kind, lock.owner};
+  Held& held = owners[holder];
+  if (lock.mode != LockMode::kNone) held.pid = lock.pid;
+  held.ranges.set({lock.first, lock.last}, lock.mode);
+  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_held(to_record(lock, held.pid), held.ranges.pieces());
+  if (held.ranges.empty()) owners.erase(holder);
+  if (owners.empty()) held_.erase(lock.handle);
+}
+
+bool Locks::holds(Handle handle, LockHolder holder) {
+  check_session();  // another request may have begun a new one
+  const auto file = held_.find(handle);
+  if (file == held_.end()) return false;
+  const auto held = file->second.find(holder);
+  // Whether an earlier process has given a right to append back just before its end, only the server knows.
+  const bool known = held == file->second.end() || holder.kind != LockKind::kAppend || held->second.pid == 0;
+  return held != file->second.end() && !held->second.lost && known;
+}
+
+bool Locks::lost(Handle handle) {
+  check_session();
+  const auto file = held_.find(handle);
+  if (file == held_.end()) return false;
+  return std::any_of(file->second.begin(), file->second.end(),
+                     [](const auto& entry) { return entry.second.lost && entry.first.kind != LockKind::kAppend; });
+}
+
+job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence) {
+  wire::LockRequest request;
+  request.lock = lock;
+  request.wait = wait;
+  request.sequence = sequence;
+  request.oldest = *under_way_.begin();
+  request.table = table_;
+  has_locked_ = true;
+  const Limits limits = limits_here();
+  auto reply = co_await cluster_.ask<wire::LockReply>(request, limits);
+  under_way_.erase(sequence);
+  // What was granted to an epoch that has ended is gone with it.
+  if (!is_current(*limits.only_in)) co_return Errc::kSessionFenced;
+  if (reply) {
+    has_locked_ = true;
+    know_table(reply->table);
+    connection_ = cluster_.meta().peer_info().connection;
+    keep_state();
+  }
+  co_return reply;
+}
+
+/// A request about what is held is of use in the epoch that holds it only: in another one it would take or release
+/// locks of which nobody here knows.
+Limits Locks::limits_here(job::StopToken stop) const {
+  Limits limits = cluster_.limits(stop);
+  limits.only_in = rpc::SessionEpoch{client_, epoch_};
+  return limits;
+}
+
+bool Locks::is_current(const rpc::SessionEpoch& session) {
+  check_session();
+  return session == rpc::SessionEpoch{client_, epoch_};
+}
+
+bool Locks::lost(const wire::LockSpec& lock) const {
+  const auto file = held_.find(lock.handle);
+  if (file == held_.end()) return false;
+  const auto held = file->second.find({lock.kind, lock.owner});
+  return held != file->second.end() && held->second.lost;
+}
+
+job::Task<Result<void>> Locks::set(wire::LockSpec lock, bool wait, job::StopToken stop) {
+  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits(stop)));
+  for (int sessions = 0; sessions < kMostSessions;) {
+    check_session();
+    if (lost(lock)) {
+      if (lock.mode != LockMode::kNone) co_return Errc::kLostLock;
+      note(lock);  // the server has nothing of it any more
+      co_return Result<void>();
+    }
+    const rpc::SessionEpoch session{client_, epoch_};
+    const std::uint64_t sequence = next_sequence();
+    WaitPtr waiting;
+    if (wait) begin_wait(sequence, waiting = std::make_shared<Wait>(lock, cluster_.executor()));
+    auto reply = co_await send(lock, wait, sequence);
+    if (reply && !reply->queued) {
+      note(lock);
+      forget_wait(sequence);
+      if (lock.kind == LockKind::kAppend) start_listening();  // others may want it
+      co_return Result<void>();
+    }
+    if (!reply) {
+      forget_wait(sequence);
+      const Errc code = reply.code();
+      if (session_ended(code)) {
+        ++sessions;
+        SPATE_CO_TRY(std::ignore, co_await cluster_.renew_session(cluster_.limits(stop), session));
+        continue;
+      }
+      if (code == Errc::kLocksForgotten) {
+        const auto reclaimed = co_await reclaim();
+        if (!reclaimed && !session_ended(reclaimed.code())) co_return reclaimed;
+        continue;
+      }
+      // Nobody knows whether it is ours: it is given back when the file is closed.
+      if (is_uncertain(code) && lock.mode != LockMode::kNone) note(lock);
+      co_return std::move(reply).error();
+    }
+    start_listening();
+    auto granted = co_await wait_for(sequence, waiting, stop);
+    if (granted.code() != Errc::kLocksForgotten) co_return granted;
+  }
+  co_return Error(Errc::kSessionFenced, "the session ends again and again");
+}
+
+/// kLocksForgotten: it must be asked for again.
+job::Task<Result<void>> Locks::wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
+  if (wait->state == WaitState::kWaiting) {
+    const auto woken = co_await wait->news.wait(stop);
+    if (stopping_.stopped() && wait->state == WaitState::kWaiting) co_return Errc::kCancelled;  // the session ends
+    if (!woken && wait->state == WaitState::kWaiting) {
+      job::DeadlineScope patience(cluster_.executor(), cluster_.executor().now() + kCancelPatience, stopping_);
+      co_await cancel(sequence, wait, patience.token());
+      if (wait->state == WaitState::kWaiting) std::ignore = co_await wait->news.wait(patience.token());
+      wait->abandoned = wait->state == WaitState::kWaiting;
+      if (wait->state != WaitState::kGranted) co_return woken.error();  // else the wish to end came too late
+    }
+  }
+  switch (wait->state) {
+    case WaitState::kGranted: co_return Result<void>();
+    case WaitState::kRefused: co_return Errc::kNoLocks;
+    default: co_return Errc::kLocksForgotten;
+  }
+}
+
+/// Ends a wait that nobody has an interest in. When the server cannot be reached, or has granted it, listen() goes on
+/// with it.
+job::Task<void> Locks::cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop) {
+  wire::LockCancelRequest request;
+  request.sequence = sequence;
+  auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, limits_here(stop));
+  check_session();
+  if (reply && reply->ended) end_wait(sequence, WaitState::kRefused);
+  if (reply && reply->table != table_ && wait->state == WaitState::kWaiting) end_wait(sequence, WaitState::kRefused);
+}
+
+void Locks::end_wait(std::uint64_t sequence, WaitState state) {
+  const auto found = waits_.find(sequence);
+  if (found == waits_.end()) return;
+  const WaitPtr wait = found->second;
+  if (state == WaitState::kGranted && !wait->abandoned) note(wait->lock);
+  forget_wait(sequence);
+  wait->state = state;
+  wait->news.set();
+  if (state == WaitState::kGranted && wait->abandoned) job::spawn(gate_, give_back(wait->lock));
+}
+
+/// A lock that was granted after its owner had given up: what the owner has of that range is what it had before.
+job::Task<void> Locks::give_back(wire::LockSpec lock) {
+  LockRanges before;
+  const auto file = held_.find(lock.handle);
+  if (file != held_.end()) {
+    const auto held = file->second.find({lock.kind, lock.owner});
+    if (held != file->second.end()) before = held->second.ranges;
+  }
+  std::vector<HeldLock> wanted;
+  std::uint64_t next = lock.first;
+  for (const HeldLock& piece : before.pieces()) {
+    if (!piece.range.overlaps({lock.first, lock.last})) continue;
+    const std::uint64_t first = std::max(piece.range.first, lock.first);
+    const std::uint64_t last = std::min(piece.range.last, lock.last);
+    if (first > next) wanted.push_back({{next, first - 1}, LockMode::kNone});
+    wanted.push_back({{first, last}, piece.mode});
+    next = last + 1;
+  }
+  if (next <= lock.last) wanted.push_back({{next, lock.last}, LockMode::kNone});
+  for (const HeldLock& piece : wanted) {
+    lock.mode = piece.mode;
+    lock.first = piece.range.first;
+    lock.last = piece.range.last;
+    auto given = co_await set(lock, false);
+    if (!given)
+      SPATE_LOG("client", warn, "a lock that nobody waits for any more is not released error={}",
+                given.error().message());
+  }
+}
+
+void Locks::begin_wait(std::uint64_t sequence, WaitPtr wait) {
+  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
+  waits_.emplace(sequence, std::move(wait));
+}
+
+void Locks::forget_wait(std::uint64_t sequence) {
+  if (waits_.erase(sequence) > 0 && cluster_.ledger() != nullptr) cluster_.ledger()->end_wait(sequence);
+}
+
+/// The server has forgotten all waits.
+void Locks::ask_again() {
+  std::vector<std::uint64_t> all;
+  for (const auto& [sequence, wait] : waits_) {
+    if (!under_way_.contains(sequence)) all.push_back(sequence);  // others learn it from their reply
+  }
+  for (const std::uint64_t sequence : all) end_wait(sequence, WaitState::kAskAgain);
+}
+
+job::Task<Result<std::optional<wire::LockSpec>>> Locks::test(wire::LockSpec lock) {
+  wire::LockTestRequest request;
+  request.lock = lock;
+  auto reply = co_await cluster_.ask<wire::LockTestReply>(request, cluster_.limits());
+  check_session();
+  if (!reply) co_return std::move(reply).error();
+  co_return reply->conflict;
+}
+
+job::Task<Result<void>> Locks::release(Handle handle, LockHolder holder) {
+  const auto file = held_.find(handle);
+  if (file == held_.end() || !file->second.contains(holder)) co_return Result<void>();
+  wire::LockSpec all;
+  all.handle = handle;
+  all.kind = holder.kind;
+  all.owner = holder.number;
+  auto released = co_await set(all, false);
+  co_return released;
+}
+
+}  // namespace spate::client

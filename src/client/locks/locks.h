@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks: the locks that this client's processes and open files hold or wait for (docs/consistency.md, "Locks").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "client/session/limits.h"
+#include "job/event.h"
+#include "job/gate.h"
+#include "wire/lock_messages.h"
+
+namespace spate::client {
+
+class Cluster;
+
+/// One of a client's owners: kind and number.
+struct LockHolder {
+  LockKind kind = LockKind::kProcess;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const LockHolder&, const LockHolder&) = default;
+};
+
+/// Knows what is held, so that closing a file costs nothing when nothing is, and claims it again after the meta server
+/// has restarted. A wait holds no request: one request of the whole client asks for what there is to tell. One
+/// executor; any number of calls at once. Life: construct -> calls -> stop() -> destroyed.
+class Locks {
+ public:
+  explicit Locks(Cluster& cluster);
+  ~Locks();
+  Locks(const Locks&) = delete;
+  Locks& operator=(const Locks&) = delete;
+  /// Waits end with kCancelled.
+  job::Task<void> stop();
+
+  /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to
+  /// end, which gives its reason; else kTryAgain when another has it. kDeadlock, kNoLocks. kLostLock: what this owner
+  /// had is gone with the session; until it has released everything on the file it gets nothing.
+  job::Task<Result<void>> set(wire::LockSpec lock, bool wait, job::StopToken stop = {});
+  /// What would be in its way; of other clients too.
+  job::Task<Result<std::optional<wire::LockSpec>>> test(wire::LockSpec lock);
+  /// Everything of this owner on the file. No request when there is nothing.
+  job::Task<Result<void>> release(Handle handle, LockHolder holder);
+
+  bool holds(Handle handle, LockHolder holder);
+  /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by
+  /// others.
+  bool lost(Handle handle);
+  /// The session may be another one, or in another epoch: what the old one held is marked as lost.
+  void session_changed() { check_session(); }
+  /// Called when another client waits for the right to append to a file.
+  void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
+
+  /// Takes over what an earlier process has left, before everything else; the cluster has its session already.
+  void inherit();
+  /// Ends what programs waited for through an earlier process: they ask this one again (client/session/ledger.h).
+  job::Task<void> end_inherited_waits();
+
+  /// Leases of attributes were granted: their recalls come with the news of locks.
+  void listen_for_recalls() { start_listening(); }
+  /// The meta server was heard: by a new connection it may be a new process, that has forgotten everything.
+  void heard();
+
+ private:
+  struct Held {
+    LockRanges ranges;
+    std::uint32_t pid = 0;
+    bool lost = false;
+  };
+  enum class WaitState : std::uint8_t { kWaiting, kGranted, kRefused, kAskAgain };
+  struct Wait {
+    Wait(wire::LockSpec its_lock, job::Executor& executor) : lock(its_lock), news(executor) {}
+    wire::LockSpec lock;
+    WaitState state = WaitState::kWaiting;
+    bool abandoned = false;  // nobody waits for it here: it is to be cancelled, or released when it was granted
+    job::Event news;
+  };
+  using WaitPtr = std::shared_ptr<Wait>;
+
+  std::uint64_t next_sequence();
+  void check_session();
+  void note(const wire::LockSpec& lock);
+  void keep_state();
+  Limits limits_here(job::StopToken stop = {}) const;
+  bool is_current(const rpc::SessionEpoch& session);
+  bool lost(const wire::LockSpec& lock) const;
+  job::Task<Result<wire::LockReply>> send(const wire::LockSpec& lock, bool wait, std::uint64_t sequence);
+  job::Task<Result<void>> wait_for(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);
+  job::Task<void> cancel(std::uint64_t sequence, WaitPtr wait, job::StopToken stop);
+  void begin_wait(std::uint64_t sequence, WaitPtr wait);
+  void forget_wait(std::uint64_t sequence);
+  void end_wait(std::uint64_t sequence, WaitState state);
+  void ask_again();
+  bool wants_news() const;
+  void start_listening();
+  job::Task<void> listen();
+  void take(const std::vector<wire::LockEvent>& events);
+  void hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply);
+  void know_table(std::uint64_t table);
+  job::Task<void> give_back(wire::LockSpec lock);
+  job::Task<Result<void>> reclaim();
+  job::Task<Result<void>> reclaim_all();
+  job::Task<void> check_table();
+
+  Cluster& cluster_;
+  // Of which session all of this is.
+  ClientId client_;
+  std::uint32_t epoch_ = 0;
+  std::uint64_t table_ = 0;         // the server's, 0: it has told us of none
+  std::uint64_t acknowledged_ = 0;  // event
+  std::uint32_t connection_ = 0;    // over which the table was last heard of
+  bool has_locked_ = false;  // a server that restarts may remember this session, and waits until it claims its locks
+  bool untold_ = false;      // it waits until it hears that what was recalled, or kept under another table, is dropped
+
+  MonoTime inherited_until_;  // so long the server may still count on leases of the process before this one
+
+  std::map<Handle, std::map<LockHolder, Held>> held_;
+  std::map<std::uint64_t, WaitPtr> waits_;  // by sequence
+  std::uint64_t last_sequence_ = 0;
+  std::set<std::uint64_t> under_way_;
+  bool listening_ = false;
+  bool reclaiming_ = false;
+  bool checking_ = false;
+  Result<void> reclaimed_;
+  job::Event reclaim_done_;
+  std::vector<std::pair<std::uint64_t, wire::LockSpec>> inherited_waits_;
+  UniqueFunction<void(Handle)> on_recall_;
+  job::StopSource stopping_;
+  job::Gate gate_;
+};
+
+}  // namespace spate::client

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The locks of a session whose process has ended and is followed by this one (client/session/ledger.h).
+#include "client/session/cluster.h"
+#include "client/session/ledger.h"
+#include "log/log.h"
+
+namespace spate::client {
+namespace {
+
+wire::LockSpec to_lock(const Ledger::Held& record) {
+  return {record.handle, record.kind, record.owner, record.pid, record.mode, record.first, record.last};
+}
+
+}  // namespace
+
+void Locks::keep_state() {
+  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_lock_state({table_, acknowledged_, last_sequence_});
+}
+
+void Locks::inherit() {
+  Ledger* const ledger = cluster_.ledger();
+  if (ledger == nullptr || !ledger->inherited()) return;
+  client_ = cluster_.identity().client;
+  epoch_ = cluster_.identity().epoch;
+  const Ledger::LockState state = ledger->lock_state();
+  table_ = state.table;
+  acknowledged_ = state.acknowledged;
+  last_sequence_ = state.last_sequence;
+  has_locked_ = true;
+  untold_ = cluster_.attributes().on();  // nothing is kept of what was recalled from the earlier process
+  for (const Ledger::Held& piece : ledger->held()) {
+    Held& held = held_[piece.handle][{piece.kind, piece.owner}];
+    held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
+                                               : piece.pid;  // of a right: it must be asked for again, see holds()
+    held.ranges.set({piece.first, piece.last}, piece.mode);
+  }
+  for (const Ledger::Wait& wait : ledger->waits()) inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));
+}
+
+job::Task<void> Locks::end_inherited_waits() {
+  // No lease lasts longer than an attempt, see LeaseKeeper::lease().
+  if (cluster_.attributes().on()) inherited_until_ = cluster_.executor().now() + cluster_.options().attempt_timeout;
+  start_listening();
+  std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
+  for (const auto& [handle, owners] : held_) {
+    if (owners.contains({LockKind::kAppend, 0})) rights.push_back(handle);
+  }
+  for (const Handle handle : rights) {
+    if (on_recall_) on_recall_(handle);
+  }
+  std::vector<std::pair<std::uint64_t, wire::LockSpec>> all;
+  all.swap(inherited_waits_);
+  for (const auto& [sequence, lock] : all) {
+    wire::LockCancelRequest request;
+    request.sequence = sequence;
+    auto reply = co_await cluster_.ask<wire::LockCancelReply>(request, cluster_.limits(stopping_));
+    check_session();
+    if (!reply) {
+      SPATE_LOG("client", warn, "a wait for a lock is left over handle={} error={}", lock.handle.value,
+                reply.error().message());
+      continue;
+    }
+    // It was granted, or may have been: its owner's close gives it back.
+    if (!reply->ended && reply->table == table_) note(lock);
+    cluster_.ledger()->end_wait(sequence);
+  }
+}
+
+}  // namespace spate::client

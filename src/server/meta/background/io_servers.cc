@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/background/io_servers.h"
+
+#include <algorithm>
+
+#include "dist/distribution.h"
+#include "job/gate.h"
+
+namespace spate::meta {
+namespace {
+
+/// Of one request: 32 bytes each in the reply, 16 in the request.
+constexpr std::size_t kSlotsAtOnce = 1024;
+constexpr std::size_t kRemovalsAtOnce = 2048;
+constexpr std::size_t kStateBytes = 32;
+
+job::Task<void> into(job::Task<Result<void>> task, Result<void>& outcome) { outcome = co_await std::move(task); }
+
+/// Runs all at once and waits for all; yields what became of each.
+job::Task<std::vector<Result<void>>> run_all(job::Executor& executor, std::vector<job::Task<Result<void>>> tasks) {
+  std::vector<Result<void>> outcomes(tasks.size());
+  job::Gate gate(executor);
+  for (std::size_t i = 0; i < tasks.size(); ++i) job::spawn(gate, into(std::move(tasks[i]), outcomes[i]));
+  co_await gate.close();
+  co_return outcomes;
+}
+
+/// That a file would be too large is said before all else: then no further attempt helps.
+Result<void> first_failure(const std::vector<Result<void>>& outcomes) {
+  for (const Result<void>& outcome : outcomes) {
+    if (outcome.code() == Errc::kFileTooBig) return outcome.error();
+  }
+  for (const Result<void>& outcome : outcomes) {
+    if (!outcome) return outcome.error();
+  }
+  return {};
+}
+
+/// What a server answered does not say which one it was.
+Error named(Error error, const rpc::Channel& channel) {
+  if (error.context().find(channel.name()) != std::string::npos) return error;
+  return std::move(error).within(channel.name());
+}
+
+}  // namespace
+
+/// The slots of a file that one request to one server is about.
+struct ChannelIoServers::Share {
+  rpc::Channel* channel = nullptr;
+  std::vector<wire::SlotRef> slots;         // ascending
+  std::vector<std::uint64_t> sizes;         // truncate: physical
+  std::vector<wire::DatafileState> states;  // what came back
+};
+
+/// A question about a file that a server has not answered yet.
+class ChannelIoServers::Asking {
+ public:
+  Asking(ChannelIoServers& servers, Handle handle, const rpc::Channel* channel)
+      : servers_(servers), at_(servers.asked_.emplace(handle, channel)) {}
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  ~Asking() { servers_.asked_.erase(at_); }
+
+ private:
+  ChannelIoServers& servers_;
+  std::multimap<Handle, const rpc::Channel*>::iterator at_;
+};
+
+std::string ChannelIoServers::unanswered(Handle handle) const {
+  const auto [begin, end] = asked_.equal_range(handle);
+  return begin == end ? std::string() : begin->second->name();
+}
+
+ChannelIoServers::ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random)
+    : options_(std::move(options)), executor_(network.executor()) {
+  identity_.kind = wire::PeerKind::kServer;
+  identity_.fs = options_.map.fs;
+  identity_.key = options_.server_key;
+  identity_.policy = options_.greeting;
+  identity_.description = options_.description;
+  for (const ServerEntry& server : options_.map.servers) {
+    if (!server.roles.io) continue;
+    rpc::ChannelOptions channel;
+    channel.urls = server.urls;
+    channel.server = server.id;
+    channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network, identity_, random));
+  }
+}
+
+Result<rpc::Channel*> ChannelIoServers::channel_of(TargetId target) {
+  const ServerEntry* server = options_.map.server_of_target(target);
+  const auto found = server == nullptr ? channels_.end() : channels_.find(server->id);
+  if (found == channels_.end()) {
+    return Error(Errc::kStaleMap, "target " + std::to_string(target.value) + " is on no io server of spate.toml");
+  }
+  return found->second.get();
+}
+
+rpc::CallOptions ChannelIoServers::call_options(job::StopToken stop, std::size_t reply_bytes) const {
+  rpc::CallOptions options;
+  options.deadline = executor_.now() + options_.deadline;
+  options.stop = stop;
+  options.priority = wire::Priority::kControl;
+  options.reply_room = static_cast<std::uint32_t>(4096 + reply_bytes);
+  return options;
+}
+
+/// Every target of every slot, grouped by server.
+Result<std::vector<ChannelIoServers::Share>> ChannelIoServers::shares_of(const Layout& layout) {
+  std::vector<Share> shares;
+  for (std::uint32_t slot = 0; slot < layout.slots.size(); ++slot) {
+    for (const TargetId target : layout.slots[slot].targets) {
+      SPATE_TRY(rpc::Channel* const channel, channel_of(target));
+      const auto has_room = [channel](const Share& s) { return s.channel == channel && s.slots.size() < kSlotsAtOnce; };
+      auto share = std::find_if(shares.begin(), shares.end(), has_room);
+      if (share == shares.end()) {
+        shares.emplace_back();
+        share = shares.end() - 1;
+        share->channel = channel;
+      }
+      share->slots.push_back({slot, target});
+    }
+  }
+  return shares;
+}
+
+/// All datafiles together; of the replicas of a slot the one that is ahead.
+struct ChannelIoServers::Gathered {
+  explicit Gathered(const Layout& layout) : slots(layout.slots.size()) {}
+  void add(const Share& share) {
+    for (std::size_t i = 0; i < share.slots.size(); ++i) {
+      wire::DatafileState& slot = slots[share.slots[i].slot];
+      if (wire::not_older(share.states[i], slot)) slot = share.states[i];
+    }
+  }
+  Result<wire::DataSummary> summary(const Layout& layout) const {
+    SPATE_TRY(const auto distribution, make_distribution(layout));
+    wire::DataSummary sum;
+    std::vector<std::uint64_t> sizes;
+    for (const wire::DatafileState& slot : slots) {
+      sizes.push_back(slot.size);
+      sum.allocated_bytes += slot.allocated_bytes;
+      sum.mtime = std::max(sum.mtime, slot.mtime);
+      sum.change_sum += slot.change_counter;
+    }
+    sum.size = distribution->logical_size(sizes);
+    return sum;
+  }
+  std::vector<wire::DatafileState> slots;
+};
+
+job::Task<Result<void>> ChannelIoServers::stat_share(Handle handle, Share& share, job::StopToken stop) {
+  wire::DatafileStatRequest request;
+  request.handle = handle;
+  request.slots = share.slots;
+  const rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
+  const Asking asking(*this, handle, share.channel);
+  auto reply = co_await share.channel->call<wire::DatafileStatReply>(request, options);
+  if (!reply) co_return named(std::move(reply).error(), *share.channel);
+  if (reply->datafiles.size() != share.slots.size()) co_return Error(Errc::kProtocol, share.channel->name());
+  share.states = std::move(reply->datafiles);
+  co_return {};
+}
+
+job::Task<Result<wire::DataSummary>> ChannelIoServers::stat(Handle handle, Layout layout, job::StopToken stop) {
+  SPATE_CO_TRY(std::vector<Share> shares, shares_of(layout));
+  std::vector<job::Task<Result<void>>> tasks;
+  for (Share& share : shares) tasks.push_back(stat_share(handle, share, stop));
+  const auto outcomes = co_await run_all(executor_, std::move(tasks));
+  SPATE_CO_TRY(std::ignore, first_failure(outcomes));
+  Gathered gathered(layout);
+  for (const Share& share : shares) gathered.add(share);
+  co_return gathered.summary(layout);
+}
+
+job::Task<Result<void>> ChannelIoServers::truncate_share(Handle handle, const TruncateIntent& intent, Share& share,
+                                                         job::StopToken stop) {
+  wire::DatafileTruncateRequest request;
+  request.handle = handle;
+  request.slots = share.slots;
+  request.sizes = share.sizes;
+  request.truncate_generation = intent.generation;
+  request.fs_time = intent.when;
+  rpc::CallOptions options = call_options(stop, kStateBytes * share.slots.size());
+  options.trace = intent.trace;
+  const Asking asking(*this, handle, share.channel);
+  auto reply = co_await share.channel->call<wire::DatafileTruncateReply>(request, options);
+  if (!reply) co_return named(std::move(reply).error(), *share.channel);
+  if (reply->datafiles.size() != share.slots.size()) co_return Error(Errc::kProtocol, share.channel->name());
+  share.states = std::move(reply->datafiles);
+  co_return {};
+}
+
+job::Task<Result<wire::DataSummary>> ChannelIoServers::truncate(Handle handle, TruncateIntent intent,
+                                                                job::StopToken stop) {
+  SPATE_CO_TRY(std::vector<Share> shares, shares_of(intent.layout));
+  SPATE_CO_TRY(const auto distribution, make_distribution(intent.layout));
+  std::vector<job::Task<Result<void>>> tasks;
+  for (Share& share : shares) {
+    for (const wire::SlotRef& ref : share.slots)
+      share.sizes.push_back(distribution->physical_size(ref.slot, intent.size));
+    tasks.push_back(truncate_share(handle, intent, share, stop));
+  }
+  const auto outcomes = co_await run_all(executor_, std::move(tasks));
+  SPATE_CO_TRY(std::ignore, first_failure(outcomes));
+  Gathered gathered(intent.layout);
+  for (const Share& share : shares) gathered.add(share);
+  co_return gathered.summary(intent.layout);
+}
+
+job::Task<Result<void>> ChannelIoServers::remove_share(std::vector<wire::DatafileRef> datafiles, rpc::Channel& channel,
+                                                       WallTime tombstone_until, job::StopToken stop) {
+  for (std::size_t at = 0; at < datafiles.size(); at += kRemovalsAtOnce) {
+    const std::size_t end = std::min(datafiles.size(), at + kRemovalsAtOnce);
+    wire::DatafileRemoveRequest request;
+    request.tombstone_until = tombstone_until;
+    request.datafiles.assign(datafiles.begin() + static_cast<std::ptrdiff_t>(at),
+                             datafiles.begin() + static_cast<std::ptrdiff_t>(end));
+    rpc::CallOptions options = call_options(stop, 0);
+    options.priority = wire::Priority::kBackground;
+    auto reply = co_await channel.call<wire::DatafileRemoveReply>(request, options);
+    if (!reply) co_return named(std::move(reply).error(), channel);
+  }
+  co_return {};
+}
+
+job::Task<RemoveOutcome> ChannelIoServers::remove(std::vector<DeadFile> files, WallTime tombstone_until,
+                                                  job::StopToken stop) {
+  RemoveOutcome outcome;
+  outcome.removed.assign(files.size(), true);
+  std::map<ServerId, std::vector<wire::DatafileRef>> by_server;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::uint32_t slot = 0; slot < files[i].layout.slots.size(); ++slot) {
+      for (const TargetId target : files[i].layout.slots[slot].targets) {
+        const auto channel = channel_of(target);
+        if (channel) {
+          by_server[(*channel)->server()].push_back({files[i].handle, {slot, target}});
+          continue;
+        }
+        outcome.removed[i] = false;  // until spate.toml has the target again
+        outcome.out_of_reach.push_back(target);
+        if (outcome.failure) outcome.failure = channel.error();
+      }
+    }
+  }
+  std::vector<job::Task<Result<void>>> tasks;
+  std::vector<rpc::Channel*> asked;
+  for (auto& [server, datafiles] : by_server) {
+    asked.push_back(channels_.at(server).get());
+    tasks.push_back(remove_share(std::move(datafiles), *asked.back(), tombstone_until, stop));
+  }
+  const auto outcomes = co_await run_all(executor_, std::move(tasks));
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!outcomes[i]) note_failure(files, *asked[i], outcomes[i], outcome);
+  }
+  std::sort(outcome.out_of_reach.begin(), outcome.out_of_reach.end());
+  outcome.out_of_reach.erase(std::unique(outcome.out_of_reach.begin(), outcome.out_of_reach.end()),
+                             outcome.out_of_reach.end());
+  co_return outcome;
+}
+
+void ChannelIoServers::note_failure(const std::vector<DeadFile>& files, const rpc::Channel& channel,
+                                    const Result<void>& failure, RemoveOutcome& outcome) {
+  if (outcome.failure) outcome.failure = failure;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const Slot& slot : files[i].layout.slots) {
+      for (const TargetId target : slot.targets) {
+        const auto its = channel_of(target);
+        if (!its || *its != &channel) continue;
+        outcome.removed[i] = false;
+        outcome.out_of_reach.push_back(target);
+      }
+    }
+  }
+}
+
+job::Task<Result<void>> ChannelIoServers::fence_one(rpc::Channel& channel, wire::FenceRequest request,
+                                                    job::StopToken stop) {
+  const rpc::CallOptions options = call_options(stop, 0);
+  auto reply = co_await channel.call<wire::FenceReply>(request, options);
+  if (!reply) co_return named(std::move(reply).error(), channel);
+  co_return {};
+}
+
+job::Task<Result<void>> ChannelIoServers::fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) {
+  wire::FenceRequest request;
+  request.client = client;
+  request.lowest_epoch = lowest_epoch;
+  std::vector<job::Task<Result<void>>> tasks;
+  for (const auto& [id, channel] : channels_) tasks.push_back(fence_one(*channel, request, stop));
+  const auto outcomes = co_await run_all(executor_, std::move(tasks));
+  co_return first_failure(outcomes);
+}
+
+}  // namespace spate::meta

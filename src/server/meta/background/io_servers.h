@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChannelIoServers: what a meta server asks of io servers, over the network.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "model/cluster_map.h"
+#include "rpc/channel.h"
+#include "server/meta/core/parts.h"
+#include "wire/io_messages.h"
+
+namespace spate::meta {
+
+struct IoServersOptions {
+  ClusterMap map;
+  Key server_key{};
+  rpc::GreetingPolicy greeting;
+  std::string description;  // "meta server 1"
+  /// Each request is given up after this.
+  Duration deadline = std::chrono::seconds(10);
+};
+
+/// One channel to each io server of the map, each asked for all of its slots at once. One executor; pinned. Network and
+/// random numbers outlive it.
+class ChannelIoServers final : public IoServers {
+ public:
+  ChannelIoServers(IoServersOptions options, job::NetworkContext& network, Random& random);
+
+  job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) override;
+  job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) override;
+  job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until, job::StopToken stop) override;
+  job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) override;
+  std::string unanswered(Handle handle) const override;
+
+ private:
+  struct Share;
+  struct Gathered;
+  class Asking;
+  Result<std::vector<Share>> shares_of(const Layout& layout);
+  Result<rpc::Channel*> channel_of(TargetId target);
+  rpc::CallOptions call_options(job::StopToken stop, std::size_t reply_bytes) const;
+  job::Task<Result<void>> stat_share(Handle handle, Share& share, job::StopToken stop);
+  job::Task<Result<void>> truncate_share(Handle handle, const TruncateIntent& intent, Share& share,
+                                         job::StopToken stop);
+  job::Task<Result<void>> remove_share(std::vector<wire::DatafileRef> datafiles, rpc::Channel& channel,
+                                       WallTime tombstone_until, job::StopToken stop);
+  void note_failure(const std::vector<DeadFile>& files, const rpc::Channel& channel, const Result<void>& failure,
+                    RemoveOutcome& outcome);
+  job::Task<Result<void>> fence_one(rpc::Channel& channel, wire::FenceRequest request, job::StopToken stop);
+
+  IoServersOptions options_;
+  job::Executor& executor_;
+  rpc::Identity identity_;
+  std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  std::multimap<Handle, const rpc::Channel*> asked_;  // who has not answered yet, by the file asked about
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a meta server asks of io servers: who is asked what, over a network whose servers are stand-ins.
+#include "server/meta/background/io_servers.h"
+
+#include <set>
+
+#include "base/expect.h"
+#include "bmi/sim/fabric.h"
+#include "bmi/sim/place.h"
+#include "log/log.h"
+#include "rpc/server.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr FsId kFs{7};
+constexpr std::uint64_t kStrip = 4096;
+
+Key server_key() {
+  Key key;
+  key.fill(std::byte{5});
+  return key;
+}
+
+/// Answers with what it was given, and notes what it was asked.
+class StandInIo final : public rpc::Service {
+ public:
+  StandInIo() {
+    serve(rpc::Access::kServersOnly, this, &StandInIo::stat);
+    serve(rpc::Access::kServersOnly, this, &StandInIo::truncate);
+    serve(rpc::Access::kServersOnly, this, &StandInIo::remove);
+    serve(rpc::Access::kServersOnly, this, &StandInIo::fence);
+  }
+  job::Task<Result<void>> join(rpc::Peer&, const wire::AuthenticateRequest&, wire::AuthenticateReply&) override {
+    co_return {};
+  }
+
+  std::map<std::pair<std::uint64_t, TargetId>, wire::DatafileState> states;  // by handle
+  std::vector<wire::DatafileStatRequest> stats;
+  std::vector<wire::DatafileTruncateRequest> truncates;
+  std::vector<wire::DatafileRemoveRequest> removes;
+  std::vector<wire::FenceRequest> fences;
+  Errc failure = Errc::kOk;
+  bool answers_too_little = false;
+  job::Executor* waits_in_vain = nullptr;  // a truncation waits, and says at its deadline what for
+  std::vector<MonoTime> gave_up;           // when it did
+
+ private:
+  Result<std::vector<wire::DatafileState>> states_of(Handle handle, const std::vector<wire::SlotRef>& slots) {
+    if (failure != Errc::kOk) return Error(failure, "as ordered");
+    std::vector<wire::DatafileState> found;
+    for (const wire::SlotRef& slot : slots) found.push_back(states[{handle.value, slot.target}]);
+    if (answers_too_little) found.pop_back();
+    return found;
+  }
+  job::Task<Result<wire::DatafileStatReply>> stat(rpc::Call&, wire::DatafileStatRequest request) {
+    stats.push_back(request);
+    wire::DatafileStatReply reply;
+    SPATE_CO_TRY(reply.datafiles, states_of(request.handle, request.slots));
+    co_return reply;
+  }
+  job::Task<Result<wire::DatafileTruncateReply>> truncate(rpc::Call& call, wire::DatafileTruncateRequest request) {
+    truncates.push_back(request);
+    if (waits_in_vain != nullptr) {
+      job::Event never(*waits_in_vain);
+      std::ignore = co_await never.wait(call.stop);
+      gave_up.push_back(waits_in_vain->now());
+      co_return Error(Errc::kTimeout, "what stands in the way");
+    }
+    wire::DatafileTruncateReply reply;
+    SPATE_CO_TRY(reply.datafiles, states_of(request.handle, request.slots));
+    co_return reply;
+  }
+  job::Task<Result<wire::DatafileRemoveReply>> remove(rpc::Call&, wire::DatafileRemoveRequest request) {
+    removes.push_back(request);
+    if (failure != Errc::kOk) co_return Error(failure, "as ordered");
+    co_return wire::DatafileRemoveReply();
+  }
+  job::Task<Result<wire::FenceReply>> fence(rpc::Call&, wire::FenceRequest request) {
+    fences.push_back(request);
+    if (failure != Errc::kOk) co_return Error(failure, "as ordered");
+    co_return wire::FenceReply();
+  }
+};
+
+class MetaIoServers : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kServers = 3;
+
+  MetaIoServers() : fabric(clock, random), executor(clock) {
+    (void)log::set_level("rpc", log::Level::off);
+    map.fs = kFs;
+    for (std::uint32_t id = 1; id <= kServers; ++id) {
+      ServerEntry entry;
+      entry.id = ServerId(id);
+      entry.urls = {bmi::sim::url_of({id, 0})};
+      entry.roles = {id == 1, true};
+      entry.targets = {target_id(entry.id, 0), target_id(entry.id, 1)};
+      map.servers.push_back(entry);
+      servers.push_back(std::make_unique<Process>(*this, id));
+    }
+    network = bmi::make_network(one_module(fabric.attach(100)), {});
+    context = std::make_unique<job::NetworkContext>(*network, executor);
+    IoServersOptions options;
+    options.map = map;
+    options.server_key = server_key();
+    options.description = "meta server 1";
+    io = std::make_unique<ChannelIoServers>(options, *context, random);
+  }
+  ~MetaIoServers() override {
+    for (auto& server : servers) server->stop(*this);
+  }
+
+  /// One io server.
+  struct Process {
+    Process(MetaIoServers& world, std::uint32_t id)
+        : network(bmi::make_network(one_module(world.fabric.attach(id)), {})),
+          context(std::make_unique<job::NetworkContext>(*network, world.executor)) {
+      SPATE_CHECK(network->listen(bmi::sim::url_of({id, 0}), context->id()).has_value());
+      rpc::ServerOptions options;
+      options.fs = kFs;
+      options.server = ServerId(id);
+      options.incarnation = Incarnation(id);
+      options.server_key = server_key();
+      server = std::make_unique<rpc::Server>(std::move(options), *context, world.random, world.metrics);
+      server->add(service);
+      server->start();
+    }
+    void stop(MetaIoServers& world) {
+      if (server == nullptr) return;
+      world.run(ended(*server));
+      server.reset();
+      context.reset();
+      network.reset();
+    }
+    static job::Task<bool> ended(rpc::Server& server) {
+      co_await server.stop();
+      co_return true;
+    }
+    StandInIo service;
+    std::unique_ptr<bmi::Network> network;
+    std::unique_ptr<job::NetworkContext> context;
+    std::unique_ptr<rpc::Server> server;
+  };
+
+  static std::vector<std::unique_ptr<bmi::Module>> one_module(std::unique_ptr<bmi::Module> module) {
+    std::vector<std::unique_ptr<bmi::Module>> modules;
+    modules.push_back(std::move(module));
+    return modules;
+  }
+  template <typename T>
+  T run(job::Task<T> task) {
+    std::optional<T> out;
+    job::Gate gate(executor);
+    job::spawn(gate, keep(std::move(task), out));
+    while (gate.count() > 0) {
+      if (executor.step()) continue;
+      const MonoTime next = executor.next_timer();
+      if (fabric.next_event_time() <= next) {
+        SPATE_CHECK(fabric.deliver_next());  // else nothing would ever happen again
+      } else {
+        fabric.run_until(next);
+      }
+    }
+    return *std::move(out);
+  }
+  template <typename T>
+  static job::Task<void> keep(job::Task<T> task, std::optional<T>& out) {
+    out.emplace(co_await std::move(task));
+  }
+
+  job::Task<bool> rest(Duration span) {
+    std::ignore = co_await executor.sleep(span, {});
+    co_return true;
+  }
+
+  StandInIo& server(std::uint32_t id) { return servers[id - 1]->service; }
+  void take_down(std::uint32_t id) { servers[id - 1]->stop(*this); }
+  static TargetId target(std::uint32_t server, std::uint32_t index = 0) { return target_id(ServerId(server), index); }
+  static Layout layout(std::vector<TargetId> targets) {
+    Layout layout;
+    layout.generation = 1;
+    layout.strip_bytes = kStrip;
+    for (const TargetId id : targets) layout.slots.push_back({{id}});
+    return layout;
+  }
+  static TruncateIntent intent(std::uint64_t size, Layout layout) { return {size, 9, WallTime{77}, std::move(layout)}; }
+
+  ManualClock clock;
+  SeededRandom random{1};
+  metrics::Registry metrics;
+  bmi::sim::Fabric fabric;
+  job::Executor executor;
+  ClusterMap map;
+  std::vector<std::unique_ptr<Process>> servers;
+  std::unique_ptr<bmi::Network> network;
+  std::unique_ptr<job::NetworkContext> context;
+  std::unique_ptr<ChannelIoServers> io;
+};
+
+TEST_F(MetaIoServers, EachIsAskedOnceForAllOfItsSlots) {
+  // Slot 0 and 2 on server 2, slot 1 on server 3: two strips and 50 bytes.
+  server(2).states[{5, target(2)}] = {kStrip, 4096, 10, WallTime{30}};
+  server(2).states[{5, target(2, 1)}] = {50, 8192, 11, WallTime{10}};
+  server(3).states[{5, target(3)}] = {kStrip, 512, 12, WallTime{50}};
+  const auto sum = run(io->stat(Handle(5), layout({target(2), target(3), target(2, 1)}), {}));
+  ASSERT_OK(sum);
+  EXPECT_EQ(sum->size, 2 * kStrip + 50);
+  EXPECT_EQ(sum->allocated_bytes, 4096U + 8192U + 512U);
+  EXPECT_EQ(sum->mtime, WallTime{50});
+  EXPECT_EQ(sum->change_sum, 33U);
+  ASSERT_EQ(server(2).stats.size(), 1U);
+  ASSERT_EQ(server(2).stats[0].slots.size(), 2U);
+  EXPECT_EQ(server(2).stats[0].slots[0].slot, 0U);
+  EXPECT_EQ(server(2).stats[0].slots[1].slot, 2U);
+  EXPECT_EQ(server(2).stats[0].slots[1].target, target(2, 1));
+  ASSERT_EQ(server(3).stats.size(), 1U);
+  EXPECT_TRUE(server(1).stats.empty());
+}
+
+TEST_F(MetaIoServers, OfTwoReplicasTheOneThatIsAheadCounts) {
+  Layout mirrored = layout({target(1)});
+  mirrored.slots[0].targets.push_back(target(2));
+  server(1).states[{5, target(1)}] = {100, 100, 10, WallTime{1}};
+  server(2).states[{5, target(2)}] = {300, 300, 11, WallTime{2}};
+  const auto sum = run(io->stat(Handle(5), mirrored, {}));
+  ASSERT_OK(sum);
+  EXPECT_EQ(sum->size, 300U);
+  EXPECT_EQ(sum->change_sum, 11U);
+}
+
+TEST_F(MetaIoServers, ATruncationTellsEachSlotItsShare) {
+  const auto cut = run(io->truncate(Handle(5), intent(2 * kStrip + 30, layout({target(1), target(2), target(3)})), {}));
+  ASSERT_OK(cut);
+  std::uint64_t sum = 0;
+  for (std::uint32_t id = 1; id <= kServers; ++id) {
+    ASSERT_EQ(server(id).truncates.size(), 1U);
+    const wire::DatafileTruncateRequest& request = server(id).truncates[0];
+    EXPECT_EQ(request.handle, Handle(5));
+    EXPECT_EQ(request.truncate_generation, 9U);
+    EXPECT_EQ(request.fs_time, WallTime{77});
+    ASSERT_EQ(request.slots.size(), 1U);
+    ASSERT_EQ(request.sizes.size(), 1U);
+    EXPECT_EQ(request.sizes[0], id == 3 ? 30U : kStrip);
+    sum += request.sizes[0];
+  }
+  EXPECT_EQ(sum, 2 * kStrip + 30);
+}
+
+TEST_F(MetaIoServers, ATruncationIsDoneWhenAllHaveDoneIt) {
+  take_down(3);
+  const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(1), target(3)})), {}));
+  ASSERT_FALSE(cut);
+  EXPECT_NE(cut.error().message().find("server 3"), std::string::npos) << cut.error().message();
+  EXPECT_EQ(server(1).truncates.size(), 1U);
+}
+
+TEST_F(MetaIoServers, AnErrorNamesTheServer) {
+  server(2).failure = Errc::kIoError;
+  const auto sum = run(io->stat(Handle(5), layout({target(1), target(2)}), {}));
+  EXPECT_ERRC(sum, Errc::kIoError);
+  EXPECT_NE(sum.error().message().find("server 2 (sim://2)"), std::string::npos) << sum.error().message();
+}
+
+TEST_F(MetaIoServers, AnAnswerThatIsTooShortIsNotBelieved) {
+  server(2).answers_too_little = true;
+  EXPECT_ERRC(run(io->stat(Handle(5), layout({target(2)}), {})), Errc::kProtocol);
+  EXPECT_ERRC(run(io->truncate(Handle(5), intent(1, layout({target(2)})), {})), Errc::kProtocol);
+}
+
+TEST_F(MetaIoServers, ATargetThatNobodyHoldsIsAnErrorThatNamesIt) {
+  const auto sum = run(io->stat(Handle(5), layout({target(1), target(99)}), {}));
+  EXPECT_ERRC(sum, Errc::kStaleMap);
+  EXPECT_NE(sum.error().message().find(std::to_string(target(99).value)), std::string::npos);
+  EXPECT_TRUE(server(1).stats.empty());
+}
+
+TEST_F(MetaIoServers, ExactlyTheDatafilesOfTheFilesAreRemoved) {
+  std::vector<DeadFile> dead = {{Handle(5), layout({target(1), target(2)})}, {Handle(6), layout({target(2, 1)})}};
+  const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
+  EXPECT_OK(outcome.failure);
+  EXPECT_EQ(outcome.removed, std::vector<bool>({true, true}));
+  EXPECT_TRUE(outcome.out_of_reach.empty());
+  std::set<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> asked;
+  for (std::uint32_t id = 1; id <= kServers; ++id) {
+    for (const wire::DatafileRemoveRequest& request : server(id).removes) {
+      EXPECT_EQ(request.tombstone_until, WallTime{1234});
+      for (const wire::DatafileRef& ref : request.datafiles) {
+        EXPECT_TRUE(asked.insert({ref.handle.value, ref.slot.slot, ref.slot.target.value}).second);
+        EXPECT_EQ(map.server_of_target(ref.slot.target)->id, ServerId(id));
+      }
+    }
+  }
+  const decltype(asked) expected = {{5, 0, target(1).value}, {5, 1, target(2).value}, {6, 0, target(2, 1).value}};
+  EXPECT_EQ(asked, expected);
+}
+
+TEST_F(MetaIoServers, AServerOutOfReachKeepsOnlyWhatLiesOnIt) {
+  take_down(2);
+  std::vector<DeadFile> dead = {{Handle(5), layout({target(1), target(2)})},
+                                {Handle(6), layout({target(3)})},
+                                {Handle(7), layout({target(2, 1)})},
+                                {Handle(8), layout({target(99)})}};
+  const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
+  EXPECT_ERRC(outcome.failure, Errc::kStaleMap);
+  EXPECT_EQ(outcome.removed, std::vector<bool>({false, true, false, false}));
+  EXPECT_EQ(outcome.out_of_reach, std::vector<TargetId>({target(2), target(2, 1), target(99)}));
+}
+
+TEST_F(MetaIoServers, ManyRemovalsGoInSeveralRequests) {
+  std::vector<DeadFile> dead;
+  for (std::uint64_t i = 0; i < 3000; ++i) dead.push_back({Handle(10 + i), layout({target(1)})});
+  const auto outcome = run(io->remove(dead, WallTime{1234}, {}));
+  EXPECT_OK(outcome.failure);
+  std::size_t removed = 0;
+  for (const auto& request : server(1).removes) {
+    EXPECT_LE(request.datafiles.size(), 2048U);
+    removed += request.datafiles.size();
+  }
+  EXPECT_EQ(removed, 3000U);
+}
+
+TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
+  EXPECT_OK(run(io->fence(ClientId(4), 3, {})));
+  for (std::uint32_t id = 1; id <= kServers; ++id) {
+    ASSERT_EQ(server(id).fences.size(), 1U);
+    EXPECT_EQ(server(id).fences[0].client, ClientId(4));
+    EXPECT_EQ(server(id).fences[0].lowest_epoch, 3U);
+  }
+  take_down(2);
+  const auto fenced = run(io->fence(ClientId(4), 4, {}));
+  ASSERT_ERRC(fenced, Errc::kUnreachable);
+  EXPECT_NE(fenced.error().message().find("server 2"), std::string::npos) << fenced.error().message();
+}
+
+TEST_F(MetaIoServers, WhatAServerWaitsForInVainItCanSayBeforeItsCallersDeadline) {
+  server(2).waits_in_vain = &executor;
+  const MonoTime before = clock.now();
+  const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));
+  ASSERT_FALSE(cut);
+  EXPECT_ERRC(cut, Errc::kTimeout);
+  EXPECT_NE(cut.error().message().find("what stands in the way"), std::string::npos) << cut.error().message();
+  EXPECT_LE(clock.now() - before, seconds(10));
+  EXPECT_GT(clock.now() - before, seconds(9));
+  // With one clock and no way between them an answer at the last moment would do as well.
+  ASSERT_FALSE(server(2).gave_up.empty());
+  EXPECT_LE(server(2).gave_up.front() - before, std::chrono::milliseconds(9100));
+}
+
+TEST_F(MetaIoServers, WhoHasNotAnsweredIsKnownMeanwhile) {
+  take_down(3);
+  EXPECT_EQ(io->unanswered(Handle(5)), "");
+  std::optional<Result<wire::DataSummary>> cut;
+  job::Gate gate(executor);
+  job::spawn(gate, keep(io->truncate(Handle(5), intent(230, layout({target(1), target(3)})), {}), cut));
+  run(rest(seconds(2)));
+  EXPECT_FALSE(cut);
+  EXPECT_EQ(io->unanswered(Handle(5)), "server 3 (sim://3)");
+  EXPECT_EQ(io->unanswered(Handle(6)), "");
+  run(rest(seconds(20)));
+  EXPECT_TRUE(cut && !*cut);
+  EXPECT_EQ(io->unanswered(Handle(5)), "");
+}
+
+TEST_F(MetaIoServers, WhoIsStoppedDoesNotWait) {
+  take_down(2);
+  job::DeadlineScope scope(executor, clock.now() + seconds(1), {});
+  const MonoTime before = clock.now();
+  EXPECT_ERRC(run(io->fence(ClientId(4), 3, scope.token())), Errc::kTimeout);
+  EXPECT_LT(clock.now() - before, seconds(5));
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// RemovalQueue: has the datafiles of removed files deleted, in the background (docs/consistency.md, "Removal").
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "job/event.h"
+#include "job/gate.h"
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+
+/// The queue is the removal records in the store; in memory there is only a small number of them, however many there
+/// are. A target that cannot be reached holds up only the files that lie on it. One executor; pinned. Life: construct
+/// -> start() -> stop().
+class RemovalQueue final : public Removals {
+ public:
+  explicit RemovalQueue(MetaCore& core);
+
+  /// Counts what an earlier process has left, and begins.
+  job::Task<Result<void>> start();
+  job::Task<void> stop();
+
+  void added(Handle handle) override;
+  std::uint64_t pending() const override { return pending_; }
+  void hurry(Handle handle) override;
+  void dropped() override { pending_ -= std::min<std::uint64_t>(pending_, 1); }
+
+ private:
+  struct OutOfReach {
+    MonoTime retry_at;
+    Duration backoff{0};
+  };
+
+  job::Task<Result<void>> count();
+  job::Task<void> work();
+  job::Task<void> wait_for_work();
+  job::Task<void> gather();
+  job::Task<Result<std::vector<DeadFile>>> next_batch();
+  job::Task<Result<std::vector<DeadFile>>> load(std::vector<Handle> handles);
+  job::Task<Result<std::vector<DeadFile>>> next_page();
+  job::Task<Result<void>> keep_live_ones(std::vector<DeadFile>& files);
+  job::Task<Result<void>> remove(std::vector<DeadFile> files);
+  bool in_reach(const DeadFile& file) const;
+  void note(const std::vector<DeadFile>& files, const RemoveOutcome& outcome);
+  void push(Handle handle);
+
+  MetaCore& core_;
+  std::uint64_t pending_ = 0;
+  std::vector<Handle> fresh_;  // added lately; when there are too many, a pass over the store finds them
+  bool pass_wanted_ = false;
+  bool in_pass_ = false;
+  bool hurried_ = false;      // somebody waits for a removal
+  Bytes cursor_;              // of the pass under way
+  bool left_behind_ = false;  // something was passed over because of a target out of reach
+  std::map<TargetId, OutOfReach> out_of_reach_;
+  job::Event work_;
+  job::StopSource stopping_;
+  job::Gate gate_;
+};
+
+}  // namespace spate::meta

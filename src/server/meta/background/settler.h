@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSettler: finishes truncations and asks for sizes, in the background (docs/consistency.md, "Size and times").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "job/event.h"
+#include "job/gate.h"
+#include "log/rate_limit.h"
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+
+/// What is to be done stands in the store (truncate intents, unsettled records), so that a crash at any point only
+/// makes it begin again. One task a file, which tries until it has succeeded; more files than kMaxFiles at once wait in
+/// the store. One executor; pinned. Life: construct -> start() -> stop().
+class FileSettler final : public Settler {
+ public:
+  explicit FileSettler(MetaCore& core);
+
+  /// Begins with what an earlier process has left.
+  void start();
+  job::Task<void> stop();
+
+  void added(Handle handle, TraceId trace) override;
+  /// kBusy: too many files wait already. kCancelled: this server stops.
+  job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
+  job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) override;
+  /// Files being worked on.
+  std::size_t working() const { return works_.size(); }
+
+  static constexpr std::size_t kMaxFiles = 16384;
+  /// An io server that answers a truncation with an error for so long refuses it for good: the truncation is given up.
+  /// One that says that the file would be too large is believed at once.
+  static constexpr Duration kRefusedFor = std::chrono::seconds(10);
+
+ private:
+  struct Work {
+    explicit Work(job::Executor& executor) : cut(executor), ended(executor) {}
+    job::Event cut;    // no truncation is under way
+    job::Event ended;  // nothing is to be done
+    Result<void> outcome;
+    bool again = false;    // something was added since it looked
+    TraceId trace;         // of the request that added last
+    std::string obstacle;  // why it is not done yet
+    std::optional<MonoTime> refused_since;
+  };
+  struct ToDo;
+
+  std::shared_ptr<Work> begin(Handle handle, TraceId trace);
+  job::Task<Result<void>> wait_for(Handle handle, job::Event Work::* event, job::StopToken stop);
+  void note_failure(Handle handle, std::shared_ptr<Work>& work, const Error& error);
+  bool refused_for_good(const Work& work, Errc code) const;
+  job::Task<void> work_on(Handle handle, std::shared_ptr<Work> work);
+  void look_for_work();
+  job::Task<void> find_work();
+  job::Task<Result<void>> find_work_of(KeyKind kind);
+  job::Task<Result<ToDo>> look(Handle handle);
+  job::Task<Result<bool>> step(Handle handle, Work& work);
+  job::Task<Result<void>> finish_truncation(Handle handle, TruncateIntent intent, const Work& work);
+  job::Task<Result<void>> settle(InodeRecord inode);
+  job::Task<Result<void>> store_truncation(Operation& operation, Handle handle, std::uint64_t generation,
+                                           const wire::DataSummary& data);
+  job::Task<Result<void>> store_size(Operation& operation, Handle handle, std::uint64_t write_generation,
+                                     const wire::DataSummary& data);
+  job::Task<Result<void>> drop_records(Operation& operation, Handle handle);
+
+  MetaCore& core_;
+  std::map<Handle, std::shared_ptr<Work>> works_;  // shared with those who wait
+  bool left_over_ = false;                         // there was no room for some: they stand in the store only
+  bool looking_ = false;
+  job::StopSource stopping_;
+  job::Gate gate_;
+  log::RateLimit log_limit_;
+};
+
+}  // namespace spate::meta

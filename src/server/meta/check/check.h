@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checking the store for `spate fsck`: pages of records held against their neighbours, and repairs, each one
+// transaction that looks again before it changes anything (docs/fsck.md; what must hold: docs/disk-meta.md, "What
+// holds").
+#pragma once
+
+#include <unordered_map>
+
+#include "server/meta/names/operations.h"
+#include "wire/check_messages.h"
+
+namespace spate::meta {
+
+/// One page of records of one kind. kInvalidArgument for a cursor that no page ended with.
+Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaScanRequest& request);
+/// What the inodes say of these datafiles.
+Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request);
+/// The whole of a repair request: chooses between a transaction and waiting for work that is stuck.
+job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView request);
+
+// What follows is shared by the files of the checks.
+
+/// Records that are read at once.
+inline constexpr std::size_t kScanPage = 1000;
+
+/// An inode that may be missing, or there and not readable.
+struct InodeState {
+  enum class Is : std::uint8_t { kMissing, kUnreadable, kReadable };
+  Is is = Is::kMissing;
+  InodeRecord record;  // kReadable
+  bool missing() const { return is == Is::kMissing; }
+  bool readable() const { return is == Is::kReadable; }
+  bool directory() const { return readable() && record.is_directory(); }
+};
+using InodeStates = std::unordered_map<Handle, InodeState>;
+
+/// Checked in a change; kUnreadable is no error here.
+job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
+/// Of all these handles, repeats allowed, in one read of the operation's state (not checked).
+job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);
+
+/// Nothing below this number has not been given out: the record of the counter.
+job::Task<Result<std::uint64_t>> next_handle(Operation& operation);
+bool is_given(const Operation& operation, std::uint64_t next, Handle handle);
+
+/// Up to `limit` records of `range`, not checked.
+job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit);
+/// Moves `range` behind what was read.
+void go_on(trove::KeyRange& range, const trove::KeyvalCompletion& page);
+
+/// Whether the directory is on a circle of parents whose smallest handle it is. Ancestors that are missing or
+/// unreadable are not this check's affair. `good`: directories known to lead to the root; grows.
+job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& directory,
+                                     std::unordered_map<Handle, bool>& good);
+
+/// Where an entry that leads to `wanted` stands in `directory`; `except` does not count. Reads the directory to its
+/// end.
+job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted,
+                                                        std::string except);
+inline job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted) {
+  std::string nothing;
+  return find_name(operation, directory, wanted, std::move(nothing));
+}
+
+/// The path of a directory, "/" for the root, as far as it can be told with a bounded effort; else empty.
+job::Task<Result<std::string>> path_of(Operation& operation, Handle directory);
+/// The path of an entry; only its name when that of the directory cannot be told.
+job::Task<Result<std::string>> path_of(Operation& operation, Handle directory, std::string name);
+
+/// Whether there is any name in a directory; its inode need not be there.
+job::Task<Result<bool>> has_entries(Operation& operation, Handle directory);
+
+/// How many records the extended attributes of an object are, and their names and values in bytes.
+struct XattrCounts {
+  std::uint32_t count = 0;
+  std::uint32_t bytes = 0;
+};
+job::Task<Result<XattrCounts>> count_xattrs(Operation& operation, Handle handle);
+
+/// Writers of all opens of a file; checked in a change.
+job::Task<Result<std::uint64_t>> count_writers(Operation& operation, Handle handle);
+
+// The scans, one file each.
+Outcome<wire::MetaScanReply> scan_inodes(Operation& operation, const wire::MetaScanRequest& request);
+Outcome<wire::MetaScanReply> scan_entries(Operation& operation, const wire::MetaScanRequest& request);
+Outcome<wire::MetaScanReply> scan_neighbours(Operation& operation, const wire::MetaScanRequest& request);
+
+/// The page that a scan request asks for: not before `from`, after its cursor.
+job::Task<Result<trove::KeyvalCompletion>> scan_page(Operation& operation, const wire::MetaScanRequest& request,
+                                                     KeyKind kind);
+/// Fills what every reply has of its page.
+void end_page(wire::MetaScanReply& reply, const trove::KeyvalCompletion& page);
+
+}  // namespace spate::meta

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// Damage of the name space: found by the scans, confirmed by a look, mended once.
+#include "base/expect.h"
+#include "server/meta/check/check_test.h"
+
+namespace spate::meta {
+namespace {
+
+using CheckNames = CheckTest;
+
+TEST_F(CheckNames, AHealthyTreeHasNoFindingsWhateverThePageSize) {
+  make_directory("a");
+  make_directory("a/b");
+  const Handle file_handle = file("a/b/f", 5000);
+  file("a/g", 0);
+  ASSERT_OK(create(admin, "open", wire::kOpenWrite));
+  wire::LinkRequest link;
+  link.existing = at("a/g");
+  link.where = at("second");
+  ASSERT_OK(asked<wire::LinkReply>(admin, link));
+  wire::SetxattrRequest xattr;
+  xattr.where = at("a/g");
+  xattr.name = "user.colour";
+  xattr.value = Bytes(100);
+  ASSERT_OK(asked<wire::SetxattrReply>(admin, xattr));
+  for (const std::uint32_t size : {1U, 2U, 3U, 1000U}) {
+    page_size = size;
+    EXPECT_TRUE(check().empty()) << size;
+    const auto inodes = scan(ScanKind::kInodes).inodes;
+    ASSERT_EQ(inodes.size(), 6U);
+    EXPECT_EQ(inodes.front().handle, kRootHandle);
+    const auto entries = scan(ScanKind::kEntries);
+    EXPECT_EQ(entries.entries.size(), 6U);
+    EXPECT_EQ(entries.records, 6U);
+    const auto fact =
+        std::find_if(inodes.begin(), inodes.end(), [&](const auto& i) { return i.handle == file_handle; });
+    ASSERT_NE(fact, inodes.end());
+    EXPECT_EQ(fact->size, 5000U);
+    ASSERT_TRUE(fact->last_slot.has_value());
+    EXPECT_EQ(fact->last_slot->slot, 0U);
+    EXPECT_EQ(fact->last_bytes, 5000U);
+  }
+}
+
+TEST_F(CheckNames, FactsAreOfTheRangeThatIsAskedFor) {
+  const Handle a = file("a");
+  const Handle b = file("b");
+  file("c");
+  wire::MetaScanRequest request;
+  request.low = a;
+  request.high = b;
+  request.names = true;
+  const auto entries = scan(ScanKind::kEntries, request).entries;
+  ASSERT_EQ(entries.size(), 2U);
+  for (const auto& entry : entries) EXPECT_EQ(entry.name, entry.handle == a ? "a" : "b");
+  EXPECT_EQ(scan(ScanKind::kInodes, request).inodes.size(), 3U);  // not the root
+}
+
+TEST_F(CheckNames, ACursorOfAnotherScanIsRefused) {
+  wire::MetaScanRequest request;
+  request.what = ScanKind::kInodes;
+  request.after = key_of(kRootHandle, "x").bytes();
+  EXPECT_ERRC(page(request), Errc::kInvalidArgument);
+  request.after = Bytes(5000, std::byte{'i'});
+  EXPECT_ERRC(page(request), Errc::kInvalidArgument);
+  request.what = static_cast<ScanKind>(77);
+  request.after.clear();
+  EXPECT_ERRC(page(request), Errc::kNotSupported);
+}
+
+TEST_F(CheckNames, DanglingEntry) {
+  const Handle a = make_directory("a");
+  const Handle lost = file("a/lost");
+  file("a/kept");
+  erase(inode_key(lost));
+  const Finding finding = only(Damage::kDanglingEntry);
+  EXPECT_EQ(finding.directory, a);
+  EXPECT_EQ(finding.name, "lost");
+  EXPECT_EQ(repair(finding, false).path, "/a/lost");
+  mend(finding);
+  EXPECT_EQ(inode(a).attributes.size, 1U);
+  EXPECT_TRUE(handle_at("a/kept"));
+  EXPECT_FALSE(handle_at("a/lost"));
+}
+
+TEST_F(CheckNames, AnEntryThatLeadsToSomethingElseByNowIsLeftAlone) {
+  const Handle lost = file("f");
+  erase(inode_key(lost));
+  const Finding finding = only(Damage::kDanglingEntry);
+  const Handle other = file("g");
+  put(key_of(kRootHandle, "f"), EntryRecord{other, FileType::kRegular});
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+  EXPECT_EQ(handle_at("f"), other);
+}
+
+TEST_F(CheckNames, AMissingDirectoryIsMadeAgainInItsPlace) {
+  const Handle a = make_directory("a");
+  const Handle b = make_directory("a/b");
+  make_directory("a/b/c");
+  const Handle inside = file("a/b/f");
+  erase(inode_key(b));
+  auto findings = check();
+  ASSERT_EQ(findings.size(), 2U);  // by the entry that leads to it, and by its own entries
+  const auto placed =
+      std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.directory != Handle(); });
+  ASSERT_NE(placed, findings.end());
+  EXPECT_EQ(placed->damage, Damage::kMissingDirectory);
+  mend(*placed);
+  EXPECT_EQ(handle_at("a/b/f"), inside);
+  EXPECT_EQ(inode(b).parent, a);
+  EXPECT_EQ(inode(b).attributes.size, 2U);
+  EXPECT_EQ(inode(b).attributes.link_count, 3U);
+  EXPECT_EQ(inode(b).attributes.mode, 0700U);
+}
+
+TEST_F(CheckNames, AMissingDirectoryWithoutANameGoesToLostFound) {
+  make_directory("a");
+  const Handle b = make_directory("a/b");
+  const Handle inside = file("a/b/f");
+  erase(inode_key(b));
+  erase(key_of(handle_at("a"), "b"));
+  change_inode(handle_at("a"), [](InodeRecord& a) {
+    a.attributes.size = 0;
+    a.attributes.link_count = 2;
+  });
+  const Finding finding = only(Damage::kMissingDirectory);
+  EXPECT_EQ(finding.handle, b);
+  const std::string path = "/lost+found/#" + std::to_string(b.value);
+  EXPECT_EQ(mend(finding).path, path);
+  EXPECT_EQ(handle_at(path + "/f"), inside);
+}
+
+TEST_F(CheckNames, TheRootIsMadeAgain) {
+  const Handle inside = file("f");
+  erase(inode_key(kRootHandle));
+  const Finding finding = only(Damage::kMissingDirectory);
+  mend(finding);
+  EXPECT_EQ(handle_at("f"), inside);
+  EXPECT_EQ(inode(kRootHandle).parent, kRootHandle);
+}
+
+TEST_F(CheckNames, EntriesBelowSomethingThatIsNoDirectory) {
+  const Handle f = file("f");
+  const Handle g = file("g");
+  put(key_of(f, "x"), EntryRecord{g, FileType::kRegular});
+  const auto findings = check();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].damage, Damage::kMissingDirectory);
+  const auto reply = repair(findings[0], true);
+  EXPECT_EQ(reply.outcome, RepairOutcome::kLeft);
+  EXPECT_NE(reply.note.find("no directory"), std::string::npos);
+}
+
+TEST_F(CheckNames, WrongEntryType) {
+  const Handle a = make_directory("a");
+  put(key_of(kRootHandle, "a"), EntryRecord{a, FileType::kRegular});
+  mend(only(Damage::kWrongEntryType));
+  EXPECT_EQ(record<EntryRecord>(key_of(kRootHandle, "a"))->type, FileType::kDirectory);
+}
+
+TEST_F(CheckNames, AMisfiledEntryIsFoundByItsNameAgain) {
+  const Handle f = file("f");
+  erase(key_of(kRootHandle, "f"));
+  put(entry_key(kRootHandle, 12345, "f"), EntryRecord{f, FileType::kRegular});
+  mend(only(Damage::kMisfiledEntry));
+  EXPECT_EQ(handle_at("f"), f);
+}
+
+TEST_F(CheckNames, AMisfiledEntryWhoseNameIsTakenGetsAnotherOne) {
+  const Handle f = file("f");
+  erase(key_of(kRootHandle, "f"));
+  put(entry_key(kRootHandle, 12345, "f"), EntryRecord{f, FileType::kRegular});
+  change_inode(kRootHandle, [](InodeRecord& root) { root.attributes.size = 0; });
+  const Handle newer = file("f");
+  change_inode(kRootHandle, [](InodeRecord& root) { root.attributes.size = 2; });
+  mend(only(Damage::kMisfiledEntry));
+  EXPECT_EQ(handle_at("f"), newer);
+  EXPECT_EQ(handle_at("#" + std::to_string(f.value)), f);
+}
+
+TEST_F(CheckNames, CountsOfAnEmptyDirectory) {
+  const Handle a = make_directory("a");
+  change_inode(a, [](InodeRecord& inode) { inode.attributes.link_count = 7; });
+  mend(only(Damage::kWrongDirectoryCounts));
+  EXPECT_EQ(inode(a).attributes.link_count, 2U);
+}
+
+TEST_F(CheckNames, CountsOfADirectoryWithEntriesAreFactsForTheCaller) {
+  const Handle a = make_directory("a");
+  make_directory("a/b");
+  for (char c = '0'; c < '8'; ++c) file(std::string("a/") + c);
+  change_inode(a, [](InodeRecord& inode) { inode.attributes.size = 3; });
+  EXPECT_TRUE(check().empty());
+  std::uint32_t entries = 0;
+  std::uint32_t subdirectories = 0;
+  for (const auto& fact : scan(ScanKind::kEntries).directories) {
+    if (fact.directory != a) continue;
+    EXPECT_EQ(fact.size, 3U);
+    entries += fact.entries;
+    subdirectories += fact.subdirectories;
+  }
+  EXPECT_EQ(entries, 9U);
+  EXPECT_EQ(subdirectories, 1U);
+  Finding finding;
+  finding.damage = Damage::kWrongDirectoryCounts;
+  finding.handle = a;
+  EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kConfirmed);
+  EXPECT_EQ(inode(a).attributes.size, 3U);
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
+  EXPECT_EQ(inode(a).attributes.size, 9U);
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+}
+
+TEST_F(CheckNames, ALinkCountIsMendedOnlyIfTheObjectHasNotChangedSince) {
+  const Handle f = file("f");
+  Finding finding;
+  finding.damage = Damage::kWrongLinkCount;
+  finding.handle = f;
+  finding.actual = 1;
+  finding.version = inode(f).attributes.version;
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+  change_inode(f, [](InodeRecord& inode) { inode.attributes.link_count = 5; });
+  finding.version += 1;
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kChanged);
+  EXPECT_EQ(inode(f).attributes.link_count, 5U);
+  finding.version -= 1;
+  EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kConfirmed);
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
+  EXPECT_EQ(inode(f).attributes.link_count, 1U);
+}
+
+TEST_F(CheckNames, OrphansGetANameInLostFound) {
+  const Handle f = file("f", 100);
+  const Handle d = make_directory("d");
+  const Handle inside = file("d/g");
+  erase(key_of(kRootHandle, "f"));
+  erase(key_of(kRootHandle, "d"));
+  change_inode(kRootHandle, [](InodeRecord& root) {
+    root.attributes.size = 0;
+    root.attributes.link_count = 2;
+  });
+  for (const Handle orphan : {f, d}) {
+    Finding finding;
+    finding.damage = Damage::kOrphanInode;
+    finding.handle = orphan;
+    finding.version = inode(orphan).attributes.version;
+    EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kConfirmed);
+    const auto reply = repair(finding, true);
+    EXPECT_EQ(reply.outcome, RepairOutcome::kRepaired) << reply.note;
+    EXPECT_EQ(reply.path, "/lost+found/#" + std::to_string(orphan.value));
+    EXPECT_EQ(handle_at(reply.path), orphan);
+  }
+  EXPECT_EQ(handle_at("lost+found/#" + std::to_string(d.value) + "/g"), inside);
+  const InodeRecord place = inode(handle_at("lost+found"));
+  EXPECT_EQ(place.attributes.size, 2U);
+  EXPECT_EQ(place.attributes.link_count, 3U);
+  EXPECT_EQ(place.attributes.mode, 0700U);
+  EXPECT_TRUE(check().empty());
+}
+
+TEST_F(CheckNames, WhatIsCalledLostFoundAndIsNoDirectoryStandsInTheWay) {
+  const Handle f = file("f");
+  file("lost+found");
+  erase(key_of(kRootHandle, "f"));
+  Finding finding;
+  finding.damage = Damage::kOrphanInode;
+  finding.handle = f;
+  finding.version = inode(f).attributes.version;
+  wire::MetaRepairRequest request;
+  request.finding = finding;
+  request.apply = true;
+  const auto reply = asked<wire::MetaRepairReply>(admin, std::move(request), no_id());
+  EXPECT_ERRC(reply, Errc::kNotDirectory);
+  EXPECT_NE(reply.error().message().find("another name"), std::string::npos);
+}
+
+TEST_F(CheckNames, AnUnfinishedUnlinkIsFinishedUnlessTheFileIsOpen) {
+  const Handle f = file("f", 100);
+  const auto opened = open_file(admin, "f", wire::kOpenRead);
+  ASSERT_OK(unlink(admin, "f"));
+  Finding finding;
+  finding.damage = Damage::kUnfinishedUnlink;
+  finding.handle = f;
+  finding.version = inode(f).attributes.version;
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);  // as it should be
+  erase(open_key(f, admin.id, admin.epoch));
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kRepaired);
+  wait(std::chrono::seconds(1));
+  EXPECT_TRUE(io.files[f].removed);
+  EXPECT_TRUE(check().empty());
+}
+
+TEST_F(CheckNames, WrongParent) {
+  make_directory("a");
+  const Handle b = make_directory("b");
+  const Handle c = make_directory("b/c");
+  change_inode(c, [&](InodeRecord& inode) { inode.parent = handle_at("a"); });
+  const Finding finding = only(Damage::kWrongParent);
+  EXPECT_EQ(repair(finding, false).path, "/b/c");
+  mend(finding);
+  EXPECT_EQ(inode(c).parent, b);
+}
+
+TEST_F(CheckNames, ASecondNameOfADirectoryElsewhereIsRemoved) {
+  const Handle a = make_directory("a");
+  const Handle b = make_directory("b");
+  const Handle c = make_directory("a/c");
+  put(key_of(b, "again"), EntryRecord{c, FileType::kDirectory});
+  change_inode(b, [](InodeRecord& inode) {
+    inode.attributes.size = 1;
+    inode.attributes.link_count = 3;
+  });
+  mend(only(Damage::kWrongParent));
+  EXPECT_EQ(inode(c).parent, a);
+  EXPECT_EQ(handle_at("a/c"), c);
+  EXPECT_FALSE(handle_at("b/again"));
+}
+
+TEST_F(CheckNames, ASecondNameOfADirectoryBesideItIsRemoved) {
+  const Handle c = make_directory("c");
+  put(key_of(kRootHandle, "again"), EntryRecord{c, FileType::kDirectory});
+  change_inode(kRootHandle, [](InodeRecord& root) {
+    root.attributes.size = 2;
+    root.attributes.link_count = 4;
+  });
+  Finding finding;
+  finding.damage = Damage::kSecondName;
+  finding.handle = c;
+  finding.directory = kRootHandle;
+  finding.name = "again";
+  mend(finding);
+  EXPECT_EQ(handle_at("c"), c);
+  finding.name = "c";  // its last name stays
+  EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kGone);
+}
+
+TEST_F(CheckNames, ALoopOfDirectoriesIsCut) {
+  const Handle a = make_directory("a");
+  const Handle b = make_directory("a/b");
+  const Handle c = make_directory("a/b/c");
+  const Handle deep = file("a/b/c/f");
+  // a moves below c.
+  erase(key_of(kRootHandle, "a"));
+  change_inode(kRootHandle, [](InodeRecord& root) {
+    root.attributes.size = 0;
+    root.attributes.link_count = 2;
+  });
+  put(key_of(c, "a"), EntryRecord{a, FileType::kDirectory});
+  change_inode(c, [](InodeRecord& inode) {
+    inode.attributes.size = 2;
+    inode.attributes.link_count = 3;
+  });
+  change_inode(a, [&](InodeRecord& inode) { inode.parent = c; });
+  const Finding finding = only(Damage::kDirectoryLoop);
+  EXPECT_EQ(finding.handle, a);
+  const auto reply = mend(finding);
+  EXPECT_EQ(handle_at(reply.path + "/b/c/f"), deep);
+  EXPECT_EQ(inode(b).parent, a);
+}
+
+TEST_F(CheckNames, ADirectoryThatIsItsOwnParent) {
+  const Handle a = make_directory("a");
+  erase(key_of(kRootHandle, "a"));
+  change_inode(kRootHandle, [](InodeRecord& root) {
+    root.attributes.size = 0;
+    root.attributes.link_count = 2;
+  });
+  put(key_of(a, "a"), EntryRecord{a, FileType::kDirectory});
+  change_inode(a, [&](InodeRecord& inode) {
+    inode.parent = a;
+    inode.attributes.size = 1;
+    inode.attributes.link_count = 3;
+  });
+  const auto reply = mend(only(Damage::kDirectoryLoop));
+  EXPECT_EQ(handle_at(reply.path), a);
+  EXPECT_EQ(inode(a).attributes.size, 0U);
+}
+
+TEST_F(CheckNames, XattrCountsAndStrayXattrs) {
+  const Handle f = file("f");
+  wire::SetxattrRequest xattr;
+  xattr.where = at("f");
+  xattr.name = "user.a";
+  xattr.value = Bytes(10);
+  ASSERT_OK(asked<wire::SetxattrReply>(admin, xattr));
+  const std::uint32_t bytes = inode(f).xattr_bytes;
+  change_inode(f, [](InodeRecord& inode) { inode.xattr_bytes = 0; });
+  mend(only(Damage::kWrongXattrCounts));
+  EXPECT_EQ(inode(f).xattr_bytes, bytes);
+  change_inode(f, [](InodeRecord& inode) { inode.xattr_count = inode.xattr_bytes = 0; });
+  mend(only(Damage::kWrongXattrCounts));
+  EXPECT_EQ(inode(f).xattr_count, 1U);
+  put_raw(xattr_key(kNowhere, "user.b"), "\1x");
+  mend(only(Damage::kStrayXattr));
+  EXPECT_EQ(records(KeyKind::kXattr), 1U);
+}
+
+TEST_F(CheckNames, WhatCannotBeReadIsToldAndLeft) {
+  const Handle f = file("f", 100);
+  put_raw(inode_key(f), "\1nonsense");
+  auto findings = check();
+  ASSERT_EQ(findings.size(), 1U);  // and no dangling entry: the inode is there
+  EXPECT_EQ(findings[0].damage, Damage::kUnreadableRecord);
+  EXPECT_EQ(findings[0].handle, f);
+  const auto reply = repair(findings[0], true);
+  EXPECT_EQ(reply.outcome, RepairOutcome::kLeft);
+  EXPECT_NE(reply.note.find("inode"), std::string::npos);
+  put_raw(inode_key(f), "\7from the future");
+  EXPECT_NE(repair(findings[0], true).note.find("newer"), std::string::npos);
+  put_raw(key_of(kRootHandle, "f"), "");
+  findings = check();
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[1].damage, Damage::kUnreadableRecord);
+}
+
+TEST_F(CheckNames, AHandleThatWasNeverGivenAndATargetThatIsNowhere) {
+  const Handle f = file("f", 10);
+  const Handle future{1ULL << 40U};
+  InodeRecord copy = inode(f);
+  copy.attributes.handle = future;
+  copy.layout->slots[1].targets[0] = TargetId(60000);
+  put(inode_key(future), copy);
+  const auto findings = check();
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].damage, Damage::kHandleNotGiven);
+  EXPECT_EQ(findings[1].damage, Damage::kUnknownTarget);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(repair(finding, true).outcome, RepairOutcome::kLeft);
+    EXPECT_EQ(repair(finding, false).outcome, RepairOutcome::kLeft);
+  }
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// judge: what the inodes say of datafiles that were found on io servers.
+#include <algorithm>
+#include <set>
+
+#include "dist/distribution.h"
+#include "server/meta/check/check.h"
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+namespace {
+
+using wire::Verdict;
+
+bool names(const Layout& layout, const wire::SlotRef& slot) {
+  if (slot.slot >= layout.slots.size()) return false;
+  const auto& targets = layout.slots[slot.slot].targets;
+  return std::find(targets.begin(), targets.end(), slot.target) != targets.end();
+}
+
+/// Of a file whose inode is there.
+wire::Judgement judge_live(const InodeRecord& inode, const wire::DatafileFact& datafile) {
+  if (!inode.is_regular() || !names(*inode.layout, datafile.slot)) return {Verdict::kMisplaced, 0, 0};
+  const Attributes& a = inode.attributes;
+  if (!a.size_known || inode.truncating || inode.write_opens > 0) return {};
+  const auto distribution = make_distribution(*inode.layout);
+  if (!distribution || a.size > kMaxFileBytes) return {};
+  if (datafile.size <= (*distribution)->physical_size(datafile.slot.slot, a.size)) return {};
+  return {Verdict::kTooLong, a.version, a.size};
+}
+
+/// Those of `handles` whose datafiles are still to be removed.
+job::Task<Result<std::set<Handle>>> dying(Operation& operation, std::vector<Bytes> keys) {
+  const auto read = co_await operation.store().get_many(keys, trove::ReadMode::kSnapshot);
+  if (read.status != Errc::kOk) co_return read.status;
+  std::set<Handle> handles;
+  for (const trove::KeyValue& item : read.entries) handles.insert(Handle(parse_id_key(item.key).value_or(0)));
+  co_return handles;
+}
+
+}  // namespace
+
+Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request) {
+  if (request.datafiles.size() > wire::kMaxJudged) co_return Error(Errc::kInvalidArgument, "at most 1024 datafiles");
+  std::vector<Handle> handles;
+  for (const wire::DatafileFact& datafile : request.datafiles) handles.push_back(datafile.handle);
+  SPATE_CO_TRY(const InodeStates inodes, co_await inode_states(operation, std::move(handles)));
+  std::vector<Bytes> removals;
+  for (const auto& [handle, inode] : inodes) {
+    if (inode.missing()) removals.push_back(removal_key(handle).bytes());
+  }
+  SPATE_CO_TRY(const std::set<Handle> leaving, co_await dying(operation, std::move(removals)));
+  SPATE_CO_TRY(const std::uint64_t next, co_await next_handle(operation));
+  wire::MetaJudgeReply reply;
+  for (const wire::DatafileFact& datafile : request.datafiles) {
+    wire::Judgement& judgement = reply.judgements.emplace_back();
+    const InodeState& inode = inodes.at(datafile.handle);
+    if (inode.readable()) {
+      judgement = judge_live(inode.record, datafile);
+    } else if (!inode.missing()) {
+      judgement.verdict = Verdict::kUnreadable;
+    } else if (leaving.contains(datafile.handle)) {
+      judgement.verdict = Verdict::kBeingRemoved;
+    } else {
+      judgement.verdict = is_given(operation, next, datafile.handle) ? Verdict::kOrphan : Verdict::kNotGiven;
+    }
+  }
+  co_return reply;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scan of inodes: each against its opens, intents, attributes, entries (whether there are any) and ancestors.
+#include <map>
+#include <set>
+
+#include "dist/distribution.h"
+#include "server/meta/check/check.h"
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+namespace {
+
+using wire::Damage;
+using wire::Finding;
+
+/// What stands beside the inodes of one page.
+struct Beside {
+  std::map<Handle, std::uint64_t> writers;
+  std::set<Handle> intents;
+  std::set<Handle> unsettled;
+  std::uint64_t next = 0;                   // next_handle()
+  std::unordered_map<Handle, bool> rooted;  // directories that lead to the root
+};
+
+/// One page's check.
+struct InodeScan {
+  Operation& operation;
+  const wire::MetaScanRequest& request;
+  wire::MetaScanReply reply;
+  Beside beside;
+
+  Finding& found(Damage damage, const InodeRecord& inode) {
+    Finding& finding = reply.findings.emplace_back();
+    finding.damage = damage;
+    finding.handle = inode.handle();
+    finding.version = inode.attributes.version;
+    return finding;
+  }
+};
+
+/// All records of a kind whose handle is in [low, high].
+trove::KeyRange between(KeyKind kind, Handle low, Handle high) {
+  trove::KeyRange range = all_of(kind);
+  range.begin = StoreKey(kind).append_u64(low.value).bytes();
+  if (high.value != UINT64_MAX) range.end = StoreKey(kind).append_u64(high.value + 1).bytes();
+  return range;
+}
+
+template <typename Visit>
+job::Task<Result<void>> for_each(Operation& operation, trove::KeyRange range, Visit& visit) {
+  for (bool more = true; more;) {
+    SPATE_CO_TRY(const auto page, co_await read_page(operation, range, kScanPage));
+    for (const trove::KeyValue& item : page.entries) visit(item);
+    more = page.more;
+    if (more) go_on(range, page);
+  }
+  co_return {};
+}
+
+job::Task<Result<void>> look_beside(InodeScan& scan, Handle low, Handle high) {
+  Beside& beside = scan.beside;
+  auto open = [&beside](const trove::KeyValue& item) {
+    const auto key = parse_open_key(item.key);
+    const auto record = decode_record<OpenRecord>(item.value);
+    if (key && record) beside.writers[key->handle] += record->writers;
+  };
+  auto intent = [&beside](const trove::KeyValue& item) {
+    beside.intents.insert(Handle(parse_id_key(item.key).value_or(0)));
+  };
+  auto unsettled = [&beside](const trove::KeyValue& item) {
+    beside.unsettled.insert(Handle(parse_id_key(item.key).value_or(0)));
+  };
+  SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kOpen, low, high), open));
+  SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kTruncate, low, high), intent));
+  SPATE_CO_TRY(std::ignore, co_await for_each(scan.operation, between(KeyKind::kUnsettled, low, high), unsettled));
+  SPATE_CO_TRY(beside.next, co_await next_handle(scan.operation));
+  co_return {};
+}
+
+void check_targets(InodeScan& scan, const InodeRecord& inode) {
+  for (std::uint32_t slot = 0; slot < inode.layout->slots.size(); ++slot) {
+    for (const TargetId target : inode.layout->slots[slot].targets) {
+      if (scan.operation.core().options().map.server_of_target(target) != nullptr) continue;
+      scan.found(Damage::kUnknownTarget, inode).slot = {slot, target};
+      return;
+    }
+  }
+}
+
+void check_file(InodeScan& scan, const InodeRecord& inode) {
+  const Handle handle = inode.handle();
+  const auto writers = scan.beside.writers.find(handle);
+  const std::uint64_t writing = writers == scan.beside.writers.end() ? 0 : writers->second;
+  const bool asked_for = scan.beside.unsettled.contains(handle);
+  const bool intended = scan.beside.intents.contains(handle);
+  if (writing != inode.write_opens) {
+    Finding& finding = scan.found(Damage::kWrongOpenCount, inode);
+    finding.recorded = inode.write_opens;
+    finding.actual = writing;
+  } else if (inode.attributes.size_known ? writing > 0 : writing == 0 && !asked_for) {
+    scan.found(Damage::kSizeNotAsked, inode);
+  }
+  if (inode.truncating && !intended) scan.found(Damage::kTruncateWithoutIntent, inode);
+  if (!inode.truncating && intended) scan.found(Damage::kStrayIntent, inode);
+  check_targets(scan, inode);
+}
+
+/// Where the last byte of a file lies whose size is what its inode says.
+void tell_last_byte(wire::InodeFact& fact, const InodeRecord& inode) {
+  const Attributes& a = inode.attributes;
+  if (!a.size_known || a.size == 0 || inode.truncating || inode.write_opens > 0) return;
+  const auto distribution = make_distribution(*inode.layout);
+  if (!distribution || a.size > kMaxFileBytes) return;
+  const Physical last = (*distribution)->to_physical(a.size - 1);
+  const Slot& slot = inode.layout->slots[last.slot];
+  if (slot.targets.empty()) return;
+  fact.size = a.size;
+  fact.last_slot = wire::SlotRef{last.slot, slot.targets.front()};
+  fact.last_bytes = last.offset + 1;
+}
+
+job::Task<Result<void>> check_directory(InodeScan& scan, const InodeRecord& inode) {
+  // Directories with entries are counted by the scan of entries.
+  if (inode.attributes.size > 0 || inode.attributes.link_count != 2) {
+    SPATE_CO_TRY(const auto first, co_await read_page(scan.operation, entries_after(inode.handle(), 0), 1));
+    if (first.entries.empty()) {
+      scan.found(Damage::kWrongDirectoryCounts, inode).recorded = inode.attributes.size;
+    }
+  }
+  if (inode.handle() == kRootHandle) co_return {};
+  SPATE_CO_TRY(const bool loop, co_await heads_a_loop(scan.operation, inode, scan.beside.rooted));
+  if (loop) scan.found(Damage::kDirectoryLoop, inode);
+  co_return {};
+}
+
+job::Task<Result<void>> check_inode(InodeScan& scan, const InodeRecord& inode) {
+  wire::InodeFact& fact = scan.reply.inodes.emplace_back();
+  fact.handle = inode.handle();
+  fact.version = inode.attributes.version;
+  fact.type = inode.attributes.type;
+  fact.link_count = inode.attributes.link_count;
+  if (!is_given(scan.operation, scan.beside.next, inode.handle())) scan.found(Damage::kHandleNotGiven, inode);
+  if (inode.is_regular()) {
+    tell_last_byte(fact, inode);
+    check_file(scan, inode);
+  }
+  if (inode.is_directory()) {
+    SPATE_CO_TRY(std::ignore, co_await check_directory(scan, inode));
+  }
+  if (inode.xattr_count > 0) {
+    SPATE_CO_TRY(const XattrCounts counts, co_await count_xattrs(scan.operation, inode.handle()));
+    if (counts.count != inode.xattr_count || counts.bytes != inode.xattr_bytes) {
+      Finding& finding = scan.found(Damage::kWrongXattrCounts, inode);
+      finding.recorded = inode.xattr_count;
+      finding.actual = counts.count;
+    }
+  }
+  co_return {};
+}
+
+}  // namespace
+
+Outcome<wire::MetaScanReply> scan_inodes(Operation& operation, const wire::MetaScanRequest& request) {
+  SPATE_CO_TRY(const auto page, co_await scan_page(operation, request, KeyKind::kInode));
+  InodeScan scan{operation, request, {}, {}};
+  if (!page.entries.empty()) {
+    const Handle low(parse_id_key(page.entries.front().key).value_or(0));
+    const Handle high(parse_id_key(page.entries.back().key).value_or(UINT64_MAX));
+    SPATE_CO_TRY(std::ignore, co_await look_beside(scan, low, high));
+  }
+  for (const trove::KeyValue& item : page.entries) {
+    const Handle handle(parse_id_key(item.key).value_or(0));
+    const auto record = decode_record<InodeRecord>(item.value);
+    if (record && record->handle() == handle) {
+      SPATE_CO_TRY(std::ignore, co_await check_inode(scan, *record));
+      continue;
+    }
+    Finding& finding = scan.reply.findings.emplace_back();
+    finding.damage = Damage::kUnreadableRecord;
+    finding.handle = handle;
+    finding.key = item.key;
+  }
+  end_page(scan.reply, page);
+  co_return std::move(scan.reply);
+}
+
+}  // namespace spate::meta

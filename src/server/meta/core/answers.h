@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// AnswerTable: what each client's last request of each slot was answered (docs/consistency.md, "Resends").
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "job/semaphore.h"
+#include "server/meta/core/parts.h"
+
+namespace spate::meta {
+
+/// The answers are in the store, one record a slot, overwritten by the slot's next request; in memory there is only
+/// each slot's last sequence, so that a new request costs no read. One executor; pinned. Source: RFC 8881 (NFSv4.1),
+/// sec. 2.10.6, "Exactly Once Semantics": slots, sequences, a bounded reply cache.
+class AnswerTable final : public Answers {
+ public:
+  /// `slots`: how many each client may use.
+  AnswerTable(job::KeyvalContext& store, std::uint16_t slots) : store_(store), slots_(slots) {}
+
+  /// kInvalidArgument for a slot that the client was not given; kSessionUnknown after forget().
+  job::Task<Result<Turn>> enter(const rpc::Call& call) override;
+  job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) override;
+  void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer, Handle truncates) override;
+  void confirm(const rpc::Call& call) override;
+
+  /// The client will never ask again: waits for its requests under way, then drops all of its answers. Repeatable.
+  job::Task<Result<void>> forget(ClientId client, job::StopToken stop);
+
+  /// Clients with requests since the start: for tests.
+  std::size_t size() const { return clients_.size(); }
+
+ private:
+  struct Slot {
+    explicit Slot(job::Executor& executor) : turn(executor, 1) {}
+    job::Semaphore turn;
+    std::uint64_t last = 0;
+    bool known = false;  // `last` is what the store says
+  };
+  struct Client {
+    std::vector<std::unique_ptr<Slot>> slots;  // as many as were used: clients take the lowest free one
+    bool forgotten = false;
+  };
+
+  Client& client(ClientId id);
+  Slot& slot_of(const rpc::Call& call);
+  job::Task<Result<bool>> erase_some(ClientId client);
+
+  job::KeyvalContext& store_;
+  const std::uint16_t slots_;
+  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+};
+
+}  // namespace spate::meta

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "log/log.h"
+#include "rpc/places.h"
+#include "server/meta/store/keys.h"
+
+namespace spate::meta {
+namespace {
+
+/// How often an operation runs before it gives up against others; with the locks of directories this is never reached
+/// by bad luck alone.
+constexpr unsigned kMaxRuns = 1000;
+/// Yielding is enough for a few losses; then it waits a little, too, so that who wins can finish.
+constexpr unsigned kRunsBeforeWaiting = 4;
+constexpr Duration kLongestWait = std::chrono::milliseconds(2);
+
+/// Fingerprints of names: 2 MiB, the names of some 300,000 new files.
+constexpr std::size_t kKnownNames = std::size_t{512} << 10U;
+
+/// Errors that are an answer of the name space, as opposed to ones of the moment.
+bool is_answer(Errc code) {
+  switch (code) {
+    case Errc::kUnknown:
+    case Errc::kCancelled:
+    case Errc::kTimeout:
+    case Errc::kBusy:
+    case Errc::kTryAgain:
+    case Errc::kNoMemory:
+    case Errc::kNoSpace:
+    case Errc::kIoError:
+    case Errc::kCorrupt:
+    case Errc::kFormatTooNew:
+    case Errc::kConflict:
+    case Errc::kUnreachable:
+    case Errc::kConnectionLost:
+    case Errc::kProtocol:
+    case Errc::kSessionUnknown:
+    case Errc::kSessionFenced:
+    case Errc::kForgottenRequest: return false;
+    default: return true;
+  }
+}
+
+/// The reply header's, and some more.
+constexpr std::size_t kHeaderRoom = 1024;
+
+/// What stands before a reply to a change. Of an answer that was given before nobody knows what it touched.
+Bytes with_news(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted, const Bytes& reply) {
+  Bytes out;
+  wire::encode_body(touched, out);
+  if ((call.peer->features & wire::kFeatureGrants) != 0) {
+    Bytes grants;
+    wire::encode_body(granted, grants);
+    if (out.size() + grants.size() + reply.size() + kHeaderRoom > call.header.reply_room) {
+      grants.clear();
+      wire::encode_body(wire::Granted(), grants);  // a lease that its client does not know of does no harm
+    }
+    out.insert(out.end(), grants.begin(), grants.end());
+  }
+  out.insert(out.end(), reply.begin(), reply.end());
+  return out;
+}
+
+bool has_slot(const rpc::Call& call) { return call.header.id.slot != wire::RequestId::kNoSlot; }
+
+}  // namespace
+
+MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics)
+    : options_(std::move(options)),
+      store_(store),
+      random_(random),
+      locks_(store.executor()),
+      known_names_(kKnownNames),
+      handles_({"next_handle", kRootHandle.value + 1}, store),
+      targets_(options_.map.targets_in_turn()),
+      next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),
+      objects_(store),
+      gate_(store.executor()),
+      unsynced_(store.executor()),
+      sync_ended_(store.executor()),
+      conflicts_(metrics, "spate_server_meta_conflicts_total"),
+      resent_(metrics, "spate_server_meta_resent_total") {}
+
+job::Task<Result<void>> MetaCore::start() {
+  SPATE_CO_TRY(std::ignore, co_await open_store());
+  SPATE_CO_TRY(std::ignore, co_await handles_.start());
+  SPATE_CO_TRY(std::ignore, co_await objects_.start());
+  if (options_.sync != Duration(0)) job::spawn(gate_, sync_now_and_then());
+  co_return {};
+}
+
+job::Task<Result<void>> MetaCore::stop() {
+  stopping_.request_stop();
+  co_await gate_.close();
+  co_await handles_.stop();
+  const auto written = co_await objects_.stop();
+  if (!written) SPATE_LOG("server/meta", warn, "objects not written down error={}", written.error().message());
+  auto synced = co_await sync();
+  co_return synced;
+}
+
+job::Task<Result<void>> MetaCore::sync() {
+  const std::uint64_t needed = syncs_begun_ + 1;  // one that is under way may not cover what was just committed
+  while (syncs_ended_ < needed) {
+    if (syncing_) {
+      std::ignore = co_await sync_ended_.wait();
+      continue;
+    }
+    syncing_ = true;
+    ++syncs_begun_;
+    const auto done = co_await store_.sync();
+    syncing_ = false;
+    syncs_ended_ = syncs_begun_;
+    last_sync_ = done.status;
+    sync_ended_.set();
+    sync_ended_.reset();
+  }
+  if (last_sync_ != Errc::kOk) co_return Error(last_sync_, "sync of the meta store");
+  co_return {};
+}
+
+job::Task<void> MetaCore::sync_now_and_then() {
+  const job::StopToken stop(stopping_);
+  while (!stop.stopped()) {
+    const auto woken = co_await unsynced_.wait(stop);
+    if (!woken) break;
+    const auto slept = co_await executor().sleep(options_.sync, stop);
+    if (!slept) break;
+    unsynced_.reset();
+    const auto done = co_await sync();
+    if (!done) SPATE_LOG("server/meta", error, "name-space changes are not durable error={}", done.error().message());
+  }
+}
+
+// Answered from memory while that cannot matter: a device writes less in this time than what is kept free for removals.
+bool MetaCore::short_of_space() {
+  constexpr Duration kGood = std::chrono::milliseconds(10);
+  const MonoTime now = clock().now();
+  if (now < room_until_) return false;
+  if (store_.store().short_of_space()) return true;
+  room_until_ = now + kGood;
+  return false;
+}
+
+job::Task<Result<Handle>> MetaCore::new_handle(job::StopToken stop) {
+  if (short_of_space()) {
+    co_return Error(Errc::kNoSpace,
+                    "the device of the meta server has room for removals only: remove files, or give it more");
+  }
+  SPATE_CO_TRY(const std::uint64_t number, co_await handles_.take(stop));
+  if (number >> kPlaceShift != 0) co_return Error(Errc::kNoSpace, "this metadata shard has no handle left");
+  co_return Handle(std::uint64_t{options_.shard} << 48U | number);
+}
+
+job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Body body) {
+  SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
+  Answers::Turn turn;
+  if (has_slot(call)) {
+    SPATE_CO_TRY(turn, co_await parts_.answers->enter(call));
+  }
+  Operation operation(*this, call, Operation::Kind::kChange);
+  auto result = co_await run_changes(operation, request, body);
+  if (result && (call.peer->features & wire::kFeatureLeases) != 0)
+    co_return with_news(call, operation.answered_touch_, operation.answered_grant_, *result);
+  co_return result;
+}
+
+/// Waits until no other client keeps what this run changes: what it commits then is seen everywhere.
+job::Task<Result<void>> MetaCore::recall(Operation& operation) {
+  if (operation.touched().objects.empty() || parts_.leases == nullptr) co_return {};
+  operation.begin_changes();
+  const rpc::Aside aside(operation.call());
+  auto recalled = co_await parts_.leases->recall(operation);
+  co_return recalled;
+}
+
+job::Task<Result<Bytes>> MetaCore::run_changes(Operation& operation, ByteView request, Body body) {
+  const rpc::Call& call = operation.call();
+  for (;;) {
+    operation.begin();
+    // The session may have expired since, and what it held may have passed on. Its end changes its record: of this
+    // transaction and that the second one to be committed sees the first.
+    SPATE_CO_TRY(std::ignore, parts_.sessions->check(call));
+    if (call.peer->kind == wire::PeerKind::kClient) operation.store().note_read(session_key(call.header.client));
+    if (has_slot(call)) {
+      SPATE_CO_TRY(auto known, co_await parts_.answers->find(operation.store(), call));
+      if (known) {
+        auto answered = co_await answer_again(operation, *std::move(known));
+        co_return answered;
+      }
+    }
+    auto result = co_await body(operation, request);
+    if (result.code() != Errc::kConflict) {
+      if (!result && !(has_slot(call) && is_answer(result.code()))) co_return result;
+      if (!result) operation.begin();  // whatever it has put is dropped
+      if (operation.answer_) result = *std::exchange(operation.answer_, std::nullopt);
+      if (has_slot(call)) parts_.answers->remember(operation.store(), call, result, operation.truncates_);
+      SPATE_CO_TRY(std::ignore, co_await recall(operation));
+      const auto done = co_await operation.store().commit(trove::Durability::kProcess);
+      if (done.status == Errc::kOk) {
+        if (has_slot(call)) parts_.answers->confirm(call);
+        auto answered = co_await acknowledge(operation, std::move(result));
+        co_return answered;
+      }
+      if (done.status != Errc::kConflict) co_return Error(done.status, "commit of the meta store");
+    }
+    SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
+  }
+}
+
+job::Task<Result<void>> MetaCore::before_next_run(Operation& operation) {
+  operation.store_.reset();
+  const job::StopToken stop = operation.call().stop;
+  if (operation.wait_) {
+    operation.locks_.release();
+    auto wait = std::move(operation.wait_);
+    const rpc::Aside aside(operation.call());
+    auto waited = co_await wait();
+    co_return waited;
+  }
+  if (!operation.wanted_locks_.empty()) {
+    auto wanted = std::move(operation.wanted_locks_);
+    const rpc::Aside aside(operation.call());  // whoever has them may wait for others
+    auto waited = co_await operation.locks_.wait_for(std::move(wanted), stop);
+    co_return waited;
+  }
+  conflicts_.add();
+  if (++operation.conflicts_ >= kMaxRuns) co_return Error(Errc::kBusy, "too many changes of the same objects");
+  if (stop.stopped()) co_return stop.reason();
+  if (operation.conflicts_ <= kRunsBeforeWaiting) {
+    co_await executor().yield();
+    co_return {};
+  }
+  operation.locks_.release();  // nobody waits for a sleeper
+  const Duration most = std::min<Duration>(kLongestWait, std::chrono::microseconds(10) * operation.conflicts_);
+  const auto span = Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count())) + 1));
+  auto slept = co_await executor().sleep(span, stop);
+  co_return slept;
+}
+
+void MetaCore::committed(Operation& operation) {
+  if (parts_.leases != nullptr) operation.answered_grant_ = parts_.leases->keep_changed(operation);
+  operation.end_changes(true);
+  operation.answered_touch_ = operation.touched_;
+  operation.locks_.release();  // others may build on what is committed before it is durable: so will be what they do
+  for (auto& action : operation.committed_) action();
+  objects_.add(operation.objects_made_);
+  unsynced_.set();
+}
+
+/// Waits until the truncation is over. One that was given up has made an error of the answer that was put with it.
+job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
+  {
+    const rpc::Aside aside(call);
+    SPATE_CO_TRY(std::ignore, co_await parts_.settler->truncated(handle, call.stop));
+  }
+  if (!has_slot(call)) co_return {};
+  job::Transaction store = store_.begin();
+  SPATE_CO_TRY(const auto answer, co_await parts_.answers->find(store, call));
+  if (answer && answer->status != Errc::kOk) co_return Error(answer->status, answer->context);
+  co_return {};
+}
+
+job::Task<Result<Bytes>> MetaCore::acknowledge(Operation& operation, Result<Bytes> result) {
+  committed(operation);
+  if (options_.sync == Duration(0)) {
+    SPATE_CO_TRY(std::ignore, co_await sync());
+  }
+  if (operation.finish_ && result) {
+    SPATE_CO_TRY(std::ignore, co_await operation.finish_());
+  }
+  if (operation.truncates_) {
+    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), operation.truncates_));
+  }
+  co_return result;
+}
+
+job::Task<Result<Bytes>> MetaCore::answer_again(Operation& operation, AnswerRecord answer) {
+  resent_.add();
+  // Whether the first answer was to wait for this is not remembered; resends are rare.
+  SPATE_CO_TRY(std::ignore, co_await sync());
+  if (answer.truncates) {
+    SPATE_CO_TRY(std::ignore, co_await after_truncation(operation.call(), answer.truncates));
+  }
+  if (answer.status != Errc::kOk) co_return Error(answer.status, std::move(answer.context));
+  co_return std::move(answer.body);
+}
+
+job::Task<Result<void>> MetaCore::run_errand(Errand errand, trove::Durability durability, job::StopToken stop) {
+  rpc::Call call;
+  call.stop = stop;
+  call.peer = std::make_shared<rpc::Peer>();
+  Operation operation(*this, call, Operation::Kind::kChange);
+  for (;;) {
+    operation.begin();
+    auto result = co_await errand(operation);
+    if (result.code() != Errc::kConflict) {
+      if (!result) co_return result;
+      SPATE_CO_TRY(std::ignore, co_await recall(operation));
+      const auto done = co_await operation.store().commit(durability);
+      if (done.status == Errc::kOk) {
+        committed(operation);
+        co_return Result<void>();
+      }
+      if (done.status != Errc::kConflict) co_return Error(done.status, "commit of the meta store");
+    }
+    SPATE_CO_TRY(std::ignore, co_await before_next_run(operation));
+  }
+}
+
+job::Task<Result<Bytes>> MetaCore::read(rpc::Call& call, ByteView request, Body body) {
+  SPATE_CO_TRY(std::ignore, parts_.sessions->admit(call));
+  Operation operation(*this, call, Operation::Kind::kRead);
+  operation.begin();
+  auto result = co_await body(operation, request);
+  co_return result;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// MetaCore: the store of a meta server and the way operations run on it (docs/consistency.md, "Transactions").
+#pragma once
+
+#include "base/random.h"
+#include "job/event.h"
+#include "job/gate.h"
+#include "job/storage.h"
+#include "metrics/metrics.h"
+#include "server/meta/core/known_names.h"
+#include "server/meta/core/operation.h"
+#include "server/meta/core/options.h"
+#include "server/meta/core/parts.h"
+#include "server/meta/store/counter.h"
+#include "server/meta/store/tally.h"
+
+namespace spate::meta {
+
+/// One store, one executor, one process. Life: construct -> attach() -> start() -> change() and read() -> stop().
+class MetaCore {
+ public:
+  /// `store` and `random` outlive it.
+  MetaCore(MetaOptions options, job::KeyvalContext& store, Random& random, metrics::Registry& metrics);
+  MetaCore(const MetaCore&) = delete;
+  MetaCore& operator=(const MetaCore&) = delete;
+
+  void attach(MetaParts parts) { parts_ = parts; }
+  /// Reads the superblock, or makes it and the root directory in an empty store. kWrongFileSystem, kFormatTooNew,
+  /// kCorrupt: the store is not ours, and nothing was changed.
+  job::Task<Result<void>> start();
+  /// Makes durable what was committed. Every operation must have ended.
+  job::Task<Result<void>> stop();
+
+  /// Runs a changing operation: looks for its answer, runs `body` on a transaction, commits it together with the
+  /// answer, runs again on conflict. The reply goes out when it is as durable as the options ask for. Errors that tell
+  /// of the name space (kExists) are remembered like successes; those of the moment (kTimeout) are not. `call` and
+  /// `request` outlive the task.
+  job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
+  /// Runs an operation that only reads, on one state of the store.
+  job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);
+  /// Runs an errand as one transaction, again on conflict. kCancelled, kTimeout: stopped before it was committed.
+  job::Task<Result<void>> run_errand(Errand errand, trove::Durability durability, job::StopToken stop);
+  /// Everything committed before is durable when it ends. Those who ask at the same time share one sync of the store.
+  job::Task<Result<void>> sync();
+
+  const MetaOptions& options() const { return options_; }
+  job::KeyvalContext& store() { return store_; }
+  job::Executor& executor() { return store_.executor(); }
+  Clock& clock() { return executor().clock(); }
+  Random& random() { return random_; }
+  MetaParts& parts() { return parts_; }
+  DirectoryLocks& locks() { return locks_; }
+  KnownNames& known_names() { return known_names_; }
+  const NameHash& name_hash() const { return name_hash_; }
+  /// Never given out before, and never again.
+  job::Task<Result<Handle>> new_handle(job::StopToken stop);
+  /// Where the next file's first slot goes, as a place in `targets()`; each call gives the next place.
+  std::uint64_t next_base() { return next_base_++; }
+  /// The cluster map's targets, in turn.
+  const std::vector<TargetId>& targets() const { return targets_; }
+  ObjectTally& objects() { return objects_; }
+
+ private:
+  bool short_of_space();
+  job::Task<Result<void>> open_store();
+  job::Task<Result<bool>> is_empty(job::Transaction& store);
+  void put_root(job::Transaction& store, const Superblock& superblock);
+  job::Task<Result<Bytes>> run_changes(Operation& operation, ByteView request, Body body);
+  job::Task<Result<void>> before_next_run(Operation& operation);
+  job::Task<Result<void>> after_truncation(const rpc::Call& call, Handle handle);
+  job::Task<Result<Bytes>> acknowledge(Operation& operation, Result<Bytes> result);
+  job::Task<Result<Bytes>> answer_again(Operation& operation, AnswerRecord answer);
+  job::Task<Result<void>> recall(Operation& operation);
+  void committed(Operation& operation);
+  job::Task<void> sync_now_and_then();
+
+  MetaOptions options_;
+  job::KeyvalContext& store_;
+  Random& random_;
+  MetaParts parts_;
+  DirectoryLocks locks_;
+  KnownNames known_names_;
+  Counter handles_;
+  NameHash name_hash_;
+  std::vector<TargetId> targets_;
+  std::uint64_t next_base_ = 0;
+  ObjectTally objects_;
+  job::Gate gate_;
+  job::StopSource stopping_;
+  job::Event unsynced_;
+  bool syncing_ = false;
+  std::uint64_t syncs_begun_ = 0;
+  std::uint64_t syncs_ended_ = 0;
+  Errc last_sync_ = Errc::kOk;
+  MonoTime room_until_;  // until then there is room on the device, as far as it matters
+  job::Event sync_ended_;
+  metrics::Counter conflicts_;
+  metrics::Counter resent_;
+};
+
+}  // namespace spate::meta

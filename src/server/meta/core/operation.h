@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operation: one request on its way through the name space; and how a function becomes a row of the operation table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "job/storage.h"
+#include "rpc/call.h"
+#include "server/meta/core/directory_locks.h"
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
+#include "wire/archive.h"
+#include "wire/lease_messages.h"
+
+namespace spate::meta {
+
+class MetaCore;
+
+/// The record under `key`, if there is one. kCorrupt and kFormatTooNew name the record.
+template <typename Record>
+job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, StoreKey key, trove::ReadMode mode) {
+  auto read = co_await store.get(key, mode);
+  if (read.status != Errc::kOk) co_return read.status;
+  if (!read.value) co_return std::optional<Record>();
+  auto record = decode_record<Record>(*read.value);
+  if (!record) co_return std::move(record).error();
+  co_return std::optional<Record>(*std::move(record));
+}
+
+/// What an operation's function works on. It may be run several times for one request, each time on a fresh transaction
+/// (MetaCore::change): it keeps nothing between two runs but the locks. kConflict from anything here is passed on, and
+/// makes the operation run again.
+class Operation {
+ public:
+  enum class Kind : std::uint8_t {
+    kRead,    // nothing is put; reads see one state of the store and are not checked
+    kChange,  // one transaction; what is read with kChecked is checked at commit
+  };
+  Operation(MetaCore& core, rpc::Call& call, Kind kind);
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation() { end_changes(false); }
+
+  MetaCore& core() { return core_; }
+  rpc::Call& call() { return call_; }
+  const rpc::Call& call() const { return call_; }
+  /// Of the greeting after which the request came.
+  std::uint64_t incarnation() const { return incarnation_; }
+  const Credential& who() const { return call_.peer->credential; }
+  Kind kind() const { return kind_; }
+  /// File-system time of this run; what the operation stores as "now".
+  WallTime now() const { return now_; }
+  job::Transaction& store() { return *store_; }
+
+  /// read_record() of this run's transaction. Reads are checked in a change unless `mode` says otherwise.
+  template <typename Record>
+  job::Task<Result<std::optional<Record>>> get(StoreKey key, trove::ReadMode mode) {
+    return read_record<Record>(store(), key, kind_ == Kind::kRead ? trove::ReadMode::kSnapshot : mode);
+  }
+  template <typename Record>
+  job::Task<Result<std::optional<Record>>> get(StoreKey key) {
+    return get<Record>(key, trove::ReadMode::kChecked);
+  }
+  template <typename Record>
+  void put(const StoreKey& key, const Record& record) {
+    encode_record(record, scratch_);
+    note_touched(key, false);
+    store().put(key, scratch_);
+  }
+  void erase(const StoreKey& key) {
+    note_touched(key, true);
+    store().erase(key);
+  }
+
+  /// A key as it was found in the store.
+  void erase_raw(ByteView key) {
+    note_touched(key, true);
+    store().erase(key);
+  }
+
+  /// The inode; kStaleHandle when it is gone.
+  job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
+  job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
+  void put(const InodeRecord& inode) {
+    note_written(inode);
+    put(inode_key(inode.handle()), inode);
+  }
+  /// Entry `name` of a directory; nothing when there is none.
+  job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name, trove::ReadMode mode);
+  job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name) {
+    return entry(directory, std::move(name), trove::ReadMode::kChecked);
+  }
+  void put_entry(Handle directory, std::string_view name, const EntryRecord& record);
+  void erase_entry(Handle directory, std::string_view name);
+
+  /// Makes the changes of these directories follow one another. At once when they are free; else kConflict, and the
+  /// operation runs again when it has them. Call it before reading what they protect.
+  Result<void> lock(std::vector<Handle> directories);
+  /// What this run changes that clients may keep.
+  const wire::Touched& touched() const { return touched_; }
+  /// What this run has put of that, for a client that keeps what it has changed (Leases::keep_changed()).
+  const wire::Granted& written() const { return written_; }
+  bool removes(Handle object) const;
+  /// Says of all that this run touches that it is being changed, until the operation has ended.
+  void begin_changes();
+  /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
+  void keep_trail(std::vector<wire::LeaseStep>* trail) { trail_ = trail; }
+  std::vector<wire::LeaseStep>* trail() { return trail_; }
+  /// Begins anew, with the store as it is now. Nothing has been put.
+  void see_the_latest() { begin(); }
+
+  /// How often this request lost against another transaction: a function may lock more when it does.
+  unsigned conflicts() const { return conflicts_; }
+
+  /// This run makes (1) or removes (-1) an object: for statfs.
+  void count_object(int difference) { objects_made_ += difference; }
+  /// Called once, after this run's transaction has been committed.
+  void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
+  /// The change stands, but it is answered with this error.
+  void answer_with(Error error) { answer_ = std::move(error); }
+  /// This run's transaction holds a truncate intent for the file: the answer waits until it has been carried out, also
+  /// that of a resend.
+  void answer_after_truncate(Handle handle) { truncates_ = handle; }
+  /// This run cannot go on before `wait` has ended: locks and transaction are let go, `wait` is awaited, and the
+  /// operation runs again, or fails with the error that came out. Yields the kConflict to be passed on.
+  Errc run_again_after(UniqueFunction<job::Task<Result<void>>()> wait) {
+    wait_ = std::move(wait);
+    return Errc::kConflict;
+  }
+  /// Awaited after the commit and before the reply; its error becomes the reply, though the change stands.
+  void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_ = std::move(finish); }
+
+ private:
+  friend class MetaCore;
+  void begin();
+  void note_touched(ByteView key, bool removes);
+  void end_changes(bool committed);
+  bool client_keeps() const;
+  void note_written(const InodeRecord& inode);
+  void note_name(Handle directory, std::string_view name, const EntryRecord& record);
+
+  MetaCore& core_;
+  rpc::Call& call_;
+  const Kind kind_;
+  WallTime now_;
+  std::optional<job::Transaction> store_;
+  LockSet locks_;
+  std::vector<Handle> wanted_locks_;
+  unsigned conflicts_ = 0;
+  int objects_made_ = 0;
+  std::vector<UniqueFunction<void()>> committed_;
+  UniqueFunction<job::Task<Result<void>>()> finish_;
+  UniqueFunction<job::Task<Result<void>>()> wait_;
+  std::optional<Error> answer_;
+  Handle truncates_;
+  Bytes scratch_;
+  const std::uint64_t incarnation_;
+  wire::Touched touched_;
+  wire::Granted written_;         // objects and names of this run; empty when the client keeps none
+  wire::Touched answered_touch_;  // what was committed
+  wire::Granted answered_grant_;
+  std::vector<Handle> removed_;
+  std::vector<Handle> changing_;  // of all runs
+  std::vector<wire::LeaseStep>* trail_ = nullptr;
+};
+
+/// A change that nobody asked for: of a session that has ended, of a truncation to be finished. Called for each run;
+/// the operation's call is nobody's.
+using Errand = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
+
+/// An operation's function with its messages encoded.
+using Body = job::Task<Result<Bytes>> (*)(Operation& operation, ByteView request);
+
+/// `Function` is a Task<Result<Reply>>(Operation&, const Request&).
+template <typename Request, auto Function>
+job::Task<Result<Bytes>> encoded_body(Operation& operation, ByteView request_bytes) {
+  const auto request = wire::decode_body<Request>(request_bytes);
+  if (!request) co_return Error(Errc::kProtocol, request.error().context());
+  auto reply = co_await Function(operation, *request);
+  if (!reply) co_return std::move(reply).error();
+  Bytes out;
+  wire::encode_body(*reply, out);
+  co_return out;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replies made of records.
+#pragma once
+
+#include "server/meta/store/records.h"
+#include "wire/meta_messages.h"
+
+namespace spate::meta {
+
+wire::ObjectReply object_reply(const InodeRecord& inode);
+
+}  // namespace spate::meta

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/leases/lease_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace spate::meta {
+namespace {
+
+/// Changes that are remembered while lookups are under way; with more of them those lookups get no leases.
+constexpr std::size_t kMostChanges = 16384;
+/// So many of a full session's oldest leases are asked back at once.
+constexpr std::size_t kSurplus = 64;
+
+}  // namespace
+
+void LeaseTable::end_read() {
+  SPATE_CHECK(readers_ > 0);
+  if (--readers_ == 0) changed_.clear();
+}
+
+void LeaseTable::begin_change(Handle object) {
+  Changing& changing = changing_[object];
+  changing.shared = changing.shared || changing.changes > 0;
+  ++changing.changes;
+}
+
+void LeaseTable::end_change(Handle object) {
+  const auto found = changing_.find(object);
+  SPATE_CHECK(found != changing_.end());
+  if (--found->second.changes == 0) changing_.erase(found);
+  ++clock_;
+  if (readers_ == 0) return;
+  if (changed_.size() >= kMostChanges) {
+    changed_.clear();
+    known_since_ = clock_;
+  }
+  changed_[object] = clock_;
+}
+
+bool LeaseTable::grantable(Handle object, const LeaseHolder& holder, Stamp stamp) const {
+  if (stamp < known_since_ || changing_.contains(object)) return false;
+  const auto changed = changed_.find(object);
+  if (changed != changed_.end() && changed->second > stamp) return false;
+  const auto found = objects_.find(object);
+  if (found == objects_.end()) return true;
+  const auto lease = found->second.find(holder.client);
+  // A recall that is under way would end the new lease with the old one.
+  return lease == found->second.end() || !lease->second.recalled;
+}
+
+bool LeaseTable::has_room(ClientId client, std::size_t more) {
+  const bool fits = leases_ + more <= limits_.leases && of_session(client) + more <= limits_.of_session;
+  if (fits || !surplus_.empty()) return fits;
+  const auto session = sessions_.find(client);
+  if (session == sessions_.end()) return false;
+  for (const Handle object : session->second) {
+    surplus_.emplace_back(object, client);
+    if (surplus_.size() == kSurplus) break;
+  }
+  return false;
+}
+
+bool LeaseTable::grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp) {
+  if (!has_room(holder.client, objects.size())) return false;
+  const auto good = [&](Handle object) { return grantable(object, holder, stamp); };
+  if (!std::all_of(objects.begin(), objects.end(), good)) return false;
+  for (const Handle object : objects) put(object, holder);
+  return true;
+}
+
+bool LeaseTable::grant(Handle object, const LeaseHolder& holder, Stamp stamp) {
+  if (!has_room(holder.client, 1) || !grantable(object, holder, stamp)) return false;
+  put(object, holder);
+  return true;
+}
+
+bool LeaseTable::grant_changed(Handle object, const LeaseHolder& holder) {
+  const auto changing = changing_.find(object);
+  if (changing == changing_.end() || changing->second.shared || !has_room(holder.client, 1)) return false;
+  const auto found = objects_.find(object);
+  if (found != objects_.end()) {
+    const auto lease = found->second.find(holder.client);
+    const bool there = lease != found->second.end();
+    if (there && (lease->second.recalled || lease->second.holder.incarnation > holder.incarnation)) return false;
+  }
+  put(object, holder);
+  return true;
+}
+
+void LeaseTable::put(Handle object, const LeaseHolder& holder) {
+  auto [at, fresh] = objects_[object].try_emplace(holder.client);
+  std::list<Handle>& order = sessions_[holder.client];
+  if (fresh) {
+    ++leases_;
+    at->second.place = order.insert(order.end(), object);
+  } else {
+    order.splice(order.end(), order, at->second.place);
+  }
+  at->second.holder = holder;
+}
+
+std::map<ClientId, LeaseTable::Lease>* LeaseTable::of(Handle object) {
+  const auto found = objects_.find(object);
+  return found == objects_.end() ? nullptr : &found->second;
+}
+
+void LeaseTable::drop(Handle object, ClientId client) {
+  const auto found = objects_.find(object);
+  if (found == objects_.end()) return;
+  const auto lease = found->second.find(client);
+  if (lease == found->second.end()) return;
+  const auto session = sessions_.find(client);
+  session->second.erase(lease->second.place);
+  if (session->second.empty()) sessions_.erase(session);
+  found->second.erase(lease);
+  if (found->second.empty()) objects_.erase(found);
+  --leases_;
+}
+
+void LeaseTable::drop_object(Handle object) {
+  while (const auto* leases = of(object)) drop(object, leases->begin()->first);
+}
+
+void LeaseTable::drop_session(ClientId client, std::uint64_t below_epoch) {
+  const auto session = sessions_.find(client);
+  if (session == sessions_.end()) return;
+  const std::vector<Handle> all(session->second.begin(), session->second.end());
+  for (const Handle object : all) {
+    if (objects_.at(object).at(client).holder.epoch < below_epoch) drop(object, client);
+  }
+}
+
+std::size_t LeaseTable::of_session(ClientId client) const {
+  const auto session = sessions_.find(client);
+  return session == sessions_.end() ? 0 : session->second.size();
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/leases/lease_table.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::meta {
+namespace {
+
+constexpr Handle kOneObject{7};
+constexpr Handle kOtherObject{8};
+constexpr LeaseHolder kFirstHolder{ClientId(1), 1, 1};
+constexpr LeaseHolder kSecondHolder{ClientId(2), 1, 1};
+
+/// What a lookup does that reads nothing else.
+bool grant_now(LeaseTable& table, std::vector<Handle> objects, const LeaseHolder& holder) {
+  const LeaseTable::Stamp stamp = table.begin_read();
+  const bool granted = table.grant(objects, holder, stamp);
+  table.end_read();
+  return granted;
+}
+
+std::size_t holders_in(LeaseTable& table, Handle object) {
+  const auto* leases = table.of(object);
+  return leases == nullptr ? 0 : leases->size();
+}
+
+TEST(LeaseTableTest, ManyMayHaveALeaseOnOneObject) {
+  LeaseTable table;
+  EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // again: still one
+  EXPECT_EQ(holders_in(table, kOneObject), 2U);
+  EXPECT_EQ(holders_in(table, kOtherObject), 1U);
+  EXPECT_EQ(table.size(), 3U);
+  table.drop(kOneObject, kSecondHolder.client);
+  EXPECT_EQ(holders_in(table, kOneObject), 1U);
+  table.drop_object(kOneObject);
+  EXPECT_EQ(holders_in(table, kOneObject), 0U);
+  EXPECT_EQ(table.of_session(kFirstHolder.client), 1U);
+}
+
+TEST(LeaseTableTest, NoneIsGivenWhileAnObjectIsBeingChanged) {
+  LeaseTable table;
+  table.begin_change(kOneObject);
+  table.begin_change(kOneObject);
+  EXPECT_FALSE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
+  EXPECT_EQ(table.size(), 0U);  // nor on what is not
+  table.end_change(kOneObject);
+  EXPECT_FALSE(grant_now(table, {kOneObject}, kFirstHolder));
+  table.end_change(kOneObject);
+  EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
+}
+
+TEST(LeaseTableTest, WhoHasChangedAnObjectGetsOneUnlessOthersChangedItAsWell) {
+  LeaseTable table;
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // nobody changes it
+  table.begin_change(kOneObject);
+  EXPECT_TRUE(table.grant_changed(kOneObject, kFirstHolder));
+  table.begin_change(kOneObject);
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  table.end_change(kOneObject);
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // which of the two was the last?
+  table.end_change(kOneObject);
+  table.begin_change(kOneObject);
+  EXPECT_TRUE(table.grant_changed(kOneObject, kSecondHolder));
+  table.of(kOneObject)->at(kFirstHolder.client).recalled = true;
+  EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));
+  LeaseHolder older = kSecondHolder;
+  table.of(kOneObject)->at(kSecondHolder.client).holder.incarnation = older.incarnation + 1;
+  EXPECT_FALSE(table.grant_changed(kOneObject, older));
+  table.end_change(kOneObject);
+}
+
+TEST(LeaseTableTest, NoneIsGivenForWhatWasReadBeforeAChangeWasCommitted) {
+  LeaseTable table;
+  const LeaseTable::Stamp before = table.begin_read();
+  table.begin_change(kOneObject);
+  table.end_change(kOneObject);
+  EXPECT_FALSE(table.grant({kOneObject}, kFirstHolder, before));
+  EXPECT_TRUE(table.grant({kOtherObject}, kFirstHolder, before));
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));  // read afterwards
+  table.end_read();
+}
+
+TEST(LeaseTableTest, ManyChangesAreForgottenOnTheSafeSide) {
+  LeaseTable table;
+  const LeaseTable::Stamp before = table.begin_read();
+  for (std::uint64_t i = 0; i < 20000; ++i) {
+    table.begin_change(Handle(1000 + i));
+    table.end_change(Handle(1000 + i));
+  }
+  EXPECT_FALSE(table.grant({Handle(1000)}, kFirstHolder, before));
+  EXPECT_FALSE(table.grant({kOtherObject}, kFirstHolder, before));  // who knows
+  EXPECT_TRUE(grant_now(table, {kOtherObject}, kFirstHolder));
+  table.end_read();
+}
+
+TEST(LeaseTableTest, NoneIsGivenWhileTheOldOneIsRecalled) {
+  LeaseTable table;
+  ASSERT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
+  table.of(kOneObject)->at(kFirstHolder.client).recalled = true;
+  EXPECT_FALSE(grant_now(table, {kOneObject}, kFirstHolder));
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kSecondHolder));
+  table.drop(kOneObject, kFirstHolder.client);
+  EXPECT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
+}
+
+TEST(LeaseTableTest, ASessionsLeasesGoWithItsEpoch) {
+  LeaseTable table;
+  ASSERT_TRUE(grant_now(table, {kOneObject}, kFirstHolder));
+  ASSERT_TRUE(grant_now(table, {kOtherObject}, LeaseHolder{kFirstHolder.client, 2, 5}));
+  table.drop_session(kFirstHolder.client, 2);
+  EXPECT_EQ(holders_in(table, kOneObject), 0U);
+  EXPECT_EQ(holders_in(table, kOtherObject), 1U);
+  table.drop_session(kFirstHolder.client, UINT64_MAX);
+  EXPECT_EQ(table.size(), 0U);
+}
+
+TEST(LeaseTableTest, AFullSessionIsAskedForItsOldest) {
+  LeaseTable table(LeaseLimits{100, 3});
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(grant_now(table, {Handle(10 + i)}, kFirstHolder));
+  ASSERT_TRUE(grant_now(table, {Handle(20)}, kSecondHolder));  // another's matter
+  ASSERT_TRUE(table.take_surplus().empty());
+  EXPECT_FALSE(grant_now(table, {Handle(13)}, kFirstHolder));
+  const auto surplus = table.take_surplus();
+  ASSERT_FALSE(surplus.empty());
+  EXPECT_EQ(surplus.front(), std::pair(Handle(10), kFirstHolder.client));
+  table.drop(surplus.front().first, surplus.front().second);
+  EXPECT_TRUE(grant_now(table, {Handle(13)}, kFirstHolder));
+}
+
+TEST(LeaseTableTest, IsBounded) {
+  LeaseTable table(LeaseLimits{4, 3});
+  for (std::uint64_t i = 0; i < 50; ++i)
+    std::ignore = grant_now(table, {Handle(10 + i)}, i % 2 == 0 ? kFirstHolder : kSecondHolder);
+  EXPECT_EQ(table.size(), 4U);
+}
+
+}  // namespace
+}  // namespace spate::meta

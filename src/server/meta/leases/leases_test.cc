@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attribute leases: who gets one, what recalls it, who is waited for, and what a restart of the server leaves of them.
+#include <algorithm>
+#include <type_traits>
+
+#include "base/expect.h"
+#include "server/meta/testing/role_test.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class MetaLeases : public RoleTest {
+ protected:
+  MetaLeases() { options.session_lease = seconds(30); }
+
+  Duration lease() const { return options.session_lease / 4; }
+
+  /// A client that keeps what it is told.
+  struct Keeping {
+    TestClient client;
+    std::uint64_t table = 0;
+    std::uint64_t acknowledged = 0;
+    std::vector<Handle> recalled;
+  };
+  Keeping keeping() { return {connect(), 0, 0, {}}; }
+
+  Result<wire::LookupLeaseReply> look(Keeping& k, std::string path, std::uint8_t flags = 0) {
+    wire::LookupLeaseRequest request;
+    request.where = at(std::move(path));
+    request.where.flags = flags;
+    auto reply = asked<wire::LookupLeaseReply>(k.client, std::move(request), no_id());
+    if (reply && reply->granted) k.table = reply->table;
+    return reply;
+  }
+  /// It keeps what is under this path.
+  Handle keep(Keeping& k, std::string path) {
+    const auto reply = look(k, std::move(path));
+    EXPECT_TRUE(reply && reply->granted && reply->object);
+    return reply && reply->object ? reply->object->attributes.handle : Handle();
+  }
+  /// Asks for news, which says that what was told before is dropped.
+  std::vector<Handle> news(Keeping& k) {
+    const wire::LockEventsRequest ask{k.table, k.acknowledged, 0};
+    const auto reply = asked<wire::LockEventsReply>(k.client, ask, no_id());
+    EXPECT_OK(reply);
+    std::vector<Handle> recalled;
+    for (const wire::LockEvent& event : reply->events) {
+      k.acknowledged = event.number;
+      if (event.type == wire::LockEventType::kLeaseRecalled) recalled.emplace_back(event.subject);
+    }
+    k.table = reply->table;
+    return recalled;
+  }
+  /// Hears of recalls, and acknowledges them.
+  void drop_what_is_recalled(Keeping& k) {
+    while (!news(k).empty()) {
+    }
+  }
+  std::int64_t counted(const std::string& what) const {
+    const metrics::Snapshot snapshot = metrics.snapshot();
+    const metrics::Sample* const sample = snapshot.find("spate_server_meta_" + what, {});
+    return sample == nullptr ? -1 : sample->value;
+  }
+  metrics::HistogramData changes_that_waited() const {
+    const metrics::Snapshot snapshot = metrics.snapshot();
+    const metrics::Sample* const sample = snapshot.find("spate_server_meta_lease_wait_ns", {});
+    return sample == nullptr ? metrics::HistogramData() : sample->histogram;
+  }
+  std::unique_ptr<Pending<wire::ObjectReply>> begin_chmod(TestClient& client, std::string path,
+                                                          std::uint32_t mode = 0600, Duration deadline = seconds(60)) {
+    wire::SetattrRequest request;
+    request.where = at(std::move(path));
+    request.mode = mode;
+    return begin<wire::ObjectReply>(client, std::move(request), id(++client.next), deadline);
+  }
+};
+
+TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
+  Keeping a = keeping();
+  wire::MkdirRequest mkdir;
+  mkdir.where = at("d");
+  mkdir.attributes.mode = 0755;
+  const auto made = asked<wire::ObjectReply>(a.client, mkdir);
+  ASSERT_OK(made);
+  const Handle file = make_file(a.client, "d/f", 10);
+  const auto found = look(a, "d/f");
+  ASSERT_TRUE(found && found->object && found->granted);
+  EXPECT_EQ(found->object->attributes.handle, file);
+  EXPECT_EQ(found->object->attributes.size, 10U);
+  ASSERT_EQ(found->steps.size(), 2U);
+  EXPECT_EQ(found->steps[0].directory, kRootHandle);
+  EXPECT_EQ(found->steps[0].name, "d");
+  EXPECT_EQ(found->steps[0].object, made->attributes.handle);
+  EXPECT_EQ(found->steps[0].type, FileType::kDirectory);
+  EXPECT_EQ(found->steps[1].object, file);
+  EXPECT_EQ(milliseconds(found->lease_ms), lease());
+  const auto nothing = look(a, "d/g");
+  ASSERT_TRUE(nothing && nothing->granted);
+  EXPECT_FALSE(nothing->object);
+  EXPECT_EQ(nothing->steps.back().object, Handle());
+  EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // no answer that can be kept
+}
+
+TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle file = make_file(b, "f", 10);
+  EXPECT_EQ(keep(a, "f"), file);
+  auto change = begin_chmod(b, "f", 0640);
+  EXPECT_FALSE(change->result);
+  EXPECT_EQ(inode(file).attributes.mode, 0644U);  // not before the holder has dropped it
+  EXPECT_EQ(news(a), std::vector<Handle>{file});
+  EXPECT_FALSE(change->result);
+  EXPECT_FALSE(look(a, "f")->granted);  // not between recall and commit
+  EXPECT_TRUE(news(a).empty());         // which acknowledges
+  run_ready();
+  ASSERT_OK(change->result);
+  const auto again = look(a, "f");
+  ASSERT_TRUE(again && again->granted);
+  EXPECT_EQ(again->object->attributes.mode, 0640U);
+}
+
+TEST_F(MetaLeases, AreCounted) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  make_file(b, "f", 10);
+  make_file(b, "g", 10);
+  EXPECT_EQ(counted("leases_held"), 0);
+  keep(a, "f");
+  keep(a, "g");
+  EXPECT_EQ(counted("leases_held"), 3);  // two files and the directory
+  EXPECT_EQ(counted("leases_granted_total"), 2);
+  EXPECT_EQ(changes_that_waited().count(), 0U);
+  auto answered = begin_chmod(b, "f");
+  wait(milliseconds(20));
+  drop_what_is_recalled(a);
+  run_ready();
+  ASSERT_OK(answered->result);
+  EXPECT_EQ(counted("leases_held"), 2);
+  EXPECT_EQ(counted("leases_recalled_total"), 1);
+  EXPECT_EQ(counted("leases_given_back_total"), 1);
+  EXPECT_EQ(counted("leases_run_out_total"), 0);
+  EXPECT_EQ(changes_that_waited().count(), 1U);
+  EXPECT_EQ(changes_that_waited().sum, 20'000'000U);
+  auto unanswered = begin_chmod(b, "g");
+  wait(2 * lease());
+  ASSERT_OK(unanswered->result);
+  EXPECT_EQ(counted("leases_held"), 0);
+  EXPECT_EQ(counted("leases_given_back_total"), 1);
+  EXPECT_EQ(counted("leases_run_out_total"), 1);
+  EXPECT_EQ(changes_that_waited().count(), 2U);
+  begin_chmod(b, "g");  // waits for nobody
+  EXPECT_EQ(changes_that_waited().count(), 2U);
+}
+
+TEST_F(MetaLeases, EveryKindOfChangeRecallsWhatItTouches) {
+  TestClient b = connect();
+  const auto where = [](std::string path) { return at(std::move(path)); };
+  wire::MkdirRequest mkdir;
+  mkdir.where = where("d");
+  mkdir.attributes.mode = 0755;
+  ASSERT_OK(asked<wire::ObjectReply>(b, mkdir));
+  mkdir.where = where("e");
+  ASSERT_OK(asked<wire::ObjectReply>(b, mkdir));
+
+  const auto recalls = [&](std::string_view what, std::vector<std::string> kept, auto request, auto reply_type) {
+    using Reply = typename decltype(reply_type)::type;
+    Keeping a = keeping();
+    std::vector<Handle> handles;
+    for (const std::string& path : kept) handles.push_back(keep(a, path));
+    drop_what_is_recalled(a);
+    auto change = begin<Reply>(b, std::move(request), id(++b.next), seconds(60));
+    EXPECT_FALSE(change->result) << what << " did not wait";
+    std::vector<Handle> told = news(a);
+    for (const Handle handle : handles) {
+      EXPECT_NE(std::find(told.begin(), told.end(), handle), told.end()) << what << " left " << handle.value;
+    }
+    drop_what_is_recalled(a);
+    for (int i = 0; i < 20 && !change->result; ++i) {  // a truncation is carried out, and that is a change as well
+      wait(milliseconds(100));
+      drop_what_is_recalled(a);
+    }
+    EXPECT_OK(change->result) << what;
+    EXPECT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+    return change->result && *change->result;
+  };
+  const auto object = std::type_identity<wire::ObjectReply>();
+  const auto opened = std::type_identity<wire::OpenReply>();
+  const auto empty = std::type_identity<wire::Empty>();
+
+  wire::CreateRequest create;
+  create.where = where("d/f");
+  create.attributes.mode = 0644;
+  create.open_flags = wire::kOpenWrite;
+  EXPECT_TRUE(recalls("create", {"d"}, create, opened));
+  const Handle file = stat(b, "d/f")->handle;
+  ASSERT_TRUE(write(b, file, 100));
+  EXPECT_TRUE(recalls("close of a writer", {"d/f"}, close_request(file, Rights::kWrite), object));
+  EXPECT_TRUE(recalls("open for writing", {"d/f"}, open_request("d/f", wire::kOpenWrite), opened));
+  EXPECT_OK(close_file(b, file, Rights::kWrite, data_of(file)));
+  EXPECT_TRUE(recalls("truncate", {"d/f"}, truncate_request("d/f", 5), object));
+  wire::SetattrRequest chown;
+  chown.where = where("d/f");
+  chown.mtime_now = true;
+  EXPECT_TRUE(recalls("utimes", {"d/f"}, chown, object));
+  wire::SetxattrRequest setxattr;
+  setxattr.where = where("d/f");
+  setxattr.name = "user.a";
+  EXPECT_TRUE(recalls("setxattr", {"d/f"}, setxattr, empty));
+  wire::RemovexattrRequest removexattr;
+  removexattr.where = where("d/f");
+  removexattr.name = "user.a";
+  EXPECT_TRUE(recalls("removexattr", {"d/f"}, removexattr, empty));
+  wire::LinkRequest link;
+  link.existing = where("d/f");
+  link.where = where("e/g");
+  EXPECT_TRUE(recalls("link", {"d/f", "e"}, link, object));
+  wire::SymlinkRequest symlink;
+  symlink.where = where("e/s");
+  symlink.target = "x";
+  EXPECT_TRUE(recalls("symlink", {"e"}, symlink, object));
+  wire::RenameRequest rename;
+  rename.from = where("e/s");
+  rename.to = where("d/g");
+  EXPECT_TRUE(recalls("rename", {"e/s", "e", "d"}, rename, empty));
+  rename.from = where("d/g");
+  rename.to = where("e/g");
+  EXPECT_TRUE(recalls("rename over another", {"e/g", "d/f", "d/g"}, rename, empty));
+  wire::UnlinkRequest unlink;
+  unlink.where = where("d/f");
+  EXPECT_TRUE(recalls("unlink", {"d/f", "d"}, unlink, object));
+  wire::MkdirRequest below;
+  below.where = where("d/x");
+  below.attributes.mode = 0755;
+  EXPECT_TRUE(recalls("mkdir", {"d"}, below, object));
+  wire::RmdirRequest rmdir;
+  rmdir.where = where("d/x");
+  EXPECT_TRUE(recalls("rmdir", {"d", "d/x"}, rmdir, empty));
+}
+
+TEST_F(MetaLeases, ANameThatIsNotThereIsRecalledWithItsDirectory) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  ASSERT_TRUE(look(a, "f")->granted);
+  auto made = begin<wire::OpenReply>(
+      b,
+      [] {
+        wire::CreateRequest request;
+        request.where = at("f");
+        request.open_flags = wire::kOpenWrite;
+        return request;
+      }(),
+      id(++b.next), seconds(60));
+  EXPECT_FALSE(made->result);
+  drop_what_is_recalled(a);
+  run_ready();
+  EXPECT_OK(made->result);
+}
+
+TEST_F(MetaLeases, NobodyWaitsForItself) {
+  Keeping a = keeping();
+  const Handle file = make_file(a.client, "f", 10);
+  EXPECT_EQ(keep(a, "f"), file);
+  auto change = begin_chmod(a.client, "f", 0600);
+  EXPECT_OK(change->result);
+  EXPECT_TRUE(news(a).empty());
+}
+
+TEST_F(MetaLeases, AChangeThatWasSentBeforeTheLastGreetingWaitsAlsoForItsOwnClient) {
+  // Its client does not wait for it any more, and may have given up to know what it touches.
+  Keeping a = keeping();
+  const Handle file = make_file(a.client, "f", 10);
+  TestClient stuck = a.client;
+  ++a.client.incarnation;
+  EXPECT_EQ(keep(a, "f"), file);
+  auto change = begin_chmod(stuck, "f", 0600);
+  EXPECT_FALSE(change->result);
+  drop_what_is_recalled(a);
+  run_ready();
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, ASilentHolderIsWaitedForUntilItsLeaseHasRunOutAndNotLonger) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle f = make_file(b, "f", 10);
+  make_file(b, "g", 10);
+  keep(a, "f");
+  keep(a, "g");
+  wait(lease() / 2);
+  auto change = begin_chmod(b, "f");
+  wait(lease() / 2 - seconds(1));
+  EXPECT_FALSE(change->result);
+  EXPECT_EQ(inode(f).attributes.mode, 0644U);
+  wait(seconds(2));
+  ASSERT_OK(change->result);
+  auto next = begin_chmod(b, "g");  // nothing is kept any more by who is silent
+  EXPECT_OK(next->result);
+}
+
+TEST_F(MetaLeases, AHolderThatAsksForNewsButDropsNothingHoldsUpAChangeForOneLeaseOnly) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  make_file(b, "f", 10);
+  keep(a, "f");
+  auto change = begin_chmod(b, "f");
+  for (int i = 0; i < 9; ++i) {
+    wait(lease() / 10);
+    (void)asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 0}, no_id());
+    EXPECT_FALSE(change->result);
+  }
+  wait(lease() / 5);
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, AChangeThatCannotWaitSoLongIsNotMade) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle file = make_file(b, "f", 10);
+  keep(a, "f");
+  auto change = begin_chmod(b, "f", 0600, seconds(2));
+  wait(seconds(3));
+  ASSERT_TRUE(change->result);
+  EXPECT_ERRC(*change->result, Errc::kTimeout);
+  EXPECT_EQ(inode(file).attributes.mode, 0644U);
+  drop_what_is_recalled(a);
+  EXPECT_TRUE(look(a, "f")->granted);  // it is not "being changed" for ever
+}
+
+TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const auto made = create(b, "f", wire::kOpenWrite);
+  ASSERT_OK(made);
+  const Handle file = made->object.attributes.handle;
+  ASSERT_TRUE(write(b, file, 77));
+  keep(a, "f");
+  auto closed = begin<wire::ObjectReply>(b, close_request(file, Rights::kWrite), id(++b.next), seconds(60));
+  drop_what_is_recalled(a);
+  run_ready();
+  ASSERT_OK(closed->result);
+  // The size is asked of the datafiles in the background.
+  for (int i = 0; i < 50 && !inode(file).attributes.size_known; ++i) {
+    drop_what_is_recalled(a);
+    wait(milliseconds(100));
+  }
+  const auto seen = look(a, "f");
+  ASSERT_TRUE(seen && seen->object);
+  EXPECT_TRUE(seen->object->attributes.size_known);
+  EXPECT_EQ(seen->object->attributes.size, 77U);
+}
+
+TEST_F(MetaLeases, AfterARestartChangesWaitUntilEveryHolderHasHeardOfIt) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle file = make_file(b, "f", 10);
+  keep(a, "f");
+  restart();
+  auto change = begin_chmod(b, "f");
+  run_ready();
+  EXPECT_FALSE(change->result);
+  EXPECT_EQ(inode(file).attributes.mode, 0644U);
+  (void)news(a);  // in the name of the old table: now it hears of the new one, and drops everything
+  run_ready();
+  EXPECT_FALSE(change->result);
+  (void)news(a);
+  run_ready();
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, AfterARestartAHolderDoesNotWaitForItself) {
+  Keeping a = keeping();
+  make_file(a.client, "f", 10);
+  keep(a, "f");
+  restart();
+  auto change = begin_chmod(a.client, "f");
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, AfterARestartAHolderThatIsGoneIsWaitedForOneLease) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  make_file(b, "f", 10);
+  keep(a, "f");
+  wait(seconds(1));
+  restart();
+  auto change = begin_chmod(b, "f");
+  wait(lease() - seconds(1));
+  EXPECT_FALSE(change->result);
+  wait(seconds(2));
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, WithoutHoldersARestartHoldsUpNothing) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  make_file(b, "f", 10);
+  keep(a, "f");
+  EXPECT_OK(asked<wire::Empty>(a.client, wire::EndSessionRequest(), no_id()));
+  wait(seconds(1));
+  restart();
+  auto change = begin_chmod(b, "f");
+  EXPECT_OK(change->result);
+}
+
+TEST_F(MetaLeases, RecallsAreToldAlsoToARequestForNewsThatANewerOneEnds) {
+  // Whoever hears that there is no news takes what it keeps for good until much later.
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle file = make_file(b, "f", 10);
+  keep(a, "f");
+  auto change = begin_chmod(b, "f");
+  auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());
+  ASSERT_OK(first->result);
+  ASSERT_EQ((*first->result)->events.size(), 1U);
+  EXPECT_EQ((*first->result)->events[0].subject, file.value);
+  EXPECT_EQ(news(a).size(), 1U);
+  drop_what_is_recalled(a);
+}
+
+TEST_F(MetaLeases, ALateAcknowledgmentIsOfTheRecallThatItNames) {
+  Keeping a = keeping();
+  TestClient b = connect();
+  const Handle file = make_file(b, "f", 10);
+  keep(a, "f");
+  auto change = begin_chmod(b, "f", 0640);
+  EXPECT_EQ(news(a), std::vector<Handle>{file});
+  const std::uint64_t first = std::exchange(a.acknowledged, 0);  // what says so gets stuck on its way
+  wait(lease() + milliseconds(1));
+  ASSERT_OK(change->result);
+  EXPECT_TRUE(look(a, "f")->granted);
+  auto second = begin_chmod(b, "f", 0600);
+  EXPECT_FALSE(second->result);
+  auto late = asked<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, first, 0}, no_id());
+  ASSERT_OK(late);
+  run_ready();
+  EXPECT_FALSE(second->result);  // the second lease holds still
+  drop_what_is_recalled(a);
+  run_ready();
+  EXPECT_OK(second->result);
+}
+
+TEST_F(MetaLeases, AServerGetsNone) {
+  Keeping a = keeping();
+  make_file(a.client, "f", 1);
+  TestClient b = connect();
+  wire::LookupLeaseRequest request;
+  request.where = at("f");
+  rpc::Call call;
+  call.header.op = wire::Op::kLookupLease;
+  call.header.client = b.id;
+  call.header.session_epoch = b.epoch;
+  call.peer = std::make_shared<rpc::Peer>();
+  call.peer->credential = alice();
+  call.peer->kind = wire::PeerKind::kServer;
+  Bytes body;
+  wire::encode_body(request, body);
+  const auto answer = run(role->service().operations().at(wire::Op::kLookupLease).handler(call, body));
+  ASSERT_OK(answer);
+  const auto reply = wire::decode_body<wire::LookupLeaseReply>(*answer);
+  ASSERT_OK(reply);
+  EXPECT_TRUE(reply->object);
+  EXPECT_FALSE(reply->granted);
+}
+
+}  // namespace
+}  // namespace spate::meta

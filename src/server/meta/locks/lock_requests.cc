@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests on locks.
+#include <algorithm>
+
+#include "job/deadline.h"
+#include "rpc/places.h"
+#include "server/meta/locks/lock_keeper.h"
+
+namespace spate::meta {
+namespace {
+
+/// Requests for events that may wait at once; others are answered at once, and come again.
+constexpr std::size_t kMostHolds = 512;
+constexpr std::size_t kMostEvents = 256;  // in one reply
+/// Answers kept for one session: as many requests of its may be under way.
+constexpr std::size_t kMostAnswers = 4096;
+
+}  // namespace
+
+Result<void> LockKeeper::admit(const rpc::Call& call) const {
+  SPATE_TRY(std::ignore, core_.parts().sessions->admit(call));
+  if (call.peer->kind == wire::PeerKind::kServer) return Error(Errc::kInvalidArgument, "servers have no locks");
+  return {};
+}
+
+Result<LockWish> LockKeeper::wish_of(const rpc::Call& call, const wire::LockSpec& lock) const {
+  const LockRange range{lock.first, lock.last};
+  if (lock.kind < LockKind::kProcess || lock.kind > LockKind::kAppend || lock.mode > LockMode::kExclusive) {
+    return Error(Errc::kInvalidArgument, "a kind or mode of lock that this server does not know");
+  }
+  const bool whole = lock.kind == LockKind::kFlock || lock.kind == LockKind::kAppend;
+  if (!lock.handle || !range.valid() || (whole && range != LockRange{})) {
+    return Error(Errc::kInvalidArgument, "a lock without a file or with an impossible range");
+  }
+  if (lock.kind == LockKind::kAppend && (lock.owner != 0 || lock.mode == LockMode::kShared)) {
+    return Error(Errc::kInvalidArgument, "the right to append is a client's, and nobody shares it");
+  }
+  const LockOwner owner{call.header.client, call.header.session_epoch, lock.kind, lock.owner};
+  return LockWish{lock.handle, owner, lock.mode, range, lock.pid};
+}
+
+/// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for
+/// it.
+Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& session,
+                                                                  const wire::LockRequest& request) const {
+  if (request.sequence < session.floor) return Errc::kForgottenRequest;
+  session.floor = std::max(session.floor, request.oldest);
+  session.answers.erase(session.answers.begin(), session.answers.lower_bound(session.floor));
+  const auto known = session.answers.find(request.sequence);
+  if (known != session.answers.end()) {
+    if (!known->second) return known->second.error();
+    return std::optional<wire::LockReply>(*known->second);
+  }
+  if (session.answers.size() >= kMostAnswers)
+    return Error(Errc::kBusy, "too many lock requests of one session under way");
+  return std::optional<wire::LockReply>();
+}
+
+Result<wire::LockReply> LockKeeper::decide(const LockWish& wish, const wire::LockRequest& request) {
+  const LockOutcome outcome = table_.set(wish, request.wait ? request.sequence : 0);
+  tell_news();
+  switch (outcome) {
+    case LockOutcome::kGranted:
+    case LockOutcome::kQueued: return wire::LockReply{outcome == LockOutcome::kQueued, number_};
+    case LockOutcome::kConflict: return Errc::kTryAgain;
+    case LockOutcome::kDeadlock: return Errc::kDeadlock;
+    case LockOutcome::kTooMany: break;
+  }
+  return Errc::kNoLocks;
+}
+
+job::Task<Result<wire::LockReply>> LockKeeper::lock(rpc::Call& call, wire::LockRequest request) {
+  SPATE_CO_TRY(const LockWish wish, wish_of(call, request.lock));
+  if (request.sequence == 0 || request.oldest > request.sequence) {
+    co_return Error(Errc::kInvalidArgument, "a lock request without a sequence");
+  }
+  for (;;) {
+    SPATE_CO_TRY(std::ignore, admit(call));
+    const SessionPtr session = session_of(call);
+    SPATE_CO_TRY(auto known, earlier_answer(*session, request));
+    if (known) co_return *known;
+    if (request.table != 0 && request.table != number_) co_return Errc::kLocksForgotten;
+    if (wish.mode != LockMode::kNone && in_grace()) {
+      co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
+    }
+    if (wish.mode == LockMode::kNone || session->recorded) {
+      auto reply = decide(wish, request);
+      session->answers.emplace(request.sequence, reply);
+      co_return reply;
+    }
+    SPATE_CO_TRY(std::ignore, co_await record(call.header.client, session->epoch, call.stop));
+    session->recorded = true;
+    // may have changed: all of it is looked at again
+  }
+}
+
+job::Task<Result<wire::LockTestReply>> LockKeeper::test(rpc::Call& call, wire::LockTestRequest request) {
+  SPATE_CO_TRY(std::ignore, admit(call));
+  SPATE_CO_TRY(const LockWish wish, wish_of(call, request.lock));
+  if (in_grace()) co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
+  wire::LockTestReply reply;
+  const auto found = table_.test(wish);
+  if (!found) co_return reply;
+  reply.conflict = wire::LockSpec{request.lock.handle, found->owner.kind,       found->owner.token,    found->pid,
+                                  found->lock.mode,    found->lock.range.first, found->lock.range.last};
+  reply.client = found->owner.client;
+  co_return reply;
+}
+
+job::Task<Result<wire::LockCancelReply>> LockKeeper::cancel(rpc::Call& call, wire::LockCancelRequest request) {
+  SPATE_CO_TRY(std::ignore, admit(call));
+  wire::LockCancelReply reply;
+  reply.table = number_;
+  reply.ended = table_.cancel({call.header.client, call.header.session_epoch, request.sequence});
+  tell_news();
+  co_return reply;
+}
+
+void LockKeeper::drop_acknowledged(const rpc::Call& call, Session& session, std::uint64_t acknowledged) {
+  Leases* const leases = core_.parts().leases;
+  while (!session.events.empty() && session.events.front().number <= acknowledged) {
+    const wire::LockEvent event = session.events.front();
+    session.events.pop_front();
+    if (event.type != wire::LockEventType::kLeaseRecalled || leases == nullptr) continue;
+    leases->acknowledged(call.header.client, session.epoch, event);
+  }
+}
+
+job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wire::LockEventsRequest request) {
+  SPATE_CO_TRY(std::ignore, admit(call));
+  wire::LockEventsReply reply;
+  reply.table = number_;
+  if (request.table != 0 && request.table != number_) co_return reply;
+  const SessionPtr session = session_of(call);
+  drop_acknowledged(call, *session, request.acknowledged);
+  Leases* const leases = core_.parts().leases;
+  if (leases != nullptr) leases->heard(call.header.client, call.header.session_epoch, request.table == number_);
+  const std::uint64_t mine = ++session->polls;
+  session->wake();  // an older request for events is answered: its connection is gone
+  if (holds_ < kMostHolds && session->epoch == call.header.session_epoch) {
+    ++holds_;
+    const Duration longest =
+        std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
+    job::DeadlineScope scope(core_.executor(), core_.executor().now() + longest, call.stop);
+    const rpc::Aside aside(call);
+    while (session->events.empty() && session->polls == mine && !session->over) {
+      const auto woken = co_await session->news.wait(scope.token());
+      if (!woken) break;
+    }
+    --holds_;
+  }
+  if (session->over) co_return Errc::kSessionFenced;
+  const std::size_t n = std::min(session->events.size(), kMostEvents);
+  // Also to a request that a newer one has ended: whoever hears of a reply without a recall takes its leases for good.
+  reply.events.assign(session->events.begin(), session->events.begin() + static_cast<std::ptrdiff_t>(n));
+  co_return reply;
+}
+
+job::Task<Result<wire::LockReclaimReply>> LockKeeper::reclaim(rpc::Call& call, wire::LockReclaimRequest request) {
+  SPATE_CO_TRY(std::ignore, admit(call));
+  const ClientId client = call.header.client;
+  wire::LockReclaimReply reply;
+  reply.table = number_;
+  if (reclaimed_.contains(client)) co_return reply;  // a resend
+  std::ignore = in_grace();
+  const auto pending = pending_.find(client);
+  if (pending == pending_.end() || pending->second != call.header.session_epoch) {
+    co_return Error(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
+  }
+  session_of(call)->recorded = true;
+  for (std::uint32_t i = 0; i < request.locks.size(); ++i) {
+    SPATE_CO_TRY(const LockWish wish, wish_of(call, request.locks[i]));
+    if (table_.set(wish, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
+  }
+  if (request.last) {
+    pending_.erase(client);
+    reclaimed_.insert(client);
+  }
+  tell_news();
+  co_return reply;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/locks/lock_table.h"
+
+#include <algorithm>
+
+namespace spate::meta {
+namespace {
+
+/// A search for a deadlock looks at no more owners: beyond, waiting is taken for harmless.
+constexpr std::size_t kMostOwnersSearched = 10000;
+constexpr std::size_t kMostNewPieces = 2;  // LockRanges::set
+
+}  // namespace
+
+LockTable::Place LockTable::place_of(Handle handle, LockKind kind) {
+  switch (kind) {
+    case LockKind::kFlock: return {handle, Space::kFlocks};
+    case LockKind::kAppend: return {handle, Space::kAppends};
+    default: return {handle, Space::kRecords};
+  }
+}
+
+/// Nobody else holds what stands in the way.
+bool LockTable::grantable(const File& file, const LockWish& wish) const {
+  return std::none_of(file.held.begin(), file.held.end(), [&](const auto& entry) {
+    return entry.first != wish.owner && entry.second.in_the_way_of(wish.range, wish.mode);
+  });
+}
+
+/// Grantable, and nobody came before with a wish for the same: who holds nothing waits behind them.
+bool LockTable::has_turn(const File& file, const Waiting& waiting) const {
+  const LockWish& wish = waiting.wish;
+  if (!grantable(file, wish)) return false;
+  const auto owner = owners_.find(wish.owner);
+  if (owner != owners_.end() && !owner->second.held.empty()) return true;
+  for (const Waiting& earlier : file.queue) {
+    if (earlier.wait == waiting.wait) break;
+    const bool other = earlier.wish.owner != wish.owner;
+    if (other && earlier.wish.range.overlaps(wish.range) && conflict(earlier.wish.mode, wish.mode)) return false;
+  }
+  return true;
+}
+
+bool LockTable::fits(const File& file, const LockWish& wish) const {
+  const auto session = sessions_.find(wish.owner.client);
+  const std::size_t of_session = session == sessions_.end() ? 0 : session->second.pieces;
+  const std::size_t room = std::min(limits_.pieces_of_session - std::min(limits_.pieces_of_session, of_session),
+                                    limits_.pieces_of_file - std::min(limits_.pieces_of_file, file.pieces));
+  if (room >= kMostNewPieces) return true;
+  const auto held = file.held.find(wish.owner);
+  const LockRanges none;
+  const LockRanges& now = held == file.held.end() ? none : held->second;
+  return now.pieces_after(wish.range, wish.mode) <= now.pieces().size() + room;
+}
+
+void LockTable::apply(const LockWish& wish) {
+  const Place place = place_of(wish.handle, wish.owner.kind);
+  File& file = files_[place];
+  LockRanges& ranges = file.held[wish.owner];
+  const std::size_t before = ranges.pieces().size();
+  ranges.set(wish.range, wish.mode);
+  const std::size_t after = ranges.pieces().size();
+  Session& session = sessions_[wish.owner.client];
+  session.pieces += after - before;
+  file.pieces += after - before;
+  pieces_ += after - before;
+  Owner& owner = owners_[wish.owner];
+  if (wish.mode != LockMode::kNone) owner.pid = wish.pid;
+  if (after == 0) {
+    file.held.erase(wish.owner);
+    owner.held.erase(place);
+    recalled_.erase({place, wish.owner});
+  } else if (owner.held.insert(place).second) {
+    // It stands behind nobody any more, wherever else it waits.
+    for (const std::uint64_t number : owner.waits) {
+      to_serve_.insert(waits_.at({wish.owner.client, wish.owner.epoch, number}));
+    }
+  }
+  to_serve_.insert(place);
+  forget_if_idle(wish.owner);
+}
+
+void LockTable::forget_if_idle(const LockOwner& owner) {
+  const auto found = owners_.find(owner);
+  if (found != owners_.end() && found->second.held.empty() && found->second.waits.empty()) owners_.erase(found);
+  const auto session = sessions_.find(owner.client);
+  if (session != sessions_.end() && session->second.pieces == 0 && session->second.waits == 0) sessions_.erase(session);
+}
+
+LockOutcome LockTable::set(const LockWish& wish, std::uint64_t wait) {
+  const Place place = place_of(wish.handle, wish.owner.kind);
+  if (wish.mode == LockMode::kNone) {
+    const auto file = files_.find(place);
+    if (file == files_.end() || !file->second.held.contains(wish.owner)) return LockOutcome::kGranted;
+    if (!fits(file->second, wish)) return LockOutcome::kTooMany;
+    apply(wish);
+    serve();
+    return LockOutcome::kGranted;
+  }
+  File& file = files_[place];
+  if (wish.owner.kind == LockKind::kFlock && file.held.contains(wish.owner) && !grantable(file, wish)) {
+    LockWish release = wish;
+    release.mode = LockMode::kNone;
+    apply(release);
+    serve();
+    return set(wish, wait);
+  }
+  LockOutcome outcome = LockOutcome::kGranted;
+  const bool turn = wait == 0 ? grantable(file, wish) : has_turn(file, {{}, wish});
+  if (!turn) {
+    outcome = wait == 0 ? LockOutcome::kConflict : enqueue(wish, wait);
+  } else if (!fits(file, wish)) {
+    outcome = LockOutcome::kTooMany;
+  } else {
+    apply(wish);
+  }
+  to_serve_.insert(place);
+  serve();
+  return outcome;
+}
+
+LockOutcome LockTable::enqueue(const LockWish& wish, std::uint64_t number) {
+  const Place place = place_of(wish.handle, wish.owner.kind);
+  File& file = files_[place];
+  const LockWait wait{wish.owner.client, wish.owner.epoch, number};
+  if (waits_.contains(wait)) return LockOutcome::kQueued;
+  Session& session = sessions_[wish.owner.client];
+  if (session.waits >= limits_.waits_of_session || file.queue.size() >= limits_.waits_for_file) {
+    forget_if_idle(wish.owner);
+    return LockOutcome::kTooMany;
+  }
+  if (wish.owner.kind == LockKind::kProcess && would_deadlock(wish)) {
+    forget_if_idle(wish.owner);
+    return LockOutcome::kDeadlock;
+  }
+  ++session.waits;
+  owners_[wish.owner].waits.insert(number);
+  waits_.emplace(wait, place);
+  file.queue.push_back({wait, wish});
+  return LockOutcome::kQueued;
+}
+
+std::list<LockTable::Waiting>::iterator LockTable::dequeue(File& file, std::list<Waiting>::iterator waiting) {
+  const LockWait wait = waiting->wait;
+  const LockOwner owner = waiting->wish.owner;
+  waits_.erase(wait);
+  --sessions_.at(owner.client).waits;
+  owners_.at(owner).waits.erase(wait.number);
+  const auto next = file.queue.erase(waiting);
+  forget_if_idle(owner);
+  return next;
+}
+
+/// Who holds what this wish needs.
+void LockTable::add_holders(const LockWish& wish, std::vector<LockOwner>& out) const {
+  const auto file = files_.find(place_of(wish.handle, wish.owner.kind));
+  if (file == files_.end()) return;
+  for (const auto& [owner, ranges] : file->second.held) {
+    if (owner != wish.owner && ranges.in_the_way_of(wish.range, wish.mode)) out.push_back(owner);
+  }
+}
+
+/// Whether those who hold it wait, through whomever, for its own owner. Only what is held counts: who merely stands
+/// before us in the queue does not hold us up for ever (has_turn).
+bool LockTable::would_deadlock(const LockWish& wish) const {
+  std::set<LockOwner> seen;
+  std::vector<LockOwner> open;
+  add_holders(wish, open);
+  while (!open.empty() && seen.size() < kMostOwnersSearched) {
+    const LockOwner next = open.back();
+    open.pop_back();
+    if (next == wish.owner) return true;
+    if (!seen.insert(next).second) continue;
+    const auto owner = owners_.find(next);
+    if (owner == owners_.end()) continue;
+    for (const std::uint64_t number : owner->second.waits) {
+      const LockWait wait{next.client, next.epoch, number};
+      const File& file = files_.at(waits_.at(wait));
+      const auto waiting =
+          std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; });
+      add_holders(waiting->wish, open);
+    }
+  }
+  return false;
+}
+
+void LockTable::release(Handle handle, const LockOwner& owner) {
+  const Place place = place_of(handle, owner.kind);
+  const auto found = files_.find(place);
+  if (found == files_.end()) return;
+  File& file = found->second;
+  for (auto waiting = file.queue.begin(); waiting != file.queue.end();) {
+    waiting = waiting->wish.owner == owner ? dequeue(file, waiting) : std::next(waiting);
+  }
+  if (file.held.contains(owner)) apply({handle, owner, LockMode::kNone, {}, 0});
+  to_serve_.insert(place);
+  serve();
+}
+
+bool LockTable::cancel(const LockWait& wait) {
+  const auto found = waits_.find(wait);
+  if (found == waits_.end()) return false;
+  const Place place = found->second;
+  File& file = files_.at(place);
+  dequeue(file, std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; }));
+  to_serve_.insert(place);
+  serve();
+  return true;
+}
+
+void LockTable::release_client(ClientId client, std::uint32_t below_epoch) {
+  std::vector<std::pair<Handle, LockOwner>> all;
+  const LockOwner first{client, 0, LockKind{}, 0};
+  for (auto entry = owners_.lower_bound(first); entry != owners_.end() && entry->first.client == client; ++entry) {
+    const auto& [owner, state] = *entry;
+    if (owner.epoch >= below_epoch) break;
+    std::set<Place> places = state.held;
+    for (const std::uint64_t number : state.waits) places.insert(waits_.at({client, owner.epoch, number}));
+    for (const Place& place : places) all.emplace_back(place.handle, owner);
+  }
+  for (const auto& [handle, owner] : all) release(handle, owner);
+}
+
+std::optional<LockConflict> LockTable::test(const LockWish& wish) const {
+  const auto file = files_.find(place_of(wish.handle, wish.owner.kind));
+  if (file == files_.end()) return std::nullopt;
+  std::optional<LockConflict> first;
+  for (const auto& [owner, ranges] : file->second.held) {
+    if (owner == wish.owner) continue;
+    const auto lock = ranges.in_the_way_of(wish.range, wish.mode);
+    if (lock && (!first || lock->range.first < first->lock.range.first)) first = {owner, owners_.at(owner).pid, *lock};
+  }
+  return first;
+}
+
+/// One pass through those who wait. What is granted makes another pass needed (apply): it may be less than its owner
+/// had.
+void LockTable::serve_once(File& file) {
+  for (auto waiting = file.queue.begin(); waiting != file.queue.end();) {
+    if (!has_turn(file, *waiting)) {
+      ++waiting;
+      continue;
+    }
+    const Waiting granted = *waiting;
+    const bool fit = fits(file, granted.wish);
+    if (fit) apply(granted.wish);
+    ended_.push_back({granted.wait, fit});
+    waiting = dequeue(file, waiting);
+  }
+}
+
+void LockTable::serve() {
+  while (!to_serve_.empty()) {
+    const Place place = *to_serve_.begin();
+    to_serve_.erase(to_serve_.begin());
+    const auto found = files_.find(place);
+    if (found == files_.end()) continue;
+    serve_once(found->second);
+    recall(place, found->second);
+    if (found->second.empty()) files_.erase(found);
+  }
+}
+
+void LockTable::recall(const Place& place, const File& file) {
+  if (place.space != Space::kAppends || file.queue.empty()) return;
+  for (const auto& [owner, ranges] : file.held) {
+    if (recalled_.insert({place, owner}).second) recalls_.push_back({place.handle, owner});
+  }
+}
+
+bool LockTable::holds_any(ClientId client) const {
+  const auto session = sessions_.find(client);
+  return session != sessions_.end() && session->second.pieces > 0;
+}
+
+bool LockTable::waits_any(ClientId client) const {
+  const auto session = sessions_.find(client);
+  return session != sessions_.end() && session->second.waits > 0;
+}
+
+}  // namespace spate::meta

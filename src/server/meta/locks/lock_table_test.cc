@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/locks/lock_table.h"
+
+#include <gtest/gtest.h>
+
+namespace spate::meta {
+namespace {
+
+constexpr Handle kLockedFile{7};
+constexpr Handle kOther{8};
+
+LockOwner process(std::uint64_t token, std::uint64_t client = 1) {
+  return {ClientId(client), 1, LockKind::kProcess, token};
+}
+
+LockWish wish(const LockOwner& owner, LockMode mode, std::uint64_t first = 0, std::uint64_t last = LockRange::kToEnd) {
+  return {kLockedFile, owner, mode, {first, last}, static_cast<std::uint32_t>(owner.token)};
+}
+LockWish wish_other(const LockOwner& owner, LockMode mode) {
+  LockWish w = wish(owner, mode);
+  w.handle = kOther;
+  return w;
+}
+
+constexpr LockMode kFree = LockMode::kNone;
+constexpr LockMode kShared = LockMode::kShared;
+constexpr LockMode kExclusive = LockMode::kExclusive;
+
+class LockTableTest : public ::testing::Test {
+ protected:
+  /// Numbers of the waits that were granted since the last time.
+  std::vector<std::uint64_t> granted() {
+    std::vector<std::uint64_t> numbers;
+    for (const LockTable::Ended& ended : table.take_ended()) {
+      EXPECT_TRUE(ended.granted);
+      numbers.push_back(ended.wait.number);
+    }
+    return numbers;
+  }
+  using Numbers = std::vector<std::uint64_t>;
+  LockTable table;
+};
+
+TEST_F(LockTableTest, WhatConflictsIsRefusedAndNamed) {
+  EXPECT_EQ(table.set(wish(process(1), kShared, 0, 99), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(wish(process(2), kShared, 50, 149), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(wish(process(2), kExclusive, 0, 9), 0), LockOutcome::kConflict);
+  EXPECT_EQ(table.set(wish(process(2), kExclusive, 100, 149), 0), LockOutcome::kGranted);
+  const auto found = table.test(wish(process(3), kExclusive, 60, 70));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->owner, process(1));
+  EXPECT_EQ(found->pid, 1U);
+  EXPECT_EQ(found->lock, (HeldLock{{0, 99}, kShared}));
+  EXPECT_FALSE(table.test(wish(process(3), kShared, 0, 99)));
+  EXPECT_FALSE(table.test(wish(process(2), kExclusive, 100, LockRange::kToEnd)));
+}
+
+TEST_F(LockTableTest, RecordLocksAndFlockDoNotKnowEachOther) {
+  const LockOwner flock{ClientId(1), 1, LockKind::kFlock, 1};
+  const LockOwner open_file{ClientId(1), 1, LockKind::kOpenFile, 1};
+  EXPECT_EQ(table.set(wish(process(1), kExclusive), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(wish(flock, kExclusive), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(wish(open_file, kShared), 0), LockOutcome::kConflict);
+}
+
+TEST_F(LockTableTest, WhoWaitsIsServedInTurn) {
+  table.set(wish(process(1), kExclusive), 0);
+  EXPECT_EQ(table.set(wish(process(2), kShared), 12), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(3), kExclusive), 13), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(4), kShared), 14), LockOutcome::kQueued);
+  table.set(wish(process(1), kFree), 0);
+  EXPECT_EQ(granted(), Numbers{12});  // 4 could be let in, but would pass 3
+  table.release(kLockedFile, process(2));
+  EXPECT_EQ(granted(), Numbers{13});
+  table.release(kLockedFile, process(3));
+  EXPECT_EQ(granted(), Numbers{14});
+}
+
+TEST_F(LockTableTest, AHolderPassesThoseWhoWaitForIt) {
+  table.set(wish(process(1), kShared, 0, 9), 0);
+  EXPECT_EQ(table.set(wish(process(2), kExclusive), 12), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(1), kShared, 20, 29), 11), LockOutcome::kGranted);  // else both would wait for ever
+  table.release(kLockedFile, process(1));
+  EXPECT_EQ(granted(), Numbers{12});
+}
+
+TEST_F(LockTableTest, AReaderThatTurnsWriterWaitsForTheOthers) {
+  table.set(wish(process(1), kShared), 0);
+  table.set(wish(process(2), kShared), 0);
+  EXPECT_EQ(table.set(wish(process(1), kExclusive), 11), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(2), kExclusive), 12), LockOutcome::kDeadlock);
+  table.set(wish(process(2), kFree), 0);
+  EXPECT_EQ(granted(), Numbers{11});
+  EXPECT_TRUE(table.test(wish(process(2), kShared)));
+}
+
+TEST_F(LockTableTest, DeadlocksAreFoundAcrossFiles) {
+  table.set(wish(process(1), kExclusive), 0);
+  table.set(wish_other(process(2, 2), kExclusive), 0);
+  EXPECT_EQ(table.set(wish_other(process(1), kExclusive), 5), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(2, 2), kShared), 5), LockOutcome::kDeadlock);
+  EXPECT_EQ(table.set(wish(process(3), kShared), 6), LockOutcome::kQueued);  // waits, but nobody waits for it
+}
+
+TEST_F(LockTableTest, FlockGivesUpWhatItHasWhenItCannotHaveMore) {
+  const LockOwner a{ClientId(1), 1, LockKind::kFlock, 1};
+  const LockOwner b{ClientId(1), 1, LockKind::kFlock, 2};
+  table.set(wish(a, kShared), 0);
+  table.set(wish(b, kShared), 0);
+  EXPECT_EQ(table.set(wish(a, kExclusive), 11), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(b, kExclusive), 12), LockOutcome::kGranted);  // and not a deadlock: a has given up its own
+  EXPECT_EQ(table.set(wish(b, kShared), 0), LockOutcome::kGranted);
+  table.set(wish(b, kFree), 0);
+  EXPECT_EQ(granted(), Numbers{11});
+}
+
+TEST_F(LockTableTest, ALesserWishThatIsGrantedLetsOthersIn) {
+  table.set(wish(process(1), kExclusive, 0, 9), 0);
+  table.set(wish(process(2), kExclusive, 10, 19), 0);
+  EXPECT_EQ(table.set(wish(process(3), kShared, 0, 9), 13), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(wish(process(1), kShared, 0, 19), 11), LockOutcome::kQueued);
+  table.set(wish(process(2), kFree), 0);
+  EXPECT_EQ(granted(), (Numbers{11, 13}));
+}
+
+TEST_F(LockTableTest, ACancelledWaitHoldsUpNobody) {
+  table.set(wish(process(1), kShared), 0);
+  table.set(wish(process(2), kExclusive), 12);
+  table.set(wish(process(3), kShared), 13);
+  EXPECT_TRUE(table.cancel({ClientId(1), 1, 12}));
+  EXPECT_FALSE(table.cancel({ClientId(1), 1, 12}));
+  EXPECT_EQ(granted(), Numbers{13});
+}
+
+TEST_F(LockTableTest, ASessionsOlderEpochsAreReleasedWithTheirWaits) {
+  LockOwner old = process(1);
+  LockOwner fresh = old;
+  fresh.epoch = 2;
+  table.set(wish(old, kExclusive), 0);
+  EXPECT_EQ(table.set(wish(fresh, kShared), 0), LockOutcome::kConflict);
+  EXPECT_EQ(table.set(wish(fresh, kShared), 11), LockOutcome::kQueued);
+  table.set(wish_other(process(9, 2), kExclusive), 0);
+  EXPECT_EQ(table.set(wish_other(old, kShared), 12), LockOutcome::kQueued);
+  table.release_client(ClientId(1), 2);
+  EXPECT_EQ(granted(), Numbers{11});
+  EXPECT_EQ(table.waits(), 0U);
+  EXPECT_EQ(table.pieces(), 2U);
+  table.release_client(ClientId(1), 3);
+  EXPECT_FALSE(table.holds_any(ClientId(1)));
+}
+
+TEST_F(LockTableTest, IsBounded) {
+  LockTable small({4, 5, 2, 3});
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(small.set(wish(process(1), kShared, 10 * i, 10 * i + 5), 0), LockOutcome::kGranted);
+  }
+  EXPECT_EQ(small.set(wish(process(1), kShared, 50, 55), 0), LockOutcome::kTooMany);
+  EXPECT_EQ(small.set(wish(process(1), kFree, 2, 3), 0), LockOutcome::kTooMany);  // would split one
+  EXPECT_EQ(small.set(wish(process(1), kShared, 0, 25), 0), LockOutcome::kGranted);
+  EXPECT_EQ(small.set(wish(process(1), kFree), 0), LockOutcome::kGranted);
+  EXPECT_EQ(small.pieces(), 0U);
+  small.set(wish(process(1), kExclusive), 0);
+  EXPECT_EQ(small.set(wish(process(2), kShared), 1), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(wish(process(3), kShared), 2), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(wish(process(4), kShared), 3), LockOutcome::kTooMany);
+  EXPECT_EQ(small.set(wish(process(5, 2), kShared), 1), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(wish(process(6, 3), kShared), 1), LockOutcome::kTooMany);
+}
+
+TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
+  const LockOwner a{ClientId(1), 1, LockKind::kAppend, 0};
+  const LockOwner b{ClientId(2), 1, LockKind::kAppend, 0};
+  const LockOwner c{ClientId(3), 1, LockKind::kAppend, 0};
+  table.set(wish(a, kExclusive), 1);
+  EXPECT_TRUE(table.take_recalls().empty());
+  table.set(wish(b, kExclusive), 2);
+  table.set(wish(c, kExclusive), 3);
+  auto recalls = table.take_recalls();
+  ASSERT_EQ(recalls.size(), 1U);
+  EXPECT_EQ(recalls[0].owner, a);
+  EXPECT_EQ(recalls[0].handle, kLockedFile);
+  table.release(kLockedFile, a);
+  recalls = table.take_recalls();
+  ASSERT_EQ(recalls.size(), 1U);  // c waits on
+  EXPECT_EQ(recalls[0].owner, b);
+  table.release(kLockedFile, b);
+  EXPECT_TRUE(table.take_recalls().empty());
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// create: a regular file, perhaps opened with it; or a fifo, socket or device node.
+#include "server/meta/core/core.h"
+#include "server/meta/core/reply.h"
+#include "server/meta/names/layout_choice.h"
+#include "server/meta/names/objects.h"
+#include "server/meta/names/operations.h"
+#include "server/meta/store/access.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint8_t kCreateFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
+                                      wire::kOpenExecute | wire::kOpenTemporary;
+
+constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
+
+Result<void> check_request(const Credential& who, const wire::CreateRequest& request) {
+  if ((request.open_flags & ~kCreateFlags) != 0) return Error(Errc::kInvalidArgument, "unknown open flags");
+  const bool temporary = (request.open_flags & wire::kOpenTemporary) != 0;
+  if (temporary && (request.open_flags & wire::kOpenWrite) == 0) {
+    return Error(Errc::kInvalidArgument, "a file without a name is opened for writing");
+  }
+  switch (request.type) {
+    case FileType::kRegular: return {};
+    case FileType::kFifo:
+    case FileType::kSocket: break;
+    case FileType::kCharDevice:
+    case FileType::kBlockDevice:
+      if (!is_root(who)) return Errc::kNotPermitted;
+      break;
+    default: return Error(Errc::kInvalidArgument, "create makes neither directories nor symbolic links");
+  }
+  if ((request.open_flags & ~wire::kOpenExclusive) != 0) return Error(Errc::kInvalidArgument, "only files are opened");
+  return {};
+}
+
+/// What a root session makes or opens for another user is that user's to write.
+std::uint8_t open_flags_of(const wire::CreateRequest& request) {
+  const bool for_user =
+      (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
+  return static_cast<std::uint8_t>(request.open_flags | (for_user ? wire::kOpenByUser : 0));
+}
+
+/// The errors of a last component that is no new name.
+Result<void> check_place(const wire::CreateRequest& request, const Place& place) {
+  const bool opens = request.type == FileType::kRegular && (request.open_flags & wire::kOpenExclusive) == 0;
+  if (place.last != Place::Last::kName) return opens ? Errc::kIsDirectory : Errc::kExists;
+  if (place.slash) return opens ? Errc::kIsDirectory : Errc::kNotFound;
+  return {};
+}
+
+/// The object, opened as asked, not yet entered under `name` (empty: it has none).
+Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest& request, const InodeRecord& directory,
+                                 std::string_view name, wire::CreateReply& reply) {
+  const NewObject wish{request.type, request.attributes, name};
+  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, wish));
+  MetaCore& core = operation.core();
+  if (object.is_regular()) {
+    const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.targets()};
+    SPATE_CO_TRY(object.layout, choose_layout(request.layout, directory.hints, defaults, core.next_base()));
+  } else {
+    object.attributes.device = request.device;
+  }
+  reply.created = true;
+  if ((request.open_flags & kRights) != 0) {
+    SPATE_CO_TRY(reply.capability, co_await core.parts().opens->add(operation, object, open_flags_of(request), true));
+  }
+  co_return object;
+}
+
+Outcome<wire::CreateReply> create_new(Operation& operation, const wire::CreateRequest& request, NamedEntry& named,
+                                      const std::string& name) {
+  wire::CreateReply reply;
+  SPATE_CO_TRY(const InodeRecord object, co_await make_opened(operation, request, named.directory, name, reply));
+  SPATE_CO_TRY(std::ignore, add_object(operation, named, name, object));
+  reply.object = object_reply(object);
+  co_return reply;
+}
+
+/// O_TMPFILE: it goes with its last close, unless it has been given a name (link.cc).
+Outcome<wire::CreateReply> create_temporary(Operation& operation, const wire::CreateRequest& request) {
+  SPATE_CO_TRY(const InodeRecord directory, co_await walk(operation, request.where));
+  if (!directory.is_directory()) co_return Errc::kNotDirectory;
+  if (!may(operation.who(), directory, kWantWrite | kWantExecute)) co_return Errc::kPermissionDenied;
+  wire::CreateReply reply;
+  SPATE_CO_TRY(InodeRecord object, co_await make_opened(operation, request, directory, {}, reply));
+  object.attributes.link_count = 0;
+  object.may_be_named((request.open_flags & wire::kOpenExclusive) == 0);
+  operation.put(object);
+  reply.object = object_reply(object);
+  co_return reply;
+}
+
+}  // namespace
+
+Outcome<wire::CreateReply> create(Operation& operation, const wire::CreateRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_request(operation.who(), request));
+  if ((request.open_flags & wire::kOpenTemporary) != 0) {
+    auto made = co_await create_temporary(operation, request);
+    co_return made;
+  }
+  const bool exclusive = (request.open_flags & wire::kOpenExclusive) != 0 || request.type != FileType::kRegular;
+  const bool follow = !exclusive && (request.where.flags & wire::NamePath::kFollowLast) != 0;
+  Walker walker(operation, request.where);
+  for (;;) {
+    SPATE_CO_TRY(const Place place, co_await walker.to_last());
+    if (place.last != Place::Last::kName) co_return check_place(request, place).error();
+    // Whatever is there, or is not: as Linux does it, which looks at the slash first.
+    if (place.slash && (request.open_flags & kRights) != 0) co_return Errc::kIsDirectory;
+    SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
+    if (!named.entry) {
+      SPATE_CO_TRY(std::ignore, check_place(request, place));
+      auto reply = co_await create_new(operation, request, named, place.name);
+      co_return reply;
+    }
+    if (exclusive) co_return Errc::kExists;
+    const EntryRecord entry = *named.entry;
+    SPATE_CO_TRY(InodeRecord object, co_await inode_of(operation, entry, trove::ReadMode::kChecked));
+    if (object.is_symlink() && follow) {
+      SPATE_CO_TRY(std::ignore, walker.follow(place, object));
+      continue;
+    }
+    if (object.is_symlink()) co_return Errc::kSymlinkLoop;
+    if (object.is_directory()) co_return Errc::kIsDirectory;
+    if (place.slash) co_return Errc::kNotDirectory;
+    auto opened =
+        co_await operation.core().parts().opens->open_existing(operation, std::move(object), open_flags_of(request));
+    co_return opened;
+  }
+}
+
+}  // namespace spate::meta

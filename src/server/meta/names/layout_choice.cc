@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/names/layout_choice.h"
+
+#include <algorithm>
+#include <set>
+
+namespace spate::meta {
+namespace {
+
+Result<std::vector<Slot>> slots_as_named(const std::vector<TargetId>& names, const std::vector<TargetId>& targets) {
+  if (names.size() > kMaxSlots) return Error(Errc::kInvalidArgument, "more targets than a layout can have");
+  std::vector<Slot> slots;
+  std::set<TargetId> seen;
+  for (const TargetId target : names) {
+    SPATE_TRY(std::ignore, check_target(target, targets));
+    if (!seen.insert(target).second) return Error(Errc::kInvalidArgument, "a target is named twice");
+    slots.push_back(Slot{{target}});
+  }
+  return slots;
+}
+
+}  // namespace
+
+Result<void> check_strip_bytes(std::uint64_t strip_bytes) {
+  if (strip_bytes >= kMinStripBytes && strip_bytes <= kMaxStripBytes) return {};
+  return Error(Errc::kInvalidArgument,
+               "strip_bytes must be " + std::to_string(kMinStripBytes) + " to " + std::to_string(kMaxStripBytes));
+}
+
+Result<void> check_strip_count(std::uint64_t strip_count) {
+  if (strip_count <= kMaxSlots) return {};
+  return Error(Errc::kInvalidArgument, "strip_count must be 0 (all targets) to " + std::to_string(kMaxSlots));
+}
+
+Result<void> check_target(TargetId target, const std::vector<TargetId>& targets) {
+  if (std::find(targets.begin(), targets.end(), target) != targets.end()) return {};
+  return Error(Errc::kInvalidArgument, "there is no target " + std::to_string(target.value));
+}
+
+Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
+                             const LayoutDefaults& defaults, std::uint64_t base) {
+  const std::vector<TargetId>& targets = defaults.targets;
+  if (targets.empty()) return Error(Errc::kNoSpace, "the file system has no io server");
+  Layout layout;
+  layout.strip_bytes = wish.strip_bytes.value_or(directory.strip_bytes.value_or(defaults.strip_bytes));
+  SPATE_TRY(std::ignore, check_strip_bytes(layout.strip_bytes));
+  if (!wish.targets.empty()) {
+    SPATE_TRY(layout.slots, slots_as_named(wish.targets, targets));
+    return layout;
+  }
+  const std::uint32_t wanted = wish.slot_count.value_or(directory.strip_count.value_or(defaults.strip_count));
+  SPATE_TRY(std::ignore, check_strip_count(wanted));
+  const std::size_t most = std::min(targets.size(), kMaxSlots);
+  const std::size_t count = wanted == 0 ? most : std::min<std::size_t>(wanted, most);
+  std::size_t first = base % targets.size();
+  if (wish.first_target) {
+    SPATE_TRY(std::ignore, check_target(*wish.first_target, targets));
+  }
+  // A directory's may have left the cluster since it was set: then any other will do.
+  if (const auto named = wish.first_target ? wish.first_target : directory.first_target) {
+    const auto found = std::find(targets.begin(), targets.end(), *named);
+    if (found != targets.end()) first = static_cast<std::size_t>(found - targets.begin());
+  }
+  layout.slots.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) layout.slots.push_back(Slot{{targets[(first + i) % targets.size()]}});
+  return layout;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of a new file: what the request wishes, else what its directory says, else the file system's default.
+#pragma once
+
+#include "server/meta/store/records.h"
+#include "wire/meta_messages.h"
+
+namespace spate::meta {
+
+struct LayoutDefaults {
+  std::uint64_t strip_bytes = 0;
+  std::uint32_t strip_count = 0;         // 0 = all
+  const std::vector<TargetId>& targets;  // in turn; not owned
+};
+
+/// kInvalidArgument: a strip size out of range, a target that does not exist or is named twice; kNoSpace: no targets.
+/// A count beyond the targets there are means all of them. `base`: place in `targets` of the first slot when nobody
+/// says which target is to be first.
+Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
+                             const LayoutDefaults& defaults, std::uint64_t base);
+
+/// The checks of single values, shared with xattrs.
+Result<void> check_strip_bytes(std::uint64_t strip_bytes);
+Result<void> check_strip_count(std::uint64_t strip_count);
+Result<void> check_target(TargetId target, const std::vector<TargetId>& targets);
+
+}  // namespace spate::meta

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Set-uid and set-gid: a write by somebody who is not root takes them, by whatever path it goes.
+#include "server/meta/testing/role_test.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::seconds;
+
+class MetaLentRights : public RoleTest {
+ protected:
+  MetaLentRights() {
+    make_file(root, "f", 10);
+    set_mode(root, 06775);
+  }
+
+  std::uint32_t mode() { return stat(root, "f")->mode; }
+  Handle handle() { return stat(root, "f")->handle; }
+  void set_mode(TestClient& client, std::uint32_t mode) {
+    wire::SetattrRequest request;
+    request.where = at("f");
+    request.mode = mode;
+    ASSERT_OK(asked<wire::ObjectReply>(client, std::move(request)));
+  }
+  /// A file of the user's own that lends his rights.
+  void give_to(TestClient& client) {
+    wire::SetattrRequest request;
+    request.where = at("f");
+    request.uid = client.who.uid;
+    request.gid = client.who.gid;
+    ASSERT_OK(asked<wire::ObjectReply>(root, std::move(request)));
+    set_mode(root, 06775);
+  }
+
+  TestClient root = connect(root_user());
+  TestClient user = connect(alice());
+};
+
+TEST_F(MetaLentRights, GoWithAWriteThatIsSeenAtOnceAndAfterTheClose) {
+  give_to(user);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  EXPECT_EQ(mode(), 06775U) << "an open is no write";
+  ASSERT_TRUE(write(user, handle(), 20));
+  EXPECT_EQ(mode(), 0775U) << "while it is being written";
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite));  // nobody says what was written: the datafiles are asked
+  wait(seconds(5));
+  EXPECT_EQ(mode(), 0775U);
+  EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
+  EXPECT_FALSE(inode(handle()).written_by_users);
+}
+
+TEST_F(MetaLentRights, GoWhenTheOnlyWriterSaysWhatItWrote) {
+  give_to(user);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, handle(), 20));
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite, data_of(handle())));
+  EXPECT_EQ(inode(handle()).attributes.mode, 0775U);
+}
+
+TEST_F(MetaLentRights, StayWhenNothingIsWritten) {
+  give_to(user);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite));
+  wait(seconds(5));
+  EXPECT_EQ(mode(), 06775U);
+}
+
+TEST_F(MetaLentRights, StayWhenRootWrites) {
+  ASSERT_OK(open_file(root, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(root, handle(), 20));
+  EXPECT_EQ(mode(), 06775U);
+  ASSERT_OK(close_file(root, handle(), Rights::kWrite));
+  wait(seconds(5));
+  EXPECT_EQ(mode(), 06775U);
+}
+
+/// A mount of root's opens files for all users.
+TEST_F(MetaLentRights, GoWithAWriteThatRootsSessionMakesForAUser) {
+  ASSERT_OK(open_file(root, "f", wire::kOpenWrite | wire::kOpenByUser));
+  ASSERT_TRUE(write(root, handle(), 20));
+  EXPECT_EQ(mode(), 0775U);
+  ASSERT_OK(close_file(root, handle(), Rights::kWrite));
+  set_mode(root, 06775);
+  ASSERT_OK(open_file(root, "f", wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenByUser));
+  EXPECT_EQ(mode(), 0775U);
+}
+
+TEST_F(MetaLentRights, WithoutGroupExecuteSetGidLendsNothingAndStays) {
+  give_to(user);
+  set_mode(root, 06765);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, handle(), 20));
+  EXPECT_EQ(mode(), 02765U);
+}
+
+TEST_F(MetaLentRights, SetWhileAUserHasTheFileOpenTheyGoWithTheNextWrite) {
+  give_to(user);
+  set_mode(root, 0775);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, handle(), 20));
+  set_mode(root, 04775);
+  EXPECT_EQ(mode(), 04775U) << "what was written before does not count";
+  ASSERT_TRUE(write(user, handle(), 30));
+  EXPECT_EQ(mode(), 0775U);
+  set_mode(root, 04775);
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite));
+  wait(seconds(5));
+  EXPECT_EQ(mode(), 04775U) << "after them nothing was written";
+}
+
+/// As cp -p and tar do it.
+TEST_F(MetaLentRights, GivenWithTheLastCloseTheyStay) {
+  const auto made = create(user, "copy", wire::kOpenWrite);
+  ASSERT_OK(made);
+  const Handle copy = made->object.attributes.handle;
+  ASSERT_TRUE(write(user, copy, 20));
+  wire::CloseRequest request = close_request(copy, Rights::kWrite);
+  request.mode = 04755;
+  ASSERT_OK(asked<wire::CloseReply>(user, std::move(request)));
+  wait(seconds(5));
+  EXPECT_EQ(stat(user, "copy")->mode, 04755U);
+}
+
+TEST_F(MetaLentRights, GoAlsoWhenTheServerDiesBeforeTheFileIsClosed) {
+  give_to(user);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, handle(), 20));
+  restart();
+  ASSERT_OK(join(root));
+  ASSERT_OK(join(user));
+  EXPECT_EQ(mode(), 0775U);
+  ASSERT_OK(close_file(user, handle(), Rights::kWrite));
+  wait(seconds(5));
+  EXPECT_EQ(mode(), 0775U);
+}
+
+TEST_F(MetaLentRights, ATimeThatIsSetMeanwhileHidesNoWrite) {
+  give_to(user);
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, handle(), 20));
+  wire::SetattrRequest request;
+  request.where = at("f");
+  request.mtime = WallTime{77};
+  ASSERT_OK(asked<wire::ObjectReply>(user, std::move(request)));
+  EXPECT_EQ(mode(), 0775U);
+}
+
+TEST_F(MetaLentRights, WhenTheDatafilesCannotBeAskedTheyAreNotShown) {
+  give_to(user);
+  const Handle file = handle();
+  ASSERT_OK(open_file(user, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(user, file, 20));
+  io.hold();
+  EXPECT_EQ(mode(), 0775U);
+  io.release();
+  ASSERT_OK(close_file(user, file, Rights::kWrite));
+}
+
+/// Not one security attribute is kept, so there are no capabilities that a write would have to take away.
+TEST_F(MetaLentRights, NoFileHasCapabilities) {
+  wire::SetxattrRequest request;
+  request.where = at("f");
+  request.name = "security.capability";
+  request.value = Bytes(20);
+  EXPECT_EQ(asked<wire::Empty>(root, std::move(request)).code(), Errc::kNotSupported);
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// link and unlink: names of what is not a directory.
+#include "server/meta/core/reply.h"
+#include "server/meta/names/objects.h"
+#include "server/meta/names/operations.h"
+#include "server/meta/store/access.h"
+
+namespace spate::meta {
+
+Outcome<wire::LinkReply> link(Operation& operation, const wire::LinkRequest& request) {
+  Walker walker(operation, request.where);
+  SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.existing));
+  SPATE_CO_TRY(const Place place, co_await walker.to_last());
+  SPATE_CO_TRY(std::ignore, check_addable(place));
+  SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
+  if (named.entry) co_return Errc::kExists;
+  if (place.slash) co_return Errc::kNotFound;
+  if (object.is_directory()) co_return Errc::kNotPermitted;
+  if (object.attributes.link_count == 0 && !object.may_be_named()) co_return Errc::kNotFound;  // it cannot come back
+  if (object.attributes.link_count >= kMaxLinks) co_return Errc::kTooManyLinks;
+  if (object.is_regular()) object.may_be_named(false);
+  ++object.attributes.link_count;
+  touch(object, operation.now());
+  SPATE_CO_TRY(std::ignore, add_object(operation, named, place.name, object));
+  co_return object_reply(object);
+}
+
+Outcome<wire::UnlinkReply> unlink(Operation& operation, const wire::UnlinkRequest& request) {
+  Walker walker(operation, request.where);
+  SPATE_CO_TRY(const Place place, co_await walker.to_last());
+  if (place.last != Place::Last::kName) co_return Errc::kIsDirectory;
+  SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
+  if (!named.entry) co_return Errc::kNotFound;
+  const EntryRecord entry = *named.entry;
+  InodeRecord& directory = named.directory;
+  SPATE_CO_TRY(InodeRecord object, co_await inode_of(operation, entry, trove::ReadMode::kChecked));
+  if (place.slash) co_return object.is_directory() ? Errc::kIsDirectory : Errc::kNotDirectory;
+  if (!may(operation.who(), directory, kWantWrite)) co_return Errc::kPermissionDenied;
+  if (!sticky_allows(operation.who(), directory.attributes, object.attributes)) co_return Errc::kNotPermitted;
+  if (object.is_directory()) co_return Errc::kIsDirectory;
+  touch_entries(directory, operation.now(), -1, 0);
+  operation.put(directory);
+  operation.erase_entry(directory.handle(), place.name);
+  SPATE_CO_TRY(std::ignore, co_await drop_link(operation, object));
+  co_return object_reply(object);
+}
+
+}  // namespace spate::meta

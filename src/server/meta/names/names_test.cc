@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations do to objects: link counts, times, versions, sizes, layouts.
+#include <set>
+
+#include "base/expect.h"
+#include "server/meta/testing/fs_test.h"
+
+namespace spate::meta {
+namespace {
+
+Attributes attributes(User& user, const std::string& path) {
+  auto reply = user.stat(path);
+  EXPECT_OK(reply) << path;
+  return reply ? reply->attributes : Attributes{};
+}
+
+job::Task<std::optional<Bytes>> stored(TestFs& fs, StoreKey key) {
+  job::Transaction transaction = fs.context.begin();
+  auto got = co_await transaction.get(key);
+  co_return std::move(got.value);
+}
+
+TEST(MetaNames, ANewFileSystemHasARoot) {
+  TestFs fs;
+  ASSERT_OK(fs.started);
+  User user(fs, alice());
+  const Attributes root = attributes(user, "");
+  EXPECT_EQ(root.handle, kRootHandle);
+  EXPECT_EQ(root.type, FileType::kDirectory);
+  EXPECT_EQ(root.link_count, 2U);
+  EXPECT_EQ(root.size, 0U);
+  EXPECT_EQ(attributes(user, "..").handle, kRootHandle);
+}
+
+TEST(MetaNames, DirectoriesCountEntriesAndSubdirectories) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.mkdir("d/sub"));
+  ASSERT_OK(user.create("d/file"));
+  EXPECT_EQ(attributes(user, "d").size, 2U);
+  EXPECT_EQ(attributes(user, "d").link_count, 3U);
+  EXPECT_EQ(attributes(user, "").link_count, 3U);
+  EXPECT_EQ(attributes(user, "d/sub/..").handle, attributes(user, "d").handle);
+  ASSERT_OK(user.rmdir("d/sub"));
+  ASSERT_OK(user.unlink("d/file"));
+  EXPECT_EQ(attributes(user, "d").size, 0U);
+  EXPECT_EQ(attributes(user, "d").link_count, 2U);
+  ASSERT_OK(user.rmdir("d"));
+  EXPECT_EQ(attributes(user, "").link_count, 2U);
+}
+
+TEST(MetaNames, ChangingADirectoryTouchesIt) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  const Attributes before = attributes(user, "d");
+  fs.clock.advance(std::chrono::seconds(1));
+  ASSERT_OK(user.create("d/file"));
+  const Attributes after = attributes(user, "d");
+  EXPECT_EQ(after.mtime.ns, before.mtime.ns + 1'000'000'000);
+  EXPECT_EQ(after.ctime, after.mtime);
+  EXPECT_EQ(after.atime, before.atime);
+  EXPECT_GT(after.version, before.version);
+  EXPECT_EQ(attributes(user, "d/file").btime, after.mtime);
+}
+
+TEST(MetaNames, HardLinksShareOneInode) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create_written("a"));
+  const Attributes first = attributes(user, "a");
+  fs.clock.advance(std::chrono::seconds(1));
+  ASSERT_OK(user.link("a", "b"));
+  const Attributes second = attributes(user, "b");
+  EXPECT_EQ(second.handle, first.handle);
+  EXPECT_EQ(second.link_count, 2U);
+  EXPECT_GT(second.ctime, first.ctime);
+  EXPECT_EQ(second.mtime, first.mtime);
+  const auto unlinked = user.unlink("a");
+  ASSERT_OK(unlinked);
+  EXPECT_EQ(unlinked->attributes.link_count, 1U);
+  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  const auto last = user.unlink("b");
+  ASSERT_OK(last);
+  EXPECT_EQ(last->attributes.link_count, 0U);
+  EXPECT_EQ(fs.fakes.removals.handles, std::vector<Handle>{first.handle});
+  EXPECT_ERRC(user.getattr(first.handle), Errc::kStaleHandle);
+}
+
+TEST(MetaNames, AnOpenFileStaysWithoutAName) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto opened = user.create("a", 0644, wire::kOpenRead | wire::kOpenExclusive);
+  ASSERT_OK(opened);
+  EXPECT_EQ(opened->capability.rights, Rights::kRead);
+  const Handle handle = opened->object.attributes.handle;
+  ASSERT_OK(user.unlink("a"));
+  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+  const auto orphan = user.getattr(handle);
+  ASSERT_OK(orphan);
+  EXPECT_EQ(orphan->attributes.link_count, 0U);
+  // It cannot be given a name again.
+  wire::LinkRequest request;
+  request.existing.start = handle;
+  request.where = at("b");
+  EXPECT_ERRC(user.ask<wire::ObjectReply>(request), Errc::kNotFound);
+}
+
+TEST(MetaNames, ARemovedFileLeavesItsDatafilesToBeRemoved) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto created = user.create_written("a");
+  ASSERT_OK(created);
+  ASSERT_OK(user.setxattr("a", "user.k", "v"));
+  const Handle handle = created->attributes.handle;
+  ASSERT_OK(user.unlink("a"));
+  const auto record = fs.run(stored(fs, removal_key(handle)));
+  ASSERT_TRUE(record);
+  EXPECT_EQ(decode_record<RemovalRecord>(*record)->layout, *created->layout);
+  EXPECT_FALSE(fs.run(stored(fs, xattr_key(handle, "user.k"))));
+  // A symbolic link has none.
+  ASSERT_OK(user.symlink("a", "l"));
+  ASSERT_OK(user.unlink("l"));
+  EXPECT_EQ(fs.fakes.removals.handles.size(), 1U);
+}
+
+TEST(MetaNames, AFileThatNobodyCouldWriteLeavesNothingToBeRemoved) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto created = user.create("a", 0644, wire::kOpenRead | wire::kOpenExclusive);
+  ASSERT_OK(created);
+  const Handle handle = created->object.attributes.handle;
+  wire::CloseRequest close;
+  close.handle = handle;
+  close.rights = Rights::kRead;
+  ASSERT_OK(user.ask<wire::ObjectReply>(close));
+  ASSERT_OK(user.unlink("a"));
+  EXPECT_FALSE(fs.run(stored(fs, removal_key(handle))));
+  EXPECT_FALSE(fs.run(stored(fs, inode_key(handle))));
+  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+}
+
+TEST(MetaNames, CreateOpensAFileThatExists) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto made = user.create("a", 0644, wire::kOpenRead | wire::kOpenWrite);
+  ASSERT_OK(made);
+  EXPECT_TRUE(made->created);
+  EXPECT_FALSE(made->object.attributes.size_known);
+  const auto opened = user.create("a", 0600, wire::kOpenRead);
+  ASSERT_OK(opened);
+  EXPECT_FALSE(opened->created);
+  EXPECT_EQ(opened->object.attributes.handle, made->object.attributes.handle);
+  EXPECT_EQ(opened->object.attributes.mode, 0644U);
+}
+
+TEST(MetaNames, CreateThroughADanglingLinkMakesItsTarget) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.symlink("d/target", "l"));
+  const auto made = user.create("l", 0644, wire::kOpenRead, wire::NamePath::kFollowLast);
+  ASSERT_OK(made);
+  EXPECT_TRUE(made->created);
+  EXPECT_EQ(attributes(user, "d/target").handle, made->object.attributes.handle);
+}
+
+TEST(MetaNames, AnAbsoluteLinkTellsWhereTheWalkGoesOn) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.symlink("/else/where", "l"));
+  const auto through = user.stat("l/file");
+  ASSERT_ERRC(through, Errc::kCrossDevice);
+  EXPECT_EQ(through.error().context(), "/else/where/file");
+  EXPECT_EQ(user.stat("l", wire::NamePath::kFollowLast).error().context(), "/else/where");
+}
+
+TEST(MetaNames, FortyLinksAreFollowedAndNoMore) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("l0"));
+  for (int i = 1; i <= 41; ++i) ASSERT_OK(user.symlink("l" + std::to_string(i - 1), "l" + std::to_string(i)));
+  EXPECT_OK(user.stat("l40/."));
+  EXPECT_ERRC(user.stat("l41/."), Errc::kSymlinkLoop);
+}
+
+TEST(MetaNames, RenameMovesAFile) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.create("a/f"));
+  const Attributes before = attributes(user, "a/f");
+  ASSERT_OK(user.rename("a/f", "b/g"));
+  EXPECT_ERRC(user.stat("a/f"), Errc::kNotFound);
+  EXPECT_EQ(attributes(user, "b/g").handle, before.handle);
+  EXPECT_EQ(attributes(user, "a").size, 0U);
+  EXPECT_EQ(attributes(user, "b").size, 1U);
+}
+
+TEST(MetaNames, RenameReplaces) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create("f"));
+  ASSERT_OK(user.create_written("g"));
+  const Handle gone = attributes(user, "g").handle;
+  ASSERT_OK(user.rename("f", "g"));
+  EXPECT_EQ(attributes(user, "").size, 1U);
+  EXPECT_EQ(fs.fakes.removals.handles, std::vector<Handle>{gone});
+}
+
+TEST(MetaNames, RenameMovesADirectoryWithItsParent) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.mkdir("a/d"));
+  ASSERT_OK(user.mkdir("b/d"));
+  ASSERT_OK(user.rename("a/d", "b/d"));  // onto an empty one
+  EXPECT_EQ(attributes(user, "a").link_count, 2U);
+  EXPECT_EQ(attributes(user, "b").link_count, 3U);
+  EXPECT_EQ(attributes(user, "b").size, 1U);
+  EXPECT_EQ(attributes(user, "b/d/..").handle, attributes(user, "b").handle);
+  ASSERT_OK(user.rename("b/d", "b/e"));
+  EXPECT_EQ(attributes(user, "b").link_count, 3U);
+}
+
+TEST(MetaNames, RenameExchanges) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("a"));
+  ASSERT_OK(user.mkdir("b"));
+  ASSERT_OK(user.mkdir("a/d"));
+  ASSERT_OK(user.create("b/f"));
+  const Handle directory = attributes(user, "a/d").handle;
+  const Handle file = attributes(user, "b/f").handle;
+  ASSERT_OK(user.rename("a/d", "b/f", wire::kRenameExchange));
+  EXPECT_EQ(attributes(user, "b/f").handle, directory);
+  EXPECT_EQ(attributes(user, "a/d").handle, file);
+  EXPECT_EQ(attributes(user, "a").link_count, 2U);
+  EXPECT_EQ(attributes(user, "b").link_count, 3U);
+  EXPECT_EQ(attributes(user, "b/f/..").handle, attributes(user, "b").handle);
+  EXPECT_TRUE(fs.fakes.removals.handles.empty());
+}
+
+TEST(MetaNames, RenameBetweenTwoNamesOfOneFileDoesNothing) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create("a"));
+  ASSERT_OK(user.link("a", "b"));
+  ASSERT_OK(user.rename("a", "b"));
+  EXPECT_EQ(attributes(user, "a").link_count, 2U);
+  EXPECT_EQ(attributes(user, "b").link_count, 2U);
+}
+
+TEST(MetaNames, HandlesAreNeverGivenOutTwice) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create("a"));
+  const Handle first = attributes(user, "a").handle;
+  ASSERT_OK(user.unlink("a"));
+  fs.crash();
+  fs.open(test_options());
+  ASSERT_OK(fs.started);
+  ASSERT_OK(user.create("a"));
+  EXPECT_GT(attributes(user, "a").handle, first);
+}
+
+TEST(MetaNames, LayoutsComeFromTheRequestTheDirectoryTheFileSystem) {
+  TestFs fs;
+  User user(fs, alice());
+  const auto usual = user.create("usual");
+  EXPECT_EQ(usual->object.layout->slots.size(), 4U);
+  EXPECT_EQ(usual->object.layout->strip_bytes, 1U << 20U);
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_bytes", "64 KiB"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "2"));
+  ASSERT_OK(user.setxattr("d", "user.spate.first_target", "768"));
+  ASSERT_OK(user.mkdir("d/sub"));
+  const auto hinted = user.create("d/sub/file");
+  EXPECT_EQ(hinted->object.layout->strip_bytes, 65536U);
+  ASSERT_EQ(hinted->object.layout->slots.size(), 2U);
+  EXPECT_EQ(hinted->object.layout->slots[0].targets[0], TargetId(768));
+  EXPECT_EQ(hinted->object.layout->slots[1].targets[0], TargetId(1024));
+  EXPECT_EQ(*user.getxattr("d/sub/file", "user.spate.layout"),
+            "generation=1 distribution=simple_stripe strip_bytes=65536 slots=768,1024");
+  wire::CreateRequest request;
+  request.where = at("d/wished");
+  request.layout.targets = {TargetId(512), TargetId(256)};
+  const auto wished = user.ask<wire::OpenReply>(request);
+  ASSERT_OK(wished);
+  EXPECT_EQ(wished->object.layout->strip_bytes, 65536U);
+  EXPECT_EQ(wished->object.layout->slots[0].targets[0], TargetId(512));
+  request.where = at("d/not");
+  request.layout.targets = {TargetId(512), TargetId(512)};
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
+  request.layout.targets = {TargetId(5)};
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument);
+}
+
+TEST(MetaNames, FilesBeginOnOneTargetAfterTheOther) {
+  MetaOptions options = test_options();
+  options.strip_count = 1;
+  TestFsOptions with;
+  with.meta = options;
+  TestFs fs(with);
+  User user(fs, alice());
+  std::set<TargetId> first;
+  for (int i = 0; i < 4; ++i) first.insert(user.create("f" + std::to_string(i))->object.layout->slots[0].targets[0]);
+  EXPECT_EQ(first.size(), 4U);
+}
+
+TEST(MetaNames, XattrsAreKeptListedAndRemoved) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create("f"));
+  const Attributes before = attributes(user, "f");
+  ASSERT_OK(user.setxattr("f", "user.b", "two"));
+  ASSERT_OK(user.setxattr("f", "user.a", std::string("o\0e", 3)));
+  EXPECT_EQ(*user.getxattr("f", "user.a"), std::string("o\0e", 3));
+  EXPECT_EQ(*user.listxattr("f"), (std::vector<std::string>{"user.a", "user.b"}));
+  EXPECT_GT(attributes(user, "f").version, before.version);
+  EXPECT_ERRC(user.setxattr("f", "user.a", "x", wire::kXattrCreate), Errc::kExists);
+  ASSERT_OK(user.setxattr("f", "user.a", "", wire::kXattrReplace));
+  EXPECT_EQ(*user.getxattr("f", "user.a"), "");
+  ASSERT_OK(user.removexattr("f", "user.a"));
+  EXPECT_EQ(*user.listxattr("f"), std::vector<std::string>{"user.b"});
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.setxattr("d", "user.spate.strip_count", "3"));
+  EXPECT_EQ(*user.listxattr("d"), std::vector<std::string>{"user.spate.strip_count"});
+  ASSERT_OK(user.removexattr("d", "user.spate.strip_count"));
+  EXPECT_TRUE(user.listxattr("d")->empty());
+}
+
+TEST(MetaNames, XattrsOfOneObjectAreBounded) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.create("many"));
+  Errc last = Errc::kOk;
+  int count = 0;
+  for (; count < 2000 && last == Errc::kOk; ++count)
+    last = user.setxattr("many", "user.n" + std::to_string(count), "").code();
+  EXPECT_EQ(last, Errc::kNoSpace);
+  EXPECT_EQ(user.listxattr("many")->size(), 512U);
+  ASSERT_OK(user.removexattr("many", "user.n0"));
+  EXPECT_OK(user.setxattr("many", "user.again", ""));
+  ASSERT_OK(user.create("large"));
+  const std::string value(65536, 'v');
+  for (int i = 0; i < 15; ++i) ASSERT_OK(user.setxattr("large", "user.n" + std::to_string(i), value));
+  EXPECT_ERRC(user.setxattr("large", "user.toomuch", value), Errc::kNoSpace);
+  ASSERT_OK(user.setxattr("large", "user.n0", ""));  // what is replaced gives room back
+  EXPECT_OK(user.setxattr("large", "user.toomuch", value));
+}
+
+TEST(MetaNames, StatfsCountsObjects) {
+  TestFs fs;
+  User user(fs, alice());
+  EXPECT_EQ(user.statfs()->objects, 1U);
+  ASSERT_OK(user.mkdir("d"));
+  ASSERT_OK(user.create_written("d/f"));
+  EXPECT_ERRC(user.mkdir("d"), Errc::kExists);
+  EXPECT_EQ(user.statfs()->objects, 3U);
+  ASSERT_OK(user.unlink("d/f"));
+  EXPECT_EQ(user.statfs()->objects, 2U);
+  EXPECT_EQ(user.statfs()->removals, 1U);
+  fs.close();
+  fs.open(test_options());
+  EXPECT_EQ(user.statfs()->objects, 2U);  // written down
+  ASSERT_OK(user.create("f"));
+  fs.crash();
+  fs.open(test_options());
+  ASSERT_OK(user.create("g"));
+  EXPECT_EQ(user.statfs()->objects, 4U);  // counted
+}
+
+}  // namespace
+}  // namespace spate::meta

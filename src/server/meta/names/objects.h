@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operations share: making an object, touching it, taking a name from it, removing it.
+#pragma once
+
+#include "server/meta/core/operation.h"
+#include "server/meta/core/walk.h"
+#include "wire/meta_messages.h"
+
+namespace spate::meta {
+
+/// The object's metadata has changed: ctime and version.
+void touch(InodeRecord& inode, WallTime now);
+/// An entry of the directory was added (`more` = 1), replaced (0) or removed (-1); `directories`: the same for
+/// sub-directories, of which each counts as a link. Times and versions with it.
+void touch_entries(InodeRecord& directory, WallTime now, int more, int directories);
+
+/// The error of changing a last component that is no name ('.', '..', the start itself) when adding: kExists.
+Result<void> check_addable(const Place& place);
+
+struct NewObject {
+  FileType type = FileType::kRegular;
+  const wire::NewAttributes& attributes;
+  std::string_view name;  // that it will have in the directory; empty: none yet
+};
+/// An inode with a fresh handle in `directory` (whose group and setgid bit it inherits): neither put nor entered. Its
+/// layout or target is still to be set. kNotPermitted: an owner or group that the caller may not give;
+/// kInvalidArgument: a mode beyond 07777.
+job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish);
+
+/// Adds `object` to `named.directory` as `name` and puts both and the entry. kPermissionDenied when the caller may not
+/// write the directory.
+Result<void> add_object(Operation& operation, NamedEntry& named, std::string_view name, const InodeRecord& object);
+
+/// One name fewer for something that is not a directory; puts or removes it. A file that is still open stays, without a
+/// name, until its last close.
+job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object);
+
+/// Erases the inode and its xattrs. A regular file's datafiles are queued for removal. Nobody has it open.
+job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object);
+
+/// Some session has it open.
+job::Task<Result<bool>> is_open(Operation& operation, Handle handle);
+
+}  // namespace spate::meta

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/names/sizes.h"
+
+#include <algorithm>
+
+#include "log/log.h"
+#include "server/meta/core/core.h"
+#include "server/meta/names/objects.h"
+#include "server/meta/store/access.h"
+
+namespace spate::meta {
+void store_summary(InodeRecord& inode, const wire::DataSummary& data) {
+  Attributes& a = inode.attributes;
+  a.size = data.size;
+  a.allocated_bytes = data.allocated_bytes;
+  if (data.change_sum != a.change_sum) {
+    if (!inode.keep_mtime) {
+      a.mtime = data.mtime;
+      a.ctime = std::max(a.ctime, data.mtime);
+    }
+    note_change_sum(inode, data.change_sum);
+  }
+  inode.keep_mtime = false;
+  inode.written_by_users = false;
+  a.size_known = true;
+  ++a.version;
+}
+
+bool end_writes(InodeRecord& inode, std::uint32_t opens) {
+  if (opens > inode.write_opens) {
+    SPATE_LOG("server/meta", error, "more opens for writing end than were counted handle={}", inode.handle().value);
+  }
+  const bool wrote = inode.write_opens > 0;
+  inode.write_opens -= std::min(opens, inode.write_opens);
+  return wrote && inode.write_opens == 0;
+}
+
+void leave_unsettled(Operation& operation, InodeRecord& inode) {
+  const Handle handle = inode.handle();
+  const TraceId trace = operation.call().header.trace;
+  inode.attributes.size_known = false;
+  operation.put(unsettled_key(handle), UnsettledRecord{operation.now()});
+  operation.when_committed(
+      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+}
+
+job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode) {
+  if (inode.attributes.link_count == 0) {
+    SPATE_CO_TRY(const bool open, co_await is_open(operation, inode.handle()));
+    if (!open) {
+      auto removed = co_await remove_object(operation, inode);
+      co_return removed;
+    }
+  }
+  operation.put(inode);
+  co_return {};
+}
+
+namespace {
+
+void put_intent(Operation& operation, InodeRecord& inode, TruncateIntent intent) {
+  const Handle handle = inode.handle();
+  const TraceId trace = operation.call().header.trace;
+  inode.truncating = true;
+  intent.generation = ++inode.truncate_generation;
+  intent.when = operation.now();
+  intent.layout = *inode.layout;
+  operation.put(truncate_key(handle), intent);
+  operation.when_committed(
+      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+}
+
+TruncateAsker asker_of(const Operation& operation, Rights opened) {
+  const wire::RequestHeader& header = operation.call().header;
+  if (header.id.slot == wire::RequestId::kNoSlot) return {};
+  return {header.client, header.session_epoch, header.id.slot, header.id.sequence, opened};
+}
+
+/// An answer waits until its truncation is over, and is read again then: nobody has been told the old one.
+job::Task<Result<void>> tell_asker(Operation& operation, TruncateAsker asker, Error why) {
+  if (!asker.client) co_return {};
+  const StoreKey key = answer_key(asker.client, asker.slot);
+  SPATE_CO_TRY(auto answer, co_await operation.get<AnswerRecord>(key));
+  if (!answer || answer->sequence != asker.sequence) co_return {};
+  answer->status = why.code();
+  answer->context = why.context();
+  answer->body.clear();
+  answer->truncates = Handle();
+  operation.put(key, *answer);
+  co_return {};
+}
+
+job::Task<Result<void>> end_open_of(Operation& operation, TruncateAsker asker, InodeRecord& inode) {
+  if (!asker.client || asker.opened == Rights::kNone) co_return {};
+  const StoreKey key = open_key(inode.handle(), asker.client, asker.epoch);
+  SPATE_CO_TRY(auto open, co_await operation.get<OpenRecord>(key));
+  if (!open) co_return {};
+  const auto take = [](std::uint32_t& count, bool one) { count -= one && count > 0 ? 1 : 0; };
+  const bool wrote = allows(asker.opened, Rights::kWrite) && open->writers > 0;
+  take(open->readers, allows(asker.opened, Rights::kRead));
+  take(open->writers, allows(asker.opened, Rights::kWrite));
+  if (wrote) std::ignore = end_writes(inode, 1);
+  if (open->readers + std::uint64_t{open->writers} > 0) {
+    operation.put(key, *open);
+    co_return {};
+  }
+  operation.erase(key);
+  operation.when_committed([opens = operation.core().parts().opens, client = asker.client, handle = inode.handle()] {
+    opens->dropped(client, handle);
+  });
+  co_return {};
+}
+
+}  // namespace
+
+job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, std::uint64_t generation, Error why) {
+  SPATE_CO_TRY(const auto intent, co_await operation.get<TruncateIntent>(truncate_key(handle)));
+  if (!intent || intent->generation != generation) co_return {};
+  operation.erase(truncate_key(handle));
+  SPATE_CO_TRY(std::ignore, co_await tell_asker(operation, intent->asker, why));
+  SPATE_CO_TRY(auto inode, co_await operation.get<InodeRecord>(inode_key(handle)));
+  if (!inode) co_return {};
+  inode->truncating = false;
+  SPATE_CO_TRY(std::ignore, co_await end_open_of(operation, intent->asker, *inode));
+  if (why.code() == Errc::kFileTooBig && intent->before && inode->write_opens == 0) {
+    // Some datafiles may have grown before another one was refused. Nobody has written anything behind the old end.
+    TruncateIntent back;
+    back.size = *intent->before;
+    put_intent(operation, *inode, std::move(back));
+  } else if (inode->write_opens == 0) {
+    leave_unsettled(operation, *inode);
+  }
+  auto put = co_await put_or_remove(operation, *inode);
+  co_return put;
+}
+
+void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone, Rights opened) {
+  Attributes& a = inode.attributes;
+  TruncateIntent intent;
+  intent.size = size;
+  intent.asker = asker_of(operation, opened);
+  touch(inode, operation.now());
+  drop_lent_rights(operation.who(), a);
+  if (inode.write_opens == 0) {
+    if (lends_in_doubt(inode)) drop_lent_rights(a);  // its datafiles will not be asked any more
+    inode.written_by_users = false;
+    // Of a file that has datafiles, a crash of an io machine may have brought back what an earlier truncation had cut.
+    const bool as_it_is = a.size_known && a.size == size && a.change_sum == 0 && inode.truncate_generation == 0;
+    // One that grows may be refused: until then it has the size that it had.
+    // While nobody has asked the datafiles of the last writer yet, they say how large it is, as long as this takes.
+    if (a.size_known && size > a.size) intent.before = a.size;
+    if (a.size_known && !intent.before) a.size = size;
+    a.mtime = operation.now();
+    inode.keep_mtime = false;
+    if (as_it_is) return;
+  } else if (!alone) {
+    inode.single_writer = false;  // what the writer knows of the datafiles is out of date now
+  }
+  put_intent(operation, inode, std::move(intent));
+  operation.answer_after_truncate(inode.handle());
+}
+
+Result<void> after_truncations(Operation& operation, const InodeRecord& inode) {
+  if (!inode.truncating) return {};
+  const job::StopToken stop = operation.call().stop;
+  return operation.run_again_after([settler = operation.core().parts().settler, handle = inode.handle(), stop] {
+    return settler->truncated(handle, stop);
+  });
+}
+
+void drop_lent_rights(Attributes& a) {
+  a.mode &= ~kSetUid;
+  if ((a.mode & kGroupExecute) != 0) a.mode &= ~kSetGid;
+}
+
+void drop_lent_rights(const Credential& who, Attributes& a) {
+  if (!is_root(who)) drop_lent_rights(a);
+}
+
+void note_change_sum(InodeRecord& inode, std::uint64_t change_sum) {
+  Attributes& a = inode.attributes;
+  if (inode.written_by_users && change_sum != a.change_sum) drop_lent_rights(a);
+  a.change_sum = change_sum;
+}
+
+bool lends_in_doubt(const InodeRecord& inode) {
+  return inode.written_by_users && !inode.attributes.size_known && lends_rights(inode.attributes.mode);
+}
+
+job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode) {
+  if (!lends_in_doubt(inode)) co_return;
+  const Layout layout = *inode.layout;
+  const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);
+  if (!data || data->change_sum != inode.attributes.change_sum) drop_lent_rights(inode.attributes);
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// meta_statfs and meta_sync: the store as a whole.
+#include "server/meta/core/core.h"
+#include "server/meta/names/operations.h"
+
+namespace spate::meta {
+
+Outcome<wire::MetaStatfsReply> meta_statfs(Operation& operation, const wire::MetaStatfsRequest& /*request*/) {
+  MetaCore& core = operation.core();
+  wire::MetaStatfsReply reply;
+  reply.objects = core.objects().count();
+  reply.sessions = core.parts().sessions->count();
+  reply.removals = core.parts().removals->pending();
+  co_return reply;
+}
+
+Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyncRequest& /*request*/) {
+  SPATE_CO_TRY(std::ignore, co_await operation.core().sync());
+  co_return wire::MetaSyncReply{};
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Truncation: an intent in the store, cut at the io servers, once for each generation, whatever dies in between.
+#include "base/expect.h"
+#include "server/meta/testing/crash_test.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::seconds;
+
+class MetaTruncate : public RoleTest {
+ protected:
+  TestClient client = connect();
+  TestClient other = connect();
+};
+
+/// One file of 100 bytes that `client` cuts to 10; `other` only looks.
+struct Cut {
+  explicit Cut(bool is_open = false) : open(is_open) {}
+  TestClient client;
+  TestClient other;
+  Handle file;
+  bool open;
+  bool answered = false;
+
+  void prepare(CrashWorld& world) {
+    client = world.connect();
+    other = world.connect();
+    file = world.make_file(client, "f", 100);
+    if (open) ASSERT_OK(world.open_file(client, "f", kRW));
+    ASSERT_OK(world.sync(client));
+  }
+  void act(CrashWorld& world) {
+    auto cut = world.asked<wire::ObjectReply>(client, CrashWorld::truncate_request("f", 10), RoleTest::id(50, 1));
+    answered = cut.has_value();
+  }
+  void again(CrashWorld& world) {
+    ASSERT_OK(world.join(client));
+    ASSERT_OK(world.join(other));
+    auto cut = world.asked<wire::ObjectReply>(client, CrashWorld::truncate_request("f", 10), RoleTest::id(50, 1));
+    EXPECT_OK(cut);
+  }
+};
+
+TEST(MetaTruncateCrash, WhoeverAsksAgainFindsItDoneOnce) {
+  for (const bool machine : {false, true}) {
+    for (const bool open : {false, true}) {
+      Cut cut(open);
+      const std::size_t steps = die_at_each_step(
+          machine, [&](CrashWorld& world) { cut.prepare(world); }, [&](CrashWorld& world) { cut.act(world); },
+          [&](CrashWorld& world) {
+            cut.again(world);
+            world.run_ready();
+            EXPECT_EQ(world.io.cuts, 1U);
+            EXPECT_EQ(world.io.files[cut.file].generation, 1U);
+            EXPECT_EQ(world.inode(cut.file).truncate_generation, 1U);
+            EXPECT_EQ(world.data_of(cut.file).size, 10U);
+            EXPECT_EQ(world.stat(cut.other, "f")->size_known, !open);
+            if (!open) EXPECT_EQ(world.stat(cut.other, "f")->size, 10U);
+            Audit(world).check_at_rest();
+          });
+      EXPECT_GE(steps, 7U);  // intent, sync, cut, its end: each before and after
+    }
+  }
+}
+
+TEST(MetaTruncateCrash, WhatNobodyAsksForAgainIsFinishedAllTheSame) {
+  for (const bool machine : {false, true}) {
+    Cut cut;
+    die_at_each_step(
+        machine, [&](CrashWorld& world) { cut.prepare(world); }, [&](CrashWorld& world) { cut.act(world); },
+        [&](CrashWorld& world) {
+          world.wait(seconds(1));
+          const std::uint64_t size = world.inode(cut.file).attributes.size;
+          EXPECT_EQ(size, world.io.cuts == 0 ? 100U : 10U);
+          if (cut.answered) EXPECT_EQ(size, 10U);
+          Audit(world).check_at_rest();
+        });
+  }
+}
+
+// A machine that goes down may bring back an intent that had been carried out: it must not cut what came after.
+TEST(MetaTruncateCrash, WhatIsWrittenAfterTheAnswerStays) {
+  for (const bool machine : {false, true}) {
+    Cut cut(true);
+    int written = 0;
+    die_at_each_step(
+        machine, [&](CrashWorld& world) { cut.prepare(world); },
+        [&](CrashWorld& world) {
+          cut.act(world);
+          if (!cut.answered) return;
+          EXPECT_TRUE(world.write(cut.client, cut.file, 50));
+          ++written;
+          std::ignore = world.sync(cut.client);  // more steps to die at
+        },
+        [&](CrashWorld& world) {
+          ASSERT_OK(world.join(cut.client));
+          world.wait(seconds(1));
+          if (cut.answered) EXPECT_EQ(world.data_of(cut.file).size, 50U);
+          EXPECT_OK(world.close_file(cut.client, cut.file, Rights::kReadWrite));
+          world.wait(seconds(1));
+          Audit(world).check_at_rest();
+        });
+    EXPECT_GT(written, 1);
+  }
+}
+
+TEST(MetaTruncateCrash, AnOpenThatTruncates) {
+  for (const bool machine : {false, true}) {
+    Cut cut;
+    const auto request = RoleTest::open_request("f", kRW | wire::kOpenTruncate);
+    die_at_each_step(
+        machine, [&](CrashWorld& world) { cut.prepare(world); },
+        [&](CrashWorld& world) {
+          std::ignore = world.asked<wire::OpenReply>(cut.client, request, RoleTest::id(50, 1));
+        },
+        [&](CrashWorld& world) {
+          ASSERT_OK(world.join(cut.client));
+          const auto opened = world.asked<wire::OpenReply>(cut.client, request, RoleTest::id(50, 1));
+          ASSERT_OK(opened);
+          EXPECT_TRUE(opened->truncated);
+          EXPECT_EQ(world.io.cuts, 1U);
+          EXPECT_EQ(world.data_of(cut.file).size, 0U);
+          EXPECT_EQ(world.inode(cut.file).write_opens, 1U);
+          EXPECT_TRUE(world.write(cut.client, cut.file, 30));
+          EXPECT_OK(world.close_file(cut.client, cut.file, Rights::kReadWrite, world.data_of(cut.file)));
+          world.run_ready();
+          Audit(world).check_at_rest();
+        });
+  }
+}
+
+TEST(MetaTruncateCrash, TwoInARow) {
+  for (const bool machine : {false, true}) {
+    Cut cut;
+    const auto second = CrashWorld::truncate_request("f", 70);
+    die_at_each_step(
+        machine, [&](CrashWorld& world) { cut.prepare(world); },
+        [&](CrashWorld& world) {
+          cut.act(world);
+          std::ignore = world.asked<wire::ObjectReply>(cut.other, second, RoleTest::id(60, 1));
+        },
+        [&](CrashWorld& world) {
+          cut.again(world);
+          ASSERT_OK(world.asked<wire::ObjectReply>(cut.other, second, RoleTest::id(60, 1)));
+          world.run_ready();
+          // After a crash of the machine the first may have been taken back with its answer, and come after the second.
+          const std::uint64_t size = world.data_of(cut.file).size;
+          if (!machine) EXPECT_EQ(size, 70U);
+          EXPECT_EQ(world.io.files[cut.file].generation, world.inode(cut.file).truncate_generation);
+          EXPECT_EQ(world.inode(cut.file).truncate_generation, world.io.cuts);
+          Audit(world).check_at_rest();
+        });
+  }
+}
+
+TEST_F(MetaTruncate, EachHasAGenerationOfItsOwn) {
+  const Handle handle = make_file(client, "f", 100);
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    ASSERT_OK(truncate(i % 2 == 0 ? client : other, "f", 10 * i));
+    EXPECT_EQ(inode(handle).truncate_generation, i);
+    EXPECT_EQ(io.files[handle].generation, i);
+    EXPECT_EQ(stat(client, "f")->size, 10 * i);
+    EXPECT_EQ(stat(client, "f")->change_sum, data_of(handle).change_sum);
+  }
+  EXPECT_EQ(io.cuts, 5U);
+}
+
+TEST_F(MetaTruncate, OfWhatWasNeverWrittenToNothingTroublesNobodyButSetsTheTime) {
+  const Handle handle = make_file(client, "f", 0);
+  wait(seconds(1));
+  const auto cut = truncate(client, "f", 0);
+  ASSERT_OK(cut);
+  EXPECT_EQ(cut->attributes.mtime, clock.wall());
+  EXPECT_EQ(io.calls("truncate"), 0U);
+  EXPECT_EQ(inode(handle).truncate_generation, 0U);
+}
+
+// A crash of an io machine may have undone what made it as long as it is said to be.
+TEST_F(MetaTruncate, ToTheSizeThatItHasCutsItOnceMore) {
+  const Handle handle = make_file(client, "f", 100);
+  ASSERT_OK(truncate(client, "f", 0));
+  io.files[handle].data.size = 100;  // the cut was not synced, and its machine crashed
+  ASSERT_OK(truncate(client, "f", 0));
+  EXPECT_EQ(data_of(handle).size, 0U);
+}
+
+TEST_F(MetaTruncate, IsDoneWhenItIsAnsweredAndNotBefore) {
+  const Handle handle = make_file(client, "f", 100);
+  io.hold();
+  const auto cutting = begin<wire::ObjectReply>(client, truncate_request("f", 10), id(50, 1));
+  EXPECT_FALSE(cutting->result);
+  const auto reading = begin<wire::OpenReply>(other, open_request("f", wire::kOpenRead), id(++other.next));
+  const auto growing = begin<wire::ObjectReply>(other, truncate_request("f", 500), id(1, 2));
+  EXPECT_FALSE(reading->result);
+  EXPECT_FALSE(growing->result);
+  io.release();
+  run_ready();
+  ASSERT_OK(cutting->result);
+  ASSERT_OK(reading->result);
+  ASSERT_OK(growing->result);
+  EXPECT_EQ(data_of(handle).size, 500U);
+  EXPECT_EQ(io.cuts, 2U);
+}
+
+TEST_F(MetaTruncate, OneThatCannotBeDoneSaysWhatStandsInTheWay) {
+  const Handle handle = make_file(client, "f", 100);
+  io.fail = [](std::string_view) { return Errc::kUnreachable; };
+  const auto cut = truncate(client, "f", 10);
+  EXPECT_ERRC(cut, Errc::kTimeout);
+  EXPECT_NE(cut.error().message().find("tcp://io3:7400"), std::string::npos) << cut.error().message();
+  const auto opened = open_file(other, "f", wire::kOpenRead);
+  EXPECT_ERRC(opened, Errc::kTimeout);
+  EXPECT_NE(opened.error().message().find("tcp://io3:7400"), std::string::npos) << opened.error().message();
+  io.fail = {};
+  wait(seconds(10));
+  EXPECT_EQ(data_of(handle).size, 10U);
+  EXPECT_OK(open_file(other, "f", wire::kOpenRead));
+  Audit(*this).check_at_rest();
+}
+
+TEST_F(MetaTruncate, OneThatWaitsForAnAnswerSaysWhose) {
+  make_file(client, "f", 100);
+  io.hold();
+  io.silent = "server 3 (tcp://io3:7400)";
+  const auto cut = truncate(client, "f", 10);
+  EXPECT_ERRC(cut, Errc::kTimeout);
+  EXPECT_NE(cut.error().message().find("waits for server 3 (tcp://io3:7400)"), std::string::npos)
+      << cut.error().message();
+  io.release();
+}
+
+TEST_F(MetaTruncate, OfARemovedFileIsForgotten) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  io.hold();
+  const auto cutting = begin<wire::ObjectReply>(other, truncate_request("f", 10), id(50, 1));
+  ASSERT_OK(unlink(client, "f"));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  io.release();
+  run_ready();
+  EXPECT_OK(cutting->result);
+  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_EQ(records(KeyKind::kTruncate), 0U);
+  Audit(*this).check_at_rest();
+}
+
+TEST_F(MetaTruncate, WhatAWriterKnowsFromBeforeAnothersTruncationIsNotBelieved) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  const wire::DataSummary before = data_of(handle);
+  ASSERT_OK(truncate(other, "f", 10));
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite, before));
+  run_ready();
+  EXPECT_EQ(stat(other, "f")->size, 10U);
+  Audit(*this).check_at_rest();
+}
+
+TEST_F(MetaTruncate, ByAnOpenFileNeedsNoModeBitsButTheOpen) {
+  const Handle handle = create(client, "f", kRW, 0)->object.attributes.handle;
+  wire::TruncateRequest request = truncate_request("", 40);
+  request.where.start = handle;
+  request.by_open_file = true;
+  EXPECT_ERRC(asked<wire::ObjectReply>(other, request), Errc::kBadDescriptor);
+  ASSERT_OK(asked<wire::ObjectReply>(client, request));
+  EXPECT_EQ(data_of(handle).size, 40U);
+  EXPECT_TRUE(inode(handle).single_writer);
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite));
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kBadDescriptor);
+  request.by_open_file = false;
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request), Errc::kPermissionDenied);
+}
+
+TEST_F(MetaTruncate, NoFileGetsLargerThanAFileCanBe) {
+  make_file(client, "f", 100);
+  EXPECT_ERRC(truncate(client, "f", kMaxFileBytes + 1), Errc::kFileTooBig);
+  EXPECT_OK(truncate(client, "f", kMaxFileBytes));
+  EXPECT_EQ(stat(client, "f")->size, kMaxFileBytes);
+}
+
+// Neither store nor io servers answer in order.
+TEST(MetaTruncateOverlap, ManyAtOnceAgreeInTheEnd) {
+  struct World final : RoleTest {
+    explicit World(std::uint64_t seed) : RoleTest(seed, true) {}
+    void TestBody() override {}
+  };
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    World world(seed);
+    TestClient maker = world.connect();
+    const Handle handle = world.make_file(maker, "f", 100);
+    std::vector<TestClient> clients;
+    for (int i = 0; i < 6; ++i) clients.push_back(world.connect());
+    std::vector<std::unique_ptr<RoleTest::Pending<wire::ObjectReply>>> cuts;
+    std::vector<std::unique_ptr<RoleTest::Pending<wire::OpenReply>>> opens;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      const auto request = RoleTest::truncate_request("f", 10 * (i + 1));
+      cuts.push_back(world.begin<wire::ObjectReply>(clients[i], request, RoleTest::id(1, 2)));
+      const auto open = RoleTest::open_request("f", kRW);
+      opens.push_back(world.begin<wire::OpenReply>(clients[i], open, RoleTest::id(1, 1)));
+    }
+    world.wait(seconds(1));
+    for (const auto& cut : cuts) ASSERT_OK(cut->result) << "seed " << seed;
+    for (const auto& open : opens) ASSERT_OK(open->result) << "seed " << seed;
+    for (TestClient& c : clients) {
+      ASSERT_OK(world.close_file(c, handle, Rights::kReadWrite, world.data_of(handle)));
+    }
+    world.wait(seconds(1));
+    EXPECT_EQ(world.inode(handle).truncate_generation, 6U);
+    EXPECT_EQ(world.io.cuts, 6U);
+    Audit(world).check_at_rest();
+  }
+}
+
+}  // namespace
+}  // namespace spate::meta

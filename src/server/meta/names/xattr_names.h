@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of extended attributes, and the ones that are not stored but read from the inode: the layout's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/meta/store/records.h"
+
+namespace spate::meta {
+
+constexpr std::string_view kLayoutXattr = "user.spate.layout";
+constexpr std::string_view kStripBytesXattr = "user.spate.strip_bytes";
+constexpr std::string_view kStripCountXattr = "user.spate.strip_count";
+constexpr std::string_view kFirstTargetXattr = "user.spate.first_target";
+
+constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
+constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
+
+enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout, kAcl };
+
+/// kOutOfRange: an empty or too long name. Linux says that before it looks at the path; everything else after.
+Result<void> check_xattr_length(std::string_view name);
+
+/// kOutOfRange: an empty or too long name; kInvalidArgument: nothing after the dot, or a NUL byte; kNotSupported:
+/// another name space (security, what else there is of system).
+Result<XattrSpace> xattr_space(std::string_view name);
+
+/// A file's layout as people read it: "generation=1 distribution=simple_stripe strip_bytes=1048576 slots=256,512"; the
+/// targets of one slot are joined by '+'.
+std::string describe(const Layout& layout);
+
+/// The value of a layout attribute: of a file its layout, of a directory its hints. Nothing when there is none.
+std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_view name);
+/// Sets (or, with no value, removes) a hint of a directory. kInvalidArgument, kNotPermitted (user.spate.layout),
+/// kNoAttribute (removing what is not set).
+Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::optional<std::string_view> value,
+                              const std::vector<TargetId>& targets);
+/// Those that listxattr shows: a directory's hints. A file's layout is not shown, so that copying tools do not try to
+/// set it.
+std::vector<std::string> layout_xattr_names(const InodeRecord& inode);
+
+}  // namespace spate::meta

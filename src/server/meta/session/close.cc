@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// close: one open ends; with the last one for writing, size and mtime go into the inode.
+#include "server/meta/core/core.h"
+#include "server/meta/core/reply.h"
+#include "server/meta/names/objects.h"
+#include "server/meta/names/operations.h"
+#include "server/meta/names/sizes.h"
+#include "server/meta/store/access.h"
+#include "server/meta/store/acl.h"
+
+namespace spate::meta {
+namespace {
+
+/// Whoever could read tells when it did: an atime alone.
+bool notes_a_read(const wire::CloseRequest& request) {
+  return request.atime && !request.mtime && !request.mode && allows(request.rights, Rights::kRead);
+}
+
+bool sets_anything(const wire::CloseRequest& request) {
+  return (request.atime || request.mtime || request.mode) && !notes_a_read(request);
+}
+
+Result<void> check_form(const wire::CloseRequest& request) {
+  const auto rights = static_cast<unsigned>(request.rights);
+  if (rights == 0 || rights > static_cast<unsigned>(Rights::kReadWrite)) {
+    return Error(Errc::kInvalidArgument, "a close says with which rights the file was opened");
+  }
+  if (request.mode && *request.mode > 07777) return Error(Errc::kInvalidArgument, "mode bits beyond 07777");
+  return {};
+}
+
+/// The only writing session knows the datafiles best; of anyone else's knowledge it is not sure what it lacks.
+bool is_usable(const InodeRecord& inode, const std::optional<wire::DataSummary>& data) {
+  return data && inode.single_writer && !inode.truncating && data->size <= kMaxFileBytes;
+}
+
+void end_writing(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  const bool usable = is_usable(inode, request.data);
+  if (!end_writes(inode, 1)) return;
+  if (usable) {
+    store_summary(inode, *request.data);
+  } else {
+    leave_unsettled(operation, inode);
+  }
+}
+
+/// Times given explicitly win over what the datafiles say of the writes before.
+void set_attributes(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  Attributes& a = inode.attributes;
+  const Credential& who = operation.who();
+  a.atime = request.atime.value_or(a.atime);
+  if (request.mtime) {
+    a.mtime = *request.mtime;
+    if (!a.size_known && inode.write_opens == 0) inode.keep_mtime = true;
+    if (!a.size_known && inode.write_opens > 0 && request.data) note_change_sum(inode, request.data->change_sum);
+  }
+  if (request.mode) {
+    if (inode.write_opens == 0) {
+      inode.written_by_users = false;  // nobody writes after this
+    } else if (!a.size_known && request.data) {
+      note_change_sum(inode, request.data->change_sum);
+    }
+    a.mode = *request.mode;
+    apply_mode_to_acl(inode.acl, a.mode);
+    if (!is_root(who) && !in_group(who, a.gid)) a.mode &= ~kSetGid;
+  }
+  touch(inode, operation.now());
+}
+
+/// Never moved back, nor ahead of the clock; ctime stays.
+bool note_read(Operation& operation, InodeRecord& inode, const wire::CloseRequest& request) {
+  if (!notes_a_read(request)) return false;
+  const WallTime read_at = std::min(*request.atime, operation.now());
+  if (read_at <= inode.attributes.atime) return false;
+  inode.attributes.atime = read_at;
+  return true;
+}
+
+}  // namespace
+
+Outcome<wire::CloseReply> close(Operation& operation, const wire::CloseRequest& request) {
+  SPATE_CO_TRY(std::ignore, check_form(request));
+  const bool writes = allows(request.rights, Rights::kWrite);
+  if (writes || notes_a_read(request)) {
+    SPATE_CO_TRY(std::ignore, operation.lock({request.handle}));  // many close one file at once
+  }
+  SPATE_CO_TRY(std::ignore, co_await operation.core().parts().opens->drop(operation, request.handle, request.rights));
+  SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
+  if (writes) end_writing(operation, inode, request);
+  if (sets_anything(request)) {
+    if (owns(operation.who(), inode.attributes)) {
+      set_attributes(operation, inode, request);
+    } else {
+      operation.answer_with(Errc::kNotPermitted);  // the file is closed all the same: nobody closes twice
+    }
+  }
+  const bool read = note_read(operation, inode, request);
+  if (writes || read || sets_anything(request) || inode.attributes.link_count == 0) {
+    SPATE_CO_TRY(std::ignore, co_await put_or_remove(operation, inode));
+  }
+  co_return object_reply(inode);
+}
+
+}  // namespace spate::meta

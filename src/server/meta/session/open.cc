@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// open: a file that exists.
+#include "server/meta/core/reply.h"
+#include "server/meta/core/walk.h"
+#include "server/meta/names/operations.h"
+#include "server/meta/names/sizes.h"
+#include "server/meta/session/opens.h"
+#include "server/meta/store/access.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint8_t kOpenFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
+                                    wire::kOpenExecute | wire::kOpenByUser;
+
+Result<void> check_openable(const Credential& who, const InodeRecord& inode, std::uint8_t flags) {
+  if (inode.is_directory()) return Errc::kIsDirectory;
+  if (inode.is_symlink()) return Errc::kSymlinkLoop;
+  if (!inode.is_regular())
+    return Error(Errc::kNotSupported, "fifos, sockets and devices are opened by the client's kernel");
+  unsigned want = 0;
+  if ((flags & wire::kOpenRead) != 0) want |= kWantRead;
+  if ((flags & (wire::kOpenWrite | wire::kOpenTruncate)) != 0) want |= kWantWrite;
+  if ((flags & wire::kOpenExecute) != 0) want |= kWantExecute;
+  return may(who, inode, want) ? Result<void>() : Errc::kPermissionDenied;
+}
+
+/// The last close has set a time that would be forgotten if the file were written before its datafiles were asked.
+Result<void> after_settling(Operation& operation, const InodeRecord& inode, bool writes) {
+  if (!writes || !inode.keep_mtime || inode.write_opens > 0) return {};
+  const job::StopToken stop = operation.call().stop;
+  return operation.run_again_after([settler = operation.core().parts().settler, handle = inode.handle(), stop] {
+    return settler->settled(handle, stop);
+  });
+}
+
+}  // namespace
+
+job::Task<Result<wire::OpenReply>> OpenTable::open_existing(Operation& operation, InodeRecord inode,
+                                                            std::uint8_t open_flags) {
+  SPATE_CO_TRY(std::ignore, check_openable(operation.who(), inode, open_flags));
+  SPATE_CO_TRY(std::ignore, after_truncations(operation, inode));
+  const Rights rights = rights_of(open_flags);
+  const bool writes = allows(rights, Rights::kWrite);
+  SPATE_CO_TRY(std::ignore, after_settling(operation, inode, writes));
+  wire::OpenReply reply;
+  reply.truncated = (open_flags & wire::kOpenTruncate) != 0;
+  if (reply.truncated) begin_truncate(operation, inode, 0, false, rights);
+  if (reply.truncated && (open_flags & wire::kOpenByUser) != 0) drop_lent_rights(inode.attributes);
+  if (rights != Rights::kNone) {
+    SPATE_CO_TRY(reply.capability, co_await add(operation, inode, open_flags, false));
+  }
+  if (writes || reply.truncated) operation.put(inode);
+  reply.object = object_reply(inode);
+  co_return reply;
+}
+
+Outcome<wire::OpenReply> open(Operation& operation, const wire::OpenRequest& request) {
+  if ((request.open_flags & ~kOpenFlags) != 0) co_return Error(Errc::kInvalidArgument, "unknown open flags");
+  SPATE_CO_TRY(InodeRecord inode, co_await walk(operation, request.where));
+  Opens* const opens = operation.core().parts().opens;
+  if (request.renew) {
+    auto renewed = co_await opens->renew(operation, std::move(inode), request.open_flags);
+    co_return renewed;
+  }
+  auto opened = co_await opens->open_existing(operation, std::move(inode), request.open_flags);
+  co_return opened;
+}
+
+}  // namespace spate::meta

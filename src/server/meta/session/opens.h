@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenTable: which session has which file open (docs/consistency.md, "Sessions").
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+
+/// The records in the store are what counts; in memory there is only which files to look at when a session ends. One
+/// executor; pinned. Life: construct -> start() -> used by operations.
+class OpenTable final : public Opens {
+ public:
+  explicit OpenTable(MetaCore& core) : core_(core) {}
+
+  /// Reads all opens of the store.
+  job::Task<Result<void>> start();
+
+  job::Task<Result<Capability>> add(Operation& operation, InodeRecord& inode, std::uint8_t open_flags,
+                                    bool fresh) override;
+  job::Task<Result<wire::OpenReply>> open_existing(Operation& operation, InodeRecord inode,
+                                                   std::uint8_t open_flags) override;
+  job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode, std::uint8_t open_flags) override;
+  job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) override;
+  bool may_be_open(Handle handle) const override { return files_.contains(handle); }
+  void dropped(ClientId client, Handle handle) override;
+
+  /// Ends all opens of the client's epochs below this one, which have been fenced. Repeatable.
+  job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
+  /// False: the session has nothing open, and nothing is about to be.
+  bool holds_any(ClientId client) const { return held_.contains(client); }
+  std::vector<ClientId> holders() const;
+
+ private:
+  class Hint;
+  void count(ClientId client, Handle handle, int difference);
+  Capability capability_for(Operation& operation, const InodeRecord& inode, Rights rights);
+  job::Task<Result<void>> release_file(Operation& operation, ClientId client, std::uint32_t below_epoch, Handle handle);
+
+  MetaCore& core_;
+  /// Client, file: how many open records (of different epochs) there are or may be about to be.
+  std::unordered_map<ClientId, std::map<Handle, int>> held_;
+  /// The same of all clients together.
+  std::unordered_map<Handle, int> files_;
+};
+
+/// The rights that open flags ask for.
+Rights rights_of(std::uint8_t open_flags);
+
+}  // namespace spate::meta

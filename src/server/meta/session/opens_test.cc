@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens and closes: rights, capabilities, who still has what open, and what the last writer leaves behind.
+#include "base/expect.h"
+#include "server/meta/testing/role_test.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::seconds;
+
+class MetaOpens : public RoleTest {
+ protected:
+  TestClient client = connect();
+  TestClient other = connect();
+};
+
+TEST_F(MetaOpens, ACapabilitySaysWhatWasAskedAndIsGenuine) {
+  const auto made = create(client, "f", kRW);
+  ASSERT_OK(made);
+  const Capability& c = made->capability;
+  EXPECT_TRUE(verify(options.server_key, options.fs, c));
+  EXPECT_EQ(c.handle, made->object.attributes.handle);
+  EXPECT_EQ(c.rights, Rights::kReadWrite);
+  EXPECT_EQ(c.client, client.id);
+  EXPECT_EQ(c.session_epoch, client.epoch);
+  EXPECT_EQ(c.layout_generation, made->object.layout->generation);
+  EXPECT_EQ(c.uid, kAlice);
+  EXPECT_EQ(c.expiry.ns - clock.wall().ns, options.capability_life.count());
+  const auto read = open_file(other, "f", wire::kOpenRead);
+  ASSERT_OK(read);
+  EXPECT_EQ(read->capability.rights, Rights::kRead);
+  EXPECT_EQ(read->capability.client, other.id);
+}
+
+TEST_F(MetaOpens, ModeBitsDecide) {
+  TestClient bobs = connect(bob());
+  ASSERT_OK(create(client, "f", 0, 0640));
+  EXPECT_ERRC(open_file(bobs, "f", wire::kOpenRead), Errc::kPermissionDenied);
+  ASSERT_OK(create(client, "g", 0, 0644));
+  EXPECT_OK(open_file(bobs, "g", wire::kOpenRead));
+  EXPECT_ERRC(open_file(bobs, "g", wire::kOpenWrite), Errc::kPermissionDenied);
+  EXPECT_ERRC(open_file(bobs, "g", kRW), Errc::kPermissionDenied);
+  EXPECT_ERRC(open_file(bobs, "g", wire::kOpenRead | wire::kOpenTruncate), Errc::kPermissionDenied);
+  EXPECT_ERRC(open_file(bobs, "g", wire::kOpenRead | wire::kOpenExecute), Errc::kPermissionDenied);
+  EXPECT_EQ(records(KeyKind::kOpen), 1U);
+}
+
+TEST_F(MetaOpens, WhoMakesAFileHasTheRightsHeAskedForWhateverItsMode) {
+  const auto made = create(client, "f", kRW, 0);
+  ASSERT_OK(made);
+  EXPECT_EQ(made->capability.rights, Rights::kReadWrite);
+  EXPECT_ERRC(open_file(client, "f", wire::kOpenRead), Errc::kPermissionDenied);
+  wire::OpenRequest renewal = open_request("", kRW);
+  renewal.where.start = made->object.attributes.handle;
+  renewal.renew = true;
+  wait(seconds(10));
+  const auto renewed = asked<wire::OpenReply>(client, renewal);
+  ASSERT_OK(renewed);
+  EXPECT_GT(renewed->capability.expiry, made->capability.expiry);
+  EXPECT_TRUE(verify(options.server_key, options.fs, renewed->capability));
+  EXPECT_EQ(inode(made->object.attributes.handle).write_opens, 1U);
+}
+
+TEST_F(MetaOpens, RenewingWhatIsNotOpenOpensItUnderTheModeBits) {
+  const Handle handle = make_file(client, "f", 10);
+  wire::OpenRequest renewal = open_request("", wire::kOpenRead);
+  renewal.where.start = handle;
+  renewal.renew = true;
+  ASSERT_OK(asked<wire::OpenReply>(client, renewal));
+  EXPECT_EQ(records(KeyKind::kOpen), 1U);
+  renewal.open_flags = wire::kOpenWrite;  // open for reading gives no right to write
+  ASSERT_OK(asked<wire::OpenReply>(client, renewal));
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+  TestClient bobs = connect(bob());
+  EXPECT_ERRC(asked<wire::OpenReply>(bobs, renewal), Errc::kPermissionDenied);
+}
+
+TEST_F(MetaOpens, OnlyFilesAreOpened) {
+  wire::MkdirRequest mkdir;
+  mkdir.where = at("d");
+  ASSERT_OK(asked<wire::ObjectReply>(client, mkdir));
+  EXPECT_ERRC(open_file(client, "d", wire::kOpenRead), Errc::kIsDirectory);
+  EXPECT_ERRC(truncate(client, "d", 0), Errc::kIsDirectory);
+  wire::SymlinkRequest symlink;
+  symlink.where = at("s");
+  symlink.target = "d";
+  ASSERT_OK(asked<wire::ObjectReply>(client, symlink));
+  EXPECT_ERRC(open_file(client, "s", wire::kOpenRead), Errc::kSymlinkLoop);
+  wire::CreateRequest fifo;
+  fifo.where = at("p");
+  fifo.type = FileType::kFifo;
+  fifo.attributes.mode = 0600;
+  ASSERT_OK(asked<wire::OpenReply>(client, fifo));
+  EXPECT_ERRC(open_file(client, "p", wire::kOpenRead), Errc::kNotSupported);
+  EXPECT_ERRC(open_file(client, "none", wire::kOpenRead), Errc::kNotFound);
+}
+
+TEST_F(MetaOpens, NothingIsClosedTwice) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  EXPECT_ERRC(close_file(client, handle, Rights::kRead), Errc::kBadDescriptor);
+  EXPECT_ERRC(close_file(client, handle, Rights::kReadWrite), Errc::kBadDescriptor);
+  EXPECT_ERRC(close_file(other, handle, Rights::kWrite), Errc::kBadDescriptor);
+  EXPECT_ERRC(close_file(client, handle, Rights::kNone), Errc::kInvalidArgument);
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+  EXPECT_OK(close_file(client, handle, Rights::kWrite));
+  EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);
+  EXPECT_ERRC(close_file(client, Handle(9999), Rights::kRead), Errc::kBadDescriptor);
+  EXPECT_EQ(inode(handle).write_opens, 0U);
+}
+
+TEST_F(MetaOpens, AFileWithoutANameLivesUntilItsLastClose) {
+  const Handle handle = create(client, "f", kRW)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenRead));
+  ASSERT_OK(open_file(other, "f", wire::kOpenRead));
+  ASSERT_TRUE(write(client, handle, 10));
+  const auto unlinked = unlink(other, "f");
+  ASSERT_OK(unlinked);
+  EXPECT_EQ(unlinked->attributes.link_count, 0U);
+  restart();
+  ASSERT_OK(join(client));
+  ASSERT_OK(join(other));
+  wait(seconds(5));
+  EXPECT_FALSE(io.files[handle].removed);
+  ASSERT_OK(close_file(client, handle, Rights::kReadWrite, data_of(handle)));
+  ASSERT_OK(close_file(client, handle, Rights::kRead));
+  run_ready();
+  EXPECT_FALSE(io.files[handle].removed);
+  wire::GetattrRequest getattr;
+  getattr.handle = handle;
+  EXPECT_EQ(asked<wire::ObjectReply>(other, getattr, no_id())->attributes.size, 10U);
+  ASSERT_OK(close_file(other, handle, Rights::kRead));
+  run_ready();
+  EXPECT_TRUE(io.files[handle].removed);
+  EXPECT_EQ(records(KeyKind::kRemoval), 0U);
+  EXPECT_ERRC(asked<wire::ObjectReply>(other, getattr, no_id()), Errc::kStaleHandle);
+}
+
+TEST_F(MetaOpens, TheOnlyWriterIsBelieved) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  EXPECT_FALSE(stat(other, "f")->size_known);
+  wait(seconds(1));
+  const auto closed = close_file(client, handle, Rights::kWrite, data_of(handle));
+  ASSERT_OK(closed);
+  EXPECT_TRUE(closed->attributes.size_known);
+  EXPECT_EQ(closed->attributes.size, 100U);
+  EXPECT_EQ(closed->attributes.mtime, data_of(handle).mtime);
+  EXPECT_EQ(closed->attributes.change_sum, 1U);
+  EXPECT_EQ(closed->attributes.allocated_bytes, 100U);
+  EXPECT_EQ(io.calls("stat"), 0U);
+  EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
+}
+
+TEST_F(MetaOpens, OneOfSeveralWritersIsNot) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(client, handle, 100));
+  const wire::DataSummary early = data_of(handle);
+  ASSERT_TRUE(write(other, handle, 900));
+  ASSERT_OK(close_file(other, handle, Rights::kWrite, data_of(handle)));
+  EXPECT_FALSE(stat(client, "f")->size_known);
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, early));
+  run_ready();
+  EXPECT_EQ(io.calls("stat"), 1U);
+  EXPECT_TRUE(stat(client, "f")->size_known);
+  EXPECT_EQ(stat(client, "f")->size, 900U);
+  EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
+}
+
+TEST_F(MetaOpens, OneWriterWithTwoOpensIsNotEither) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_TRUE(write(client, handle, 900));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, wire::DataSummary{}));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, wire::DataSummary{}));
+  run_ready();
+  EXPECT_EQ(stat(client, "f")->size, 900U);
+}
+
+TEST_F(MetaOpens, WhoSaysNothingIsAskedAfter) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
+  run_ready();
+  EXPECT_EQ(stat(client, "f")->size, 100U);
+  EXPECT_EQ(stat(client, "f")->mtime, data_of(handle).mtime);
+}
+
+TEST_F(MetaOpens, ASizeThatNoFileHasIsNotBelieved) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  wire::DataSummary absurd;
+  absurd.size = kMaxFileBytes + 1;
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, absurd));
+  run_ready();
+  EXPECT_EQ(stat(client, "f")->size, 0U);
+}
+
+TEST_F(MetaOpens, ASizeIsAskedForUntilItComes) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  io.fail = [](std::string_view) { return Errc::kUnreachable; };
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
+  wait(seconds(2));
+  EXPECT_FALSE(stat(client, "f")->size_known);
+  restart();
+  ASSERT_OK(join(client));
+  EXPECT_FALSE(stat(client, "f")->size_known);
+  io.fail = {};
+  wait_alive(client, seconds(10));
+  EXPECT_EQ(stat(client, "f")->size, 100U);
+  EXPECT_TRUE(stat(client, "f")->size_known);
+}
+
+TEST_F(MetaOpens, AnAnswerThatWasOvertakenByAWriterIsDropped) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  io.hold();
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
+  run_ready();
+  ASSERT_EQ(io.calls("stat"), 1U);
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
+  io.release();
+  run_ready();
+  EXPECT_FALSE(stat(client, "f")->size_known);
+  ASSERT_TRUE(write(other, handle, 300));
+  ASSERT_OK(close_file(other, handle, Rights::kWrite, data_of(handle)));
+  EXPECT_EQ(stat(client, "f")->size, 300U);
+  run_ready();
+  EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
+}
+
+// Opened, written and closed by another while the io servers were being asked: what they said is from before.
+TEST_F(MetaOpens, AnAnswerFromBeforeAnotherWriterIsDropped) {
+  for (const bool believed : {true, false}) {
+    const std::string path = believed ? "believed" : "asked";
+    const Handle handle = create(client, path, wire::kOpenWrite)->object.attributes.handle;
+    ASSERT_TRUE(write(client, handle, 100));
+    io.hold();
+    ASSERT_OK(close_file(client, handle, Rights::kWrite));
+    run_ready();
+    ASSERT_OK(open_file(other, path, wire::kOpenWrite));
+    ASSERT_TRUE(write(other, handle, 500));
+    std::optional<wire::DataSummary> data;
+    if (believed) data = data_of(handle);
+    ASSERT_OK(close_file(other, handle, Rights::kWrite, data));
+    io.release();
+    run_ready();
+    EXPECT_EQ(stat(client, path)->size, 500U);
+    EXPECT_TRUE(stat(client, path)->size_known);
+    EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
+  }
+}
+
+TEST_F(MetaOpens, ASetTimeHoldsUntilALaterWrite) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  wire::SetattrRequest request;
+  request.where = at("f");
+  request.mtime = WallTime{77};
+  request.data = data_of(handle);
+  ASSERT_OK(asked<wire::ObjectReply>(client, request));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, data_of(handle)));
+  EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
+
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));  // nothing written: the datafiles are asked, and agree
+  run_ready();
+  EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
+
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  request.data = data_of(handle);
+  ASSERT_OK(asked<wire::ObjectReply>(client, request));
+  wait(seconds(1));
+  ASSERT_TRUE(write(client, handle, 100));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite, data_of(handle)));
+  EXPECT_EQ(stat(client, "f")->mtime, data_of(handle).mtime);
+}
+
+TEST_F(MetaOpens, TimesGivenWithTheCloseWin) {
+  for (const bool known : {true, false}) {
+    const std::string path = known ? "known" : "asked";
+    const Handle handle = create(client, path, wire::kOpenWrite)->object.attributes.handle;
+    ASSERT_TRUE(write(client, handle, 100));
+    wire::CloseRequest request = close_request(handle, Rights::kWrite);
+    if (known) request.data = data_of(handle);
+    request.mtime = WallTime{77};
+    request.atime = WallTime{78};
+    request.mode = 0600;
+    ASSERT_OK(asked<wire::CloseReply>(client, request));
+    run_ready();
+    const auto a = stat(client, path);
+    EXPECT_TRUE(a->size_known);
+    EXPECT_EQ(a->size, 100U);
+    EXPECT_EQ(a->mtime, WallTime{77});
+    EXPECT_EQ(a->atime, WallTime{78});
+    EXPECT_EQ(a->mode, 0600U);
+    EXPECT_EQ(a->change_sum, data_of(handle).change_sum);
+    EXPECT_FALSE(inode(handle).keep_mtime);
+  }
+}
+
+TEST_F(MetaOpens, ATimeGivenWithTheCloseIsNotForgottenByTheNextWriter) {
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 100));
+  io.hold();
+  wire::CloseRequest request = close_request(handle, Rights::kWrite);
+  request.mtime = WallTime{77};
+  ASSERT_OK(asked<wire::CloseReply>(client, request));
+  const auto opening = begin<wire::OpenReply>(other, open_request("f", wire::kOpenWrite), id(++other.next));
+  EXPECT_FALSE(opening->result);
+  io.release();
+  run_ready();
+  ASSERT_OK(opening->result);
+  ASSERT_OK(close_file(other, handle, Rights::kWrite));
+  run_ready();
+  EXPECT_EQ(stat(client, "f")->mtime, WallTime{77});
+}
+
+TEST_F(MetaOpens, AReaderTellsWithTheCloseWhenItRead) {
+  const Handle handle = create(client, "f", 0, 0644)->object.attributes.handle;
+  const Attributes before = *stat(client, "f");
+  TestClient bobs = connect(bob());
+  const auto read_at = [&](std::int64_t ns) {
+    EXPECT_OK(open_file(bobs, "f", wire::kOpenRead));
+    wire::CloseRequest request = close_request(handle, Rights::kRead);
+    request.atime = WallTime{ns};
+    EXPECT_OK(asked<wire::CloseReply>(bobs, request));
+    return stat(client, "f")->atime.ns;
+  };
+  clock.advance(std::chrono::seconds(10));
+  EXPECT_EQ(read_at(before.atime.ns + 5), before.atime.ns + 5);
+  EXPECT_EQ(read_at(before.atime.ns + 3), before.atime.ns + 5);  // not back
+  const std::int64_t now = before.atime.ns + 10'000'000'000;
+  EXPECT_LE(read_at(INT64_MAX), now + 1'000'000'000);  // not ahead of the clock
+  const Attributes after = *stat(client, "f");
+  EXPECT_EQ(after.ctime, before.ctime);
+  EXPECT_EQ(after.mtime, before.mtime);
+}
+
+TEST_F(MetaOpens, OnlyTheOwnerSetsTimesWithAClose) {
+  TestClient bobs = connect(bob());
+  ASSERT_OK(create(client, "f", 0, 0666));
+  const auto opened = open_file(bobs, "f", wire::kOpenWrite);
+  ASSERT_OK(opened);
+  const Handle handle = opened->object.attributes.handle;
+  wire::CloseRequest request = close_request(handle, Rights::kWrite);
+  request.mtime = WallTime{77};
+  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);
+  EXPECT_EQ(inode(handle).write_opens, 0U);  // closed all the same
+  EXPECT_NE(inode(handle).attributes.mtime, WallTime{77});
+  EXPECT_ERRC(asked<wire::CloseReply>(bobs, request, id(90)), Errc::kNotPermitted);  // and so remembered
+}
+
+TEST_F(MetaOpens, OpeningAnExistingFileForWritingIsDurableBeforeItIsAnswered) {
+  make_file(client, "f", 10);
+  const std::size_t before = store.syncs;
+  ASSERT_OK(open_file(client, "f", wire::kOpenRead));
+  ASSERT_OK(create(client, "new", wire::kOpenWrite));
+  EXPECT_EQ(store.syncs, before);
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  EXPECT_EQ(store.syncs, before + 1);
+}
+
+TEST_F(MetaOpens, ClosesOfAFileThatIsReadDoNotTouchItsInode) {
+  make_file(client, "f", 10);
+  const auto opened = open_file(client, "f", wire::kOpenRead);
+  const InodeRecord before = inode(opened->object.attributes.handle);
+  ASSERT_OK(close_file(client, before.handle(), Rights::kRead));
+  EXPECT_EQ(inode(before.handle()), before);
+}
+
+/// The same under a store that answers late and in any order.
+class MetaOpensOverlap : public RoleTest {
+ protected:
+  MetaOpensOverlap() : RoleTest(7, true) {}
+};
+
+TEST_F(MetaOpensOverlap, ManyOpenAndCloseOneFileAtOnce) {
+  TestClient maker = connect();
+  const Handle handle = make_file(maker, "f", 10);
+  std::vector<TestClient> clients;
+  for (int i = 0; i < 30; ++i) clients.push_back(connect());
+  std::vector<std::unique_ptr<Pending<wire::OpenReply>>> openings;
+  for (TestClient& c : clients) openings.push_back(begin<wire::OpenReply>(c, open_request("f", kRW), id(1)));
+  wait(seconds(1));
+  for (const auto& opening : openings) ASSERT_OK(opening->result);
+  EXPECT_EQ(inode(handle).write_opens, 30U);
+  std::vector<std::unique_ptr<Pending<wire::CloseReply>>> closings;
+  for (TestClient& c : clients) {
+    ASSERT_TRUE(write(c, handle, 1000 * c.id.value));
+    closings.push_back(begin<wire::CloseReply>(c, close_request(handle, Rights::kReadWrite), id(2)));
+  }
+  wait(seconds(1));
+  for (const auto& closing : closings) ASSERT_OK(closing->result);
+  EXPECT_EQ(inode(handle).write_opens, 0U);
+  EXPECT_EQ(inode(handle).attributes.size, data_of(handle).size);
+  EXPECT_TRUE(inode(handle).attributes.size_known);
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+}
+
+}  // namespace
+}  // namespace spate::meta

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/session/sessions.h"
+
+#include <algorithm>
+
+#include "log/fields.h"
+#include "log/log.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::size_t kSessionsAtOnce = 1000;
+constexpr std::size_t kReleasesAtOnce = 32;
+constexpr std::uint64_t kClientBatch = 1024;
+constexpr std::size_t kMaxDescriptionBytes = 256;
+
+}  // namespace
+
+SessionTable::SessionTable(MetaCore& core, AnswerTable& answers, OpenTable& opens)
+    : core_(core),
+      answers_(answers),
+      opens_(opens),
+      clients_({"next_client", 1, kClientBatch}, core.store()),
+      releases_(core.executor(), kReleasesAtOnce),
+      gate_(core.executor()),
+      log_limit_(core.clock()) {}
+
+job::Task<Result<void>> SessionTable::start() {
+  SPATE_CO_TRY(std::ignore, co_await clients_.start());
+  SPATE_CO_TRY(std::ignore, co_await load());
+  std::vector<ClientId> holders = opens_.holders();
+  const auto add_noted = [&holders](const auto* part) {
+    if (part == nullptr) return;
+    const std::vector<ClientId> noted = part->noted();
+    holders.insert(holders.end(), noted.begin(), noted.end());
+  };
+  add_noted(core_.parts().locks);
+  add_noted(core_.parts().leases);
+  for (const ClientId client : holders) {
+    if (sessions_.contains(client)) continue;
+    SPATE_LOG("server/meta", error, "files open, or locked, or kept by a session that is not known client={}",
+              client.value);
+    SessionRecord unknown;
+    unknown.client = client;
+    unknown.epoch = UINT32_MAX;
+    unknown.state = SessionState::kEnding;
+    add(std::move(unknown));
+  }
+  std::vector<SessionPtr> all;
+  for (const auto& [client, session] : sessions_) all.push_back(session);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->record.client < b->record.client; });
+  for (const SessionPtr& session : all) begin_release(session);
+  job::spawn(gate_, watch_leases());
+  co_return {};
+}
+
+job::Task<Result<void>> SessionTable::load() {
+  job::Transaction transaction = core_.store().begin();
+  trove::KeyRange range = all_of(KeyKind::kSession);
+  range.limit = kSessionsAtOnce;
+  range.mode = trove::ReadMode::kSnapshot;
+  for (bool more = true; more;) {
+    const auto read = co_await transaction.range(range);
+    if (read.status != Errc::kOk) co_return Error(read.status, "sessions in the meta store");
+    for (const trove::KeyValue& entry : read.entries) {
+      SPATE_CO_TRY(SessionRecord record, decode_record<SessionRecord>(entry.value));
+      add(std::move(record));
+    }
+    more = read.more;
+    if (!more) break;
+    range.begin = read.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+  co_return {};
+}
+
+job::Task<void> SessionTable::stop() {
+  stopping_.request_stop();
+  co_await gate_.close();
+  co_await clients_.stop();
+}
+
+SessionTable::SessionPtr SessionTable::find(ClientId client) const {
+  const auto found = sessions_.find(client);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void SessionTable::add(SessionRecord record) {
+  const ClientId client = record.client;
+  auto session = std::make_shared<Session>(std::move(record), core_.executor());
+  session->last_heard = core_.executor().now();
+  if (session->open()) ++open_;
+  sessions_.emplace(client, std::move(session));
+}
+
+void SessionTable::set_state(Session& session, SessionState state) {
+  if (session.open()) --open_;
+  session.record.state = state;
+  if (session.open()) ++open_;
+}
+
+Result<void> SessionTable::check(const rpc::Call& call) const {
+  if (call.peer->kind == wire::PeerKind::kServer) return {};  // fsck: looks, and holds nothing
+  const auto found = sessions_.find(call.header.client);
+  if (found == sessions_.end()) return Errc::kSessionUnknown;
+  const Session& session = *found->second;
+  if (session.record.state == SessionState::kEnding) return Errc::kSessionUnknown;
+  if (!session.open() || session.record.epoch != call.header.session_epoch) return Errc::kSessionFenced;
+  return {};
+}
+
+Result<void> SessionTable::admit(const rpc::Call& call) {
+  SPATE_TRY(std::ignore, check(call));
+  const auto found = sessions_.find(call.header.client);
+  if (found != sessions_.end()) found->second->last_heard = core_.executor().now();
+  return {};
+}
+
+bool SessionTable::is_ending(ClientId client) const {
+  const SessionPtr session = find(client);
+  if (session == nullptr) return false;
+  return session->record.state == SessionState::kEnding || session->record.released_epoch != session->record.epoch;
+}
+
+SessionTicket SessionTable::ticket_for(const Session& session) const {
+  const MetaOptions& options = core_.options();
+  SessionTicket ticket;
+  ticket.client = session.record.client;
+  ticket.epoch = session.record.epoch;
+  ticket.uid = session.record.credential.uid;
+  ticket.gid = session.record.credential.gid;
+  ticket.expiry = WallTime{core_.clock().wall().ns + kTicketLife.count()};
+  ticket.mac = sign(options.server_key, options.fs, ticket);
+  return ticket;
+}
+
+void SessionTable::fill(const Session& session, wire::AuthenticateReply& reply) const {
+  reply.client = session.record.client;
+  reply.epoch = session.record.epoch;
+  reply.ticket = ticket_for(session);
+  const auto lease = std::chrono::duration_cast<std::chrono::milliseconds>(core_.options().session_lease);
+  reply.lease_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(lease.count(), 1, UINT32_MAX));
+  reply.answer_slots = core_.options().answer_slots;
+}
+
+job::Task<Result<void>> SessionTable::join(rpc::Peer& /*peer*/, const wire::AuthenticateRequest& request,
+                                           wire::AuthenticateReply& reply) {
+  if (request.kind == wire::PeerKind::kServer) co_return {};
+  if (gate_.closed()) co_return Errc::kCancelled;
+  const job::Gate::Holder holder(gate_);
+  Result<SessionPtr> session = Errc::kUnknown;
+  if (request.client) {
+    session = co_await resume(request);
+  } else {
+    session = co_await open_new(request, stopping_);
+  }
+  if (!session) co_return std::move(session).error();
+  (*session)->last_heard = core_.executor().now();
+  fill(**session, reply);
+  co_return {};
+}
+
+job::Task<Result<SessionTable::SessionPtr>> SessionTable::open_new(const wire::AuthenticateRequest& request,
+                                                                   job::StopToken stop) {
+  if (sessions_.size() >= core_.options().max_sessions) co_return Error(Errc::kBusy, "too many sessions");
+  if (request.credential.groups.size() > kMaxGroups) co_return Error(Errc::kInvalidArgument, "too many groups");
+  SPATE_CO_TRY(const std::uint64_t number, co_await clients_.take(stop));
+  SessionRecord record;
+  record.client = ClientId(number);
+  record.credential = request.credential;
+  record.description = request.description.substr(0, kMaxDescriptionBytes);
+  record.opened = core_.clock().wall();
+  auto session = std::make_shared<Session>(record, core_.executor());
+  // Against a crash of the machine too: a session that holds something must not be forgotten without being fenced.
+  SPATE_CO_TRY(std::ignore, co_await save(*session, trove::Durability::kMachine));
+  session->last_heard = core_.executor().now();
+  ++open_;
+  sessions_.emplace(record.client, session);
+  SPATE_LOG("server/meta", debug, "session opened client={} description={}", record.client.value,
+            log::Quoted{record.description});
+  co_return session;
+}
+
+/// Who resumes a session is the one to whom its ticket was given, or at least says to be the same user.
+Result<void> SessionTable::check_claim(const Session& session, const wire::AuthenticateRequest& request) const {
+  if (request.ticket) {
+    const MetaOptions& options = core_.options();
+    const bool genuine = verify(options.server_key, options.fs, *request.ticket);
+    if (!genuine || request.ticket->client != request.client) {
+      return Error(Errc::kUnauthenticated, "the session ticket is not genuine");
+    }
+  }
+  if (session.record.credential.uid != request.credential.uid) {
+    return Error(Errc::kUnauthenticated, "the session is another user's");
+  }
+  return {};
+}
+
+job::Task<Result<SessionTable::SessionPtr>> SessionTable::resume(const wire::AuthenticateRequest& request) {
+  const SessionPtr session = find(request.client);
+  if (session == nullptr) co_return Error(Errc::kSessionUnknown, "the session has ended: open a new one");
+  SPATE_CO_TRY(std::ignore, check_claim(*session, request));
+  SPATE_CO_TRY(const job::Semaphore::Units turn, co_await session->turn.acquire(1, stopping_));
+  // may have changed
+  if (session->record.state == SessionState::kEnding || find(request.client) != session) {
+    co_return Error(Errc::kSessionUnknown, "the session has ended: open a new one");
+  }
+  if (session->open()) co_return session;
+  set_state(*session, SessionState::kOpen);
+  session->last_heard = core_.executor().now();
+  const auto stored = co_await save(*session, trove::Durability::kProcess);
+  if (!stored) {
+    if (session->open()) set_state(*session, SessionState::kExpired);
+    co_return stored.error();
+  }
+  SPATE_LOG("server/meta", info, "expired session is back client={} epoch={}", session->record.client.value,
+            session->record.epoch);
+  co_return session;
+}
+
+job::Task<Result<wire::KeepAliveReply>> SessionTable::keep_alive(rpc::Call& call, wire::KeepAliveRequest /*request*/) {
+  SPATE_CO_TRY(std::ignore, admit(call));
+  const SessionPtr session = find(call.header.client);
+  if (session == nullptr) co_return Error(Errc::kInvalidArgument, "servers have no session to be kept alive");
+  wire::KeepAliveReply reply;
+  reply.fs_time = core_.clock().wall();
+  reply.ticket = ticket_for(*session);
+  co_return reply;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SessionTable: who is here, and what becomes of those who have gone (docs/consistency.md, "Sessions").
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "job/gate.h"
+#include "job/semaphore.h"
+#include "log/rate_limit.h"
+#include "server/meta/core/answers.h"
+#include "server/meta/session/opens.h"
+
+namespace spate::meta {
+
+/// A session is open, expired (silent for longer than the lease; may come back under a higher epoch) or ending. With
+/// each end its epoch is raised; what the epochs below held is fenced at the io servers, only then given back. One
+/// executor; pinned. Life: construct -> start() -> join() and requests -> stop().
+class SessionTable final : public Sessions {
+ public:
+  SessionTable(MetaCore& core, AnswerTable& answers, OpenTable& opens);
+
+  /// Reads the sessions of an earlier process; each gets a new lease. After OpenTable::start().
+  job::Task<Result<void>> start();
+  job::Task<void> stop();
+
+  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
+                               wire::AuthenticateReply& reply) override;
+  Result<void> admit(const rpc::Call& call) override;
+  Result<void> check(const rpc::Call& call) const override;
+  job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) override;
+  job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) override;
+  /// Open ones.
+  std::uint64_t count() const override { return open_; }
+  bool is_ending(ClientId client) const override;
+
+  /// How long a ticket is good for, and how long an expired session may come back.
+  static constexpr Duration kTicketLife = std::chrono::hours(24);
+
+ private:
+  struct Session {
+    Session(SessionRecord its_record, job::Executor& executor) : record(std::move(its_record)), turn(executor, 1) {}
+    SessionRecord record;
+    MonoTime last_heard;
+    job::Semaphore turn;   // changes of the record follow one another
+    bool unsaved = false;  // the record is ahead of the store
+    bool releasing = false;
+    bool open() const { return record.state == SessionState::kOpen; }
+  };
+  using SessionPtr = std::shared_ptr<Session>;  // shared with requests that wait for their turn
+
+  SessionPtr find(ClientId client) const;
+  void add(SessionRecord record);
+  void set_state(Session& session, SessionState state);
+  SessionTicket ticket_for(const Session& session) const;
+  void fill(const Session& session, wire::AuthenticateReply& reply) const;
+  job::Task<Result<SessionPtr>> open_new(const wire::AuthenticateRequest& request, job::StopToken stop);
+  job::Task<Result<SessionPtr>> resume(const wire::AuthenticateRequest& request);
+  Result<void> check_claim(const Session& session, const wire::AuthenticateRequest& request) const;
+  job::Task<Result<void>> load();
+
+  // session_end.cc
+  job::Task<void> watch_leases();
+  void end_silent_ones();
+  void expire(const SessionPtr& session);
+  std::vector<SessionPtr> to_be_forgotten() const;
+  void prolong_all(Duration by);
+  job::Task<Result<void>> save(Session& session, trove::Durability durability);
+  void begin_release(const SessionPtr& session);
+  job::Task<void> release(SessionPtr session);
+  job::Task<Result<void>> release_once(Session& session);
+  job::Task<Result<void>> release_locks(ClientId client, std::uint32_t below_epoch);
+  job::Task<Result<void>> erase(Session& session);
+
+  MetaCore& core_;
+  AnswerTable& answers_;
+  OpenTable& opens_;
+  Counter clients_;
+  std::unordered_map<ClientId, SessionPtr> sessions_;
+  std::uint64_t open_ = 0;
+  job::Semaphore releases_;  // bounds how many sessions are given back at once
+  job::StopSource stopping_;
+  job::Gate gate_;
+  log::RateLimit log_limit_;
+};
+
+}  // namespace spate::meta

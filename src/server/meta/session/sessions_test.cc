@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions: opened, resumed, silent, back again, ended; and that nothing is passed on before it is fenced.
+#include "base/expect.h"
+#include "server/meta/testing/role_test.h"
+
+namespace spate::meta {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+
+class MetaSessions : public RoleTest {
+ protected:
+  /// Until the lease of everyone silent has run out, and was noticed.
+  void let_leases_run_out() { wait(options.session_lease + options.session_lease / 2); }
+  SessionRecord session(const TestClient& client) { return record<SessionRecord>(session_key(client.id)).value(); }
+};
+
+TEST_F(MetaSessions, ClientIdsAreNeverUsedTwice) {
+  std::set<ClientId> seen;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(seen.insert(connect().id).second);
+    restart();
+  }
+  EXPECT_FALSE(seen.contains(ClientId(0)));
+}
+
+TEST_F(MetaSessions, TicketsAreGenuineAndOutliveTheLease) {
+  TestClient client = connect();
+  ASSERT_TRUE(client.ticket);
+  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
+  EXPECT_EQ(client.ticket->client, client.id);
+  EXPECT_EQ(client.ticket->epoch, 1U);
+  EXPECT_EQ(client.ticket->uid, kAlice);
+  const WallTime first = client.ticket->expiry;
+  EXPECT_GT(first.ns - clock.wall().ns, 10 * options.session_lease.count());
+  wait(seconds(10));
+  ASSERT_OK(keep_alive(client));
+  EXPECT_GT(client.ticket->expiry.ns, first.ns);
+  EXPECT_TRUE(verify(options.server_key, options.fs, *client.ticket));
+}
+
+TEST_F(MetaSessions, AreTakenUpAgainByTicketOrByUser) {
+  TestClient client = connect();
+  const TestClient before = client;
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.id, before.id);
+  EXPECT_EQ(client.epoch, before.epoch);
+  client.ticket.reset();
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.id, before.id);
+  EXPECT_EQ(records(KeyKind::kSession), 1U);
+}
+
+TEST_F(MetaSessions, AreNotTakenUpByOthers) {
+  TestClient client = connect();
+  TestClient other = connect(bob());
+  TestClient thief = client;
+  thief.who = bob();
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
+  thief = client;
+  thief.ticket = other.ticket;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
+  thief = client;
+  thief.ticket->epoch = 9;
+  EXPECT_ERRC(join(thief), Errc::kUnauthenticated);
+  thief = client;
+  thief.id = ClientId(client.id.value + 1000);
+  thief.ticket.reset();
+  EXPECT_ERRC(join(thief), Errc::kSessionUnknown);
+}
+
+TEST_F(MetaSessions, WhoHasNoneOrAnOldEpochIsRefused) {
+  TestClient client = connect();
+  TestClient nobody;
+  EXPECT_ERRC(stat(nobody, "x"), Errc::kSessionUnknown);
+  TestClient future = client;
+  ++future.epoch;
+  EXPECT_ERRC(stat(future, "x"), Errc::kSessionFenced);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
+}
+
+TEST_F(MetaSessions, LiveAsLongAsAnythingIsHeard) {
+  TestClient client = connect();
+  for (int i = 0; i < 20; ++i) {
+    wait(options.session_lease * 3 / 4);
+    if (i % 2 == 0) {
+      ASSERT_OK(keep_alive(client));
+    } else {
+      ASSERT_ERRC(stat(client, "x"), Errc::kNotFound);
+    }
+  }
+  EXPECT_EQ(client.epoch, 1U);
+}
+
+TEST_F(MetaSessions, SilenceEndsThemUnderAHigherEpoch) {
+  TestClient client = connect();
+  let_leases_run_out();
+  EXPECT_ERRC(stat(client, "x"), Errc::kSessionFenced);
+  EXPECT_EQ(io.fences[client.id], 2U);
+  const std::uint64_t id_before = client.id.value;
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.id.value, id_before);
+  EXPECT_EQ(client.epoch, 2U);
+  EXPECT_EQ(client.ticket->epoch, 2U);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
+  let_leases_run_out();
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.epoch, 3U);
+  EXPECT_EQ(io.fences[client.id], 3U);
+  EXPECT_EQ(session(client).released_epoch, 3U);
+}
+
+TEST_F(MetaSessions, AnswersOutliveTheSilence) {
+  TestClient client = connect();
+  wire::MkdirRequest request;
+  request.where = at("d");
+  ASSERT_OK(asked<wire::ObjectReply>(client, request, id(1)));
+  let_leases_run_out();
+  EXPECT_ERRC(asked<wire::ObjectReply>(client, request, id(1)), Errc::kSessionFenced);
+  ASSERT_OK(join(client));
+  EXPECT_OK(asked<wire::ObjectReply>(client, request, id(1)));
+}
+
+TEST_F(MetaSessions, ARestartGivesEveryoneANewLease) {
+  TestClient client = connect();
+  wait(options.session_lease * 3 / 4);
+  restart();
+  wait(options.session_lease * 3 / 4);
+  EXPECT_ERRC(stat(client, "x"), Errc::kNotFound);
+  EXPECT_EQ(io.calls("fence"), 0U);
+}
+
+TEST_F(MetaSessions, NothingIsPassedOnBeforeEveryServerHasFenced) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 700));
+  TestClient other = connect(root_user());
+  ASSERT_OK(unlink(other, "f"));
+  const Handle kept = create(client, "g", wire::kOpenWrite)->object.attributes.handle;
+  bool down = true;
+  io.fail = [&down](std::string_view call) {
+    return down && call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk;
+  };
+  wait_alive(other, options.session_lease * 2);
+  EXPECT_GT(io.calls("fence"), 3U);
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+  EXPECT_EQ(inode(kept).write_opens, 1U);
+  EXPECT_EQ(records(KeyKind::kOpen), 2U);
+  EXPECT_EQ(io.calls("remove"), 0U);
+  ASSERT_TRUE(write(client, kept, 900));  // a late one, at a server that knows of no fence yet
+
+  down = false;
+  wait(seconds(10));
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+  EXPECT_FALSE(write(client, kept, 1000));
+  EXPECT_TRUE(io.files[handle].removed);
+  const Attributes attributes = inode(kept).attributes;
+  EXPECT_TRUE(attributes.size_known);
+  EXPECT_EQ(attributes.size, 900U);
+  EXPECT_EQ(attributes.mtime, data_of(kept).mtime);
+}
+
+TEST_F(MetaSessions, TheEndOfAWriterGivesTheRightSize) {
+  TestClient dead = connect();
+  TestClient living = connect();
+  const Handle handle = create(dead, "f", wire::kOpenRead | wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_OK(open_file(living, "f", wire::kOpenRead));
+  ASSERT_TRUE(write(dead, handle, 12345));
+  EXPECT_FALSE(stat(living, "f")->size_known);
+  wait_alive(living, options.session_lease * 2);
+  const auto attributes = stat(living, "f");
+  ASSERT_OK(attributes);
+  EXPECT_TRUE(attributes->size_known);
+  EXPECT_EQ(attributes->size, 12345U);
+  EXPECT_EQ(records(KeyKind::kOpen), 1U);
+}
+
+TEST_F(MetaSessions, WhoComesBackWhileAFenceIsUnderWayIsServedAtOnce) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 10));
+  bool down = true;
+  io.fail = [&down](std::string_view call) {
+    return down && call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk;
+  };
+  let_leases_run_out();
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.epoch, 2U);
+  EXPECT_ERRC(close_file(client, handle, Rights::kWrite), Errc::kBadDescriptor);  // was the old epoch's
+  ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
+  EXPECT_EQ(inode(handle).write_opens, 2U);
+  EXPECT_FALSE(inode(handle).single_writer);
+  down = false;
+  wait_alive(client, seconds(15));
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+  ASSERT_TRUE(write(client, handle, 20));
+  ASSERT_OK(close_file(client, handle, Rights::kWrite));
+  run_ready();
+  EXPECT_EQ(inode(handle).attributes.size, 20U);
+}
+
+TEST_F(MetaSessions, AnEndGivesEverythingBackAndForgets) {
+  TestClient client = connect();
+  TestClient other = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 10));
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  run_ready();
+  EXPECT_EQ(io.fences[client.id], 2U);
+  EXPECT_EQ(inode(handle).attributes.size, 10U);
+  EXPECT_EQ(records(KeyKind::kSession), 1U);
+  EXPECT_EQ(records(KeyKind::kOpen), 0U);
+  EXPECT_ERRC(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()), Errc::kSessionUnknown);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
+  EXPECT_OK(keep_alive(other));
+}
+
+TEST_F(MetaSessions, AnEndWithNothingOpenTroublesNoIoServer) {
+  TestClient client = connect();
+  const Handle handle = make_file(client, "f", 10);
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  run_ready();
+  EXPECT_TRUE(io.log.empty());
+  EXPECT_EQ(records(KeyKind::kSession), 0U);
+  EXPECT_EQ(inode(handle).write_opens, 0U);
+}
+
+TEST_F(MetaSessions, AnOpenUnderWayAtTheEndIsNotForgotten) {
+  // Opens and the end of their session at the same time, in many orders: whatever was opened is given back.
+  for (std::uint64_t round = 0; round < 50; ++round) {
+    TestClient client = connect();
+    const std::string path = "f" + std::to_string(round);
+    make_file(client, path, 5);
+    int conflicts = static_cast<int>(round % 3);
+    store.on_commit = [&conflicts] { return conflicts-- > 0 ? Errc::kConflict : Errc::kOk; };
+    const auto opening = begin<wire::OpenReply>(client, open_request(path, wire::kOpenWrite), no_id());
+    const auto ending = begin<wire::Empty>(client, wire::EndSessionRequest(), no_id());
+    wait(seconds(1));
+    store.on_commit = {};
+    ASSERT_OK(ending->result);
+    EXPECT_EQ(records(KeyKind::kOpen), 0U);
+    EXPECT_EQ(records(KeyKind::kSession), 0U);
+  }
+}
+
+TEST_F(MetaSessions, WhatAnEndBeganIsFinishedAfterARestart) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 10));
+  io.fail = [](std::string_view call) { return call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk; };
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  run_ready();
+  restart();
+  EXPECT_EQ(inode(handle).write_opens, 1U);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
+  io.fail = {};
+  wait(seconds(10));
+  EXPECT_EQ(inode(handle).attributes.size, 10U);
+  EXPECT_TRUE(inode(handle).attributes.size_known);
+  EXPECT_EQ(records(KeyKind::kSession), 0U);
+}
+
+TEST_F(MetaSessions, WhatSilenceBeganIsFinishedAfterARestart) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 10));
+  io.fail = [](std::string_view call) { return call.starts_with("fence") ? Errc::kUnreachable : Errc::kOk; };
+  let_leases_run_out();
+  restart();
+  io.fail = {};
+  wait(seconds(10));
+  EXPECT_EQ(io.fences[client.id], 2U);
+  EXPECT_TRUE(inode(handle).attributes.size_known);
+  EXPECT_EQ(session(client).state, SessionState::kExpired);
+  ASSERT_OK(join(client));
+  EXPECT_EQ(client.epoch, 2U);
+}
+
+TEST_F(MetaSessions, TheEpochIsDurableBeforeTheFence) {
+  TestClient client = connect();
+  std::optional<std::size_t> syncs_at_fence;
+  std::uint32_t stored_at_fence = 0;
+  std::size_t syncs_at_commit = 0;  // at the last one before the fence: the epoch's
+  store.on_commit = [&] {
+    if (!syncs_at_fence) syncs_at_commit = store.syncs;
+    return Errc::kOk;
+  };
+  io.fail = [&](std::string_view call) {
+    if (!call.starts_with("fence")) return Errc::kOk;
+    syncs_at_fence = store.syncs;
+    stored_at_fence = session(client).epoch;
+    return Errc::kOk;
+  };
+  let_leases_run_out();
+  ASSERT_TRUE(syncs_at_fence);
+  EXPECT_GT(*syncs_at_fence, syncs_at_commit);
+  EXPECT_EQ(stored_at_fence, 2U);
+}
+
+TEST_F(MetaSessions, AFailingStoreOnlyDelaysTheEnd) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  ASSERT_TRUE(write(client, handle, 10));
+  store.on_commit = [] { return Errc::kIoError; };
+  let_leases_run_out();
+  EXPECT_EQ(io.calls("fence"), 0U);
+  EXPECT_ERRC(stat(client, "f"), Errc::kSessionFenced);
+  store.on_commit = {};
+  wait(seconds(20));
+  EXPECT_EQ(inode(handle).attributes.size, 10U);
+  EXPECT_EQ(session(client).epoch, 2U);
+}
+
+TEST_F(MetaSessions, ExpiredOnesAreForgottenInTheEnd) {
+  TestClient client = connect();
+  wire::MkdirRequest request;
+  request.where = at("d");
+  ASSERT_OK(asked<wire::ObjectReply>(client, request, id(1)));
+  wait(hours(12));
+  EXPECT_EQ(records(KeyKind::kSession), 1U);
+  wait(hours(13));
+  EXPECT_EQ(records(KeyKind::kSession), 0U);
+  EXPECT_EQ(records(KeyKind::kAnswer), 0U);
+  EXPECT_ERRC(join(client), Errc::kSessionUnknown);
+}
+
+TEST_F(MetaSessions, TooManyMakeTheLongestExpiredForgotten) {
+  crash();
+  options.max_sessions = 40;
+  open();
+  TestClient first = connect();
+  TestClient last;
+  TestClient living = connect();
+  for (int i = 0; i < 200; ++i) {
+    last = connect();
+    for (int beat = 0; beat < 8; ++beat) {
+      wait(seconds(1));
+      ASSERT_OK(keep_alive(living));
+    }
+  }
+  EXPECT_LE(records(KeyKind::kSession), 40U);
+  EXPECT_ERRC(join(first), Errc::kSessionUnknown);
+  EXPECT_OK(join(last));
+  EXPECT_EQ(living.epoch, 1U);
+}
+
+TEST_F(MetaSessions, NoMoreAreOpenedThanFit) {
+  crash();
+  options.max_sessions = 10;
+  open();
+  std::vector<TestClient> clients;
+  for (int i = 0; i < 10; ++i) clients.push_back(connect());
+  TestClient more;
+  more.who = alice();
+  EXPECT_ERRC(join(more), Errc::kBusy);
+  ASSERT_OK(asked<wire::Empty>(clients[3], wire::EndSessionRequest(), no_id()));
+  run_ready();
+  EXPECT_OK(join(more));
+}
+
+TEST_F(MetaSessions, AServerThatStoodStillHasHeardNobodyAndEndsNobody) {
+  TestClient client = connect();
+  const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
+  clock.advance(options.session_lease * 10);
+  run_ready();
+  EXPECT_OK(close_file(client, handle, Rights::kWrite));
+  EXPECT_EQ(io.calls("fence"), 0U);
+  let_leases_run_out();
+  EXPECT_ERRC(stat(client, "f"), Errc::kSessionFenced);
+}
+
+TEST_F(MetaSessions, ServersNeedNone) {
+  rpc::Call call;
+  call.peer = std::make_shared<rpc::Peer>();
+  call.peer->kind = wire::PeerKind::kServer;
+  call.peer->credential = root_user();
+  Bytes body;
+  wire::encode_body(wire::LookupRequest(), body);
+  EXPECT_OK(run(role->service().operations().at(wire::Op::kLookup).handler(call, body)));
+  body.clear();
+  wire::CreateRequest request;
+  request.where = at("f");
+  request.open_flags = wire::kOpenWrite;
+  wire::encode_body(request, body);
+  EXPECT_ERRC(run(role->service().operations().at(wire::Op::kCreate).handler(call, body)), Errc::kSessionUnknown);
+}
+
+TEST_F(MetaSessions, AreCountedWhileTheyAreOpen) {
+  TestClient client = connect();
+  TestClient other = connect();
+  const auto count = [this, &other] {
+    return asked<wire::MetaStatfsReply>(other, wire::MetaStatfsRequest(), no_id())->sessions;
+  };
+  EXPECT_EQ(count(), 2U);
+  wait_alive(other, options.session_lease * 2);
+  EXPECT_EQ(count(), 1U);
+  ASSERT_OK(join(client));
+  EXPECT_EQ(count(), 2U);
+  ASSERT_OK(asked<wire::Empty>(client, wire::EndSessionRequest(), no_id()));
+  EXPECT_EQ(count(), 1U);
+}
+
+}  // namespace
+}  // namespace spate::meta

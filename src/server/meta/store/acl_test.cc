@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Access control lists: their form, what they grant, chmod, inheritance. tests/faces holds them against the kernel's.
+#include "server/meta/store/acl.h"
+
+#include "base/expect.h"
+#include "server/meta/names/xattr_names.h"
+#include "server/meta/store/access.h"
+#include "server/meta/testing/fs_test.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::uint32_t kNone = ~0U;
+
+Acl list(std::uint16_t owner, std::uint16_t bob_may, std::uint16_t group, std::uint16_t mask, std::uint16_t others) {
+  return {{AclEntry::kOwner, owner, kNone},
+          {AclEntry::kUser, bob_may, kBob},
+          {AclEntry::kOwningGroup, group, kNone},
+          {AclEntry::kMask, mask, kNone},
+          {AclEntry::kOthers, others, kNone}};
+}
+
+TEST(AclForm, ComesBackAsItWas) {
+  const Acl acl = list(7, 6, 5, 4, 0);
+  EXPECT_EQ(*decode_acl(encode_acl(acl)), acl);
+  EXPECT_TRUE(decode_acl({})->empty());
+  EXPECT_OK(check_acl(acl));
+}
+
+TEST(AclForm, WhatIsNoListIsRefused) {
+  const Bytes good = encode_acl(list(7, 6, 5, 4, 0));
+  for (std::size_t cut = 1; cut < good.size(); ++cut) {
+    const auto read = decode_acl(ByteView(good).first(cut));
+    if (read) EXPECT_FALSE(check_acl(*read) && !read->empty()) << cut;
+  }
+  Bytes other = good;
+  other[0] = std::byte{3};
+  EXPECT_ERRC(decode_acl(other), Errc::kNotSupported);
+  Acl many = list(7, 6, 5, 4, 0);
+  many.resize(kMaxAclEntries + 1, many.back());
+  EXPECT_ERRC(decode_acl(encode_acl(many)), Errc::kNoSpace);
+  Acl order = list(7, 6, 5, 4, 0);
+  std::swap(order[1], order[2]);
+  EXPECT_ERRC(check_acl(order), Errc::kInvalidArgument);
+  for (std::size_t i = 0; i < 5; ++i) {
+    Acl lacking = list(7, 6, 5, 4, 0);
+    lacking.erase(lacking.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_EQ(check_acl(lacking).has_value(), i == 1) << i;  // only bob's own entry may be missing
+  }
+}
+
+TEST(AclForm, ADamagedListMakesItsRecordCorrupt) {
+  InodeRecord inode;
+  inode.attributes.handle = Handle(18);
+  inode.attributes.type = FileType::kDirectory;
+  inode.parent = kRootHandle;
+  inode.acl = list(7, 6, 5, 4, 0);
+  Bytes bytes;
+  encode_record(inode, bytes);
+  ASSERT_OK(decode_record<InodeRecord>(bytes));
+  EXPECT_EQ(*decode_record<InodeRecord>(bytes), inode);
+  inode.acl.erase(inode.acl.begin());  // no owner
+  encode_record(inode, bytes);
+  EXPECT_ERRC(decode_record<InodeRecord>(bytes), Errc::kCorrupt);
+}
+
+TEST(AclRights, TheMaskCutsAllButTheOwnerAndOthers) {
+  InodeRecord file;
+  file.attributes.uid = kAlice;
+  file.attributes.gid = kStaff;
+  set_access_acl(file, list(6, 7, 7, 4, 1));
+  EXPECT_EQ(file.attributes.mode, 0641U);
+  EXPECT_TRUE(may(alice(), file, kWantRead | kWantWrite));
+  EXPECT_TRUE(may(bob(), file, kWantRead));
+  EXPECT_FALSE(may(bob(), file, kWantWrite));
+  EXPECT_TRUE(may(stranger(), file, kWantExecute));
+  EXPECT_FALSE(may(stranger(), file, kWantRead));
+  apply_mode_to_acl(file.acl, 0670);
+  file.attributes.mode = 0670;
+  EXPECT_TRUE(may(bob(), file, kWantRead | kWantWrite | kWantExecute));
+}
+
+TEST(AclRights, AListThatSaysNoMoreThanAModeIsNotKept) {
+  InodeRecord file;
+  set_access_acl(file,
+                 {{AclEntry::kOwner, 7, kNone}, {AclEntry::kOwningGroup, 5, kNone}, {AclEntry::kOthers, 1, kNone}});
+  EXPECT_EQ(file.attributes.mode, 0751U);
+  EXPECT_TRUE(file.acl.empty());
+}
+
+TEST(AclInheritance, IsCutByTheModeAndTheUmaskCountsOnlyWithoutAList) {
+  InodeRecord directory;
+  directory.attributes.type = FileType::kDirectory;
+  InodeRecord file;
+  file.attributes.mode = 0666;
+  inherit_acl(directory, file, 022);
+  EXPECT_EQ(file.attributes.mode, 0644U);
+  directory.default_acl = list(7, 6, 5, 6, 5);
+  file.attributes.mode = 0660;
+  inherit_acl(directory, file, 077);
+  EXPECT_EQ(file.attributes.mode, 0660U);
+  EXPECT_EQ(file.acl, list(6, 6, 5, 6, 0));
+  EXPECT_TRUE(file.default_acl.empty());
+  InodeRecord sub;
+  sub.attributes.type = FileType::kDirectory;
+  sub.attributes.mode = 0700;
+  inherit_acl(directory, sub, 0);
+  EXPECT_EQ(sub.default_acl, directory.default_acl);
+  EXPECT_EQ(sub.attributes.mode, 0700U);
+}
+
+/// Root's own programs keep setgid; of a mount of root's that acts for somebody, the kernel says whether he loses it.
+TEST(AclRights, AListOfWhoIsNotInTheGroupClearsSetgid) {
+  TestFs fs;
+  User root(fs, Credential{});
+  User user(fs, alice());
+  const Bytes encoded = encode_acl(list(7, 6, 5, 5, 0));
+  const std::string value(as_text(encoded));
+  const std::string name(kAccessAclXattr);
+  ASSERT_TRUE(root.create("f", 0755));
+  ASSERT_TRUE(root.chown("f", kAlice, 4711));
+  const auto set_by = [&](User& who, std::uint8_t flags) {
+    EXPECT_TRUE(root.chmod("f", 02755));
+    EXPECT_TRUE(who.setxattr("f", name, value, flags));
+    return root.stat("f")->attributes.mode & kSetGid;
+  };
+  EXPECT_EQ(set_by(user, 0), 0U);
+  EXPECT_EQ(set_by(root, 0), kSetGid);
+  EXPECT_EQ(set_by(root, wire::kXattrKillSetgid), 0U);
+  ASSERT_TRUE(root.chown("f", kAlice, alice().gid));
+  EXPECT_EQ(set_by(user, 0), kSetGid);
+}
+
+}  // namespace
+}  // namespace spate::meta

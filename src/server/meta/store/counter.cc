@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/store/counter.h"
+
+#include "server/meta/store/keys.h"
+#include "server/meta/store/records.h"
+
+namespace spate::meta {
+
+Counter::Counter(CounterOptions options, job::KeyvalContext& store)
+    : options_(std::move(options)), store_(store), refilled_(store.executor()), gate_(store.executor()) {
+  SPATE_CHECK(options_.batch >= 4);
+}
+
+job::Task<Result<void>> Counter::start() {
+  SPATE_CO_TRY(std::ignore, co_await refill());
+  co_return {};
+}
+
+job::Task<void> Counter::stop() { co_await gate_.close(); }
+
+job::Task<Result<void>> Counter::refill() {
+  const StoreKey key = global_key(options_.name);
+  for (;;) {
+    job::Transaction transaction = store_.begin();
+    auto read = co_await transaction.get(key);
+    if (read.status != Errc::kOk) co_return read.status;
+    CounterRecord record{options_.first};
+    if (read.value) {
+      SPATE_CO_TRY(record, decode_record<CounterRecord>(*read.value));
+    }
+    const std::uint64_t begin = record.next;
+    record.next += options_.batch;
+    transaction.put(key, encoded(record));
+    const auto done = co_await transaction.commit(trove::Durability::kMachine);
+    if (done.status == Errc::kConflict) continue;
+    if (done.status != Errc::kOk) co_return done.status;
+    spare_next_ = begin;
+    spare_end_ = record.next;
+    co_return {};
+  }
+}
+
+job::Task<void> Counter::refill_in_background() {
+  const auto done = co_await refill();
+  refill_status_ = done.code();
+  refilling_ = false;
+  refilled_.set();
+}
+
+job::Task<Result<std::uint64_t>> Counter::take(job::StopToken stop) {
+  for (;;) {
+    if (next_ == end_ && spare_next_ != spare_end_) {
+      next_ = spare_next_;
+      end_ = spare_end_;
+      spare_next_ = spare_end_;
+    }
+    const bool low = end_ - next_ <= options_.batch / 2 && spare_next_ == spare_end_;
+    if (low && !refilling_) {
+      if (gate_.closed()) co_return Errc::kCancelled;
+      refilling_ = true;
+      refilled_.reset();
+      job::spawn(gate_, refill_in_background());
+    }
+    if (next_ != end_) co_return next_++;
+    SPATE_CO_TRY(std::ignore, co_await refilled_.wait(stop));
+    if (spare_next_ == spare_end_ && refill_status_ != Errc::kOk) co_return refill_status_;
+  }
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/store/records.h"
+
+#include "server/meta/store/acl.h"
+#include "wire/archive.h"
+
+namespace spate::meta {
+namespace {
+
+using wire::Reader;
+using wire::Writer;
+
+// Name, newest version and fields of each record. A is a Writer or a Reader; the fields of later versions are appended,
+// read only from records of that version on.
+template <typename Record>
+struct Format;
+
+template <>
+struct Format<Superblock> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "superblock";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.fs, r.shard, r.made, r.name_seed, r.name_bits);
+  }
+  static bool valid(const Superblock& r) { return r.fs && r.name_bits >= 1 && r.name_bits <= 63; }
+};
+
+template <>
+struct Format<CounterRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "counter";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.next);
+  }
+  static bool valid(const CounterRecord&) { return true; }
+};
+
+bool valid_type(FileType type) { return type >= FileType::kRegular && type <= FileType::kBlockDevice; }
+
+template <>
+struct Format<InodeRecord> {
+  static constexpr std::uint8_t kVersion = 3;
+  /// Few objects have lists or are being written: the others' records stay as short as they were.
+  static std::uint8_t version_for(const InodeRecord& r) {
+    if (r.written_by_users) return 3;
+    return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
+  }
+  static constexpr std::string_view kName = "inode";
+  // Spelt out, though wire has a list alike: the wire's may change without the disk's.
+  template <typename A, typename R>
+  static void attributes(A& a, R& v) {
+    a(v.handle, v.type, v.mode, v.uid, v.gid, v.project, v.link_count, v.device, v.size, v.allocated_bytes, v.atime,
+      v.mtime, v.ctime, v.btime, v.version, v.size_known, v.change_sum);
+  }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r) {
+    a(r.acl, r.default_acl);
+  }
+  template <typename A, typename R>
+  static void newest_fields(A& a, R& r) {
+    a(r.written_by_users);
+  }
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    attributes(a, r.attributes);
+    a(r.layout, r.target, r.parent, r.entries_version);
+    a(r.hints.strip_bytes, r.hints.strip_count, r.hints.first_target);
+    a(r.write_opens, r.single_writer, r.truncating, r.keep_mtime, r.write_generation, r.truncate_generation);
+    a(r.xattr_count, r.xattr_bytes);
+  }
+  static bool valid(const InodeRecord& r) {
+    return r.handle() && valid_type(r.attributes.type) && r.attributes.mode <= 07777 &&
+           r.is_regular() == r.layout.has_value() && r.is_directory() == static_cast<bool>(r.parent) &&
+           check_acl(r.acl) && check_acl(r.default_acl);
+  }
+};
+
+template <>
+struct Format<EntryRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "entry";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.handle, r.type);
+  }
+  static bool valid(const EntryRecord& r) { return r.handle && valid_type(r.type); }
+};
+
+template <>
+struct Format<SessionRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "session";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.client, r.epoch, r.released_epoch, r.state, r.credential, r.description, r.opened, r.ended);
+  }
+  static bool valid(const SessionRecord& r) {
+    return r.client && r.state >= SessionState::kOpen && r.state <= SessionState::kExpired &&
+           r.released_epoch <= r.epoch;
+  }
+};
+
+template <>
+struct Format<OpenRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "open";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.readers, r.writers);
+  }
+  static bool valid(const OpenRecord& r) { return r.readers + std::uint64_t{r.writers} > 0; }
+};
+
+template <>
+struct Format<RemovalRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "removal";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.layout, r.since);
+  }
+  static bool valid(const RemovalRecord&) { return true; }
+};
+
+template <>
+struct Format<TruncateIntent> {
+  static constexpr std::uint8_t kVersion = 2;
+  static std::uint8_t version_for(const TruncateIntent& r) { return r.asker.client || r.before ? 2 : 1; }
+  static constexpr std::string_view kName = "truncate intent";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.size, r.generation, r.when, r.layout);
+  }
+  template <typename A, typename R>
+  static void later_fields(A& a, R& r) {
+    a(r.asker.client, r.asker.epoch, r.asker.slot, r.asker.sequence, r.asker.opened, r.before);
+  }
+  static bool valid(const TruncateIntent& r) {
+    return r.size <= kMaxFileBytes && r.before.value_or(0) <= kMaxFileBytes;
+  }
+};
+
+template <>
+struct Format<UnsettledRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "unsettled";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.since);
+  }
+  static bool valid(const UnsettledRecord&) { return true; }
+};
+
+template <>
+struct Format<AnswerRecord> {
+  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::string_view kName = "answer";
+  template <typename A, typename R>
+  static void fields(A& a, R& r) {
+    a(r.sequence, r.op, r.status, r.context, r.body, r.truncates);
+  }
+  static bool valid(const AnswerRecord& r) { return r.status == Errc::kOk || r.body.empty(); }
+};
+
+template <typename Record>
+void write_record(const Record& record, Bytes& out) {
+  static constexpr std::size_t kUsual = 256;  // an inode with four slots and more
+  out.clear();
+  out.reserve(kUsual);
+  Writer writer(out);
+  if constexpr (requires { Format<Record>::version_for(record); }) {
+    const std::uint8_t version = Format<Record>::version_for(record);
+    writer(version);
+    Format<Record>::fields(writer, record);
+    if (version > 1) Format<Record>::later_fields(writer, record);
+    if constexpr (requires { Format<Record>::newest_fields(writer, record); }) {
+      if (version > 2) Format<Record>::newest_fields(writer, record);
+    }
+  } else {
+    writer(Format<Record>::kVersion);
+    Format<Record>::fields(writer, record);
+  }
+}
+
+}  // namespace
+
+void encode_record(const Superblock& record, Bytes& out) { write_record(record, out); }
+void encode_record(const CounterRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const InodeRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const EntryRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const SessionRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const OpenRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const RemovalRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const TruncateIntent& record, Bytes& out) { write_record(record, out); }
+void encode_record(const UnsettledRecord& record, Bytes& out) { write_record(record, out); }
+void encode_record(const AnswerRecord& record, Bytes& out) { write_record(record, out); }
+
+template <typename Record>
+Result<Record> decode_record(ByteView bytes) {
+  using F = Format<Record>;
+  Reader reader(bytes);
+  std::uint8_t version = 0;
+  reader(version);
+  if (version > F::kVersion) {
+    return Error(Errc::kFormatTooNew, std::string(F::kName) + " record of version " + std::to_string(version));
+  }
+  Record record;
+  if (version == 0) reader.decoder().fail();
+  F::fields(reader, record);
+  if constexpr (requires { F::version_for(record); }) {
+    if (version > 1) F::later_fields(reader, record);
+    if constexpr (requires { F::newest_fields(reader, record); }) {
+      if (version > 2) F::newest_fields(reader, record);
+    }
+    if (version != F::version_for(record)) reader.decoder().fail();
+  }
+  SPATE_TRY(std::ignore, reader.decoder().finish(F::kName));
+  if (!F::valid(record)) return Error(Errc::kCorrupt, std::string(F::kName) + " record: out of range");
+  return record;
+}
+
+template Result<Superblock> decode_record(ByteView);
+template Result<CounterRecord> decode_record(ByteView);
+template Result<InodeRecord> decode_record(ByteView);
+template Result<EntryRecord> decode_record(ByteView);
+template Result<SessionRecord> decode_record(ByteView);
+template Result<OpenRecord> decode_record(ByteView);
+template Result<RemovalRecord> decode_record(ByteView);
+template Result<TruncateIntent> decode_record(ByteView);
+template Result<UnsettledRecord> decode_record(ByteView);
+template Result<AnswerRecord> decode_record(ByteView);
+
+}  // namespace spate::meta

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: the meta server dies at its n-th step, for every n.
+#pragma once
+
+#include "server/meta/testing/audit_test.h"
+
+namespace spate::meta {
+
+/// A meta server whose steps are counted: each commit before and after it takes effect, each sync, each call to the io
+/// servers before and after its effect. At the step that it was armed for it dies: nothing that it does from then on
+/// gets anywhere.
+class CrashWorld : public RoleTest {
+ public:
+  CrashWorld() = default;
+  ~CrashWorld() override { let_go(); }
+  void TestBody() override {}
+
+  void arm(std::size_t step) {
+    left_ = step;
+    dead_ = false;
+    store.on_commit = store.after_commit = store.on_sync = [this] { return count() ? Errc::kIoError : Errc::kOk; };
+    io.fail = io.lose_reply = [this](std::string_view) { return count() ? Errc::kUnreachable : Errc::kOk; };
+  }
+  bool dead() const { return dead_; }
+  /// A new process on what the old one has left; with `machine`, on what it had synced and `kept` commits more.
+  void start_again(bool machine = false, std::size_t kept = 0) {
+    close();
+    let_go();
+    if (machine) store.crash_machine(kept);
+    open();
+  }
+
+ private:
+  bool count() {
+    if (!dead_ && left_-- == 0) dead_ = true;
+    return dead_;
+  }
+  void let_go() {
+    store.on_commit = store.after_commit = store.on_sync = {};
+    io.fail = io.lose_reply = {};
+  }
+
+  std::size_t left_ = 0;
+  bool dead_ = false;
+};
+
+/// Has the server die at each step of `act` in turn; afterwards `check` sees the world with a new server. Returns at
+/// how many steps it died. `setup`, `act`, `check`: void(CrashWorld&). With `machine`, what was not synced is lost,
+/// too.
+template <typename Setup, typename Act, typename Check>
+std::size_t die_at_each_step(bool machine, Setup setup, Act act, Check check) {
+  constexpr std::size_t kMost = 200;
+  for (std::size_t step = 0; step < kMost; ++step) {
+    SCOPED_TRACE("step " + std::to_string(step) + (machine ? " of a machine" : " of a process"));
+    CrashWorld world;
+    setup(world);
+    world.arm(step);
+    act(world);
+    if (!world.dead()) return step;
+    world.start_again(machine);
+    Audit(world).check();
+    check(world);
+    if (::testing::Test::HasFailure()) return step;
+  }
+  ADD_FAILURE() << "it never came through";
+  return kMost;
+}
+
+}  // namespace spate::meta

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a meta server's name space in one process, asked through its operation table.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "log/log.h"
+#include "server/meta/meta_service.h"
+#include "server/meta/testing/parts_test.h"
+#include "server/meta/testing/store_test.h"
+
+namespace spate::meta {
+
+constexpr std::uint32_t kAlice = 1000;
+constexpr std::uint32_t kBob = 1001;
+constexpr std::uint32_t kStaff = 50;  // alice's and bob's common group
+constexpr std::uint32_t kWheel = 51;  // alice's other one
+
+inline Credential root_user() { return {0, 0, {}}; }
+inline Credential alice() { return {kAlice, kAlice, {kStaff, kWheel}}; }
+inline Credential bob() { return {kBob, kBob, {kStaff}}; }
+inline Credential stranger() { return {2000, 2000, {}}; }
+
+inline ClusterMap test_map() {
+  ClusterMap map;
+  map.fs = FsId(77);
+  for (std::uint32_t id = 1; id <= 4; ++id) {
+    ServerEntry server;
+    server.id = ServerId(id);
+    server.urls = {"sim://" + std::to_string(id)};
+    server.roles = {id == 1, true};
+    server.targets = {target_id(ServerId(id), 0)};
+    map.servers.push_back(server);
+  }
+  return map;
+}
+
+inline MetaOptions test_options() {
+  MetaOptions options;
+  options.fs = FsId(77);
+  options.server = ServerId(1);
+  options.map = test_map();
+  return options;
+}
+
+struct TestFsOptions {
+  std::uint64_t seed = 1;
+  bool overlap = false;  // the store answers later, in a drawn order, and so run the coroutines
+  MetaOptions meta = test_options();
+};
+
+/// A file system with the store, the clock and the random numbers of a test.
+class TestFs {
+ public:
+  explicit TestFs(TestFsOptions options = {})
+      : random(options.seed),
+        executor(clock, {options.overlap ? &random : nullptr, Duration(0)}),
+        store(options.overlap ? &random : nullptr),
+        context(store, executor) {
+    (void)log::set_level("server", log::Level::warn);
+    open(options.meta);
+  }
+  TestFs(const TestFs&) = delete;
+  ~TestFs() {
+    store.on_commit = {};
+    close();
+  }
+
+  /// Starts a server on the store.
+  void open(MetaOptions options) {
+    service = std::make_unique<MetaService>(std::move(options), context, random, metrics, fakes.parts());
+    started = run(service->start());
+  }
+  void close() {
+    if (service == nullptr) return;
+    (void)run(service->stop());
+    service.reset();
+  }
+  /// Ends the server without anything that an orderly end would write.
+  void crash() {
+    store.on_commit = [] { return Errc::kIoError; };
+    close();
+    store.on_commit = {};
+  }
+
+  /// Drives everything until `task` has ended; time passes when nothing else can.
+  template <typename T>
+  T run(job::Task<T> task) {
+    std::optional<T> out;
+    job::Gate gate(executor);
+    job::spawn(gate, into(std::move(task), out));
+    drive(gate);
+    return *std::move(out);
+  }
+  /// Drives everything that was spawned behind `gate`.
+  void drive(job::Gate& gate) {
+    while (gate.count() > 0) {
+      if (!executor.step()) {
+        SPATE_CHECK(executor.next_timer() != MonoTime::never());  // else nothing would ever happen again
+        clock.set(executor.next_timer());
+      }
+    }
+  }
+
+  template <typename Reply, typename Request>
+  job::Task<Result<Reply>> ask(Credential who, Request request, wire::RequestId id = {}) {
+    rpc::Call call;
+    call.header.op = Request::kOp;
+    call.header.client = ClientId(9);
+    call.header.id = id;
+    call.header.reply_room = reply_room;
+    call.peer = std::make_shared<rpc::Peer>();
+    call.peer->credential = std::move(who);
+    Bytes body;
+    wire::encode_body(request, body);
+    auto answer = co_await service->operations().at(Request::kOp).handler(call, body);
+    if (!answer) co_return std::move(answer).error();
+    co_return wire::decode_body<Reply>(*answer);
+  }
+  template <typename Reply, typename Request>
+  Result<Reply> asked(Credential who, Request request, wire::RequestId id = {}) {
+    return run(ask<Reply>(std::move(who), std::move(request), id));
+  }
+
+  ManualClock clock;
+  SeededRandom random;
+  metrics::Registry metrics;
+  job::Executor executor;
+  TestStore store;
+  job::KeyvalContext context;
+  FakeParts fakes;
+  std::unique_ptr<MetaService> service;
+  Result<void> started;
+  std::uint32_t reply_room = 64 * 1024;
+
+ private:
+  template <typename T>
+  static job::Task<void> into(job::Task<T> task, std::optional<T>& out) {
+    out.emplace(co_await std::move(task));
+  }
+};
+
+inline wire::NamePath at(std::string path, std::uint8_t flags = 0) {
+  wire::NamePath where;
+  where.path = std::move(path);
+  where.flags = flags;
+  return where;
+}
+
+inline wire::RenameRequest rename_request(std::string from, std::string to, std::uint8_t flags = 0) {
+  wire::RenameRequest request;
+  request.from = at(std::move(from));
+  request.to = at(std::move(to));
+  request.flags = flags;
+  return request;
+}
+
+/// One user's calls, by path from the root, as short as a shell's.
+class User {
+ public:
+  User(TestFs& fs, Credential who) : fs_(fs), who_(std::move(who)) {}
+
+  template <typename Reply, typename Request>
+  Result<Reply> ask(Request request) {
+    return fs_.asked<Reply>(who_, std::move(request));
+  }
+  Result<wire::ObjectReply> mkdir(std::string path, std::uint32_t mode = 0755) {
+    wire::MkdirRequest request;
+    request.where = at(std::move(path));
+    request.attributes.mode = mode;
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::OpenReply> create(std::string path, std::uint32_t mode = 0644, std::uint8_t flags = wire::kOpenExclusive,
+                                 std::uint8_t walk = 0) {
+    wire::CreateRequest request;
+    request.where = at(std::move(path), walk);
+    request.attributes.mode = mode;
+    request.open_flags = flags;
+    return ask<wire::OpenReply>(std::move(request));
+  }
+  /// A file that may have data: opened for writing, and closed.
+  Result<wire::ObjectReply> create_written(std::string path) {
+    const auto made = create(std::move(path), 0644, wire::kOpenWrite | wire::kOpenExclusive);
+    if (!made) return made.error();
+    wire::CloseRequest request;
+    request.handle = made->object.attributes.handle;
+    request.rights = Rights::kWrite;
+    request.data = wire::DataSummary{};
+    return ask<wire::ObjectReply>(request);
+  }
+  Result<wire::ObjectReply> symlink(std::string target, std::string path) {
+    wire::SymlinkRequest request;
+    request.where = at(std::move(path));
+    request.target = std::move(target);
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::ObjectReply> link(std::string existing, std::string path) {
+    wire::LinkRequest request;
+    request.existing = at(std::move(existing));
+    request.where = at(std::move(path));
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::ObjectReply> unlink(std::string path) {
+    wire::UnlinkRequest request;
+    request.where = at(std::move(path));
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::Empty> rmdir(std::string path) {
+    wire::RmdirRequest request;
+    request.where = at(std::move(path));
+    return ask<wire::Empty>(std::move(request));
+  }
+  Result<wire::Empty> rename(std::string from, std::string to, std::uint8_t flags = 0) {
+    wire::RenameRequest request;
+    request.from = at(std::move(from));
+    request.to = at(std::move(to));
+    request.flags = flags;
+    return ask<wire::Empty>(std::move(request));
+  }
+  Result<wire::ObjectReply> stat(std::string path, std::uint8_t flags = 0) {
+    wire::LookupRequest request;
+    request.where = at(std::move(path), flags);
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::ObjectReply> getattr(Handle handle) {
+    wire::GetattrRequest request;
+    request.handle = handle;
+    return ask<wire::ObjectReply>(request);
+  }
+  Result<wire::ObjectReply> setattr(std::string path, wire::SetattrRequest request) {
+    request.where = at(std::move(path));
+    return ask<wire::ObjectReply>(std::move(request));
+  }
+  Result<wire::ObjectReply> chmod(std::string path, std::uint32_t mode) {
+    wire::SetattrRequest request;
+    request.mode = mode;
+    return setattr(std::move(path), std::move(request));
+  }
+  Result<wire::ObjectReply> chown(std::string path, std::optional<std::uint32_t> uid,
+                                  std::optional<std::uint32_t> gid = std::nullopt) {
+    wire::SetattrRequest request;
+    request.uid = uid;
+    request.gid = gid;
+    return setattr(std::move(path), std::move(request));
+  }
+  Result<wire::Empty> setxattr(std::string path, std::string name, std::string value, std::uint8_t flags = 0) {
+    wire::SetxattrRequest request;
+    request.where = at(std::move(path));
+    request.name = std::move(name);
+    request.value = to_bytes(as_bytes(value));
+    request.flags = flags;
+    return ask<wire::Empty>(std::move(request));
+  }
+  Result<std::string> getxattr(std::string path, std::string name) {
+    wire::GetxattrRequest request;
+    request.where = at(std::move(path));
+    request.name = std::move(name);
+    auto reply = ask<wire::GetxattrReply>(std::move(request));
+    if (!reply) return std::move(reply).error();
+    return std::string(as_text(reply->value));
+  }
+  Result<wire::Empty> removexattr(std::string path, std::string name) {
+    wire::RemovexattrRequest request;
+    request.where = at(std::move(path));
+    request.name = std::move(name);
+    return ask<wire::Empty>(std::move(request));
+  }
+  Result<std::vector<std::string>> listxattr(std::string path) {
+    wire::ListxattrRequest request;
+    request.where = at(std::move(path));
+    auto reply = ask<wire::ListxattrReply>(std::move(request));
+    if (!reply) return std::move(reply).error();
+    return std::move(reply->names);
+  }
+  Result<wire::ReaddirReply> readdir(Handle handle, std::uint64_t cookie = 0, bool attributes = false) {
+    wire::ReaddirRequest request;
+    request.handle = handle;
+    request.cookie = cookie;
+    request.attributes = attributes;
+    return ask<wire::ReaddirReply>(request);
+  }
+  Result<wire::MetaStatfsReply> statfs() { return ask<wire::MetaStatfsReply>(wire::MetaStatfsRequest{}); }
+
+ private:
+  TestFs& fs_;
+  Credential who_;
+};
+
+}  // namespace spate::meta
