@@ -4,7 +4,7 @@
 (Figure 5), over bmi, over plain epoll sockets, over MPICH and beside fi_pingpong, in the same run, pinned alike; what bulk data costs small
 messages; and ORFA's Figure 3: what registering memory costs, and what a cache of registrations saves.
 
-  bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--svg FOLDER] [--runs N] [--vm]
+  bench/run bmi [figure3|figure4|figure5|ofi|figure3a|figure3b|priority]... [--json FILE] [--runs N] [--vm]
 """
 import argparse
 import functools
@@ -18,7 +18,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import registration  # noqa: E402 (after the path)
-from figures import svg, text  # noqa: E402
+from figures import text  # noqa: E402
 
 SMALL = [24, 64, 200, 400, 800, 1200]
 LARGE = [1 << n for n in range(10, 21)]
@@ -205,6 +205,7 @@ def registering(title, unit, names, programs, runs, scale):
     if programs.machine is not None:
         parts["rdma_rxe"] = programs.machine()[names is registration.READS]
     for provider, series in parts.items():
+        result.setdefault("panels", {})[provider] = [provider + ", " + name for name in series]
         for name, values in series.items():
             result["series"][provider + ", " + name] = [value if value is None else value * scale for value in values]
     return result
@@ -213,7 +214,7 @@ def registering(title, unit, names, programs, runs, scale):
 def table(title, unit, x_name, points, series, runs, scale):
     """The series take turns, so that what else the machine does meets them all alike."""
     result = {"title": title, "unit": unit, "x": x_name, "points": [name_of(p) for p in points],
-              "series": {name: [] for name in series}}
+              "series": {name: [] for name in series}, "panels": panels_of(series)}
     for point in points:
         print(title.split(":")[0], name_of(point), "...", file=sys.stderr)
         told = {name: [] for name in series}
@@ -224,6 +225,14 @@ def table(title, unit, x_name, points, series, runs, scale):
             good = [value for value in values if value is not None]
             result["series"][name].append(statistics.median(good) * scale if good else None)
     return result
+
+
+def panels_of(names):
+    """Networks of so different speed are drawn beside each other."""
+    found = {"TCP": [], "shared memory": []}
+    for name in names:
+        found["shared memory" if any(word in name for word in ("shm", "memory", "ring", "eventfds")) else "TCP"].append(name)
+    return {title: some for title, some in found.items() if some}
 
 
 def name_of(point):
@@ -238,8 +247,7 @@ def main():
     parser = argparse.ArgumentParser(prog="run bmi", description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
     parser.add_argument("what", nargs="*", choices=[[], *EXPERIMENTS], default=[], help="all of them without a name")
-    parser.add_argument("--json", help="write everything here")
-    parser.add_argument("--svg", help="draw each figure in this folder")
+    parser.add_argument("--json", help="write everything here; bench/run draw makes drawings of it")
     parser.add_argument("--runs", type=int, default=5, help="of each cell; the median is told (5)")
     parser.add_argument("--vm", action="store_true", help="figure3a and figure3b over RDMA in software, too, in a virtual machine")
     options = parser.parse_args()
@@ -257,10 +265,6 @@ def main():
     if options.json:
         with open(options.json, "w") as f:
             json.dump(results, f, indent=1)
-    for name, result in results.items() if options.svg else ():
-        os.makedirs(options.svg, exist_ok=True)
-        with open(os.path.join(options.svg, name + ".svg"), "w") as f:
-            f.write(svg(result))
 
 
 main()

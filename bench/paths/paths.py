@@ -24,7 +24,7 @@ import sizes  # noqa: E402
 import streams  # noqa: E402
 import striped  # noqa: E402
 from bed import KIB, MIB  # noqa: E402
-from figures import svg, text  # noqa: E402
+from figures import text  # noqa: E402
 from servers import priority  # noqa: E402
 
 EXPERIMENTS = {"striped": striped.run, "streams": streams.run, "sizes": sizes.run, "neighbours": neighbours.run}
@@ -35,7 +35,6 @@ def arguments():
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
     parser.add_argument("what", nargs="?", choices=["bars", *EXPERIMENTS], default="bars")
     parser.add_argument("--json", help="write everything here")
-    parser.add_argument("--svg", help="draw the figures in this folder")
     parser.add_argument("--runs", type=int, default=5, help="of each cell; the median is told (5)")
     parser.add_argument("--size", type=int, help="of the file, MiB (512; striped 1024, streams 2048)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run of streams, sizes and neighbours (1)")
@@ -73,10 +72,6 @@ def main():
     if options.json:
         with open(options.json, "w") as f:
             json.dump({**about, **found}, f, indent=1)
-    for name, result in results.items() if options.svg else ():
-        os.makedirs(options.svg, exist_ok=True)
-        with open(os.path.join(options.svg, name + ".svg"), "w") as f:
-            f.write(svg(result))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 """Figures 5 and 6 of the PVFS paper: clients write, then read, disjoint parts of one file; servers and clients are swept.
 
 Small numbers on real processes, each in a network namespace of its own whose link is limited; the same and larger ones in the
-simulation. One table, JSON and a figure. bench/run pvfs.
+simulation. One table, and JSON that bench/run draw makes the figure of. bench/run pvfs.
 """
 import argparse
 import json
@@ -188,45 +188,10 @@ def shape(rows):
     return {what: min(r[what] / (min(r["servers"], r["clients"]) * link) for r in rows) for what in ("write", "read")}
 
 
-def svg(real, simulated):
-    """Two panels, write and read: bandwidth over clients, a line for each number of servers; dots are real runs."""
-    width, height, left, top, pw, ph = 1000, 440, 70, 40, 380, 330
-    colors = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2"]
-    most_x = max(r["clients"] for r in simulated)
-    most_y = max(max(r["write"], r["read"]) for r in simulated) * 1.05
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    for panel, what in enumerate(("write", "read")):
-        x0 = left + panel * (pw + 90)
-        def place(r, x0=x0, what=what):
-            return x0 + r["clients"] / most_x * pw, top + ph - r[what] / most_y * ph
-        out.append(f'<text x="{x0}" y="{top - 15}" font-size="15">{what}: MB/s over clients, 100 Mb/s links</text>')
-        out.append(f'<path d="M{x0} {top}V{top + ph}H{x0 + pw}" fill="none" stroke="black"/>')
-        for i in range(0, 5):
-            y = top + ph - ph * i / 4
-            out.append(f'<text x="{x0 - 8}" y="{y + 4}" text-anchor="end">{most_y / 1e6 * i / 4:.0f}</text>')
-            x = x0 + pw * i / 4
-            out.append(f'<text x="{x}" y="{top + ph + 18}" text-anchor="middle">{most_x * i / 4:.0f}</text>')
-        for color, servers in zip(colors, sorted({r["servers"] for r in simulated})):
-            line = sorted((r for r in simulated if r["servers"] == servers), key=lambda r: r["clients"])
-            points = " ".join("{:.1f},{:.1f}".format(*place(r)) for r in line)
-            out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2"/>')
-            x, y = place(line[-1])
-            out.append(f'<text x="{x + 4:.1f}" y="{y + 4:.1f}" fill="{color}">{servers}</text>')
-            for r in real:
-                if r["servers"] == servers:
-                    x, y = place(r)
-                    out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="none" stroke="{color}" stroke-width="1.5"/>')
-    out.append(f'<text x="{left}" y="{height - 12}">lines: simulation, with the number of servers; circles: real processes in network namespaces</text>')
-    out.append("</svg>")
-    return "\n".join(out) + "\n"
-
-
 def arguments():
     parser = argparse.ArgumentParser(prog="run pvfs", description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--json", help="write everything here")
-    parser.add_argument("--svg", help="draw the figure here")
     parser.add_argument("--runs", type=int, default=5, help="of each cell; the trimmed mean is told (5)")
     parser.add_argument("--real-bytes", type=int, default=1 << 20, help="of each client for each server, real processes (1 MiB)")
     parser.add_argument("--sim-bytes", type=int, default=128 << 10, help="the same in the large simulation (128 KiB; the paper's is 2 MB)")
@@ -262,9 +227,6 @@ def main():
         with open(options.json, "w") as f:
             json.dump(report, f, indent=1)
             f.write("\n")
-    if options.svg:
-        with open(options.svg, "w") as f:
-            f.write(svg(real, large))
     return 0
 
 

@@ -19,15 +19,19 @@ from paths import refuses_direct  # noqa: E402
 def bench(folder, what, *more):
     """Runs one experiment: what it wrote as JSON."""
     out = os.path.join(folder, what + ".json")
-    words = [what, "--bin", BIN, "--port", str(free_ports(3)), "--cores", CORES, "--runs", "1", "--json", out, "--svg", folder, *more]
+    words = [what, "--bin", BIN, "--port", str(free_ports(3)), "--cores", CORES, "--runs", "1", "--json", out, *more]
     done = subprocess.run([sys.executable, os.path.join(SOURCE, "bench/paths/paths.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=120, text=True)
     check(done.returncode == 0, "%s: exit %d\n%s%s" % (what, done.returncode, done.stdout, done.stderr))
     with open(out) as f:
         told = json.load(f)
-    for name, figure in told.get("figures", {}).items():
+    figures = told.get("figures", {})
+    draw = [os.path.join(SOURCE, "bench/draw.py"), "--to", folder, out]  # by its own first line: the python that has matplotlib
+    files = subprocess.run(draw, check=True, stdout=subprocess.PIPE, timeout=120, text=True).stdout.split() if figures else []
+    check(len(files) == len(figures), "%s: %d drawings of %d figures" % (what, len(files), len(figures)))
+    for (name, figure), file in zip(figures.items(), files):
         check(figure["title"] in done.stdout, "%s is not in the table" % name)
-        with open(os.path.join(folder, name + ".svg")) as f:
+        with open(file) as f:
             drawn = f.read()
         check(all(">%s</text>" % series in drawn for series in figure["series"]), "%s.svg does not show every series" % name)
     return told
