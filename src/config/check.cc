@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/check.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -99,7 +101,33 @@ void check_server(const ServerConfig& server, std::size_t index, std::vector<Pro
 }
 
 /// Names of the machine that the one who speaks is on.
-bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+bool is_loopback(std::string_view host) {
+  const std::string text(host);
+  in_addr v4{};
+  in6_addr v6{};
+  if (::inet_pton(AF_INET, text.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == IN_LOOPBACKNET;
+  return host == "localhost" || (::inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+/// Nobody reaches it from another machine.
+bool is_local(const std::string& url) {
+  const UrlParts parts = split_url(url);
+  return !has_host(parts.scheme) || parts.scheme == "ofi+shm" || is_loopback(host_of(parts.rest));
+}
+
+/// Without keys everybody who reaches a server acts for any user, and so does whoever alters a message on its way.
+void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& out) {
+  if (config.fs.auth != Auth::kNone) return;
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    for (const std::string& url : config.servers[i].urls) {
+      if (is_local(url)) continue;
+      out.push_back({server_key(i, "urls"),
+                     "auth = \"none\" lets in whoever reaches a server, so it is for addresses of the own machine only "
+                     "(127.0.0.1, [::1], localhost, shm): other machines reach " +
+                         url.substr(0, 80) + "; use auth = \"key\""});
+    }
+  }
+}
 
 /// The address with one name for all names of the own machine.
 std::string canonical_url(const std::string& url) {
@@ -241,6 +269,7 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   std::vector<Problem> out;
   check_fs(config.fs, out);
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
+  check_open_servers(config, out);
   check_cluster(config, out);
   check_folders(config, out);
   check_exports(config, out);

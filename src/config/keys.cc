@@ -135,7 +135,8 @@ std::vector<Key> fs_rows() {
           {"fs", "name", Type::kText, "Name for people, shown by df and mount.", "", 1, 64}),
       row<&Config::fs, &FsConfig::auth>(
           {"fs", "auth", Type::kChoice,
-           "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in.",
+           "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in; "
+           "only with servers that nobody reaches from another machine (127.0.0.1, [::1], localhost, shm).",
            "key|none"}),
       row<&Config::fs, &FsConfig::client_key_file>(
           {"fs", "client_key_file", Type::kPath,

@@ -139,7 +139,7 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
       "[[exports]]\nname = \"vm1\"\nsource = \"spate:/a\"\nserver = 3\nread_only = \"yes\"\nallow = [\"10.0.0.0/8\", "
       "\"cert:a b\"]\n"
       "[[exports]]\nname = \"vm2\"\nsource = \"/dev/sdx\"\n"
-      "[[servers]]\nid = 3\nurls = [\"tcp://c:7400\"]\nroles = [\"block\"]\n";
+      "[[servers]]\nid = 3\nurls = [\"tcp://127.0.0.1:7409\"]\nroles = [\"block\"]\n";
   const auto loaded = load(input(std::string(kGood) + exports));
   ASSERT_OK(loaded);
   const FileSystemConfig& c = loaded->config;
@@ -200,8 +200,23 @@ TEST(Load, TheOwnMachineIsOneByAllItsNames) {
 }
 
 TEST(Load, TheSameFolderOnAnotherMachineIsAnother) {
-  const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "node2:7401");
+  std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "node2:7401");
+  text = replaced(text, "auth = \"none\"", "client_key_file = \"c\"\nserver_key_file = \"s\"");
   EXPECT_TRUE(load(input(text)).has_value());
+}
+
+TEST(Load, WithoutKeysServersAreReachedFromTheirOwnMachineOnly) {
+  for (const std::string far : {"tcp://node2:7401", "tcp://10.0.0.2:7401", "tcp://[fe80::1]:7401", "tcp://0.0.0.0:7401",
+                                "tcp://[::]:7401", "tcp://127.0.0.example:7401", "ofi+tcp://10.0.0.2:7401"}) {
+    const std::string found = mistakes("tcp://127.0.0.1:7401", far);
+    EXPECT_THAT(found, HasSubstr("spate.toml:11: "));
+    EXPECT_THAT(found, AllOf(HasSubstr("auth = \"none\" lets in whoever reaches a server"), HasSubstr(far)));
+  }
+  for (const std::string near : {"tcp://127.1.2.3:7401", "tcp://[::1]:7401", "tcp://localhost:7401", "shm://two",
+                                 "shm:///run/spate/2", "ofi+shm://two", "ofi+tcp://127.0.0.1:7401", "sim://2"}) {
+    const auto loaded = load(input(replaced(kGood, "tcp://127.0.0.1:7401", near)));
+    EXPECT_TRUE(loaded.has_value()) << near << ": " << (loaded ? "" : loaded.error().context());
+  }
 }
 
 TEST(Load, KeysForClientsAndServersAreTwo) {
