@@ -39,6 +39,7 @@ class Core final : public Network {
   Address bound(Address peer) const override;
   void disconnect(Address peer) override;
   void admit(Address peer) override;
+  void set_link_key(Address peer, const Key& key) override;
   void prefer_first_url(Address peer) override;
   void prefer_next_url(Address peer) override;
   Result<void> pass_descriptor(Address peer, Tag tag, int fd) override;

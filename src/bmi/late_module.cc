@@ -63,6 +63,9 @@ class LateModule final : public Module {
   }
   void disconnect(PeerId peer) override { inner()->disconnect(peer); }
   void admit(PeerId peer) override { inner()->admit(peer); }
+  void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override {
+    inner()->set_link_key(peer, connection, key);
+  }
   Result<PostResult> post_send(const Post& post) override { return inner()->post_send(post); }
   Result<PostResult> post_recv(const Post& post) override { return inner()->post_recv(post); }
   Result<PostResult> post_send_unexpected(const Post& post) override { return inner()->post_send_unexpected(post); }

@@ -19,7 +19,7 @@ namespace spate::bmi {
 /// sides must have been built from the same headers.
 inline constexpr const char* kModuleInterfaceSymbol = "spate_bmi_module_interface";  // const char*()
 inline constexpr const char* kModuleMakeSymbol = "spate_bmi_module_make";  // Module*(const ModuleEnvironment*)
-inline constexpr const char* kModuleInterface = "spate bmi module 2";
+inline constexpr const char* kModuleInterface = "spate bmi module 3";
 
 /// Where `libspate-bmi-SCHEME.so` is looked for, in this order: beside the program or library that this code is in;
 /// spate,

@@ -165,6 +165,8 @@ class Module {
   /// See Network::admit. Whoever connects to the module's listeners is a stranger until then, if NetworkOptions says
   /// so.
   virtual void admit(PeerId /*peer*/) {}
+  /// See Network::set_link_key. `connection`: as Post has it. Default: all of a peer goes over one connection.
+  virtual void set_link_key(PeerId /*peer*/, std::uint32_t /*connection*/, const Key& /*key*/) {}
 
   /// Posts; never block. On failure nothing was posted. kConnectionLost: an inbound peer that is gone.
   virtual Result<PostResult> post_send(const Post& post) = 0;

@@ -172,6 +172,11 @@ void Core::admit(Address peer) {
   for (const Route& route : routes_of(peer)) route.module->admit(route.peer);
 }
 
+void Core::set_link_key(Address peer, const Key& key) {
+  if (mark_of(peer) != 0 && bound(peer) != peer) return;
+  if (const auto route = current_route(peer)) route->module->set_link_key(route->peer, mark_of(peer), key);
+}
+
 void Core::prefer_next_url(Address peer) {
   const std::lock_guard lock(mutex_);
   AddressEntry* entry = addresses_.find(unbound(peer));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/strong_id.h"
@@ -185,6 +186,12 @@ class Network {
   /// back by a new connection is a stranger again, under a new address. No effect on a peer that is gone, or was
   /// admitted, or was looked up. Thread-safe; nothing is sent.
   virtual void admit(Address peer) = 0;
+
+  /// Both ends of this connection, and nobody else, know `key`: a module that makes further connections for the same
+  /// peer lets in only those whose other end proves it (docs/wire-tcp.md, "Bulk connections"). Both sides call it
+  /// before anything of the bulk class is posted; what was made before ends. No effect on a connection that is gone. To
+  /// be called again for each connection. Thread-safe; nothing is sent.
+  virtual void set_link_key(Address peer, const Key& key) = 0;
 
   /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to
   /// or from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.

@@ -106,6 +106,8 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   session->epoch = identity_.epoch;
   const Bytes message = initiator.authenticate(header_of(wire::Op::kAuthenticate, options), std::move(request));
   if (initiator.sealed()) session->seals.emplace(*initiator.keys(), End::kInitiator);
+  // Before the server can ask for bulk connections.
+  if (initiator.keys()) network_.network().set_link_key(address, initiator.keys()->link);
   Sending sending;
   sending.op = wire::Op::kAuthenticate;
   sending.trace = options.trace;

@@ -394,6 +394,7 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   }
   peer->admitted = true;  // before the services are asked, who may take their time
   network_.network().admit(peer->address);
+  if (accepted->keys) network_.network().set_link_key(call.address, accepted->keys->link);
   if (accepted->sealed) {
     peer->sealing.emplace(Sealing{Seals(*accepted->keys, End::kAcceptor), TagWindow(call.tag)});
     call.sealed = true;

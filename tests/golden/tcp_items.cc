@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bmi/tcp/frame.h"
 #include "bmi/tcp/hello.h"
 #include "tests/golden/catalog.h"
@@ -55,10 +57,31 @@ Hello hello() {
   return h;
 }
 
+/// Of a bulk connection of version 2: what both sides send behind the Welcome.
+Item proof(const std::string& name, Side side) {
+  Hello h = hello();
+  h.version_min = h.version_max = kProvingVersion;
+  h.limits = {};
+  Key key{};
+  for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(0x50 + i);
+  const LinkProof made = link_proof(key, side, encode(h), encode(Welcome{Errc::kOk, kProvingVersion, 0x51, {}}));
+  Item item;
+  item.name = "tcp/" + name;
+  item.comment = name + " of the tcp module, version 2: docs/wire-tcp.md";
+  item.since = 2;
+  item.bytes = to_bytes(made);
+  item.read = [made](ByteView given) -> std::string {
+    return std::ranges::equal(given, made) ? "" : "is not what is derived now";
+  };
+  return item;
+}
+
 }  // namespace
 
 std::vector<Item> tcp_items() {
   std::vector<Item> items;
+  items.push_back(proof("proof.acceptor", Side::kAcceptor));
+  items.push_back(proof("proof.connector", Side::kConnector));
   items.push_back(item_of("hello", hello(), decode_hello));
   items.push_back(
       item_of("welcome", Welcome{Errc::kOk, 1, 0x4142434445464748, {0x100000, 0x40000, 8192}}, decode_welcome));

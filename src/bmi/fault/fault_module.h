@@ -32,6 +32,9 @@ class FaultModule final : public Module, private Sink {
   std::uint32_t connection(PeerId peer) const override { return inner_->connection(peer); }
   void disconnect(PeerId peer) override { inner_->disconnect(peer); }
   void admit(PeerId peer) override { inner_->admit(peer); }
+  void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override {
+    inner_->set_link_key(peer, connection, key);
+  }
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;

@@ -57,6 +57,16 @@ struct Incoming {
 /// by sendfile.
 struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
+/// A bulk connection whose ends are proving the link's key to each other.
+struct BulkGreeting {
+  HelloBytes hello{};
+  WelcomeBytes welcome{};
+  // The acceptor's side, which belongs to the peer only afterwards.
+  PeerId peer;
+  std::uint32_t connections = 0;  // Peer::connections
+  unsigned channel = 0;
+};
+
 enum class ReadStatus : std::uint8_t {
   kDrained,   // nothing more for now: an event will tell
   kMore,      // there may be more: call again
@@ -98,6 +108,7 @@ class Connection : public Pollable {
 
   // Set by the module and the peer.
   Peer* peer = nullptr;
+  std::unique_ptr<BulkGreeting> greeting;
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
   std::uint64_t segment_bytes = 1;        // what a packet carries

@@ -113,6 +113,21 @@ void Engine::admit(PeerId id) {
   outbox_.deliver(lock, *sink_);
 }
 
+void Engine::set_link_key(PeerId id, std::uint32_t connection, const Key& key) {
+  std::unique_lock lock(mutex_);
+  Peer* peer = find_peer(id);
+  if (peer == nullptr || peer->state != Standing::kUp) return;
+  if (connection != 0 && connection != connection_mark(peer->connections)) return;
+  if (peer->has_bulk()) {
+    complain(peer->url, "it opened a bulk connection before it had proved who it is");
+    lose_peer(*peer, Errc::kConnectionLost);
+  } else {
+    peer->link_key = key;
+  }
+  settle();
+  outbox_.deliver(lock, *sink_);
+}
+
 Result<PostResult> Engine::post_send(const Post& p) { return post(p, false, false); }
 Result<PostResult> Engine::post_recv(const Post& p) { return post(p, true, false); }
 Result<PostResult> Engine::post_send_unexpected(const Post& p) { return post(p, false, true); }

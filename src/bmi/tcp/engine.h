@@ -49,6 +49,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::uint32_t connection(PeerId peer) const override;
   void disconnect(PeerId peer) override;
   void admit(PeerId peer) override;
+  void set_link_key(PeerId peer, std::uint32_t connection, const Key& key) override;
   Result<PostResult> post_send(const Post& post) override;
   Result<PostResult> post_recv(const Post& post) override;
   Result<PostResult> post_send_unexpected(const Post& post) override;
@@ -93,6 +94,18 @@ class Engine final : public TcpModule, private PeerHost {
     explicit WelcomeHandler(Engine& engine) : engine_(engine) {}
     std::size_t header_size() const override { return kWelcomeSize; }
     bool on_header(Connection& c, const std::byte* bytes) override { return engine_.on_welcome(c, bytes); }
+    void on_payload(Connection& /*c*/) override {}
+
+   private:
+    Engine& engine_;
+  };
+  class ProofHandler final : public FrameHandler {
+   public:
+    explicit ProofHandler(Engine& engine) : engine_(engine) {}
+    std::size_t header_size() const override { return sizeof(LinkProof); }
+    bool on_header(Connection& c, const std::byte* bytes) override {
+      return c.peer != nullptr ? engine_.on_acceptors_proof(c, bytes) : engine_.on_connectors_proof(c, bytes);
+    }
     void on_payload(Connection& /*c*/) override {}
 
    private:
@@ -190,7 +203,11 @@ class Engine final : public TcpModule, private PeerHost {
   bool on_hello(Connection& connection, const std::byte* bytes);
   bool on_welcome(Connection& connection, const std::byte* bytes);
   bool accept_control(Connection& connection, const Hello& hello);
-  bool accept_bulk(Connection& connection, const Hello& hello);
+  bool accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes);
+  bool begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes);
+  bool on_connectors_proof(Connection& connection, const std::byte* bytes);
+  bool on_acceptors_proof(Connection& connection, const std::byte* bytes);
+  bool open_accepted_bulk(Connection& connection, Peer& peer, unsigned channel);
   bool say_welcome(Connection& connection, const Welcome& welcome);
   bool refuse(Connection& connection, const Welcome& welcome);
   void attempt_failed(Peer& peer);
@@ -203,6 +220,7 @@ class Engine final : public TcpModule, private PeerHost {
   Limits limits_;
   HelloHandler hello_handler_{*this};
   WelcomeHandler welcome_handler_{*this};
+  ProofHandler proof_handler_{*this};
   UniqueFd epoll_;
   UniqueFd timer_;
   UniqueFd due_event_;  // readable while due_ is not empty

@@ -12,6 +12,14 @@
 #include "log/log.h"
 
 namespace spate::bmi::tcp {
+namespace {
+
+/// Of a handshake. Little was sent before it: it fits, or the connection is not worth having.
+bool send_whole(int socket, ByteView bytes) {
+  return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace
 
 Result<std::string> Engine::listen(std::string_view url, ContextId context) {
   SPATE_TRY(const Endpoint endpoint, parse_url(url));
@@ -106,10 +114,7 @@ void Engine::drop_stranger(Connection& connection, std::string_view why) {
 }
 
 bool Engine::say_welcome(Connection& connection, const Welcome& welcome) {
-  const auto bytes = encode(welcome);
-  // Nothing was sent before it: it fits, or the connection is not worth having.
-  return ::send(connection.socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(bytes.size());
+  return send_whole(connection.socket(), encode(welcome));
 }
 
 /// Tells a proper process why it is not let in. Always true: it has kept to the protocol.
@@ -130,7 +135,7 @@ bool Engine::on_hello(Connection& connection, const std::byte* bytes) {
                                     ": upgrade the older one");
     return refuse(connection, Welcome{Errc::kVersionMismatch, kVersionMax, 0, {}});
   }
-  return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello);
+  return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
 }
 
 /// A peer of its own until it is admitted: whoever has overheard a link's id takes nobody's place.
@@ -173,30 +178,71 @@ bool Engine::accept_control(Connection& connection, const Hello& hello) {
   connection.peer = peer;
   peer->state = Standing::kUp;
   peer->channels[0].connection = &connection;  // so that it is closed with the peer, whatever happens next
-  if (!say_welcome(connection, Welcome{Errc::kOk, kVersionMax, peer->token, peer->grant_limits()})) return false;
+  const std::uint16_t version = std::min(hello.version_max, kVersionMax);
+  if (!say_welcome(connection, Welcome{Errc::kOk, version, peer->token, peer->grant_limits()})) return false;
   peer->opened(connection, hello.limits);
   return true;
 }
 
-bool Engine::accept_bulk(Connection& connection, const Hello& hello) {
+bool Engine::accept_bulk(Connection& connection, const Hello& hello, const std::byte* bytes) {
   const auto known = inbound_.find(hello.link);
   Peer* peer = known == inbound_.end() ? nullptr : known->second;
-  const bool good = peer != nullptr && peer->state == Standing::kUp && peer->token == hello.token &&
-                    hello.channel <= peer->bulk_count && peer->channels[hello.channel].connection == nullptr;
-  if (!good) {
+  const bool known_peer = peer != nullptr && peer->state == Standing::kUp && hello.channel <= peer->bulk_count &&
+                          peer->channels[hello.channel].connection == nullptr;
+  const bool proving = hello.version_min >= kProvingVersion;
+  if (known_peer && proving && peer->link_key && reached_url(local_address(connection.socket())) == peer->reached)
+    return begin_proof(connection, *peer, hello, bytes);
+  if (!known_peer || proving || peer->link_key || peer->token != hello.token) {
     // As a rule its control connection went while it was on the way: nothing that anybody must know.
     SPATE_LOG("bmi/tcp", debug, "bulk connection refused, its control connection is gone peer={}", connection.remote);
-    return refuse(connection, Welcome{Errc::kConnectionLost, kVersionMax, 0, {}});
+    return refuse(connection, Welcome{Errc::kConnectionLost, hello.version_min, 0, {}});
   }
+  if (!say_welcome(connection, Welcome{Errc::kOk, hello.version_min, 0, {}})) return false;
+  return open_accepted_bulk(connection, *peer, hello.channel);
+}
+
+/// The acceptor proves first, and remains without obligations until the connector has: half open, a stranger.
+bool Engine::begin_proof(Connection& connection, const Peer& peer, const Hello& hello, const std::byte* bytes) {
+  auto greeting = std::make_unique<BulkGreeting>();
+  std::copy_n(bytes, kHelloSize, greeting->hello.begin());
+  greeting->welcome = encode(Welcome{Errc::kOk, kVersionMax, random_.next(), {}});
+  greeting->peer = peer.id;
+  greeting->connections = peer.connections;
+  greeting->channel = hello.channel;
+  const LinkProof proof = link_proof(*peer.link_key, Side::kAcceptor, greeting->hello, greeting->welcome);
+  std::array<std::byte, kWelcomeSize + sizeof proof> answer;
+  std::ranges::copy(greeting->welcome, answer.begin());
+  std::ranges::copy(proof, answer.begin() + kWelcomeSize);
+  connection.greeting = std::move(greeting);
+  connection.set_handler(proof_handler_);
+  return send_whole(connection.socket(), answer);
+}
+
+bool Engine::on_connectors_proof(Connection& connection, const std::byte* bytes) {
+  const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
+  Peer* const peer = find_peer(greeting->peer);
+  const bool same = peer != nullptr && peer->state == Standing::kUp && peer->connections == greeting->connections &&
+                    peer->link_key && peer->channels[greeting->channel].connection == nullptr;
+  if (same) {
+    const LinkProof wanted = link_proof(*peer->link_key, Side::kConnector, greeting->hello, greeting->welcome);
+    if (equal_secret(wanted, ByteView(bytes, sizeof wanted)))
+      return open_accepted_bulk(connection, *peer, greeting->channel);
+    complain(connection.remote, "a bulk connection that does not prove the key of the connection it names");
+  }
+  ++counters_.refused;
+  close_connection(&connection);
+  return true;
+}
+
+bool Engine::open_accepted_bulk(Connection& connection, Peer& peer, unsigned channel) {
   half_open_.erase(&connection);
   strangers_.remove(&connection);
   clear_deadline(connection);
   set_connection_options(connection.socket(), tcp_options_.notsent_lowat_bytes);
-  connection.peer = peer;
-  connection.channel = hello.channel;
-  peer->channels[hello.channel].connection = &connection;
-  if (!say_welcome(connection, Welcome{Errc::kOk, kVersionMax, 0, {}})) return false;
-  peer->opened(connection, {});
+  connection.peer = &peer;
+  connection.channel = channel;
+  peer.channels[channel].connection = &connection;
+  peer.opened(connection, {});
   return true;
 }
 
@@ -288,12 +334,16 @@ bool Engine::say_hello(Connection& connection) {
     hello.limits = peer.grant_limits();
     peer.same_host = local_address(connection.socket()).same_host(remote_address(connection.socket()));
     peer.reached = reached_url(remote_address(connection.socket()));
+  } else if (peer.link_key) {
+    hello.version_min = kProvingVersion;
+    hello.token = random_.next();
+    connection.greeting = std::make_unique<BulkGreeting>();
+    connection.greeting->hello = encode(hello);
   } else {
+    hello.version_max = kProvingVersion - 1;
     hello.token = peer.token;
   }
-  const auto bytes = encode(hello);
-  return ::send(connection.socket(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(bytes.size());
+  return send_whole(connection.socket(), encode(hello));
 }
 
 bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
@@ -307,11 +357,32 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
     connection.drop_input();
     return true;
   }
+  if (connection.greeting != nullptr) {
+    if (welcome->version < kProvingVersion) return false;
+    std::copy_n(bytes, kWelcomeSize, connection.greeting->welcome.begin());
+    connection.set_handler(proof_handler_);
+    return true;
+  }
   clear_deadline(connection);
   peer.channels[connection.channel].opening = nullptr;
   if (connection.channel == 0) peer.token = welcome->token;
   peer.opened(connection, welcome->limits);
   begin_sweeps();
+  return true;
+}
+
+bool Engine::on_acceptors_proof(Connection& connection, const std::byte* bytes) {
+  const std::unique_ptr<BulkGreeting> greeting = std::move(connection.greeting);
+  Peer& peer = *connection.peer;
+  const auto proof = [&](Side side) { return link_proof(*peer.link_key, side, greeting->hello, greeting->welcome); };
+  if (!equal_secret(proof(Side::kAcceptor), ByteView(bytes, sizeof(LinkProof)))) {
+    complain(connection.remote, "whoever accepted a bulk connection is not who accepted the control connection");
+    return false;
+  }
+  if (!send_whole(connection.socket(), proof(Side::kConnector))) return false;
+  clear_deadline(connection);
+  peer.channels[connection.channel].opening = nullptr;
+  peer.opened(connection, {});
   return true;
 }
 

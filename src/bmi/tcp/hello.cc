@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/codec.h"
+#include "base/kdf.h"
 
 namespace spate::bmi::tcp {
 namespace {
@@ -41,7 +42,7 @@ std::array<std::byte, kSize> fixed(const Bytes& bytes) {
 
 }  // namespace
 
-std::array<std::byte, kHelloSize> encode(const Hello& hello) {
+HelloBytes encode(const Hello& hello) {
   Bytes bytes;
   Encoder out(bytes);
   out.raw(as_bytes(kHelloMagic));
@@ -56,7 +57,7 @@ std::array<std::byte, kHelloSize> encode(const Hello& hello) {
   return fixed<kHelloSize>(bytes);
 }
 
-std::array<std::byte, kWelcomeSize> encode(const Welcome& welcome) {
+WelcomeBytes encode(const Welcome& welcome) {
   Bytes bytes;
   Encoder out(bytes);
   out.raw(as_bytes(kWelcomeMagic));
@@ -99,6 +100,16 @@ std::optional<Welcome> decode_welcome(const std::byte* bytes) {
   const bool spoken = welcome.version >= kVersionMin && welcome.version <= kVersionMax;
   if (!in.ok() || (welcome.status == Errc::kOk && !spoken)) return std::nullopt;
   return welcome;
+}
+
+LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome) {
+  constexpr std::string_view kAcceptorLabel{"bulk acceptor", 14};  // with the zero that ends it
+  constexpr std::string_view kConnectorLabel{"bulk connector", 15};
+  const Hash whole =
+      hmac256(key, {as_bytes(side == Side::kAcceptor ? kAcceptorLabel : kConnectorLabel), hello, welcome});
+  LinkProof proof{};
+  std::copy_n(whole.begin(), proof.size(), proof.begin());
+  return proof;
 }
 
 }  // namespace spate::bmi::tcp

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "bmi/network.h"
 #include "bmi/tcp/frame.h"
@@ -16,7 +17,9 @@
 namespace spate::bmi::tcp {
 
 inline constexpr std::uint16_t kVersionMin = 1;
-inline constexpr std::uint16_t kVersionMax = 1;
+inline constexpr std::uint16_t kVersionMax = 2;
+/// The first version whose bulk connections can prove a key.
+inline constexpr std::uint16_t kProvingVersion = 2;
 inline constexpr unsigned kMaxBulkConnections = 8;
 
 /// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it binds the pair's
@@ -51,7 +54,8 @@ struct Hello {
   std::uint8_t channel = 0;           // 0: control; 1 ... bulk_connections: bulk
   std::uint8_t bulk_connections = 1;  // of this pair, 1 to kMaxBulkConnections
   LinkId link{};
-  std::uint64_t token = 0;  // bulk: from the Welcome of the pair's control connection; control: 0
+  /// Control: 0. Bulk: from the Welcome of the pair's control connection; with a link key (kProvingVersion): random.
+  std::uint64_t token = 0;
   Limits limits;
 
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -60,7 +64,7 @@ struct Hello {
 struct Welcome {
   Errc status = Errc::kOk;  // anything else: refused, and the connection is closed after it
   std::uint16_t version = kVersionMax;
-  std::uint64_t token = 0;
+  std::uint64_t token = 0;  // random; of a bulk connection without a link key: 0
   Limits limits;
 
   friend bool operator==(const Welcome&, const Welcome&) = default;
@@ -69,11 +73,20 @@ struct Welcome {
 inline constexpr std::size_t kHelloSize = 64;
 inline constexpr std::size_t kWelcomeSize = 48;
 
-std::array<std::byte, kHelloSize> encode(const Hello& hello);
-std::array<std::byte, kWelcomeSize> encode(const Welcome& welcome);
+using HelloBytes = std::array<std::byte, kHelloSize>;
+using WelcomeBytes = std::array<std::byte, kWelcomeSize>;
+
+HelloBytes encode(const Hello& hello);
+WelcomeBytes encode(const Welcome& welcome);
 /// Empty when the bytes are no such message of any version, or a field is out of range. A Hello of versions that this
 /// build does not speak decodes (its first 12 bytes stay as they are in every version).
 std::optional<Hello> decode_hello(const std::byte* bytes);
 std::optional<Welcome> decode_welcome(const std::byte* bytes);
+
+/// Behind the Welcome of a bulk connection whose ends have a link key: first the acceptor's, then the connector's.
+using LinkProof = std::array<std::byte, 16>;
+enum class Side : std::uint8_t { kConnector, kAcceptor };
+/// That `side` holds `key` now: both messages have something random of either side.
+LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome);
 
 }  // namespace spate::bmi::tcp

@@ -256,12 +256,18 @@ void Peer::cancel_announced(TcpOp& op) {
 void Peer::reset(Errc status) {
   for (Channel& channel : channels) channel = Channel();
   bulk_wanted = false;
+  link_key.reset();
   unexpected_waiting_ = NodeList();
   for (ClassState& c : classes_) {
     while (Node* node = c.arrived.take_any()) std::unique_ptr<Arrived>(static_cast<Arrived*>(node)).reset();
     c = ClassState(seed_);
   }
   while (first_op_ != nullptr) host_.completed(*first_op_, status, 0);
+}
+
+bool Peer::has_bulk() const {
+  return std::any_of(channels.begin() + 1, channels.end(),
+                     [](const Channel& c) { return c.connection != nullptr || c.opening != nullptr; });
 }
 
 bool Peer::at_rest() const {

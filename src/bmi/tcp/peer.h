@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bmi/match_table.h"
@@ -96,6 +97,8 @@ class Peer final : public FrameHandler, public SendObserver {
   void sent(TcpOp& op) override;
   void told(OpId op) override;
 
+  /// A bulk connection is open, or being opened by this side.
+  bool has_bulk() const;
   /// Nothing is posted, kept or on the way in either direction.
   bool at_rest() const;
   /// Bytes that went over its open connections: what changes when something was asked.
@@ -120,7 +123,8 @@ class Peer final : public FrameHandler, public SendObserver {
   std::size_t address_in_use = 0;  // of remote.addresses
   bool attempted = false;          // to connect, ever
   LinkId link_id{};
-  std::uint64_t token = 0;  // of the current control connection
+  std::uint64_t token = 0;      // of the current control connection
+  std::optional<Key> link_key;  // of the current connection: bulk connections prove it
   unsigned bulk_count = 1;
   bool bulk_wanted = false;            // asked for or being connected
   ContextId context;                   // inbound: of the listener

@@ -166,7 +166,12 @@ class World {
         if (!remotes_.empty()) remotes_.erase(remotes_.begin() + script.u8() % static_cast<int>(remotes_.size()));
         return;
       case 11: return clock_.advance(std::chrono::milliseconds(script.u16()));
-      case 12: taking_ = script.u8() % 2 == 0; return;
+      case 12: {
+        const std::uint8_t choice = script.u8();
+        taking_ = choice % 2 == 0;
+        if (choice >= 128) network_->set_link_key(network_->bound(peer(choice)), key_);
+        return;
+      }
       case 13: return accept_and_welcome(script);
     }
   }
@@ -182,10 +187,13 @@ class World {
     Hello h = hello(link, channel, token);
     if (how / 4 == 1) h.limits = {0, 0, 0};
     if (how / 4 == 2) h.version_min = h.version_max = 9;
+    if (how / 4 == 3) h.version_min = h.version_max = kProvingVersion;
     r->write(encode(h));
     step();
     r->read();
     if (channel == 0 && r->welcome) tokens_[link] = r->welcome->token;
+    if (channel > 0 && how / 4 == 3 && r->welcome)
+      r->write(link_proof(key_, static_cast<Side>(how >> 7U), encode(h), encode(*r->welcome)));
   }
 
   void say_frame(Script& script) {
@@ -300,6 +308,7 @@ class World {
   std::map<OpId, Memory> pending_;
   std::deque<OpId> ops_;  // the last ones, ended or not
   Bytes payload_ = Bytes(kMaxPayload);
+  const Key key_{};
   bool taking_ = true;
 };
 
