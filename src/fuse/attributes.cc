@@ -80,7 +80,7 @@ Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* inf
   if (info != nullptr) {
     SPATE_TRY(const auto open, open_file(request, info->fh));
     auto done = run(request, [&](client::Client&) { return open->file->truncate(size); });
-    if (!done || Pending::of_this_thread().abandoned()) open->pages_follow = false;
+    if (!done || Pending::of_this_thread().abandoned()) this_mount().pages.spoil(open->handle);
     return done;
   }
   return run(request, [&](client::Client& c) { return c.truncate(node(inode), size); });

@@ -42,16 +42,30 @@ bool appends(const Mount& mount, const fuse_file_info& info) {
   return (info.flags & O_APPEND) != 0 && mount.options.cache != CacheMode::kWriteback;
 }
 
+/// A file that has been opened, and whether the kernel may keep the pages that it has of it.
+struct Opened {
+  std::unique_ptr<client::File> file;
+  bool keeps_pages = false;
+};
+
+job::Task<Result<Opened>> with_pages(Mount& mount, Result<std::unique_ptr<client::File>> file) {
+  if (!file) co_return std::move(file).error();
+  Opened opened;
+  opened.file = *std::move(file);
+  if (mount.options.cache != CacheMode::kNone) opened.keeps_pages = co_await mount.pages.opened(*opened.file);
+  co_return std::move(opened);
+}
+
 /// Notes the open and tells the kernel what to keep of its data.
-void remember(Mount& mount, std::unique_ptr<client::File> file, std::uint8_t flags, fuse_file_info* info) {
-  const Attributes attributes = file->attributes();
+void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* info) {
+  std::unique_ptr<client::File>& file = opened.file;
   if ((info->flags & O_NOATIME) != 0) file->forget_reads();
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
   // A read that moves atime must come here: what the kernel reads from its pages nobody is told.
   const bool reads = (info->flags & O_ACCMODE) != O_WRONLY;
   const bool reads_move_atime = reads && file->read_counts() && !mount.read_only->now();
-  info->keep_cache = mount.options.cache != CacheMode::kNone && mount.pages.still_true(attributes) && !reads_move_atime;
+  info->keep_cache = opened.keeps_pages && !reads_move_atime;
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 
@@ -60,23 +74,28 @@ job::Task<Result<void>> close_one(Mount& mount, client::Client& client, OpenFile
     auto closed = co_await client.close_inherited(*open.record);
     co_return closed;
   }
-  const bool follow = open.pages_follow;
-  if (follow) mount.closing.begin(open.handle);
-  auto closed = co_await open.file->close();
-  // The meta server knows the size from a close only if nobody else wrote the file meanwhile.
-  if (closed && follow) mount.pages.agree(*closed);
-  if (follow) mount.closing.end(open.handle);
+  const bool wrote = allows(open.file->rights(), Rights::kWrite);
+  if (wrote) mount.closing.begin(open.handle);
+  auto closed = co_await mount.pages.close(*open.file);
+  if (wrote) mount.closing.end(open.handle);
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
 }
 
-job::Task<Result<std::unique_ptr<client::File>>> open_after_close(Mount& mount, client::Client& client,
-                                                                  fuse_ino_t inode, std::uint8_t flags,
-                                                                  std::uint64_t cause) {
+job::Task<Result<Opened>> open_after_close(Mount& mount, client::Client& client, fuse_ino_t inode, std::uint8_t flags,
+                                           std::uint64_t cause) {
   co_await mount.closing.wait(Handle(inode));
   client.cluster().next_cause(cause);  // others may have run meanwhile
   auto file = co_await client.open(node(inode), flags);
-  co_return file;
+  auto opened = co_await with_pages(mount, std::move(file));
+  co_return opened;
+}
+
+job::Task<Result<Opened>> create_and_open(Mount& mount, client::Client& client, wire::NamePath where,
+                                          std::uint8_t flags, client::NewObject object) {
+  auto file = co_await client.create(std::move(where), flags, std::move(object));
+  auto opened = co_await with_pages(mount, std::move(file));
+  co_return opened;
 }
 
 /// Ends an open, whoever still waits for it. The program's close(2) has returned, or its open(2) never will: nobody but
@@ -94,6 +113,16 @@ void close_file(Mount& mount, std::uint64_t number) {
   mount.files.forget(*open);
 }
 
+/// The kernel has taken the answer to an open, and dropped its pages if it was told to; or it has not (`error`).
+void told_of_open(Mount& mount, const Attributes& attributes, const fuse_file_info& info, bool drops, int error) {
+  if (error != 0) {
+    mount.pages.spoil(attributes.handle);
+    close_file(mount, info.fh);
+  } else if (drops && mount.options.cache != CacheMode::kNone) {
+    mount.pages.dropped(attributes);
+  }
+}
+
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
@@ -101,8 +130,10 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   const std::uint64_t cause = Pending::of_this_thread().cause();
   auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, cause); });
   if (!file) return reply_error(request, file.error());
+  const Attributes attributes = file->file->attributes();
   remember(mount, *std::move(file), flags, info);
-  if (answer([&] { return fuse_reply_open(request, info); }) != 0) close_file(mount, info->fh);
+  const bool drops = info->keep_cache == 0;
+  told_of_open(mount, attributes, *info, drops, answer([&] { return fuse_reply_open(request, info); }));
 }
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
@@ -111,12 +142,14 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
-  auto file = change_names(request, [&](client::Client& c) { return c.create(where, flags, object); });
+  auto file = change_names(request, [&](client::Client& c) { return create_and_open(mount, c, where, flags, object); });
   if (!file) return reply_error(request, file.error());
-  fuse_entry_param entry = to_entry((*file)->attributes());
-  if (!temporary) entry.entry_timeout = name_timeout(mount, where, (*file)->attributes().handle);
+  const Attributes attributes = file->file->attributes();
+  fuse_entry_param entry = to_entry(attributes);
+  if (!temporary) entry.entry_timeout = name_timeout(mount, where, attributes.handle);
   remember(mount, *std::move(file), flags, info);
-  if (answer([&] { return fuse_reply_create(request, &entry, info); }) != 0) close_file(mount, info->fh);
+  const bool drops = info->keep_cache == 0;
+  told_of_open(mount, attributes, *info, drops, answer([&] { return fuse_reply_create(request, &entry, info); }));
 }
 
 void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
@@ -168,7 +201,7 @@ job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, By
 
 void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, bool synced) {
   Mount& mount = this_mount();
-  open.pages_follow = false;
+  mount.pages.spoil(open.handle);
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
   if (!end) {
     reply_error(request, end.error());
@@ -186,13 +219,12 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   Mount& mount = this_mount();
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
-  mount.pages.forget(Handle(inode));
   const ByteView bytes = as_bytes(std::string_view(data, size));
   const bool synced = must_sync(**open, *info);
   if (appends(mount, *info)) return append(request, inode, **open, bytes, synced);
   const auto at = static_cast<std::uint64_t>(offset);
   const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
-  if (!done || Pending::of_this_thread().abandoned()) (*open)->pages_follow = false;
+  if ((*open)->direct || !done || Pending::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }
@@ -280,8 +312,7 @@ void copy_file_range(fuse_req_t request, fuse_ino_t, off_t from, fuse_file_info*
   span.to = static_cast<std::uint64_t>(to);
   span.size = std::min<std::uint64_t>(size, kMaxCopyBytes);
   if (span.to >= kMaxFileBytes) return reply_error(request, Errc::kFileTooBig);
-  mount.pages.forget(Handle(to_inode));
-  (*target)->pages_follow = false;
+  mount.pages.spoil(Handle(to_inode));
   const auto copied = run(request, [&](client::Client&) { return (*target)->file->copy_from(*(*source)->file, span); });
   if (!copied) return reply_error(request, copied.error());
   answer([&] { return fuse_reply_write(request, static_cast<std::size_t>(*copied)); });
@@ -296,8 +327,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
   const int what = mode & ~FALLOC_FL_KEEP_SIZE;
   const bool punch = what == FALLOC_FL_PUNCH_HOLE && keep_size;
   if (what != 0 && what != FALLOC_FL_ZERO_RANGE && !punch) return reply_error(request, Errc::kNotSupported);
-  mount.pages.forget(Handle(inode));
-  if (what != 0) (*open)->pages_follow = false;
+  if (what != 0) mount.pages.spoil(Handle(inode));
   reply_done(request,
              run(request, [&](client::Client&) { return allocate(*(*open)->file, range, what != 0, keep_size); }));
 }

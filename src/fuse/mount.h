@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "assembly/client_process.h"
+#include "client/file/kept_pages.h"
 #include "fuse/closes.h"
 #include "fuse/closing_files.h"
-#include "fuse/kept_pages.h"
 #include "fuse/kernel_copies.h"
 #include "fuse/kernel_locks.h"
 #include "fuse/open_directories.h"
@@ -35,7 +35,7 @@ struct Mount {
   KernelCopies* copies = nullptr;  // null: the kernel keeps nothing
   OpenFiles files{ledger};
   OpenDirectories directories{ledger.first_number()};
-  KeptPages pages{};
+  client::KeptPages pages{ledger.kept()};
   KernelLocks locks{process, ledger};
   Closes closes{process.driver()};
   ClosingFiles closing{process.executor()};

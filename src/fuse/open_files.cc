@@ -18,7 +18,6 @@ std::uint64_t OpenFiles::add(New opened) {
   auto file = std::make_shared<OpenFile>();
   file->handle = opened.file->handle();
   file->direct = opened.direct;
-  file->pages_follow = (opened.open_flags & wire::kOpenWrite) != 0 && !opened.direct;
   file->file = std::move(opened.file);
   const std::lock_guard lock(mutex_);
   remove_same_cause(opened.cause);

@@ -2,7 +2,6 @@
 // OpenFiles: the files that processes hold open through a mount.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,10 +16,7 @@ namespace spate::fuse {
 /// One open of one file; several descriptors may share it (dup, fork).
 struct OpenFile {
   Handle handle;
-  bool direct = false;  // the kernel keeps none of its pages
-  /// Opened for writing by this process, and the kernel's pages hold all that was written through it. Whoever changes
-  /// data past them, or leaves them with something else than the servers have, clears it.
-  std::atomic<bool> pages_follow = false;
+  bool direct = false;                     // the kernel keeps none of its pages
   client::Ledger::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
   // Null until open_file(), when an earlier process has opened it; guarded by `opening` till then.

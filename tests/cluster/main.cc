@@ -29,7 +29,7 @@ constexpr const char* kUsage =
     "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop,\n"
     "                 false-fence, forgotten-recall, endless-intent,\n"
     "                 wild-clock, hoarded-places, small-size, unsynced-log,\n"
-    "                 forgotten-loss, own-fsync, harsh-renewal\n"
+    "                 forgotten-loss, own-fsync, harsh-renewal, kept-pages\n"
     "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
     "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
     "several\n"

@@ -13,10 +13,10 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::array<std::string_view, 16> kPlantNames = {
-    "none",         "skipped-fsync",    "forgotten-answer", "stale-resend", "lost-fence",     "rename-loop",
-    "false-fence",  "forgotten-recall", "endless-intent",   "wild-clock",   "hoarded-places", "small-size",
-    "unsynced-log", "forgotten-loss",   "own-fsync",        "harsh-renewal"};
+constexpr std::array<std::string_view, 17> kPlantNames = {
+    "none",         "skipped-fsync",    "forgotten-answer", "stale-resend",  "lost-fence",     "rename-loop",
+    "false-fence",  "forgotten-recall", "endless-intent",   "wild-clock",    "hoarded-places", "small-size",
+    "unsynced-log", "forgotten-loss",   "own-fsync",        "harsh-renewal", "kept-pages"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {

@@ -33,6 +33,7 @@ enum class Plant : std::uint8_t {
   kForgottenLoss,    // a client writes on in the next epoch as if its locks were not lost
   kOwnFsync,         // an fsync covers only what was written through the same open
   kHarshRenewal,     // while one file's capability is renewed, what the client has under way for others is ended
+  kKeptPages,        // an open keeps pages of a file that is as large as it was
 };
 
 std::string_view name(Plant plant);

@@ -80,6 +80,8 @@ struct Scene {
   /// Files that clients heard of after a crash of the meta server's machine by answers from before it.
   std::set<std::uint64_t> perhaps_forgotten;
   std::uint64_t operations_left = 0;
+  /// How often what pages held was compared with the file, as an open had kept them.
+  std::uint64_t pages_kept = 0;
   /// Clients take their time while something is broken, so that they are still there when it matters.
   Duration pause() const { return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0); }
   /// Writes under a lock that failed and may still take effect.

@@ -64,6 +64,7 @@ class Simulation final : private ClientRoster {
     report.clients = workloads_.size();
     report.crashes = faults_.crashes();
     report.bypassed_bytes = scene_.world.bypassed_bytes();
+    report.pages_kept = scene_.pages_kept;
     report.virtual_seconds = static_cast<double>(scene_.world.now().since_start.count()) / 1e9;
     report.coverage = faults_.coverage();
     return report;

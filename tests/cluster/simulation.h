@@ -28,6 +28,7 @@ struct SimulationReport {
   std::uint64_t clients = 0;
   std::uint64_t crashes = 0;         // of servers: killed processes and crashed machines
   std::uint64_t bypassed_bytes = 0;  // moved by clients themselves, under leases
+  std::uint64_t pages_kept = 0;      // opens that kept pages, which were compared with the file then
   double virtual_seconds = 0;
   Coverage coverage;
 };

@@ -29,11 +29,15 @@ void expect_well(const SimulationOptions& options, const SimulationReport& repor
 }
 
 TEST_P(Simulated, SeedsKeepWhatIsPromised) {
+  std::uint64_t pages_kept = 0;
   for (std::uint64_t i = 0; i < kSeedsEach; ++i) {
     SimulationOptions options;
     options.seed = GetParam() * kSeedsEach + i + 1;
-    expect_well(options, simulate(options));
+    const SimulationReport report = simulate(options);
+    expect_well(options, report);
+    pages_kept += report.pages_kept;
   }
+  EXPECT_GE(pages_kept, kSeedsEach);
 }
 INSTANTIATE_TEST_SUITE_P(OfFour, Simulated, ::testing::Values(0U, 1U, 2U, 3U));
 
@@ -129,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall,
                                            Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
-                                           Plant::kOwnFsync, Plant::kHarshRenewal),
+                                           Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

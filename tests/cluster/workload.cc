@@ -90,7 +90,9 @@ job::Task<void> Workload::use_a_file() {
     co_await use_under_lock();
   } else if (dice < 36) {
     co_await use_a_log();
-  } else if (dice < 40) {
+  } else if (dice < 44) {
+    co_await use_pages();
+  } else if (dice < 48) {
     const OpenFilePtr open = some_open(Rights::kRead);
     if (open == nullptr) co_return;
     if (random_.chance(1, 3)) {
@@ -98,7 +100,7 @@ job::Task<void> Workload::use_a_file() {
     } else {
       co_await copy(open);
     }
-  } else if (dice < 42) {
+  } else if (dice < 50) {
     const MonoTime begun = process_.executor().now();
     auto synced = co_await process_.client().sync();
     if (dead()) co_return;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "client/file/kept_pages.h"
 #include "tests/cluster/scene.h"
 
 namespace spate::cluster {
@@ -67,6 +68,12 @@ class Workload {
     Layout layout;
   };
 
+  /// What a mount's kernel would have of a file.
+  struct Pages {
+    Bytes data;
+    std::uint64_t crashes = 0;  // that there had been when it was read
+  };
+
   job::Task<void> one();
   void step_wall_clock();
   job::Task<void> change_something();
@@ -117,6 +124,12 @@ class Workload {
   job::Task<void> map_data(OpenFilePtr open);
   job::Task<void> copy(OpenFilePtr open);
 
+  // Pages (workload_pages.cc).
+  job::Task<void> use_pages();
+  job::Task<void> check_kept_pages(std::shared_ptr<client::File> file, ReadId id);
+  job::Task<void> fill_pages(std::shared_ptr<client::File> file);
+  job::Task<void> write_through_pages(std::shared_ptr<client::File> file);
+
   // Data (workload_data.cc).
   job::Task<void> open_by_handle(bool truncate);
   job::Task<void> truncate_by_handle();
@@ -159,6 +172,9 @@ class Workload {
   std::vector<Doubt> doubts_;
   std::map<std::uint64_t, std::vector<WriteId>> unsynced_;  // by file: acknowledged since its last sync
   std::vector<WriteId> writing_;                            // writes and punches under way
+  std::vector<client::KeptPages::Kept> kept_memory_{16};    // few, so that some displace others
+  client::KeptPages kept_{kept_memory_};
+  std::map<std::uint64_t, Pages> pages_;  // by handle
   ClientId session_;
   bool finished_ = false;
   bool left_ = false;

@@ -20,6 +20,9 @@ namespace spate::client {
 
 /// How a close ends: times and mode to be set in the same request (cp -p).
 struct CloseOptions {
+  /// A writer asks the io servers, for a second at most, for the datafiles that it does not know: then the meta server
+  /// learns the size from the close, if nobody else writes, and need not ask them itself.
+  bool learn_data = false;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
   std::optional<std::uint32_t> mode;
@@ -90,6 +93,9 @@ class File {
 
   /// Attributes with size and times as they are now, by the datafiles if they are being written.
   job::Task<Result<Attributes>> stat();
+  /// The sum of the change counters of all datafiles, as the io servers tell it within a second: it is another one
+  /// after any change of the file's data by anybody.
+  job::Task<Result<std::uint64_t>> change_sum_now();
   /// Everything that this client has written and cut before, through whichever open of the file, and the file's entry
   /// and inode, survive a crash of any machine. kLostWrite when a server restarted before an earlier write was synced:
   /// that write may be gone. It is told once to each open that there was then, to all syncs that overlap, and if there
@@ -159,6 +165,8 @@ class File {
   void leave(bool removed);
   void keep_unsynced(const std::vector<SlotState>& slots);
   void keep_synced();
+  job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
+  job::Task<void> learn_data();
   std::optional<wire::DataSummary> summary() const;
 
   Cluster& cluster_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // File: what fsync and close promise (docs/consistency.md, "Durability").
 #include <algorithm>
+#include <numeric>
 
 #include "client/bypass/bypass.h"
 #include "client/file/file_operation.h"
@@ -70,9 +71,41 @@ void File::leave(bool removed) {
   cluster_.unsynced().leave(unsynced_, removed);
 }
 
+/// Of these slots, without a new capability, which asking does not need. Somebody waits for an open or a close.
+job::Task<Result<std::vector<SlotState>>> File::ask_soon(std::vector<std::uint32_t> slots) {
+  constexpr Duration kSoon = std::chrono::seconds(1);
+  Limits limits = cluster_.limits();
+  limits.deadline = std::min(limits.deadline, executor().now() + kSoon);
+  const Capability capability = capability_;
+  auto states = co_await ask_datafiles(target(capability), slots, false, limits);
+  co_return states;
+}
+
+job::Task<Result<std::uint64_t>> File::change_sum_now() {
+  std::vector<std::uint32_t> slots(layout_.slots.size());
+  std::iota(slots.begin(), slots.end(), 0U);
+  SPATE_CO_TRY(const std::vector<SlotState> states, co_await ask_soon(std::move(slots)));
+  co_return summarize(*distribution_, states).change_sum;
+}
+
+/// What this client has written by itself is known to the servers, since it has given its leases back.
+job::Task<void> File::learn_data() {
+  if (uncertain_ || !allows(rights_, Rights::kWrite) || !opened_in(cluster_.identity().session())) co_return;
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t slot = 0; slot < states_.size(); ++slot) {
+    if (wrote_by_itself_ || !states_[slot]) slots.push_back(slot);
+  }
+  if (slots.empty()) co_return;
+  const auto asked = co_await ask_soon(std::move(slots));
+  if (!asked) co_return;
+  for (const SlotState& s : *asked) states_[s.slot] = s.state;
+  wrote_by_itself_ = false;
+}
+
 job::Task<Result<Attributes>> File::close(CloseOptions options) {
   const Limits limits = cluster_.limits();
   co_await bypass_->give_back(limits);
+  if (options.learn_data) co_await learn_data();
   wire::CloseRequest request;
   request.handle = handle_;
   request.rights = rights_;

@@ -25,6 +25,7 @@ constexpr std::uint32_t kMostWaits = 1U << 13U;
 constexpr std::uint32_t kMostAppends = 1U << 12U;
 constexpr std::uint32_t kMostOpens = 1U << 20U;
 constexpr std::size_t kMostCopied = 1U << 17U;
+constexpr std::size_t kMostKept = 1U << 16U;
 /// Places in which one object's record may lie.
 constexpr std::size_t kCopiedPlaces = 16;
 
@@ -63,6 +64,7 @@ struct Ledger::Layout {
   std::array<LockUse, kMostHeld> lock_uses;
   std::array<Open, kMostOpens> opens;
   std::array<Copied, kMostCopied> copied;
+  std::array<Kept, kMostKept> kept;
 };
 
 Result<std::unique_ptr<Ledger>> Ledger::open(int fd) {
@@ -306,6 +308,8 @@ std::vector<Handle> Ledger::copied(MonoTime now) const {
   }
   return all;
 }
+
+std::span<Ledger::Kept> Ledger::kept() const { return layout_.kept; }
 
 std::byte* Ledger::face() const { return layout_.face.data(); }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -78,7 +79,7 @@ class LedgerRecords {
 class Ledger {
  public:
   /// Of the layout in memory: who has another one cannot take over.
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
   static constexpr std::size_t kFaceBytes = 4096;
 
   struct Session {
@@ -126,6 +127,12 @@ class Ledger {
   struct Copied {
     Handle handle;
     MonoTime until;
+  };
+  /// Of a file that is cached above this client: the state of its datafiles that the cache agrees with.
+  struct Kept {
+    std::uint64_t handle = 0;  // 0: nothing
+    std::uint64_t size = 0;
+    std::uint64_t change_sum = 0;
   };
   /// An open file of the face above.
   struct Open {
@@ -210,6 +217,8 @@ class Ledger {
   // The face's. Not thread-safe: the face has a lock of its own.
   LedgerRecords<Open>& opens() { return *opens_; }
   LedgerRecords<LockUse>& lock_uses() { return *lock_uses_; }
+  /// A power of two of them, all zero at first.
+  std::span<Kept> kept() const;
   /// kFaceBytes, all zero at first.
   std::byte* face() const;
 

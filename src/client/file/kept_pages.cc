@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/file/kept_pages.h"
+
+#include <atomic>
+#include <bit>
+
+#include "base/check.h"
+
+namespace spate::client {
+namespace {
+
+/// Multiplicative hashing: handles that follow one another go to places far apart.
+/// Source: Knuth, TAOCP vol. 3, sec. 6.4.
+constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
+
+}  // namespace
+
+KeptPages::KeptPages(std::span<Kept> memory) : memory_(memory) { SPATE_CHECK(std::has_single_bit(memory.size())); }
+
+KeptPages::Kept& KeptPages::place(Handle handle) const {
+  return memory_[(handle.value * kFactor >> 32U) & (memory_.size() - 1)];
+}
+
+std::optional<KeptPages::Kept> KeptPages::find(Handle handle) const {
+  const Kept& kept = place(handle);
+  return kept.handle == handle.value ? std::optional(kept) : std::nullopt;
+}
+
+/// The process may be killed between any two stores: the handle is there only while the rest belongs to it.
+void KeptPages::put(const Attributes& attributes) {
+  Kept& kept = place(attributes.handle);
+  std::atomic_ref handle(kept.handle);
+  handle.store(0, std::memory_order_seq_cst);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  kept.size = attributes.size;
+  kept.change_sum = attributes.change_sum;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  handle.store(attributes.handle.value, std::memory_order_seq_cst);
+}
+
+void KeptPages::erase(Handle handle) {
+  Kept& kept = place(handle);
+  if (kept.handle == handle.value) std::atomic_ref(kept.handle).store(0, std::memory_order_seq_cst);
+}
+
+/// What was opened in different epochs of the session may have been written by others in between.
+void KeptPages::begin_writing(const File& file) {
+  Writing& writing = writing_[file.handle()];
+  if (writing.files.empty()) writing.epoch = file.session_epoch();
+  if (writing.epoch != file.session_epoch()) writing.spoiled = true;
+  writing.files.insert(&file);
+}
+
+job::Task<bool> KeptPages::opened(File& file) {
+  std::optional<Kept> before;
+  const bool writes = allows(file.rights(), Rights::kWrite);
+  {
+    const std::lock_guard lock(mutex_);
+    before = find(file.handle());
+    if (writes) {
+      erase(file.handle());
+      begin_writing(file);
+    }
+  }
+  if (!before) co_return false;
+  const Attributes& now = file.attributes();
+  bool same = before->size == now.size && before->change_sum == now.change_sum;
+  if (same && !now.size_known) {
+    const auto sum = co_await file.change_sum_now();
+    same = sum.has_value() && *sum == before->change_sum;
+  }
+  if (!same && !writes) {
+    const std::lock_guard lock(mutex_);
+    erase(file.handle());
+  }
+  co_return same;
+}
+
+/// Not while the file is open for writing: what is true of it now is not what the open has said.
+void KeptPages::dropped(const Attributes& as_opened) {
+  const std::lock_guard lock(mutex_);
+  if (as_opened.size_known && !writing_.contains(as_opened.handle)) put(as_opened);
+}
+
+void KeptPages::end_writing(const File& file, const Result<Attributes>& closed) {
+  const std::lock_guard lock(mutex_);
+  const auto found = writing_.find(file.handle());
+  if (found == writing_.end() || found->second.files.erase(&file) == 0) return;
+  if (!found->second.files.empty()) return;
+  // The meta server knows the size from a close only if no other session had the file open for writing meanwhile.
+  const bool agree = closed && closed->size_known && !found->second.spoiled;
+  writing_.erase(found);
+  if (agree) put(*closed);
+}
+
+bool KeptPages::followed(const File& file) {
+  const std::lock_guard lock(mutex_);
+  const auto found = writing_.find(file.handle());
+  return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
+}
+
+job::Task<Result<Attributes>> KeptPages::close(File& file) {
+  CloseOptions options;
+  options.learn_data = followed(file);
+  auto closed = co_await file.close(options);
+  end_writing(file, closed);
+  co_return closed;
+}
+
+void KeptPages::spoil(Handle handle) {
+  const std::lock_guard lock(mutex_);
+  erase(handle);
+  const auto found = writing_.find(handle);
+  if (found != writing_.end()) found->second.spoiled = true;
+}
+
+}  // namespace spate::client

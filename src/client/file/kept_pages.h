@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// KeptPages: which files' pages somebody above holds as they are on the servers (docs/mount.md, "Reading back").
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <span>
+#include <unordered_map>
+
+#include "client/file/file.h"
+
+namespace spate::client {
+
+/// Close-to-open, for the one page cache above this client (a mount's kernel). An open keeps the pages when the file's
+/// datafiles have not changed since the pages were last known to agree with them: since an open that dropped them, or
+/// since the end of a time in which this client alone had the file open for writing and all changes went through the
+/// pages. The datafiles' change counters tell. Thread-safe; the coroutines run on the client's executor.
+class KeptPages {
+ public:
+  using Kept = Ledger::Kept;
+  /// `memory`: what an earlier process knew, all zero at first; its size is a power of two, the number of files that
+  /// are remembered at most; outlives this. Every entry is true whenever the process ends.
+  explicit KeptPages(std::span<Kept> memory);
+  KeptPages(const KeptPages&) = delete;
+  KeptPages& operator=(const KeptPages&) = delete;
+
+  /// Of a file that has just been opened: whether the pages from before may stay. Where somebody may be writing it the
+  /// io servers are asked, for a second at most. After false the caller drops the pages and then calls dropped().
+  job::Task<bool> opened(File& file);
+  /// The pages have been dropped since opened() said so of a file with these attributes.
+  void dropped(const Attributes& as_opened);
+  /// Closes the file. Of one that the pages have followed, what the datafiles are now is what they agree with.
+  job::Task<Result<Attributes>> close(File& file);
+  /// The file's data has changed, or may have, and its pages have not followed: the next open drops them.
+  void spoil(Handle handle);
+
+ private:
+  /// While files are open for writing here.
+  struct Writing {
+    std::set<const File*> files;
+    std::uint32_t epoch = 0;  // of the session in which they were opened
+    bool spoiled = false;
+  };
+
+  Kept& place(Handle handle) const;
+  std::optional<Kept> find(Handle handle) const;
+  void put(const Attributes& attributes);
+  void erase(Handle handle);
+  void begin_writing(const File& file);
+  bool followed(const File& file);
+  void end_writing(const File& file, const Result<Attributes>& closed);
+
+  std::mutex mutex_;  // guards all
+  const std::span<Kept> memory_;
+  std::unordered_map<Handle, Writing> writing_;
+};
+
+}  // namespace spate::client

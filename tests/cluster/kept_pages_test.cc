@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which opens keep the pages of a file: those of one that nobody else has changed since.
+#include "client/file/kept_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::uint8_t kToRead = wire::kOpenRead;
+constexpr auto kToWrite = static_cast<std::uint8_t>(wire::kOpenRead | wire::kOpenWrite);
+constexpr std::uint64_t kSpread = 20'000;  // on every io server
+
+class KeptPagesTest : public ::testing::Test {
+ protected:
+  KeptPagesTest() : mount_(world_.start_client()), other_(world_.start_client()) {}
+
+  template <typename T>
+  T run(ClientProcess& client, job::Task<T> task) {
+    return call(world_, client, std::move(task));
+  }
+  std::unique_ptr<client::File> open_at(ClientProcess& client, std::uint8_t flags) {
+    auto opened = run(client, client.client().open(client::path_from_root("file"), flags));
+    SPATE_CHECK(opened.has_value());
+    return *std::move(opened);
+  }
+  static void expect_written(const Result<void>& done) { EXPECT_EQ(done.code(), Errc::kOk); }
+  void write(ClientProcess& client, client::File& file, std::uint64_t offset, std::uint64_t size) {
+    const Bytes data(size, std::byte{'x'});
+    expect_written(run(client, file.write(offset, data)));
+  }
+
+  /// An open on the mount, and whether it keeps the pages. They are dropped otherwise.
+  std::unique_ptr<client::File> open(std::uint8_t flags, bool& keeps) {
+    std::unique_ptr<client::File> file = open_at(mount_, flags);
+    keeps = run(mount_, pages_->opened(*file));
+    if (!keeps) pages_->dropped(file->attributes());
+    return file;
+  }
+  std::unique_ptr<client::File> open(std::uint8_t flags) {
+    bool keeps = false;
+    return open(flags, keeps);
+  }
+  void close(std::unique_ptr<client::File> file) { EXPECT_EQ(run(mount_, pages_->close(*file)).code(), Errc::kOk); }
+  bool next_open_keeps(std::uint8_t flags = kToRead) {
+    bool keeps = false;
+    close(open(flags, keeps));
+    return keeps;
+  }
+
+  /// A file on every io server that the mount has written, and closed.
+  void make() {
+    auto made = run(mount_, mount_.client().create(client::path_from_root("file"), kToWrite, {}));
+    SPATE_CHECK(made.has_value());
+    const std::unique_ptr<client::File> file = *std::move(made);
+    std::ignore = run(mount_, pages_->opened(*file));
+    write(mount_, *file, 0, kSpread);
+    EXPECT_EQ(run(mount_, pages_->close(*file)).code(), Errc::kOk);
+  }
+
+  World world_{WorldOptions{}};
+  ClientProcess& mount_;
+  ClientProcess& other_;
+  std::array<client::KeptPages::Kept, 16> memory_{};
+  std::unique_ptr<client::KeptPages> pages_ = std::make_unique<client::KeptPages>(memory_);
+};
+
+TEST_F(KeptPagesTest, OfWhatWasJustWrittenStay) {
+  make();
+  EXPECT_TRUE(next_open_keeps());
+  EXPECT_TRUE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, OfAFileThatWasWrittenInPartStay) {
+  make();
+  bool keeps = false;
+  std::unique_ptr<client::File> file = open(kToWrite, keeps);
+  EXPECT_TRUE(keeps) << "at the open for writing";
+  write(mount_, *file, 3, 100);
+  close(std::move(file));
+  EXPECT_TRUE(next_open_keeps());
+  EXPECT_TRUE(next_open_keeps(kToWrite)) << "when nothing was written";
+  EXPECT_TRUE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, OfAFileThatWasCutAndWrittenInPartStay) {
+  make();
+  std::unique_ptr<client::File> file = open(kToWrite | wire::kOpenTruncate);
+  write(mount_, *file, 0, 100);
+  close(std::move(file));
+  EXPECT_TRUE(next_open_keeps());
+  file = open(kToWrite);
+  EXPECT_EQ(run(mount_, file->truncate(50)).code(), Errc::kOk);
+  close(std::move(file));
+  EXPECT_TRUE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, OfAFileThatAnotherHasWrittenGo) {
+  for (const bool closes : {true, false}) {
+    make();
+    const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
+    write(other_, *file, 100, 1);
+    if (closes) std::ignore = run(other_, file->close());
+    EXPECT_FALSE(next_open_keeps()) << closes;
+    if (!closes) std::ignore = run(other_, file->close());
+    EXPECT_FALSE(next_open_keeps(kToWrite)) << closes;
+  }
+}
+
+TEST_F(KeptPagesTest, OfAFileThatAnotherHasOpenAndNotWrittenStay) {
+  make();
+  const std::unique_ptr<client::File> file = open_at(other_, kToWrite);
+  EXPECT_TRUE(next_open_keeps());
+  write(other_, *file, kSpread - 1, 1);
+  EXPECT_FALSE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, OfAFileThatAnotherHasCutGo) {
+  make();
+  EXPECT_EQ(run(other_, other_.client().truncate(client::path_from_root("file"), 5)).code(), Errc::kOk);
+  EXPECT_FALSE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, OfAFileThatAnotherWritesMeanwhileGo) {
+  make();
+  std::unique_ptr<client::File> file = open(kToWrite);
+  const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
+  write(other_, *others, 0, 10);
+  std::ignore = run(other_, others->close());
+  write(mount_, *file, 0, kSpread);
+  close(std::move(file));
+  EXPECT_FALSE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, ThatHaveNotFollowedAChangeGo) {
+  make();
+  std::unique_ptr<client::File> file = open(kToWrite);
+  pages_->spoil(file->handle());
+  close(std::move(file));
+  EXPECT_FALSE(next_open_keeps());
+  world_.run_for(std::chrono::seconds(1));  // the meta server asks for the size
+  EXPECT_FALSE(next_open_keeps());
+  EXPECT_TRUE(next_open_keeps());
+}
+
+TEST_F(KeptPagesTest, AreKnownToTheNextProcess) {
+  make();
+  pages_ = std::make_unique<client::KeptPages>(memory_);
+  EXPECT_TRUE(next_open_keeps());
+  const std::unique_ptr<client::File> file = open(kToWrite);
+  pages_ = std::make_unique<client::KeptPages>(memory_);
+  EXPECT_FALSE(next_open_keeps()) << "of a file that the process before had open for writing";
+}
+
+TEST_F(KeptPagesTest, OfAFileThatNobodyAnswersForGoSoon) {
+  make();
+  const std::unique_ptr<client::File> others = open_at(other_, kToWrite);
+  std::unique_ptr<client::File> file = open_at(mount_, kToRead);
+  world_.kill_server(ServerId{3}, bmi::sim::Death::kProcess);
+  const MonoTime begun = world_.now();
+  EXPECT_FALSE(run(mount_, pages_->opened(*file)));
+  EXPECT_LE(world_.now() - begun, std::chrono::milliseconds(1100));
+}
+
+}  // namespace
+}  // namespace spate::cluster

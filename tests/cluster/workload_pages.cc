@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workload's pages: what a mount's kernel would hold of files, kept from one open to the next.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/cluster/workload.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::uint64_t kWhole = 96 * 1024;  // more than any file has
+
+}  // namespace
+
+/// A program opens a file, reads it, perhaps writes it, and closes it; what it reads comes from the pages if an open
+/// has kept them.
+job::Task<void> Workload::use_pages() {
+  const Node* node = scene_.history.likely().find(some_object(true));
+  if (node == nullptr || node->handle == 0 || !scene_.data.knows(node->handle)) co_return;
+  const std::uint64_t handle = node->handle;
+  const bool writes = random_.chance(1, 2);
+  const MonoTime begun = process_.executor().now();
+  const std::vector<Extent> whole{{0, kWhole}};
+  const ReadId id = scene_.data.begin_read(handle, whole);
+  client::NamePath where;
+  where.start = Handle(handle);
+  const auto flags = static_cast<std::uint8_t>(wire::kOpenRead | (writes ? wire::kOpenWrite : 0U));
+  auto opened = co_await process_.client().open(where, flags);
+  if (dead() || !opened) scene_.data.drop_read(id);
+  if (dead()) co_return;
+  if (!opened) {
+    if (opened.code() != Errc::kStaleHandle || !scene_.history.may_be_gone(handle))
+      note_failure("open", opened.code(), begun);
+    co_return;
+  }
+  const std::shared_ptr<client::File> file = *std::move(opened);
+  co_await check_kept_pages(file, id);
+  if (dead()) co_return;
+  if (!pages_.contains(handle)) co_await fill_pages(file);
+  if (!dead() && writes) co_await write_through_pages(file);
+  if (dead()) co_return;
+  auto closed = co_await kept_.close(*file);
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} close {} with pages: {}", index_, handle, name(closed.code())));
+  const bool gone = scene_.history.may_be_gone(handle);
+  if (closed || closed.code() == Errc::kLostWrite || closed.code() == Errc::kBadDescriptor) co_return;
+  if (closed.code() != Errc::kStaleHandle || !gone) note_failure("close", closed.code(), begun);
+}
+
+/// What stays must have been in the file at some moment since the open was asked for (`id`). A crashed disk may have
+/// taken what was not synced: then pages may be newer than the file.
+job::Task<void> Workload::check_kept_pages(std::shared_ptr<client::File> file, ReadId id) {
+  const std::uint64_t handle = file->handle().value;
+  bool keeps = co_await kept_.opened(*file);
+  const auto found = pages_.find(handle);
+  if (scene_.world.settings().plant == Plant::kKeptPages)
+    keeps = found != pages_.end() && found->second.data.size() == file->attributes().size;
+  scene_.journal.note(fmt::format("c{} open {} with pages: {}", index_, handle, keeps ? "kept" : "dropped"));
+  if (dead() || !keeps || found == pages_.end() || found->second.crashes != scene_.appends.crashes()) {
+    scene_.data.drop_read(id);
+  } else {
+    ++scene_.pages_kept;
+    const std::string wrong = scene_.data.end_read(id, found->second.data);
+    if (!wrong.empty()) scene_.fail(fmt::format("client {}: kept pages of file {}: {}", index_, handle, wrong));
+  }
+  if (dead() || keeps) co_return;
+  pages_.erase(handle);
+  kept_.dropped(file->attributes());
+}
+
+job::Task<void> Workload::fill_pages(std::shared_ptr<client::File> file) {
+  const std::uint64_t handle = file->handle().value;
+  Pages pages{Bytes(kWhole), scene_.appends.crashes()};
+  auto got = co_await file->read(0, pages.data);
+  if (dead() || !got) co_return;  // an open file may be gone, or a server away: that is looked at by other reads
+  pages.data.resize(*got);
+  pages_[handle] = std::move(pages);
+}
+
+job::Task<void> Workload::write_through_pages(std::shared_ptr<client::File> file) {
+  const std::uint64_t handle = file->handle().value;
+  const std::uint64_t offset = random_.below(random_.chance(1, 2) ? kWhole / 2 : 6000);
+  const std::vector<Extent> extents{{offset, 1 + random_.below(3000)}};
+  const WriteId id = scene_.data.begin_write(handle, extents);
+  writing_.push_back(id);
+  Bytes memory(extents.front().size);
+  DataModel::fill(id, extents, memory);
+  auto done = co_await file->write(offset, memory);
+  if (dead()) co_return;
+  std::erase(writing_, id);
+  scene_.journal.note(fmt::format("c{} write {} {}+{} through pages: {} (write {})", index_, handle, offset,
+                                  memory.size(), name(done.code()), id));
+  if (!done) {
+    doubts_.push_back({id, handle, false, false, file->layout()});
+    kept_.spoil(Handle(handle));
+    co_return;
+  }
+  scene_.data.succeeded(id);
+  const auto found = pages_.find(handle);
+  if (found == pages_.end()) co_return;
+  Bytes& data = found->second.data;
+  if (data.size() < offset + memory.size()) data.resize(offset + memory.size());
+  std::copy(memory.begin(), memory.end(), data.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+}  // namespace spate::cluster

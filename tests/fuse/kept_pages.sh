@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a mount has written in whatever way is read back from the page cache after close and open: no read reaches an io
+# server.
+. "$(dirname "$0")/lib.sh"
+command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
+"$spate" up -q --dir "$dir/fs" --io 3 --port "$port"
+mount_at one noatime
+mount_at other noatime
+size=8388608
+head -c $size /dev/urandom > "$dir/data"
+file=$dir/one/file
+
+# reads: how many requests to read the io servers have answered.
+reads() {
+  "$spate" stats --prometheus | awk 'index($1, "spate_rpc_request_ns_count") == 1 && index($1, "op=\"read\"") { sum += $2 } END { print sum + 0 }'
+}
+
+# resident: how much of the file the kernel has after an open, bytes.
+resident() { fincore --bytes --noheadings --output RES "$file" | tr -d ' '; }
+
+# kept: the kernel has all of the file after an open, and what it has is right.
+kept() {
+  local before
+  equal "$(resident)" "$(stat -c %s "$dir/data")"
+  before=$(reads)
+  cmp "$dir/data" "$file"
+  equal "$(reads)" "$before"
+}
+
+cp "$dir/data" "$file"
+kept
+# In part: not every datafile is touched.
+printf changed | tee >(dd of="$dir/data" bs=1 seek=5000001 conv=notrunc status=none) | dd of="$file" bs=1 seek=5000001 conv=notrunc status=none
+kept
+# Opened for writing, and nothing was written.
+: >> "$file"
+kept
+# Opened for writing by another mount, and nothing was written.
+exec 3<> "$dir/other/file"
+kept
+exec 3>&-
+kept
+# The process of the mount is another one: an upgrade, a crash.
+"$spate" mount --upgrade "$dir/one"
+kept
+kill -9 "$("$spate" mount --status "$dir/one" | awk '$1 == "server" { print $2 }')"
+kept
+# Somebody else has written.
+printf y | tee >(dd of="$dir/data" bs=1 seek=7000001 conv=notrunc status=none) | dd of="$dir/other/file" bs=1 seek=7000001 conv=notrunc status=none
+equal "$(resident)" 0
+cmp "$dir/data" "$file"
+kept
+# Cut at the open, and written in one datafile only.
+head -c 8192 /dev/urandom > "$dir/data"
+cat "$dir/data" > "$file"
+kept
+# Cut while it is open: then the kernel itself drops what was read or written before.
+python3 - "$file" "$dir/data" << 'END'
+import os, sys
+for name in sys.argv[1:]:
+    file = os.open(name, os.O_RDWR)
+    os.ftruncate(file, 4096)
+    os.pwrite(file, b"x" * 4096, 4096)
+    os.close(file)
+END
+equal "$(resident)" 4096
+cmp "$dir/data" "$file"
+kept
