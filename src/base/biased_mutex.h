@@ -8,10 +8,11 @@
 
 namespace spate {
 
-/// As std::mutex, but a thread that has taken it some dozens of times in a row without another one becomes its owner
-/// and then needs no locked instruction (20 cycles each, two a critical section). Another thread that comes takes the
-/// ownership away, which costs it a system call and a wait for the owner's critical section; when that has happened a
-/// few times, it is an ordinary mutex for good. Where the kernel has no membarrier(2), it is one from the start.
+/// Like std::mutex, but cheap for one thread. A thread that has taken the mutex some dozens of times in a row becomes
+/// its owner. The owner needs no locked instruction (these cost 20 cycles each, two a critical section). Another thread
+/// that locks the mutex takes the ownership away: that costs a system call and a wait for the owner's critical section.
+/// After a few such losses, the mutex stays an ordinary one. Where the kernel has no membarrier(2), it is an ordinary
+/// one from the start. Thread-safe; the destructor does not wait: nobody may hold the mutex then.
 class BiasedMutex {
  public:
   BiasedMutex() = default;
@@ -22,8 +23,8 @@ class BiasedMutex {
     const std::uint64_t self = this_thread();
     if (owner_.load(std::memory_order_relaxed) == self) {
       held_.store(true, std::memory_order_relaxed);
-      // Against the processor the one who takes the ownership away uses membarrier(2): after it, either that one sees
-      // held_, or this thread sees that it is no longer the owner.
+      // A compiler fence is enough here. The thread that takes the ownership away calls membarrier(2). After that call,
+      // either that thread sees held_, or this thread sees that it is no longer the owner.
       std::atomic_signal_fence(std::memory_order_seq_cst);
       if (owner_.load(std::memory_order_relaxed) == self) {
         by_owner_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clock: the only way that Spate's code learns the time, so that a simulation can own it.
+// Clock: all code learns the time through this interface, so that a simulation can control it.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ class SystemClock final : public Clock {
   WallTime wall() const override;
 };
 
-/// Stands still until told. For tests and the simulation; one thread.
+/// Moves only when set() is called. For tests and the simulation. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(WallTime start = WallTime{1'000'000'000'000'000'000}) : wall_start_(start) {}

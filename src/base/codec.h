@@ -31,11 +31,12 @@ class Encoder {
   void text(std::string_view s) { blob(as_bytes(s)); }
 
   std::size_t size() const { return out_.size() + held(); }
-  /// Overwrites four bytes written before, at `position`: for lengths known only afterwards.
+  /// Overwrites four bytes that were written before, at `position`: for a length that is known only afterwards.
   void patch_u32(std::size_t position, std::uint32_t v);
 
  protected:
-  /// From now on what fits into `window` is held back there, until flush().
+  /// Collects what is appended in `window` from now on, as long as it fits, until flush(). `window` outlives the
+  /// encoder.
   void hold_back_in(MutableByteView window) {
     at_ = window_ = window.data();
     end_ = window_ + window.size();
@@ -59,8 +60,8 @@ class Encoder {
   std::byte* end_ = nullptr;
 };
 
-/// The same for many small values: a vector that grows by each of them costs more than all else. What it appends is
-/// there when it is gone.
+/// An Encoder for many small values. It collects them in a small buffer first, since growing the vector by each of them
+/// would cost more than everything else. The vector holds all values only after flush() or the destructor.
 class StagedEncoder final : public Encoder {
  public:
   explicit StagedEncoder(Bytes& out) : Encoder(out) { hold_back_in(stage_); }

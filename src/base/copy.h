@@ -13,8 +13,8 @@
 
 namespace spate {
 
-/// Whether a copy between addresses like these is slow. Of an offset in a file the same: its page begins where pages
-/// do.
+/// Whether a copy between these two addresses is slow. `from` and `to` may also be offsets in a file, since its pages
+/// begin where memory pages do.
 constexpr bool copies_slowly(std::uintptr_t to, std::uintptr_t from) {
   constexpr std::uintptr_t kPage = 4096;
   constexpr std::uintptr_t kTooClose = 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digest: a checksum of bytes that come piece by piece, for people and other programs to compare.
+// Digest: a checksum over bytes that are given piece by piece. People and other programs compare its text form.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ enum class Errc : std::uint16_t {
   kNotSupported = 8,
   kOutOfRange = 9,        // a value or result does not fit (ERANGE)
   kArgumentTooLong = 10,  // E2BIG
-  kDeadlock = 11,         // EDEADLK: to wait for this lock would be to wait for oneself
-  kNoLocks = 12,          // ENOLCK: too many locks, or those who wait for one
+  kDeadlock = 11,         // EDEADLK: waiting for this lock would be waiting for oneself
+  kNoLocks = 12,          // ENOLCK: too many locks, or too many waiters
 
   // Name space.
   kNotFound = 20,
@@ -96,8 +96,8 @@ Errc errc_from_errno(int error_number);
 /// A code with an optional context ("read keyval, handle 17"). Building one without context allocates nothing. A
 /// moved-from Error keeps its code.
 ///
-/// It is part of each result, and mostly not there: what a context takes stands apart, so that it is two words to move
-/// and nothing to compile wherever a result goes.
+/// Every Result contains an Error, and most results are no errors. The context therefore lies on the heap: an Error
+/// takes two words to move, and files that pass results on need not compile std::string's code.
 class [[nodiscard]] Error {
  public:
   Error(Errc code) : code_(code) {}  // NOLINT(google-explicit-constructor): `return Errc::kNotFound;` is the idiom
@@ -130,7 +130,7 @@ class [[nodiscard]] Error {
   /// "context: description", or the description alone.
   std::string message() const;
 
-  /// Adds `outer` before what is there. Used once, at the floor that knows the object.
+  /// Puts `outer` before the present context. Called once, by the floor that knows the object.
   Error&& within(std::string_view outer) &&;
 
  private:

@@ -5,7 +5,8 @@
 //   ASSERT_OK(client.open("/a"));                        EXPECT_OK goes on after a failure
 //   EXPECT_ERRC(client.open("/b"), Errc::kNotFound);     ASSERT_ERRC ends the test
 //
-// Each takes a Result, an Error, an Errc, or a std::optional of one of them, where empty means: it has not ended.
+// Each takes a Result, an Error, an Errc, or a std::optional of one of them. An empty optional means that the operation
+// has not ended.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ void PrintTo(const Result<T>& result, std::ostream* out) {
 
 namespace expect {
 
-/// How something ended, for a comparison and in words; no code: it has not ended.
+/// How an operation ended: the code to compare and the words to print. Without a code it has not ended.
 struct Outcome {
   std::optional<Errc> code;
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random: the only source of random numbers, so that a simulation can own it.
+// Random: all code gets its random numbers through this interface, so that a simulation can control them.
 #pragma once
 
 #include <array>

@@ -15,8 +15,8 @@ namespace spate {
 /// The value of a Result<void>; lets SPATE_TRY treat all results alike.
 struct Unit {};
 
-/// A value of type T, or the Error that stood in its way. A moved-from Result keeps its alternative.
-/// Reading the alternative that is not there is a bug and ends the process (SPATE_CHECK).
+/// A value of type T, or the Error that prevented it. A moved-from Result keeps its alternative. Reading the
+/// alternative that is not there is a bug and ends the process (SPATE_CHECK).
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -82,7 +82,7 @@ class [[nodiscard]] Result {
     SPATE_CHECK(good_);
     return value_;
   }
-  /// With nothing in place yet of what `good_` says is there.
+  /// Constructs the alternative that `good_` names; neither exists before.
   template <typename Other>
   void take(Other&& other) {
     if (good_) {

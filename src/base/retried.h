@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// retried: a system call that a signal does not end.
+// retried: repeats a system call that a signal has interrupted.
 #pragma once
 
 #include <cerrno>
 
 namespace spate {
 
-/// What `call` returns, once it is not interrupted; errno is its own.
+/// Repeats `call` while it fails with EINTR. Returns what the last one returned, with its errno.
 template <typename Call>
 auto retried(Call call) {
   auto n = call();

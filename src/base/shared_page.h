@@ -9,13 +9,13 @@
 
 namespace spate {
 
-/// Move-only; unmaps when it dies. The descriptor is not needed afterwards.
+/// Move-only; the destructor unmaps the page. The descriptor may be closed after map().
 class SharedPage {
  public:
   static constexpr std::size_t kBytes = 4096;
 
   SharedPage() = default;
-  /// The first page of `fd`, which must have one: kCorrupt for a shorter file.
+  /// Maps the first page of `fd`. kCorrupt: the file is shorter than a page.
   static Result<SharedPage> map(int fd, bool writable);
   SharedPage(SharedPage&& other) noexcept;
   SharedPage& operator=(SharedPage&& other) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard input, output and error that a program was started without.
+// Opens standard input, output and error where a program was started without them.
 #pragma once
 
 #include <fcntl.h>
@@ -10,10 +10,10 @@
 
 namespace spate {
 
-/// First thing in main(), before anything opens a descriptor: a missing 0, 1 or 2 would become one of our own, and be
-/// read or written as if it were the user's. What is put there is /dev/null the wrong way round, so that reading
-/// standard input or writing standard output goes on failing as "bad descriptor". Ends the program where even that
-/// cannot be had.
+/// Call it first in main(), before anything opens a descriptor. Otherwise one of our own files could get the number 0,
+/// 1 or 2, and would be read or written as if it were the user's. It opens /dev/null for the wrong direction, so that
+/// reading standard input and writing standard output still fail with "bad descriptor". Ends the program if /dev/null
+/// cannot be opened.
 inline void fill_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

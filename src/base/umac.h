@@ -11,8 +11,8 @@
 
 namespace spate {
 
-/// The key's schedule, made once; move-only. A nonce must never come twice under one key: whoever sees two codes of one
-/// nonce can forge. Not thread-safe.
+/// Holds the key schedule, which is computed once. Move-only, not thread-safe. Never use a nonce twice under one key:
+/// an attacker who sees two codes of one nonce can forge messages.
 class Umac64 {
  public:
   static constexpr std::size_t kKeySize = 16;
@@ -23,7 +23,7 @@ class Umac64 {
   Umac64(Umac64&& other) noexcept;
   Umac64& operator=(Umac64&& other) noexcept;
 
-  /// Of the parts, one after the other, under `nonce` (as 8 bytes, big-endian).
+  /// The code of the parts, one after the other, under `nonce` (8 bytes, big-endian).
   Code code(std::uint64_t nonce, std::initializer_list<ByteView> parts);
 
  private:

@@ -8,7 +8,7 @@
 
 namespace spate {
 
-/// Closes its descriptor when destroyed; -1 is none. Move-only.
+/// Closes its descriptor when destroyed; -1 means none. Move-only.
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeadlineScope: a StopToken that fires with kTimeout at a given time, or with the parent's reason before.
+// DeadlineScope: a StopToken that fires with kTimeout at a given time, or earlier with the parent's reason.
 #pragma once
 
 #include "job/executor.h"

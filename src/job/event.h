@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event: lets coroutines of one executor wait for something another one will announce.
+// Event: lets coroutines of one executor wait until another one announces something.
 #pragma once
 
 #include <coroutine>
@@ -10,7 +10,8 @@
 
 namespace spate::job {
 
-/// Level-triggered: once set, waiting ends at once until reset(). Any number of waiters. One executor, pinned.
+/// Level-triggered: while the event is set, wait() returns at once. Any number of coroutines of one executor may wait.
+/// Not thread-safe; pinned. No coroutine may wait when the event is destroyed.
 class Event {
  public:
   explicit Event(Executor& executor) : executor_(executor) {}

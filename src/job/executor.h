@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: the only loop. Tests its sources (network, storage), fires timers, resumes coroutines; sleeps on one wait.
+// Executor: the only loop of a process. It tests its sources (network, storage), fires timers, resumes coroutines, and
+// waits for all of them in one sleep.
 #pragma once
 
 #include <atomic>
@@ -23,41 +24,46 @@ namespace spate::job {
 
 class Executor;
 
-/// Something that completes operations and is tested by the executor: a bmi context, a trove context.
+/// Something that completes operations and that the executor tests: a bmi context, a trove context. The executor calls
+/// all of it on its own thread.
 class Source {
  public:
   virtual ~Source() = default;
-  /// Collects what has completed and schedules the coroutines that wait for it. Never blocks. Returns how many.
+  /// Collects the completed operations and schedules the coroutines that wait for them. Never blocks. Returns the
+  /// number of operations.
   virtual std::size_t poll() = 0;
   /// A descriptor that becomes readable when poll() may find something; -1 if there is none (a simulated source).
   virtual int wait_descriptor() const = 0;
-  /// Called before the executor sleeps on the descriptor; false when there is something to poll already.
+  /// The executor calls it before it sleeps on the descriptor. Returns false if poll() would find something already.
   virtual bool prepare_to_wait() = 0;
 
-  /// A source with a sleep of its own that others can end, so that the executor need not go through an epoll set over
-  /// it. wake_by: whether it has one, and `fd` readable ends it from now on, until stop_wake_by.
+  /// A source may bring a sleep of its own, so that the executor needs no epoll set around it. wake_by() returns
+  /// whether the source has one. If it has, `fd` becoming readable ends that sleep from now on, until stop_wake_by().
   virtual bool wake_by(int /*fd*/) { return false; }
   virtual void stop_wake_by(int /*fd*/) {}
-  /// Sleeps, at most `timeout` (negative: without end), unless there is something to poll; poll() follows.
+  /// Sleeps for at most `timeout` (negative: without limit), unless there is something to poll. The executor calls
+  /// poll() next.
   virtual void wait(Duration /*timeout*/) {}
-  /// What it has kept back to be done together is done now: something long follows in this turn.
+  /// Does now what the source has collected to do in one step, since the current turn is about to take long.
   virtual void flush() {}
-  /// The executor keeps waking though there is nothing to do: the descriptor may be readable still for something that
-  /// was collected before its signal came. The next prepare_to_wait clears it, whatever seems to be under way.
+  /// The executor keeps waking though poll() finds nothing. The descriptor may still be readable because of a
+  /// completion that was collected before its signal came. The next prepare_to_wait() must clear the descriptor, even
+  /// if nothing seems to be in flight.
   virtual void woken_for_nothing() {}
 };
 
 struct ExecutorOptions {
-  /// Draws the order in which ready coroutines run; null: first come, first served. For the simulation. Not owned.
+  /// Chooses the order in which ready coroutines run. null: first come, first served. For the simulation. Not owned.
   Random* shuffle = nullptr;
-  /// How long to go on polling before sleeping, as long as that pays; 0 = sleep at once (servers share their host with
-  /// computation).
+  /// How long to poll before a sleep, as long as polling pays. 0: sleep at once, as servers do, which share their host
+  /// with computation.
   Duration spin = Duration(0);
 };
 
-/// One thread at a time runs it (whoever calls run or step); coroutines of one executor never run in parallel.
-/// Only post() and wake() are legal from other threads. Lives longer than everything scheduled on it; must be idle
-/// (all gates closed) when destroyed.
+/// One thread at a time runs it: the one that calls run(), turn() or step(). Coroutines of one executor never run in
+/// parallel. Other threads may call post(), wake() and request_exit() only. Life cycle: construct -> add_source() ->
+/// run() -> all gates closed, all sources removed -> destroyed. The executor outlives everything that is scheduled on
+/// it.
 class Executor {
  public:
   using Options = ExecutorOptions;
@@ -67,7 +73,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   ~Executor();
 
-  /// Sources are tested in the order of their addition, and must be removed before they die.
+  /// The executor tests sources in the order of their addition. Remove a source before it is destroyed.
   void add_source(Source& source);
   void remove_source(Source& source);
 
@@ -82,8 +88,8 @@ class Executor {
   void at_turn_end(UniqueFunction<void()> function) { turn_end_.push_back(std::move(function)); }
   /// Ends a sleep early. Thread-safe.
   void wake();
-  /// What the sources keep back until the end of the turn is done now. Call before work that takes longer than a
-  /// message (a guess: 20 us).
+  /// Makes all sources do now what they have collected until the end of the turn. Call it before work that takes longer
+  /// than a message does (guess: 20 us).
   void flush_sources() {
     for (Source* source : sources_) source->flush();
   }
@@ -91,15 +97,14 @@ class Executor {
   /// Drives the loop until `task` has ended and returns its value.
   template <typename T>
   T run(Task<T> task);
-  /// Drives the loop until request_exit(). Thread-safe to request.
+  /// Drives the loop until request_exit(), which any thread may call.
   void run();
   void request_exit();
 
-  /// One turn without sleeping: ready coroutines, sources, due timers. True when anything was done. The simulation's
-  /// way.
+  /// One turn without a sleep: ready coroutines, sources, due timers. Returns whether it did anything. The simulation
+  /// calls this.
   bool step();
-  /// The same with a sleep before it, unless something is left to be done at once. What drives an executor in real
-  /// time.
+  /// As step(), with a sleep before it unless there is work already. This drives an executor in real time.
   void turn() {
     const bool slept = idle();
     if (slept) sleep_until_event();
@@ -189,7 +194,7 @@ class Executor {
   Clock& clock_;
   Options options_;
   std::vector<Source*> sources_;
-  Source* sleeper_ = nullptr;  // one of them, in whose own sleep this executor sleeps
+  Source* sleeper_ = nullptr;  // the source whose own sleep this executor uses, or null
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<UniqueFunction<void()>> turn_end_;
   std::set<Timer*, TimerOrder> timers_;

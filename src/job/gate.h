@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: counts what is under way, so that stopping means closing the gate and waiting. spawn() runs a task behind one.
+// Gate: counts the tasks that run, so that a stop can wait for them. spawn() runs a task behind a gate.
 #pragma once
 
 #include <coroutine>
@@ -12,7 +12,8 @@
 
 namespace spate::job {
 
-/// Pinned; one executor. Life cycle: open -> close() awaited once -> closed and empty -> destroyed.
+/// Not thread-safe: one executor. Pinned. Life cycle: open -> close() awaited once -> closed and empty -> destroyed.
+/// close() waits for every holder, and so for every task that spawn() started behind this gate.
 class Gate {
  public:
   explicit Gate(Executor& executor) : executor_(executor) {}
@@ -20,7 +21,7 @@ class Gate {
   Gate& operator=(const Gate&) = delete;
   ~Gate() { SPATE_CHECK(count_ == 0); }
 
-  /// While one lives, the gate does not close. Move-only.
+  /// The gate does not close while a holder lives. Move-only.
   class Holder {
    public:
     Holder() = default;
@@ -43,7 +44,8 @@ class Gate {
   bool closed() const { return closed_; }
   std::size_t count() const { return count_; }
 
-  /// Lets nobody in any more (spawn refuses) and waits until the last holder has left. At most one awaiter.
+  /// Closes the gate: spawn() refuses from now on. The await ends when the last holder has left. At most one coroutine
+  /// may await it.
   auto close() {
     struct Awaiter {
       Gate& gate;
@@ -93,7 +95,7 @@ inline Spawned run_behind(Gate::Holder holder, Task<void> task) {
 
 }  // namespace detail
 
-/// Starts `task` at once, behind `gate`; false (and nothing is run) when the gate is closed.
+/// Starts `task` at once, behind `gate`. Returns false and runs nothing if the gate is closed.
 inline bool spawn(Gate& gate, Task<void> task) {
   if (gate.closed()) return false;
   detail::run_behind(Gate::Holder(gate), std::move(task));

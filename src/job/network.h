@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkContext: one bmi context as a source of the executor. NetworkOp: a posted send or receive to be awaited.
+// NetworkContext: one bmi context as a source of the executor. NetworkOp: a posted send or receive that a coroutine can
+// await.
 #pragma once
 
 #include <coroutine>
@@ -11,8 +12,8 @@ namespace spate::job {
 
 class NetworkContext;
 
-/// One post of a message. Post it now, await it later (once). Pinned: it is the operation's user pointer; must have
-/// completed before it dies, cancelled or not, because until then the network may touch the memory.
+/// One posted message. Post it now, and await it once, later. Pinned, since it is the operation's user pointer. It must
+/// have completed before it is destroyed, cancelled or not: until then the network may touch the memory.
 class NetworkOp {
  public:
   explicit NetworkOp(NetworkContext& context) : context_(context) {}
@@ -20,18 +21,19 @@ class NetworkOp {
   NetworkOp& operator=(const NetworkOp&) = delete;
   ~NetworkOp() { SPATE_CHECK(!in_flight_); }
 
-  /// A failure to post is kept and comes out of wait().
+  /// If the post fails, wait() yields the failure.
   void post_send(const bmi::Message& message);
   void post_recv(const bmi::Message& message);
   void post_send_unexpected(const bmi::Message& message);
 
   bool done() const { return !in_flight_; }
-  /// Asks the network to end it early; wait() must still be awaited (or done() seen).
+  /// Asks the network to end the operation early. The caller still awaits wait(), or sees done(), before it destroys
+  /// the operation.
   void cancel();
 
-  /// Yields the actual size, or the failure. When `stop` fires first the operation is cancelled; the call still ends
-  /// only when the network is done with the memory, and then yields the stop's reason unless the operation succeeded
-  /// anyway.
+  /// Yields the actual size in bytes, or the failure. If `stop` fires first, the operation is cancelled. The await
+  /// still ends only when the network no longer uses the memory. It then yields the stop's reason, unless the operation
+  /// has succeeded anyway.
   auto wait(StopToken stop = {}) { return Awaiter{*this, stop, {}}; }
   /// Valid once done().
   Result<std::uint64_t> result() const;
@@ -58,8 +60,9 @@ class NetworkOp {
   bool in_flight_ = false;
 };
 
-/// Opens a context on construction, closes it on destruction. One executor. What coroutines send in one turn leaves at
-/// its end, in as few system calls as possible.
+/// The constructor opens the context, the destructor closes it; every operation must have completed by then. Not
+/// thread-safe: one executor. Messages that coroutines send in one turn leave at its end, in as few system calls as
+/// possible.
 class NetworkContext final : public Source {
  public:
   NetworkContext(bmi::Network& network, Executor& executor);
@@ -71,8 +74,8 @@ class NetworkContext final : public Source {
   bmi::ContextId id() const { return context_; }
   Executor& executor() { return executor_; }
 
-  /// Who gets unexpected messages; called from the executor's turn. Without a handler they wait in the network's
-  /// bounded queues.
+  /// The executor calls the handler for each unexpected message, within its turn. Without a handler the messages wait
+  /// in the network's bounded queues.
   using UnexpectedHandler = UniqueFunction<void(bmi::UnexpectedMessage)>;
   void on_unexpected(UnexpectedHandler handler) { handler_ = std::move(handler); }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling: whether a wait is to begin with asking again and again instead of sleeping at once.
+// Polling: decides whether a wait polls first or sleeps at once.
 #pragma once
 
 #include <algorithm>
 
 namespace spate::job {
 
-/// Polls while that finds something. Each time it does not, twice as many waits pass before the next try: who waits for
-/// what takes long (many replies at once, a disk) hardly loses a processor to it. Not thread-safe.
+/// Chooses polling as long as it finds something. After each poll in vain, twice as many waits sleep at once before the
+/// next try. So a caller whose waits take long (many replies, a disk) wastes almost no processor time. Not thread-safe.
 class Polling {
  public:
-  /// Whether this wait is to begin with it. Once a wait; found() or in_vain() follows if so.
+  /// Whether this wait polls first. Call it once a wait. If it returns true, call found() or in_vain() afterwards.
   bool is_due() {
     if (unpolled_waits_ == 0) return true;
     --unpolled_waits_;
@@ -26,7 +26,7 @@ class Polling {
   static constexpr unsigned kMostDoublings = 6;
 
   unsigned vain_polls_ = 0;      // in a row
-  unsigned unpolled_waits_ = 0;  // still to pass before the next one
+  unsigned unpolled_waits_ = 0;  // that still sleep at once before the next poll
 };
 
 }  // namespace spate::job

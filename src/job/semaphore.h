@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Semaphore: bounds how much is in flight. Units are an object, released in scope order.
+// Semaphore: bounds how much is in flight. Units are an object that releases them when it goes out of scope.
 #pragma once
 
 #include <coroutine>
@@ -13,7 +13,8 @@
 
 namespace spate::job {
 
-/// First come, first served, one executor, pinned. Outlives its units.
+/// First come, first served. Not thread-safe: one executor. Pinned. It outlives its units, and no coroutine may wait
+/// when it is destroyed.
 class Semaphore {
  public:
   Semaphore(Executor& executor, std::size_t units) : executor_(executor), available_(units) {}
@@ -42,9 +43,10 @@ class Semaphore {
     std::size_t n_ = 0;
   };
 
-  /// Waits for `n` units, n <= the semaphore's whole. Fails with the token's reason when stopped first.
+  /// Waits for `n` units; `n` is at most what the semaphore has in all. If `stop` fires first, it fails with the
+  /// token's reason.
   auto acquire(std::size_t n, StopToken stop = {}) { return Awaiter(*this, n, stop); }
-  /// The units when they are free now and nobody waits before us; else nothing.
+  /// The units if they are free now and no other coroutine waits; otherwise nothing.
   std::optional<Units> try_acquire(std::size_t n) {
     if (first_ != nullptr || available_ < n) return std::nullopt;
     available_ -= n;
@@ -84,7 +86,7 @@ class Semaphore {
     void give_up() {
       unlink();
       owner_.executor_.schedule(handle_);
-      owner_.serve();  // who stood behind may fit now
+      owner_.serve();  // the waiters behind this one may fit now
     }
     Semaphore& owner_;
     std::size_t n_;

@@ -9,7 +9,7 @@ namespace spate::job {
 
 class StopCallback;
 
-/// The side that asks to stop. Pinned; outlives its tokens' callbacks.
+/// The side that asks for a stop. Pinned. It outlives the callbacks of its tokens.
 class StopSource {
  public:
   StopSource() = default;
@@ -28,7 +28,8 @@ class StopSource {
   Errc reason_ = Errc::kOk;
 };
 
-/// The side that is asked. A value; a default one is never stopped. By convention the last parameter of a coroutine.
+/// The side that is asked to stop. A value; a default token is never stopped. By convention it is the last parameter of
+/// a coroutine.
 class StopToken {
  public:
   StopToken() = default;
@@ -42,8 +43,8 @@ class StopToken {
   StopSource* source_ = nullptr;
 };
 
-/// Calls `action(argument)` when the token's source is stopped, unless destroyed before. Registering with a source that
-/// has stopped already does not call it: look at token.stopped() first. Pinned. The action may destroy the callback.
+/// Calls `action(argument)` when the token's source stops, unless the callback is destroyed before. It is not called
+/// for a source that has already stopped: test token.stopped() first. Pinned. The action may destroy the callback.
 class StopCallback {
  public:
   using Action = void (*)(void* argument);

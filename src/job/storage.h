@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageContext and KeyvalContext: trove stores as sources of the executor, with operations to be awaited.
+// StorageContext and KeyvalContext: trove stores as sources of the executor, whose operations coroutines can await.
 #pragma once
 
 #include <coroutine>
@@ -13,7 +13,8 @@
 
 namespace spate::job {
 
-/// One target's bytestreams on one executor. The store outlives it.
+/// One target's bytestreams on one executor. Not thread-safe. The store outlives it. Every operation must have ended
+/// when it is destroyed.
 class StorageContext final : public Source {
  public:
   StorageContext(trove::Bytestreams& store, Executor& executor);
@@ -37,8 +38,8 @@ class StorageContext final : public Source {
     trove::BytestreamCompletion result_;
     std::coroutine_handle<> handle_;
   };
-  /// Runs one operation to its end (storage is never cancelled: its memory belongs to it). `request` outlives the
-  /// await.
+  /// Runs one operation to its end. Storage operations cannot be cancelled, since the store uses their memory until
+  /// they end. `request` outlives the await.
   auto run(const trove::BytestreamRequest& request) { return Awaiter(*this, request); }
 
   std::size_t poll() override;
@@ -55,7 +56,8 @@ class StorageContext final : public Source {
 
 class KeyvalContext;
 
-/// A trove transaction whose reads and commit are awaited. Destroy only between awaits.
+/// A trove transaction whose reads and commit coroutines can await. Destroy it only while no operation of it is
+/// awaited.
 class Transaction {
  public:
   Transaction(KeyvalContext& context, std::unique_ptr<trove::Transaction> inner)
@@ -79,7 +81,8 @@ class Transaction {
   std::unique_ptr<trove::Transaction> inner_;
 };
 
-/// One key/value store on one executor. The store outlives it.
+/// One key/value store on one executor. Not thread-safe. The store outlives it. Every operation must have ended when it
+/// is destroyed.
 class KeyvalContext final : public Source {
  public:
   KeyvalContext(trove::Keyval& store, Executor& executor);
@@ -90,7 +93,7 @@ class KeyvalContext final : public Source {
   trove::Keyval& store() { return store_; }
   Executor& executor() { return executor_; }
   Transaction begin() { return Transaction(*this, store_.begin()); }
-  /// Everything committed before is durable when it ends.
+  /// Makes everything durable that was committed before.
   auto sync();
 
   std::size_t poll() override;
