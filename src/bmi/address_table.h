@@ -18,19 +18,19 @@ struct Route {
   bool sends_at_once = false;  // see Abilities
 };
 
-/// A peer of the caller's: a server with its URLs in order of preference, or a process that connected (one route).
+/// A peer: a server with its URLs in order of preference, or a process that connected (one route).
 struct AddressEntry {
   std::vector<Route> routes;
   std::uint32_t current = 0;  // the route in use
-  /// Where its unexpected messages go: the listening context of an inbound peer; for a peer that was looked up, the
-  /// context that first posted to it.
+  /// The context that gets the peer's unexpected messages. For an inbound peer it is the listening context; for a peer
+  /// that was looked up, the context that first posted to it.
   ContextId context;
 };
 
 /// Not thread-safe: the core's lock guards it.
 class AddressTable {
  public:
-  /// A number for an address that will be added when its routes are known; never given out again.
+  /// Reserves a number for an address that is added later, when its routes are known. No number is given out twice.
   Address reserve() { return Address(++last_); }
   AddressEntry& add(Address address, std::vector<Route> routes, ContextId context);
   /// Remembers `address` as the one for a list of URLs.
@@ -45,7 +45,8 @@ class AddressTable {
 
  private:
   std::uint64_t last_ = 0;
-  std::unordered_map<Address, AddressEntry> entries_;  // references stay valid while others come and go
+  std::unordered_map<Address, AddressEntry>
+      entries_;  // references stay valid while other entries are added and removed
   std::unordered_map<std::string, Address> by_list_;
   Address found_address_;          // by find(), last
   AddressEntry* found_ = nullptr;  // its entry

@@ -17,7 +17,7 @@
 
 namespace spate::bmi {
 
-/// An unexpected message that nobody has taken yet, and where its charge goes back to.
+/// An unexpected message that the caller has not taken yet, and the module peer that gets its charge back.
 struct QueuedMessage {
   UnexpectedMessage message;
   Module* module = nullptr;
@@ -25,8 +25,8 @@ struct QueuedMessage {
   std::uint64_t charge = 0;
 };
 
-/// Pinned. The core's lock guards it, except where a function says otherwise. The tester: the one thread at a time that
-/// tests this context.
+/// Pinned. The core's lock guards it, except where a function says otherwise. "The tester" is the thread that tests
+/// this context; there is at most one at a time.
 class Context {
  public:
   /// The modules outlive the context. `first`: of its instance.
@@ -37,39 +37,41 @@ class Context {
   ContextId id() const { return id_; }
   /// Readable by the modules and by this context's own signal; -1 when no module has a descriptor.
   int wait_descriptor() const { return wait_; }
-  /// Sleeps on it, at most `timeout` (negative: without end). The tester's, without the lock.
+  /// Sleeps on wait_descriptor() for at most `timeout` (negative: without limit). Called by the tester, without the
+  /// lock.
   void sleep(Duration timeout);
-  /// Makes it readable whenever `fd` is. False: there is none.
+  /// Makes wait_descriptor() readable whenever `fd` is. False: there is no descriptor.
   bool wake_by(int fd);
   void stop_wake_by(int fd);
 
   CompletionQueue& completions() { return completions_; }
   std::deque<QueuedMessage>& messages() { return messages_; }
 
-  /// How many are queued. Without the lock: what is just being queued may be missed; the tester sees it when it tests
-  /// again, or is told by prepare_to_wait().
+  /// How many completions are queued. Needs no lock, and may miss one that is just being queued: the tester sees that
+  /// one when it tests again, or prepare_to_wait() tells it.
   std::size_t completions_queued() const { return completions_queued_.load(std::memory_order_relaxed); }
   std::size_t messages_queued() const { return messages_queued_.load(std::memory_order_relaxed); }
-  /// After each change of completions() or messages(), before the lock is given back.
+  /// Call it after each change of completions() or messages(), before releasing the lock.
   void count() {
     completions_queued_.store(completions_.size(), std::memory_order_relaxed);
     messages_queued_.store(messages_.size(), std::memory_order_relaxed);
   }
 
-  /// Something was queued: counts, and wakes the tester if it sleeps or is about to.
+  /// Something was queued: counts, and wakes the tester if it sleeps or is about to sleep.
   void signal();
-  /// The tester has announced to sleep. Without the lock, for the tester.
+  /// Whether the tester has announced a sleep. Called by the tester, without the lock.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
-  /// The tester is here again.
+  /// The tester has woken up.
   void awake();
-  /// The tester will sleep: false when something is queued.
+  /// The tester is about to sleep. Returns false if something is queued.
   bool prepare_to_wait();
 
-  /// True once after each test_context: that test made progress for the test_unexpected that follows it. The tester's.
+  /// True once after each test_context(): that test has made progress on behalf of the test_unexpected() that follows.
+  /// Called by the tester.
   bool take_progressed() { return std::exchange(progressed_, false); }
   void set_progressed() { progressed_ = true; }
-  /// wait() found something queued, as a rule what it had sent itself: the test that follows takes that without asking
-  /// the network again. Once; if that happens twice in a row, the second test asks. The tester's.
+  /// wait() found something queued, usually the completion of its own send. The next test takes it without asking the
+  /// network again. If that happens twice in a row, the second test asks. Called by the tester.
   void set_skip() { skip_ = true; }
   bool take_skip() { return skipped_ = std::exchange(skip_, false) && !skipped_; }
 
@@ -78,7 +80,7 @@ class Context {
 
   ContextId id_;
   UniqueFd event_;
-  UniqueFd poll_;              // over all of them, unless a module that sleeps watches the others
+  UniqueFd poll_;              // over all descriptors, unless a module with a sleep of its own watches the others
   Module* sleeper_ = nullptr;  // that module
   int wait_ = -1;
   std::atomic<bool> waiting_{false};  // set and cleared by the tester only
@@ -101,9 +103,9 @@ class ContextTable {
   ~ContextTable();
 
   Context& open(std::span<Module* const> modules);
-  /// Nobody finds it any more; whoever uses it still is a bug.
+  /// Removes the context, so that find() no longer returns it. Using it afterwards is a bug.
   std::unique_ptr<Context> close(ContextId id);
-  /// Null when there is none of that id, or it was closed.
+  /// Null if no context has that id, or it was closed.
   Context* find(ContextId id) const;
 
  private:

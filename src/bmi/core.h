@@ -22,8 +22,9 @@
 
 namespace spate::bmi {
 
-/// One lock guards all tables; no module is called while it is held, since a module may call the sink from inside any
-/// of its functions.
+/// Thread-safe. One lock guards all tables. The core never calls a module while it holds the lock, since a module may
+/// call the sink from inside any of its functions. The destructor destroys the modules, which closes all connections;
+/// no call may be inside.
 class Core final : public Network {
  public:
   Core(std::vector<std::unique_ptr<Module>> modules, NetworkOptions options);
@@ -65,7 +66,7 @@ class Core final : public Network {
   std::vector<NetworkCount> counts() const override;
 
  private:
-  /// The sink of one module: adds which module speaks.
+  /// The sink of one module: adds the module's identity to each call.
   class ModuleSink final : public Sink {
    public:
     ModuleSink(Core& core, Module& module) : core_(core), module_(module) {}
@@ -79,7 +80,7 @@ class Core final : public Network {
     Module& module_;
   };
 
-  /// A loaded module and how often it had something to do lately.
+  /// A loaded module, and how often it had work lately.
   struct Loaded {
     std::unique_ptr<Module> module;
     std::unique_ptr<ModuleSink> sink;
@@ -94,9 +95,9 @@ class Core final : public Network {
 
   Result<Posted> post(OpKind kind, const Message& message, ContextId context, void* user);
   Result<std::uint64_t> check(OpKind kind, const Message& message) const;
-  /// True: the message has left, and there is no operation but its id.
+  /// True: the message has left. No operation exists, only its id.
   bool send_at_once(OpKind kind, Address peer, ContextId context, Prepared& prepared);
-  /// Makes the operation and fills in `prepared` where it goes.
+  /// Creates the operation and fills in its destination in `prepared`.
   Result<void> prepare(OpKind kind, Address peer, ContextId context, Prepared& prepared, void* user);
   static void save(SavedPost& saved, const Post& post);
   static Result<PostResult> hand_over(OpKind kind, const Prepared& prepared);
@@ -113,7 +114,7 @@ class Core final : public Network {
   std::vector<Route> routes_of(Address address) const;
   std::optional<Route> current_route(Address address) const;
   AddressEntry* find_entry(Address address) { return addresses_.find(unbound(address)); }
-  /// The connection that a bound address stands for, as Post has it; 0: none in particular.
+  /// The connection that a bound address names, as Post stores it. 0: any connection.
   static std::uint32_t mark_of(Address address);
   /// False: a bound address whose URL is no longer the one in use.
   static bool on_current_url(const AddressEntry& entry, Address address);
@@ -121,12 +122,12 @@ class Core final : public Network {
   Context& find_context(ContextId id) const;
   void progress();
   Context& awake(ContextId id);
-  /// Some of the context's unexpected messages, into out from `taken` on.
+  /// Moves some of the context's unexpected messages to `out`, from place `taken` on.
   void take_messages(Context& context, std::span<UnexpectedMessage> out, std::size_t& taken);
 
   const NetworkOptions options_;
   std::deque<Loaded> modules_;
-  std::vector<Module*> started_;        // the same, for those who need no more
+  std::vector<Module*> started_;        // the same modules, for callers that need only the pointers
   std::atomic<std::uint32_t> turn_{0};  // counts calls of progress()
 
   std::mutex lookup_mutex_;  // one lookup at a time; taken before mutex_

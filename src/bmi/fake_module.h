@@ -11,7 +11,7 @@
 
 namespace spate::bmi {
 
-/// Records what the core asks of it; tests decide what completes. One thread, unless a test says otherwise.
+/// Records the core's calls; the test decides what completes. One thread, unless a test says otherwise.
 class FakeModule final : public Module {
  public:
   struct Posted {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatchTable: nodes by tag, in order among equal tags: posted receives, or messages that arrived before theirs.
+// MatchTable: nodes by tag, in order among equal tags. The nodes are posted receives, or messages that arrived before
+// their receives.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@ namespace spate::bmi {
 /// two tags in use at a time and there are many peers.
 class MatchTable {
  public:
-  /// `seed`: keeps a peer that chooses its tags from choosing collisions.
+  /// `seed`: random, so that a peer cannot choose tags that collide.
   explicit MatchTable(std::uint64_t seed) : seed_(seed) {}
 
   bool empty() const { return tags_ == 0; }
   /// The first node of `tag`, or null.
   Node* front(std::uint64_t tag) const;
-  /// The same, taken out.
+  /// Removes the first node of `tag` and returns it, or null.
   Node* take_front(std::uint64_t tag);
   void push_back(Node& node) { list_for(node.tag).push_back(node); }
   void push_front(Node& node) { list_for(node.tag).push_front(node); }
   /// `node` is in the table.
   void remove(Node& node);
-  /// Takes any node out; null when empty. For clearing.
+  /// Removes any node and returns it; null if the table is empty. For clearing.
   Node* take_any();
 
  private:

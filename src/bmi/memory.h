@@ -16,11 +16,11 @@ namespace spate::bmi {
 /// Thread-safe.
 class MemoryService {
  public:
-  /// Page-aligned memory, from the first module that allocates its own, else in huge pages where they
-  /// are worth it (pages.h), else from the heap; registered with the others. Ends the process when memory is exhausted,
-  /// as operator new does.
+  /// Allocates page-aligned memory: from the first module that allocates its own, else in huge pages where they pay
+  /// (pages.h), else from the heap. Registers it with the other modules. Ends the process if memory is exhausted, as
+  /// operator new does.
   MutableByteView allocate(std::span<Module* const> modules, std::size_t size);
-  /// Of memory that allocate() returned; anything else is a bug.
+  /// Frees memory that allocate() returned; anything else is a bug.
   void free(std::span<Module* const> modules, MutableByteView memory);
 
  private:

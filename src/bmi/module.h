@@ -49,8 +49,8 @@ class Sink {
   /// core gives it back by Module::consumed() when the caller has taken the message.
   virtual void unexpected(PeerId peer, Address address, Tag tag, Buffer payload, std::uint64_t charge) = 0;
 
-  /// An inbound peer is gone and the module has no more memory of it; its PeerId is never used again. Its operations
-  /// have completed before.
+  /// An inbound peer is gone and the module has forgotten it. Its operations have completed before, and its PeerId is
+  /// never used again.
   virtual void forgotten(PeerId peer, Address address) = 0;
 };
 
@@ -108,7 +108,7 @@ struct PeerState {
   std::string failure;
 };
 
-/// One of the things that a module counts from its start on; they only grow.
+/// A counter of a module. It counts from the module's start and only grows.
 struct ModuleCount {
   std::string_view name;  // "sent_bytes"; lower case, lives as long as the program
   std::uint64_t value = 0;
@@ -149,21 +149,23 @@ class Module {
   /// May be called for several URLs. On failure nothing is bound.
   virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
 
-  /// A new peer for `url`, checked for form only (kBadAddress); no traffic. `address` is what Sink calls carry.
-  /// Connecting begins with the first post to the peer, and again with the next one after a connection was lost.
+  /// Makes a new peer for `url`. Checks the URL's form only (kBadAddress) and causes no traffic. Sink calls about the
+  /// peer carry `address`. The module connects at the first post to the peer, and again at the next post after a
+  /// connection was lost.
   virtual Result<PeerId> lookup(std::string_view url, Address address) = 0;
   virtual PeerState peer_state(PeerId peer) const = 0;
-  /// What it has counted, always the same names in the same order.
+  /// The module's counters: always the same names in the same order.
   virtual std::vector<ModuleCount> counts() const { return {}; }
-  /// PeerState::connections, while there is a connection; else 0.
+  /// PeerState::connections while the peer is connected, else 0.
   virtual std::uint32_t connection(PeerId peer) const {
     const PeerState state = peer_state(peer);
     return state.connected ? state.connections : 0;
   }
-  /// Drops the connections: what is posted completes with kConnectionLost, what was buffered from the peer is dropped.
+  /// Drops the peer's connections. Posted operations complete with kConnectionLost; messages that were buffered from
+  /// the peer are dropped.
   virtual void disconnect(PeerId peer) = 0;
-  /// See Network::admit. Whoever connects to the module's listeners is a stranger until then, if NetworkOptions says
-  /// so.
+  /// See Network::admit. A process that connects to the module's listeners is a stranger until then, if NetworkOptions
+  /// says so.
   virtual void admit(PeerId /*peer*/) {}
   /// See Network::set_link_key. `connection`: as Post has it. Default: all of a peer goes over one connection.
   virtual void set_link_key(PeerId /*peer*/, std::uint32_t /*connection*/, const Key& /*key*/) {}
@@ -174,9 +176,10 @@ class Module {
   /// Size <= NetworkOptions::max_unexpected_bytes (checked by the core).
   virtual Result<PostResult> post_send_unexpected(const Post& post) = 0;
 
-  /// A message of at most NetworkOptions::eager_limit_bytes that can leave in this call, as post_send (or,
-  /// `unexpected`, post_send_unexpected) would let it, needs no operation: `post.op` is only an id. False: nothing was
-  /// done, and it is posted. Asked only of modules whose Abilities say so. Never blocks, calls nothing upwards.
+  /// Sends a message of at most NetworkOptions::eager_limit_bytes if it can leave within this call. It behaves as
+  /// post_send() or, if `unexpected`, as post_send_unexpected(), but needs no operation: `post.op` is only an id.
+  /// False: it did nothing, and the core posts the message. The core calls it only for modules whose Abilities say so.
+  /// Never blocks and calls nothing upwards.
   virtual bool send_at_once(const Post& /*post*/, bool /*unexpected*/) { return false; }
 
   /// See Network::cancel. Completes `op` through the Sink, in the call or later. Unknown op: no effect.
@@ -188,37 +191,38 @@ class Module {
   /// Does what can be done without blocking and reports it to the sink. Several threads may call it at the same time;
   /// one may do the work while the others return. Returns true when anything was done.
   virtual bool progress() = 0;
-  /// Readable when progress() may find something, deadlines (connect timeouts) included; constant after start();
-  /// -1 in virtual time.
+  /// Becomes readable when progress() may find something, which includes deadlines (connect timeouts). The number does
+  /// not change after start(). -1 in virtual time.
   virtual int wait_descriptor() const = 0;
-  /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed: whoever sleeps need pass through one
-  /// epoll set less. False: not supported.
+  /// Makes wait_descriptor() readable whenever `fd` is, until `fd` is closed. This saves the sleeper an epoll set of
+  /// its own. False: not supported.
   virtual bool also_wait_for(int /*fd*/) { return false; }
   /// Takes back also_wait_for(); `fd` is still open.
   virtual void stop_waiting_for(int /*fd*/) {}
-  /// Called before somebody sleeps on the descriptor; false when progress() has work that the descriptor will not show.
+  /// The core calls it before it sleeps on the descriptor. Returns false if progress() has work that the descriptor
+  /// does not show.
   virtual bool prepare_to_wait() = 0;
 
-  /// See Network::pass_descriptor and take_descriptor. Modules whose Abilities say so.
+  /// See Network::pass_descriptor and take_descriptor. Only for modules whose Abilities say so.
   virtual Result<void> pass_descriptor(PeerId /*peer*/, Tag /*tag*/, int /*fd*/) { return Errc::kNotSupported; }
   virtual Result<UniqueFd> take_descriptor(PeerId /*peer*/, Tag /*tag*/) { return Errc::kNotSupported; }
-  /// From now on posts may keep back what they would send, so that several messages leave by one system call: it leaves
-  /// with the next flush_sends(), progress() or wait(). Default: posts send at once.
+  /// From now on posts may delay their messages, so that several leave with one system call. They leave with the next
+  /// flush_sends(), progress() or wait(). Default: posts send at once.
   virtual void hold_sends() {}
   virtual void flush_sends() {}
-  /// Sleeps until wait_descriptor() would be readable, at most `timeout` (negative: without end), and may take in what
-  /// has come: progress() must follow. One thread at a time; the others may do everything else. False: it has no such
-  /// wait, sleep on the descriptor.
+  /// Sleeps until wait_descriptor() would be readable, for at most `timeout` (negative: without limit). It may receive
+  /// messages meanwhile, so the caller must call progress() next. One thread at a time may sleep; others may call
+  /// everything else. False: the module has no sleep of its own, and the caller sleeps on the descriptor.
   virtual bool wait(Duration /*timeout*/) { return false; }
-  /// Whether it has that wait, and also_wait_for().
+  /// Whether the module supports wait() and also_wait_for().
   virtual bool has_wait() const { return false; }
 
   /// Makes memory usable by the device until mem_deregister. Default: nothing to do. A failure is not fatal: the module
   /// must also move memory that was never registered.
   virtual Result<void> mem_register(MutableByteView /*memory*/) { return {}; }
   virtual void mem_deregister(MutableByteView /*memory*/) {}
-  /// Memory that this module wants to allocate itself (a shared segment); empty: no wish. The core registers it with
-  /// the other modules. `size` > 0; the result is page-aligned.
+  /// Allocates memory of the module's own kind (a shared segment). Empty: it has none. The core registers the memory
+  /// with the other modules. `size` > 0; the result is page-aligned.
   virtual MutableByteView mem_alloc(std::size_t /*size*/) { return {}; }
   virtual void mem_free(MutableByteView /*memory*/) {}
 };

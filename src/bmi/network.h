@@ -82,7 +82,7 @@ struct UnexpectedMessage {
   Buffer payload;
 };
 
-/// A URL that was tried and did not do.
+/// A URL that was tried without success.
 struct FailedUrl {
   std::string url;
   std::string reason;  // for people
@@ -96,24 +96,24 @@ struct PeerInfo {
   bool same_host = false;
   std::optional<std::uint32_t> uid;  // of the peer's process, where the kernel vouches for it (local sockets)
   bool passes_descriptors = false;   // pass_descriptor() may work: connected, by a module that can
-  /// The accepting side's address on this connection, as the network names it: where the connecting side's connection
-  /// leads, where the accepting side was reached. Both sides see the same text unless somebody stands between them (a
-  /// relay, or address translation). Empty: the module cannot tell, or never connected.
+  /// The accepting side's address on this connection, as the network names it. Both sides see the same text unless a
+  /// relay or address translation stands between them. Empty: the module cannot tell, or never connected.
   std::string reached;
-  std::vector<FailedUrl> failed;  // those whose last attempt failed, in the order of preference
+  std::vector<FailedUrl> failed;  // the URLs whose last attempt failed, in order of preference
 };
 
 /// What peers that connected to this side may hold until Network::admit() is called for them.
 struct StrangerLimits {
-  /// From the connection to admit(), ms; then the connection is dropped. 0: whoever connects is admitted at once, and
-  /// of the other limits only `most` holds, for connections that have not said hello.
+  /// Time from the connection to admit(), ms; then the connection is dropped. 0: every peer is admitted at once. Of the
+  /// other limits only `most` holds then, for connections that have not sent their hello.
   std::uint32_t deadline_ms = 0;
-  /// At once, of all sources and of one (an IPv4 address, an IPv6 network of 64 bits, a user of this machine); one
-  /// more, and a random one of the most crowded source is dropped.
+  /// How many strangers may be connected at a time: from all sources, and from one. A source is an IPv4 address, an
+  /// IPv6 network of 64 bits, or a user of this machine. One more makes the module drop a random stranger of the most
+  /// crowded source.
   std::uint32_t most = 256;
   std::uint32_t most_of_a_source = 32;
-  /// What one of them may make this side buffer, bytes per class, and announce, messages per class; whoever goes beyond
-  /// it is dropped. Room for the greetings and for `spate ping`.
+  /// How much one stranger may make this side buffer (bytes per class) and announce (messages per class). A stranger
+  /// that exceeds it is dropped. There is room for the greetings and for `spate ping`.
   std::uint64_t buffered_bytes = 16 * 1024;
   std::uint32_t announced = 16;
 
@@ -126,21 +126,21 @@ struct NetworkOptions {
   std::uint64_t max_unexpected_bytes = 256 * 1024;
   /// Expected messages up to this size may leave at once and be buffered at the receiver, bytes.
   std::uint64_t eager_limit_bytes = 16 * 1024;
-  /// Larger expected messages up to this size are copied by way of buffers that the device knows, too, unless their
-  /// memory is known to it already: below it a copy costs less than a registration (bytes; bench/run bmi figure3b).
+  /// Larger expected messages up to this size, bytes, are copied through registered buffers as well, unless their
+  /// memory is registered already: below this size a copy costs less than a registration (bench/run bmi figure3b).
   std::uint64_t copy_limit_bytes = 16 * 1024;
   /// What one peer may make this side buffer (unexpected and eager messages not yet taken), bytes per class.
   std::uint64_t buffered_per_peer_bytes = 1024 * 1024;
-  /// Per connection attempt.
+  /// Limit of one attempt to connect.
   std::uint32_t connect_timeout_ms = 3000;
-  /// The side that made a connection gives it up when nothing was sent, received or posted for one to one and a half
-  /// times this; the next post makes it anew. 0: never.
+  /// The side that made a connection closes it when it has sent, received and posted nothing for one to one and a half
+  /// times this. The next post connects again. 0: never.
   std::uint32_t idle_close_ms = 0;
   /// For servers: peers that connect are strangers until the caller knows who they are.
   StrangerLimits strangers = {};
 };
 
-/// Something that a module counts; it only grows.
+/// A counter of a module. It only grows.
 struct NetworkCount {
   std::string_view module;  // its scheme, "tcp"
   std::string_view name;    // "sent_bytes"
@@ -149,10 +149,12 @@ struct NetworkCount {
 
 class Module;
 
-/// One instance: modules for several networks, many contexts. Connectionless to the caller; completion is local only;
-/// nothing is resent automatically, but a lost connection is made anew by the next post, on the peer's next URL if the
-/// current one fails. Thread-safe: posting is legal from any thread; one context is tested by one thread at a time.
-/// A hostile or slow peer cannot make this side buffer more than NetworkOptions says.
+/// One instance: modules for several networks, many contexts. The caller sees no connections. A completion is local: it
+/// says nothing about the peer's program. Nothing is resent, but the next post after a lost connection connects again,
+/// by the peer's next URL if the current one fails. Thread-safe: any thread may post; one thread at a time tests a
+/// context. Life cycle: make_network() -> open_context(), listen() -> post and test -> every operation completed,
+/// contexts closed -> destroyed, which closes all connections. A hostile or slow peer cannot make this side buffer more
+/// than NetworkOptions says.
 class Network {
  public:
   virtual ~Network() = default;
@@ -161,52 +163,54 @@ class Network {
   /// Returns the URL to give to others. On failure nothing is bound.
   virtual Result<std::string> listen(std::string_view url, ContextId context) = 0;
 
-  /// A new completion space: what is posted in it completes in it alone, whoever tests others (BMI sec. 2.1). Any
+  /// Opens a completion space. Operations that are posted in it complete in it and in no other one (BMI sec. 2.1). Any
   /// thread.
   virtual ContextId open_context() = 0;
-  /// Everything posted in it must have completed.
+  /// Closes it. Everything that was posted in it must have completed.
   virtual void close_context(ContextId context) = 0;
 
   /// The address for a server's URLs in order of preference; no traffic. The same list yields the same address.
   /// kBadAddress: malformed; kNoSuchModule: no URL's module is loaded (an unloaded one among others is skipped).
   virtual Result<Address> lookup(std::span<const std::string> urls) = 0;
-  /// As far as is known now; an address that this instance never gave: nothing is.
+  /// What is known now. Empty for an address that this instance never gave.
   virtual PeerInfo peer_info(Address peer) const = 0;
-  /// The same peer by its present connection only (of the URL in use): what is posted to this address fails with
-  /// kConnectionLost once that connection is gone, instead of following the peer to a new one, where somebody else may
-  /// listen. All calls take such an address; disconnect() then ends that connection or none. Equal for as long as the
-  /// connection is the same; zero while there is none. Cheap enough to be asked for each message.
+  /// An address that means the peer's present connection only. Once that connection is gone, posts to it fail with
+  /// kConnectionLost. They do not follow the peer to a new connection, where another process may listen. All calls
+  /// accept such an address; disconnect() ends that connection or none. The value is the same as long as the connection
+  /// is the same, and zero while there is none. Cheap enough to call for each message.
   virtual Address bound(Address peer) const = 0;
-  /// The peer that an address, bound or not, belongs to: what is the same for all of its connections.
+  /// The peer's address without a connection, from an address that may be bound. It is the same for all connections of
+  /// the peer.
   static Address unbound(Address address) { return Address(address.value & kPeerMask); }
-  /// Drops the peer's connections: what is posted to or from it completes with kConnectionLost. It may come back.
+  /// Drops the peer's connections. Operations posted to or from it complete with kConnectionLost. The peer may connect
+  /// again.
   virtual void disconnect(Address peer) = 0;
 
-  /// The caller knows who the peer is: NetworkOptions::strangers no longer holds for its connection. A peer that comes
-  /// back by a new connection is a stranger again, under a new address. No effect on a peer that is gone, or was
-  /// admitted, or was looked up. Thread-safe; nothing is sent.
+  /// The caller has identified the peer: NetworkOptions::strangers no longer limits its connection. A peer that
+  /// connects anew is a stranger again, under a new address. No effect on a peer that is gone, was admitted before, or
+  /// was looked up. Thread-safe; sends nothing.
   virtual void admit(Address peer) = 0;
 
-  /// Both ends of this connection, and nobody else, know `key`: a module that makes further connections for the same
-  /// peer lets in only those whose other end proves it (docs/wire-tcp.md, "Bulk connections"). Both sides call it
-  /// before anything of the bulk class is posted; what was made before ends. No effect on a connection that is gone. To
-  /// be called again for each connection. Thread-safe; nothing is sent.
+  /// Only the two ends of this connection know `key`. A module that makes further connections for the same peer accepts
+  /// only those whose other end proves the key (docs/wire-tcp.md, "Bulk connections"). Both sides call it, for each
+  /// connection, before they post anything of the bulk class; bulk connections that were made before end. No effect on
+  /// a connection that is gone. Thread-safe; sends nothing.
   virtual void set_link_key(Address peer, const Key& key) = 0;
 
-  /// The peer's next post begins with its first URL again, whichever it is on by now. For when nothing is in flight to
-  /// or from the peer: what is posted stays on the URL where it was posted, and the answer may come by another one.
+  /// Makes the next post to the peer start with the peer's first URL again. Call it only while nothing is in flight to
+  /// or from the peer: operations stay on the URL where they were posted, and their answer could arrive by another one.
   virtual void prefer_first_url(Address peer) = 0;
-  /// The next post begins with the URL after the one in use (after the last one the first): whoever answers at this one
-  /// is not who is wanted. For when nothing is in flight likewise.
+  /// Makes the next post start with the URL after the current one (after the last one the first), since the process
+  /// that answers at the current URL is the wrong one. Call it only while nothing is in flight, as above.
   virtual void prefer_next_url(Address peer) = 0;
 
-  /// Hands the peer a copy of an open descriptor; the caller keeps its own. It is there for take_descriptor() when a
-  /// message that was posted afterwards arrives. Nothing can be taken back. Never blocks. kNotSupported: this peer
-  /// cannot be passed any (peer_info() says so beforehand); kBusy: too many are on their way; else the kernel's reason.
+  /// Passes the peer a copy of an open descriptor; the caller keeps its own. When a message that was posted afterwards
+  /// arrives, the peer's take_descriptor() finds the copy. It cannot be taken back. Never blocks. kNotSupported: this
+  /// peer can receive none (see peer_info()); kBusy: too many are under way; else the kernel's reason.
   virtual Result<void> pass_descriptor(Address peer, Tag tag, int fd) = 0;
-  /// The oldest descriptor that the peer passed under `tag`, now the caller's (close-on-exec). kNotFound: there is
-  /// none. What is not taken is closed with the connection; what comes beyond the module's bound (64 from a server,
-  /// none from a client) is closed at once.
+  /// The oldest descriptor that the peer passed under `tag`. The caller owns it (close-on-exec). kNotFound: there is
+  /// none. Descriptors that nobody takes are closed with the connection. Those beyond the module's bound (64 from a
+  /// server, none from a client) are closed at once.
   virtual Result<UniqueFd> take_descriptor(Address peer, Tag tag) = 0;
 
   /// Posts. On success the segments' memory belongs to the operation until its completion is seen, cancelled or not;
@@ -222,47 +226,48 @@ class Network {
   /// effect.
   virtual void cancel(OpId op) = 0;
 
-  /// The next completions of `context` (any operation), at most out.size(); makes progress first. O(completions).
+  /// Makes progress, then yields the next completions of `context`, at most out.size(). O(completions).
   virtual std::size_t test_context(ContextId context, std::span<Completion> out) = 0;
-  /// One operation, or several: their completions if they are there, leaving others queued. Each completion is given
-  /// once, by whichever call finds it first. Makes progress first.
+  /// Makes progress, then yields the completions of one operation, or of several, if they are there; others stay
+  /// queued. Each completion is given once, by the first call that finds it.
   virtual std::optional<Completion> test(ContextId context, OpId op) = 0;
   virtual std::size_t test_some(ContextId context, std::span<const OpId> ops, std::span<Completion> out) = 0;
   /// The next unexpected messages bound to `context`, each peer's in the order in which it sent them; at most
   /// out.size().
   virtual std::size_t test_unexpected(ContextId context, std::span<UnexpectedMessage> out) = 0;
 
-  /// Readable when testing `context` may find something; valid while the context is open; -1 for modules in virtual
-  /// time.
+  /// Becomes readable when testing `context` may find something. Valid while the context is open. -1 for modules in
+  /// virtual time.
   virtual int wait_descriptor(ContextId context) const = 0;
-  /// Call before sleeping on the descriptor: false when there is something to test already.
+  /// Call it before sleeping on the descriptor. Returns false if there is something to test already.
   virtual bool prepare_to_wait(ContextId context) = 0;
-  /// The shorter way to sleep: prepare_to_wait() and then, unless there is something to test, the sleep itself, at most
-  /// `timeout` (negative: without end). Returns early for no reason, too. One thread at a time for each context. False:
-  /// this context cannot (virtual time); nothing was done.
+  /// prepare_to_wait() and, unless there is something to test, a sleep of at most `timeout` (negative: without limit).
+  /// May return early for no reason. One thread at a time for each context. False: this context cannot sleep (virtual
+  /// time); it did nothing.
   virtual bool wait(ContextId context, Duration timeout) = 0;
-  /// wait(context) also ends when `fd` is readable, until stop_wake_by(); false: it has no wait.
+  /// Makes wait(context) also end when `fd` is readable, until stop_wake_by(). False: the context has no wait().
   virtual bool wake_by(ContextId context, int fd) = 0;
   virtual void stop_wake_by(ContextId context, int fd) = 0;
 
-  /// From now on, for the whole instance, posts may keep back what they would send, so that several messages leave by
-  /// one system call. It leaves with the next test, wait() or flush_sends(): for callers who soon do one of these.
+  /// From now on posts of the whole instance may delay their messages, so that several leave with one system call. They
+  /// leave with the next test, wait() or flush_sends(). For callers that call one of these soon.
   virtual void hold_sends() = 0;
   virtual void flush_sends() = 0;
 
-  /// Memory that suits every loaded module (BMI sec. 2.2): page-aligned, in huge pages where there are some, registered
-  /// where a module registers, shared where one can then do without a copy. The caller's until mem_free; when there is
-  /// none the process ends, as by operator new. Any other memory may be sent and received as well. Thread-safe.
+  /// Allocates memory that suits every loaded module (BMI sec. 2.2): page-aligned, in huge pages where available,
+  /// registered with modules that register, shared where that saves a module a copy. The caller owns it until
+  /// mem_free(). Ends the process if memory is exhausted, as operator new does. Any other memory may be sent and
+  /// received as well. Thread-safe.
   virtual MutableByteView mem_alloc(std::size_t size) = 0;
-  /// Of the whole of what mem_alloc returned, when no operation uses it any more. Thread-safe.
+  /// Frees the whole memory that mem_alloc() returned. No operation may use it any more. Thread-safe.
   virtual void mem_free(MutableByteView memory) = 0;
 
   virtual const NetworkOptions& options() const = 0;
-  /// What the modules have counted, for metrics: always the same names in the same order.
+  /// The counters of all modules, for metrics: always the same names in the same order.
   virtual std::vector<NetworkCount> counts() const = 0;
 
  protected:
-  /// A bound address has the connection in the bits above.
+  /// A bound address names its connection in the bits above these.
   static constexpr unsigned kPeerBits = 40;
   static constexpr std::uint64_t kPeerMask = (std::uint64_t{1} << kPeerBits) - 1;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeList: the lists that a module's operations and arrived messages stand in.
+// NodeList: a list of a module's operations or of arrived messages.
 #pragma once
 
 #include <cstdint>
 
 namespace spate::bmi {
 
-/// Something in a NodeList: an operation, or a message that arrived before its receive.
+/// An element of a NodeList: an operation, or a message that arrived before its receive.
 struct Node {
   Node* previous = nullptr;
   Node* next = nullptr;

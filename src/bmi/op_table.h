@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpTable: what the core knows of each operation in flight, and the queues of completions not yet taken.
+// OpTable: the core's record of each operation in flight, and the queues of completions that callers have not taken
+// yet.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace spate::bmi {
 
 enum class OpKind : std::uint8_t { kSend, kReceive, kSendUnexpected };
 
-/// Enough of a post to hand it to another module: kept only for addresses with several URLs.
+/// What is needed to post an operation again by another module. Kept only for addresses with several URLs.
 struct SavedPost {
   Tag tag;
   MessageClass message_class = MessageClass::kControl;
@@ -42,7 +43,7 @@ struct Op {
   Completion completion() const { return Completion{id, user, status, actual_size}; }
 };
 
-/// Completions of one context in the order of their arrival; any of them can be taken out. O(1).
+/// Completions of one context in the order of arrival. Any of them can be removed in O(1).
 class CompletionQueue {
  public:
   void push(Op& op);
@@ -61,7 +62,7 @@ class OpTable {
  public:
   /// A free Op with a fresh id; null when 2^kOpSlotBits - 1 are in flight.
   Op* allocate();
-  /// The id of an operation that is over already and needs no slot: find() knows none of it.
+  /// An id for an operation that has ended already and needs no slot. find() does not find it.
   OpId id_alone() { return OpId(++alone_ << kOpSlotBits | kNoSlot); }
   /// The live operation of that id, or null.
   Op* find(OpId id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outbox: what a module has to report to the core, gathered under the module's lock and delivered without it.
+// Outbox: collects a module's reports to the core under the module's lock, and delivers them without it.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace spate::bmi {
 
-/// `Peer` has id, address and context. One thread at a time delivers; what others add meanwhile, it delivers as well.
-/// The calls are made with the module's lock held.
+/// `Peer` has id, address and context. Call all functions with the module's lock held. One thread at a time delivers;
+/// it also delivers the reports that other threads add meanwhile.
 template <typename Peer>
 class Outbox {
  public:
@@ -22,16 +22,17 @@ class Outbox {
   Outbox& operator=(const Outbox&) = delete;
 
   void completed(const Outcome& outcome) { gathered_->outcomes.push_back(outcome); }
-  /// A new inbound peer; it lives until its removal was delivered.
+  /// Reports a new inbound peer. The peer must live until its removal was delivered.
   void inbound(Peer& peer) { gathered_->deliveries.push_back(Delivery{&peer, true, Tag(), Buffer(), 0}); }
   void unexpected(Peer& peer, Tag tag, Buffer payload, std::uint64_t charge) {
     gathered_->deliveries.push_back(Delivery{&peer, false, tag, std::move(payload), charge});
   }
   void forgotten(std::unique_ptr<Peer> peer) { gathered_->forgotten.push_back(std::move(peer)); }
-  /// There is something that no thread has begun to deliver.
+  /// Whether there are reports that no thread has begun to deliver.
   bool waiting() const { return !gathered_->empty(); }
 
-  /// Gives the lock back and delivers what there is, unless another thread is at it. True when there was anything.
+  /// Releases the lock and delivers all reports, unless another thread is delivering. Returns whether there was
+  /// anything.
   template <typename Mutex>
   bool deliver(std::unique_lock<Mutex>& lock, Sink& sink) {
     bool any = false;
@@ -61,7 +62,7 @@ class Outbox {
     std::vector<std::unique_ptr<Peer>> forgotten;
 
     bool empty() const { return deliveries.empty() && outcomes.empty() && forgotten.empty(); }
-    /// Leaves it empty, with its memory.
+    /// Delivers everything; keeps the memory for the next reports.
     void deliver_to(Sink& sink) {
       for (Delivery& d : deliveries) {
         if (d.inbound) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PageWatch: learns from the kernel (userfaultfd(2)) that pages of this process are unmapped, moved or dropped.
+// PageWatch: the kernel (userfaultfd(2)) tells it when pages of this process are unmapped, moved or dropped.
 #pragma once
 
 #include <array>
@@ -16,10 +16,11 @@
 
 namespace spate::bmi {
 
-/// Whoever unmaps watched pages waits in the kernel until the watching thread has read of it. That thread takes no lock
-/// that anybody holds while unmapping and allocates nothing, so nobody waits for himself. What it has read is in the
-/// queue before the call that unmaps returns, or is_reading() is true until it is: take_ended() waits for that moment,
-/// so whoever asks after an unmapping has returned hears of it.
+/// A thread that unmaps watched pages waits in the kernel until the watching thread has read the event. The watching
+/// thread allocates nothing and takes no lock that another thread holds while it unmaps, so there is no deadlock.
+/// Before the call that unmaps returns, the event is in the queue, or is_reading() is true until it is. take_ended()
+/// waits for that moment: a caller that asks after the unmapping has returned sees the event. The destructor ends the
+/// thread and waits for it.
 class PageWatch final : public PageWatcher {
  public:
   /// kNotSupported, with the reason, where the kernel does not let this process (docs/memory-registration.md).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages: memory straight from the kernel, in huge pages where there are any: fewer of them to register and to walk.
+// Pages: memory straight from the kernel, in huge pages where available: there are fewer of them to register and to
+// walk.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace spate::bmi {
 
-/// Unmapped when it goes. Moved, not copied.
+/// The destructor unmaps the memory. Move-only.
 class Pages {
  public:
   static constexpr std::size_t kHuge = std::size_t{2} << 20;  // x86-64 and arm64
@@ -18,8 +19,9 @@ class Pages {
   Pages& operator=(Pages&& other) noexcept;
   ~Pages();
 
-  /// At least `size` (> 0) bytes of zeros: of pages that the administrator has set aside (vm.nr_hugepages) when it is a
-  /// huge page or more, else aligned so that the kernel may make some (transparent huge pages). Empty: out of memory.
+  /// Maps at least `size` (> 0) bytes of zeros. From the size of a huge page on, it takes pages that the administrator
+  /// has set aside (vm.nr_hugepages), or aligns the memory so that the kernel may use transparent huge pages. Empty:
+  /// out of memory.
   static Pages map(std::size_t size);
 
   /// All of it; aligned to kHuge when it is as large as that, else to a page.

@@ -34,7 +34,7 @@ class Registrar {
   virtual void unpin(void* handle) = 0;
 };
 
-/// Tells when pages go away (bmi/page_watch.h).
+/// Reports pages that go away (bmi/page_watch.h).
 class PageWatcher {
  public:
   virtual ~PageWatcher() = default;
@@ -46,7 +46,7 @@ class PageWatcher {
 struct PinCounters {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
-  std::uint64_t evictions = 0;      // for want of room
+  std::uint64_t evictions = 0;      // to make room
   std::uint64_t merges = 0;         // regions that became part of a larger one
   std::uint64_t invalidations = 0;  // regions whose pages went away
   std::uint64_t refused = 0;        // ranges that could not be registered
@@ -54,8 +54,8 @@ struct PinCounters {
   std::uint64_t unpinned_bytes = 0;
 };
 
-/// Not thread-safe. Regions that are alive never overlap. One whose pages went away, or that a larger one has replaced,
-/// is found no more; it is deregistered when its last user releases it, at once when there is none.
+/// Not thread-safe. Live regions never overlap. A region whose pages went away, or that a larger one has replaced, is
+/// no longer found. It is deregistered when its last user releases it, or at once if it has none.
 class PinCache {
  public:
   struct Options {
@@ -79,29 +79,29 @@ class PinCache {
     bool retired_ = false;  // not found any more
   };
 
-  /// `watcher` may be null: then nothing is kept but what was registered explicitly. Both outlive the cache.
+  /// `watcher` may be null: then only explicit registrations are kept. Both outlive the cache.
   PinCache(Registrar& registrar, PageWatcher* watcher, Options options);
   PinCache(const PinCache&) = delete;
   PinCache& operator=(const PinCache&) = delete;
-  /// Deregisters everything: the device uses none of it any more.
+  /// Deregisters everything. The device must not use any of it any more.
   ~PinCache();
 
   /// A region that holds `memory` (not empty), in use until release(). kNoMemory: the bound is reached by regions in
   /// use; else the device's own reason.
   Result<Region*> acquire(MutableByteView memory);
   void release(Region& region);
-  /// A region in use, unless it is kept, is deregistered with its last release: for when somebody outside who has its
-  /// key is no longer to be trusted with it.
+  /// Deregisters a region at its last release, unless it is registered explicitly. Call it when a peer that knows the
+  /// region's key is no longer trusted.
   void forget(Region& region);
 
   /// Whether acquire() would be a hit.
   bool holds(MutableByteView memory);
 
-  /// Registers `memory` until drop(); no watch needed: the caller answers for its pages.
+  /// Registers `memory` until drop(). It is not watched: the caller guarantees that its pages stay.
   Result<void> keep(MutableByteView memory);
   void drop(MutableByteView memory);
 
-  /// The pages are gone, or others are there now.
+  /// The pages are gone, or were replaced by others.
   void invalidate(const PageRange& range);
   /// Deregisters what is neither in use nor kept.
   void clear();
@@ -130,7 +130,7 @@ class PinCache {
   const Options options_;
   Regions regions_;
   std::vector<std::unique_ptr<Region>> retired_;  // all in use
-  NodeList idle_;                                 // neither in use nor kept, the one used least lately first
+  NodeList idle_;                                 // neither in use nor explicit, least recently used first
   PinCounters counters_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry: makes network modules from the names in a configuration. bmi itself knows no module folder: whoever builds
-// the process (the daemon, the client library, a test) adds the factories of the modules it was linked with.
+// Registry: makes network modules from the names in a configuration. bmi itself knows no module folder: the code that
+// builds the process (the daemon, the client library, a test) adds the factories of the modules it was linked with.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace spate::bmi {
 
-/// What a module may use of the world; outlives the module.
+/// The clock that a module uses. It outlives the module.
 struct ModuleEnvironment {
   Clock& clock;
 };
@@ -30,7 +30,7 @@ class Registry {
   /// In the order of their addition.
   std::vector<std::string> schemes() const;
 
-  /// kNoSuchModule, naming what there is.
+  /// kNoSuchModule: the error names the schemes that exist.
   Result<std::unique_ptr<Module>> make(std::string_view scheme, const ModuleEnvironment& environment) const;
   /// One module for each name; all of them for an empty list.
   Result<std::vector<std::unique_ptr<Module>>> make_all(const std::vector<std::string>& schemes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segments of an operation, and how far a transfer through them has come.
+// The segments of an operation, and the position of a transfer in them.
 #pragma once
 
 #include <sys/uio.h>
@@ -69,9 +69,9 @@ class SegmentCursor {
   /// Adds the memory from here on, up to a file segment, `limit` bytes or a full `pieces`; does not move.
   /// Returns the bytes added.
   std::uint64_t gather(Pieces& pieces, std::uint64_t limit) const;
-  /// The bytes from here to the end; at least `most` where that is more.
+  /// The bytes from here to the end. It stops counting at `most`, so a larger rest yields at least `most`.
   std::uint64_t rest(std::uint64_t most) const;
-  /// Moves on by `bytes`, which are there.
+  /// Moves on by `bytes`, which must not exceed the rest.
   void advance(std::uint64_t bytes);
   /// Copies `bytes` of `from` into the memory from here on (receives: memory only) and moves on.
   void copy_in(const std::byte* from, std::uint64_t bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers: the accepted connections of a module whose peers are not admitted yet, and which of them must go when they
-// are too many. docs/security.md, "Network".
+// Strangers: the accepted connections of a module whose peers are not admitted yet. It chooses which one to drop when
+// there are too many. docs/security.md, "Network".
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@
 
 namespace spate::bmi {
 
-/// `Key` names a stranger, as the module likes (a pointer to its connection, a PeerId). A source is whatever the module
-/// says a stranger comes from: one machine, one user. Not thread-safe (the module's lock).
+/// `Key` names a stranger; the module chooses the type (a pointer to its connection, a PeerId). A source is where a
+/// stranger comes from, as the module defines it: one machine, one user. Not thread-safe: the module's lock guards it.
 template <typename Key>
 class Strangers {
  public:
-  /// Adds a stranger that is not in the table. Returns who has to go for it, still in the table, or nothing while the
-  /// limits hold: another one of its source when its source has too many; of the most crowded source when there are too
-  /// many in all. One that has asked for nothing yet, if there is one, so that a flood which only connects does not
-  /// push out who is being greeted; of these a random one, so that it cannot be sure whom it pushes out. O(sources).
+  /// Adds a stranger that is not in the table. If the limits hold, it returns nothing. Otherwise it returns the
+  /// stranger to drop, which is still in the table: one of the same source if that source has too many, else one of the
+  /// most crowded source. It prefers strangers that have asked for nothing yet, so that a flood of mere connections
+  /// does not push out peers that are being greeted. Among these it chooses at random, so that an attacker cannot
+  /// choose the victim. O(sources).
   std::optional<Key> add(Key key, const std::string& source, const StrangerLimits& limits, Random& random) {
     Group& same = by_source_[source];
     same.silent.push_back(key);
@@ -35,7 +36,7 @@ class Strangers {
     return crowd == nullptr ? std::nullopt : other_of(*crowd, key, random);
   }
 
-  /// It has asked for something. Unknown: no effect.
+  /// The stranger has sent a request. Unknown key: no effect.
   void asked(Key key) {
     const auto found = source_of_.find(key);
     if (found == source_of_.end()) return;
@@ -43,7 +44,7 @@ class Strangers {
     if (std::erase(group.silent, key) > 0) group.asking.push_back(key);
   }
 
-  /// Admitted, or gone. Unknown: no effect.
+  /// The stranger was admitted, or is gone. Unknown key: no effect.
   void remove(Key key) {
     const auto found = source_of_.find(key);
     if (found == source_of_.end()) return;
@@ -54,7 +55,7 @@ class Strangers {
     source_of_.erase(found);
   }
 
-  /// One for which `wanted(key)` holds. O(strangers).
+  /// A stranger for which `wanted(key)` holds. O(strangers).
   template <typename Wanted>
   std::optional<Key> find_if(Wanted wanted) const {
     for (const auto& [key, source] : source_of_) {
@@ -73,8 +74,8 @@ class Strangers {
     std::size_t size() const { return silent.size() + asking.size(); }
   };
 
-  /// The source with most members, the newest one of `own` not counted; of several such sources a random one. Null:
-  /// there is nobody else.
+  /// The source with the most members, where the newest one of `own` does not count. Among equal sources it chooses at
+  /// random. Null: there is no other stranger.
   const Group* most_crowded(const Group& own, Random& random) const {
     const Group* crowd = nullptr;
     std::size_t most = 1;
