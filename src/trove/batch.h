@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch: the writes of one commit, by themselves.
+// Batch: the writes of one commit.
 #pragma once
 
 #include <optional>

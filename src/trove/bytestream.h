@@ -22,21 +22,21 @@ namespace spate::trove {
 using Extent = ::spate::Extent;
 constexpr std::uint64_t kMaxDatafileBytes = (std::uint64_t{1} << 63U) - 1;
 
-/// What a datafile tells of itself. A datafile that was never written is size 0, all zero.
+/// The state of a datafile. For a datafile that was never written, all of it is zero.
 struct BytestreamStat {
   std::uint64_t size = 0;             // bytes
-  std::uint64_t allocated_bytes = 0;  // what it takes on the device
-  std::uint64_t change_counter = 0;   // grows with every write, truncate and punch, also over restarts
+  std::uint64_t allocated_bytes = 0;  // space on the device
+  std::uint64_t change_counter = 0;   // grows with every write, truncate and punch, also across restarts
   WallTime mtime;                     // last change of content, file-system time
 };
 
 /// Whether a target's datafiles can be read and written past the page cache (O_DIRECT), and how.
 struct DirectAbility {
-  std::uint32_t alignment = 0;  // of offsets, sizes and memory, bytes; 0: cannot be had
-  std::string refusal;          // then: why not, for people
+  std::uint32_t alignment = 0;  // of offsets, sizes and memory, bytes; 0: no direct access
+  std::string refusal;          // the reason then, for people
 };
 
-/// An open datafile. Its descriptor stays valid, also after the datafile's removal, while this object lives.
+/// An open datafile. Its descriptor stays valid while this object lives, even after the datafile was removed.
 class OpenDatafile {
  public:
   virtual ~OpenDatafile() = default;
@@ -56,10 +56,12 @@ enum class BytestreamOp : std::uint8_t {
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
   kDataRanges,  // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
   kCopy,        // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
-  kProbeCache,  // `bytes`: of the extents, in the page cache now; kNotSupported where the kernel does not tell
-  kLend,        // `file`: a descriptor of its own for another process (`lend` says what it may); kNotFound as kOpen
-  kNoteChange,  // somebody else has changed the content: counter and mtime move as for a write
-  kReplace,     // the same content in a new local file, durable; whoever has the old one open changes nothing any more
+  kProbeCache,  // `bytes`: how many bytes of the extents are in the page cache now; kNotSupported: the kernel lacks the
+                // call
+  kLend,        // `file`: a new descriptor for another process (`lend` says what it allows); kNotFound as kOpen
+  kNoteChange,  // another process has changed the content: counter and mtime move as for a write
+  kReplace,     // moves the content to a new local file, durably; holders of the old file can no longer change the
+                // datafile
 };
 
 enum class Lend : std::uint8_t { kRead, kWrite, kBoth };
@@ -77,7 +79,8 @@ struct BytestreamRequest {
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else
   /// kInvalidArgument.
   bool direct = false;
-  /// Direct only: the memory is a PCI device's. kNotSupported when the target's device cannot move data to and from it.
+  /// Direct only: the memory belongs to a PCI device. kNotSupported: the target's device cannot move data to and from
+  /// it.
   bool device_memory = false;
   Lend lend = Lend::kRead;
   std::uint32_t max_ranges = 0;     // data_ranges: at least 1
@@ -89,11 +92,12 @@ struct BytestreamCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
   std::uint64_t bytes = 0;                   // read, write: moved
-  std::uint64_t registered_bytes = 0;        // of these, between the device and memory that it knew beforehand
+  std::uint64_t registered_bytes = 0;        // of these, moved to or from registered memory
   BytestreamStat stat;                       // after the operation: read, write, truncate, punch, stat
   std::shared_ptr<const OpenDatafile> file;  // open
-  /// data_ranges: ascending; never leaves out bytes that were written before, but may hold some that were not (the
-  /// local file system's blocks). `complete_to`: where the look ended; kMaxDatafileBytes when it saw all there is.
+  /// data_ranges: ascending. The ranges contain all bytes that were written before, and may contain bytes that were not
+  /// (the local file system's blocks). `complete_to`: where the search ended; kMaxDatafileBytes if it covered
+  /// everything.
   std::vector<Extent> ranges;
   std::uint64_t complete_to = 0;
 };
@@ -105,8 +109,9 @@ struct SpaceInfo {
   std::uint64_t free_files = 0;
 };
 
-/// One target. Used by one thread at a time (its executor's). A failed write may have had part of its effect; a failed
-/// truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data intact.
+/// One target. Not thread-safe: one thread at a time uses it, that of its executor. A failed write may have had part of
+/// its effect. A failed truncate, punch or remove may have had its effect or not. kNoSpace leaves earlier data intact.
+/// The destructor waits for the operations in flight.
 class Bytestreams {
  public:
   virtual ~Bytestreams() = default;
@@ -118,24 +123,27 @@ class Bytestreams {
   virtual int wait_descriptor() const = 0;
   virtual bool prepare_to_wait() = 0;
 
-  /// Up to `max` datafiles after `after` in an order that is stable while nothing is added; for fsck. May block.
+  /// Up to `max` datafiles after `after`, for fsck. The order is stable while nothing is added. May block.
   virtual Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) = 0;
   /// May block briefly (statfs).
   virtual Result<SpaceInfo> space() = 0;
-  /// Fixed. A store that says nothing of it has none.
+  /// Does not change. Default: no direct access.
   virtual DirectAbility direct() const { return {0, "this target's storage has no direct access"}; }
-  /// Whether the target's device moves data to `memory`, a PCI device's, by itself: tried with a read, which changes
-  /// what is there (one block of the direct alignment at least, aligned to it). kNotSupported: it does not. May block.
+  /// Tries whether the target's device can move data to `memory` of a PCI device by itself. It reads into `memory`,
+  /// which must hold at least one block of the direct alignment, aligned to it, and which is overwritten.
+  /// kNotSupported: it cannot. May block.
   virtual Result<void> try_device_memory(MutableByteView memory);
-  /// `memory` (whole pages) is made known to the kernel, once instead of with each direct read and write that lies in
-  /// it: BytestreamCompletion::registered_bytes. It stays pinned until forget_memory(), before which it may not go
-  /// away; nothing is in flight then. kNotSupported: this module has no such registration. kBusy: it has no room for
-  /// more. Else the kernel's reason (RLIMIT_MEMLOCK): requests move such memory as any other.
+  /// Registers `memory` (whole pages) with the kernel, which saves work in each direct read and write that lies in it
+  /// (see BytestreamCompletion::registered_bytes). The memory stays pinned until forget_memory(). The caller keeps it
+  /// until then, and calls forget_memory() when nothing is in flight. kNotSupported: this module registers no memory.
+  /// kBusy: it has no room for more. Otherwise the kernel's reason (RLIMIT_MEMLOCK). After a failure requests move this
+  /// memory as any other.
   virtual Result<void> register_memory(MutableByteView memory);
   virtual void forget_memory(MutableByteView /*memory*/) {}
-  /// A page for a bypass lease (lease_page.h); kNotSupported where datafiles are not files that others can open.
+  /// Makes a page for a bypass lease (lease_page.h). kNotSupported: datafiles are no files that other processes can
+  /// open.
   virtual Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title);
-  /// Those that an earlier process left, once. May block.
+  /// The pages that an earlier process left. Call it once. May block.
   virtual Result<std::vector<std::unique_ptr<LeasePage>>> left_leases();
   /// "uring", "pool", "mem", "sim", "fault(...)": for logs and status.
   virtual std::string describe() const = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChangeRecords: what a killed process leaves of the change counters that it had not yet written to the datafiles.
-// Format: docs/disk-datafiles.md, "Change records".
+// ChangeRecords: keeps change counters that are not yet written to the datafiles, so that they survive a killed
+// process. Format: docs/disk-datafiles.md, "Change records".
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace spate::trove {
 /// The state of one datafile whose counter is newer in memory than in its inode.
 struct ChangeRecord {
   DatafileId id;
-  std::uint32_t changing = 0;  // changes under way: each may have had its effect
+  std::uint32_t changing = 0;  // changes that had begun: each may have had its effect
   std::uint64_t counter = 0;
   std::int64_t mtime_ns = 0;
 };
 
-/// What was found at the start.
+/// The records that were found at the start.
 struct LeftOverRecords {
   std::vector<ChangeRecord> records;
   bool same_boot = false;  // the machine has not been restarted: the records are complete and exact
@@ -34,10 +34,10 @@ class ChangeRecords {
  public:
   /// Reads what an earlier process left in `folder`; an absent or unreadable file yields nothing.
   static LeftOverRecords read(int folder, const std::string& boot_id);
-  /// The same from the file's bytes; nothing when they are no such file.
+  /// Parses the file's bytes. Yields nothing if they are no such file.
   static LeftOverRecords parse(ByteView raw, const std::string& boot_id);
-  /// Makes a fresh, empty file with `slots` records and maps it; on a full device clears the one that is there, which
-  /// may have fewer. The left-over records must have been dealt with.
+  /// Makes an empty file with `slots` records and maps it. On a full device it clears the present file, which may have
+  /// fewer slots. The caller has applied the left-over records before.
   static Result<std::unique_ptr<ChangeRecords>> create(int folder, const std::string& boot_id, std::size_t slots);
 
   ChangeRecords(const ChangeRecords&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompletionQueue: from worker threads to the one thread that tests. Wakes a sleeper through an eventfd.
+// CompletionQueue: carries completions from worker threads to the testing thread, and wakes that thread through an
+// eventfd.
 #pragma once
 
 #include <atomic>
@@ -12,10 +13,10 @@
 
 namespace spate::trove {
 
-/// push() from any thread; the rest from the testing thread.
+/// Any thread may call push(). Only the testing thread calls the rest.
 class CompletionQueue {
  public:
-  /// Ends the process when there is no descriptor left: without one nothing could ever wake.
+  /// Ends the process if no descriptor is left, since nothing could wake the testing thread then.
   CompletionQueue();
 
   void push(BytestreamCompletion completion);
@@ -23,7 +24,7 @@ class CompletionQueue {
   std::size_t pop(std::span<BytestreamCompletion> out);
 
   int descriptor() const { return event_.get(); }
-  /// Clears the descriptor and asks for a wake by the next push. False when something is there already.
+  /// Clears the descriptor and makes the next push wake the sleeper. Returns false if something is queued already.
   bool prepare_to_wait();
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatafileStore: finds, makes and removes LocalDatafiles. Behind the modules that keep datafiles in the kernel's files.
+// DatafileStore: finds, makes and removes LocalDatafiles. The modules that keep datafiles in the kernel's file systems
+// use it.
 #pragma once
 
 #include <memory>
@@ -19,20 +20,21 @@ class DatafileStore {
   virtual Datafile find(const DatafileId& id) = 0;
   /// As open(id, false), but kTryAgain when that might block.
   virtual Result<Datafile> try_open(const DatafileId& id) = 0;
-  /// Opens it, making it (size 0, mode 0600) if `create`. kNotFound without. Two that create at once get the same one.
+  /// Opens the datafile. With `create` it makes it if needed (size 0, mode 0600); without, kNotFound. Two callers that
+  /// create it at the same time get the same object.
   virtual Result<Datafile> open(const DatafileId& id, bool create) = 0;
-  /// Its name is gone afterwards, and a later open makes a new one; those who hold it keep it. kOk when there was none.
+  /// Removes the name; a later open makes a new datafile. Holders of the old object keep it. kOk if there was none.
   virtual Errc remove(const DatafileId& id) = 0;
-  /// The datafile's content in a new local file under its name, durable before it takes the old one's place. Those who
-  /// hold the old one keep it, and nobody else will. kOk when there is none. Nobody may be changing it meanwhile.
+  /// Copies the content to a new local file, which takes the name when it is durable. Holders of the old object keep
+  /// it; later callers get the new one. kOk if there is none. The content must not change meanwhile.
   virtual Errc replace(const DatafileId& /*id*/) { return Errc::kNotSupported; }
   /// Makes the existence, or absence, of the name durable.
   virtual Errc sync_entry(const DatafileId& id) = 0;
 
-  /// Asked before extents are written or allocated: kNoSpace keeps the file as it is. The kernel's file systems keep
-  /// their own account.
+  /// Callers ask it before they write or allocate extents. kNoSpace: the file stays as it is. Default: kOk, since the
+  /// kernel's file systems count their own space.
   virtual Errc admit(LocalDatafile& /*datafile*/, std::span<const Extent> /*extents*/) { return Errc::kOk; }
-  /// Told after each change, with what fstat says then.
+  /// Callers report each change, with the result of fstat.
   virtual void changed(LocalDatafile& /*datafile*/, const BytestreamStat& /*stat*/) {}
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceExtents: where a local file's bytes lie on its device, as far as it matters for cutting requests.
+// DeviceExtents: where a local file's extents end on its device, so that requests can be cut there.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace spate::trove {
 
-/// Asks the file system (FIEMAP) once for the part of the file that is asked about, and again beyond it. Only a hint: a
-/// wrong answer makes a request larger or smaller, never wrong. One thread at a time.
+/// Asks the file system (FIEMAP) once for the part of the file in question, and again beyond that part. The answer is
+/// only a hint: a wrong one changes the size of a request, never its result. Not thread-safe.
 class DeviceExtents {
  public:
   /// How much of [offset, offset + size) one request to the device should take, 1..size bytes: up to the end of its
@@ -18,7 +18,7 @@ class DeviceExtents {
   /// `size` being such multiples).
   std::uint64_t left_in(int fd, std::uint64_t offset, std::uint64_t size);
 
-  /// Larger ones are cut, so that a device with several queues or channels works on all of them. Measured with
+  /// Larger requests are cut, so that a device with several queues or channels uses all of them. Measured with
   /// bench/paths.
   static constexpr std::uint64_t kMaxRequestBytes = 512 * 1024;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bytestream operation by plain system calls: the blocking way, and the way that never waits for a device.
+// Executes one bytestream operation by plain system calls: execute() may block, try_execute() never waits for a device.
 #pragma once
 
 #include <atomic>
@@ -8,23 +8,24 @@
 
 namespace spate::trove {
 
-/// What a local file system has been found unable to do; shared by all who use it. Thread-safe.
+/// Calls that a local file system turned out not to support. All users of the file system share it. Thread-safe.
 struct LocalAbilities {
   std::atomic<bool> nowait_read{true};
   std::atomic<bool> nowait_write{true};
   std::atomic<bool> cachestat{true};
 };
 
-/// Carries out a checked request and fills `done` (all but user). May block. `done.bytes` is where a read or write goes
-/// on that try_execute has begun (0 for a new one); for a read that has begun, done.stat.change_counter is kept.
+/// Executes a checked request and fills `done`, all but `user`. May block. A read or write that try_execute() has begun
+/// continues at `done.bytes` (0 for a new one); for such a read, done.stat.change_counter is kept.
 void execute(DatafileStore& store, const BytestreamRequest& request, BytestreamCompletion& done);
 
-/// As far as it goes without blocking. True: complete. False: give it to execute() with the same `done`, or, for a read
-/// or write, go on at done.bytes in another way.
+/// Executes as much as it can without blocking. True: complete. False: call execute() with the same `done` or, for a
+/// read or write, continue at done.bytes in another way.
 bool try_execute(DatafileStore& store, LocalAbilities& abilities, const BytestreamRequest& request,
                  BytestreamCompletion& done);
 
-/// Ends an operation that was carried out in another way (a ring): status and bytes are set, the stat is filled here.
+/// Ends an operation that was executed in another way (a ring). The caller has set status and bytes; this fills the
+/// stat.
 void finish_read(const LocalDatafile& datafile, BytestreamCompletion& done);
 void finish_change(DatafileStore& store, LocalDatafile& datafile, BytestreamCompletion& done);
 

@@ -14,14 +14,14 @@
 
 namespace spate::trove {
 
-/// Open datafiles are kept in the order of their last use. What is in use (someone holds it) is never put out, so the
-/// limit can be passed by as many operations as are in flight. Putting one out writes its times back first.
-/// Locks: a stripe (chosen by id) around open and unlink of one name, then mutex_ around the table.
+/// Keeps open datafiles in the order of their last use. It never evicts one that somebody holds, so the operations in
+/// flight can exceed the limit. Before it evicts a datafile it writes the times back. Locks: a stripe (chosen by id)
+/// around open and unlink of one name, then mutex_ around the table.
 class FolderStore final : public DatafileStore {
  public:
   /// `records` may be null; both outlive the store.
   FolderStore(TargetFolder& folder, ChangeRecords* records, std::size_t max_open);
-  /// Writes back the times of all. Nothing may be in flight.
+  /// Writes back the times of all datafiles. Nothing may be in flight.
   ~FolderStore() override;
 
   Datafile find(const DatafileId& id) override;
@@ -48,8 +48,8 @@ class FolderStore final : public DatafileStore {
   std::mutex& stripe(const DatafileId& id);
   Datafile insert(const DatafileId& id, UniqueFd fd, const ChangeTimes& times);
   Result<Datafile> adopt(const DatafileId& id, UniqueFd fd, bool created);
-  /// Puts out the least recently used until the limit holds. False: it does not, as the rest is in use or, when not
-  /// allowed to block, dirty.
+  /// Evicts the least recently used until the limit holds. False: the limit does not hold, since the rest is in use or,
+  /// if it may not block, dirty.
   bool make_room(std::size_t limit, bool may_block);
   Datafile pick_victim(bool may_block);
   void put_out(const Datafile& victim);

@@ -25,7 +25,7 @@ enum class Durability : std::uint8_t {
   kMachine,  // survives a crashed machine (synced)
 };
 
-/// What a posted read or commit yields.
+/// The result of a posted read, commit or sync.
 struct KeyvalCompletion {
   void* user = nullptr;
   Errc status = Errc::kOk;
@@ -48,8 +48,10 @@ struct KeyRange {
   ReadMode mode = ReadMode::kChecked;
 };
 
-/// Optimistic: reads see the store as it was at begin() plus this transaction's own writes; commit applies all writes
-/// at once or none. Used by one thread. Destroying an uncommitted one drops it; destroy only when no post is in flight.
+/// An optimistic transaction. Reads see the store as it was at begin(), plus the transaction's own writes. A commit
+/// applies all writes at once, or none. Not thread-safe: the store's thread uses it. Life cycle: Keyval::begin() ->
+/// reads and writes -> post_commit() once, or none -> destroyed. Destroying it without a commit drops its writes. No
+/// post may be in flight then.
 class Transaction {
  public:
   virtual ~Transaction() = default;
@@ -59,33 +61,34 @@ class Transaction {
   /// Several keys in one operation; completion.entries holds those that exist, in the order of `keys`.
   virtual bool post_get_many(std::span<const Bytes> keys, ReadMode mode, void* user, KeyvalCompletion& done) = 0;
   virtual bool post_range(const KeyRange& range, void* user, KeyvalCompletion& done) = 0;
-  /// The key counts as read with kChecked: for who knows by itself what the store holds. kConflict at the commit if
-  /// another transaction has changed the key since this one began.
+  /// Treats the key as read with kChecked, for callers that know the store's value without reading it. The commit fails
+  /// with kConflict if another transaction has changed the key since this one began.
   virtual void note_read(ByteView key) = 0;
-  /// The same of all keys in [begin, end).
+  /// As note_read(), for all keys in [begin, end).
   virtual void note_range_read(ByteView begin, ByteView end) = 0;
   virtual void put(ByteView key, ByteView value) = 0;
   virtual void erase(ByteView key) = 0;
   /// kConflict: nothing was written; run the operation again on a new transaction. kNoSpace, kIoError: nothing was
-  /// acknowledged (it may be found after a restart). The transaction is used up in any case.
+  /// acknowledged, but the writes may appear after a restart. The transaction cannot be used again in any case.
   virtual bool post_commit(Durability durability, void* user, KeyvalCompletion& done) = 0;
 };
 
-/// One store. begin, post and test from one thread (its executor's). A stall inside (compaction, sync, cold read) never
-/// blocks the caller: such an operation moves to the store's own threads and completes later.
+/// One store. Not thread-safe: one thread begins, posts and tests, that of its executor. A stall inside (compaction,
+/// sync, cold read) never blocks the caller: the operation moves to the store's own threads and completes later. All
+/// transactions must be destroyed before the store.
 class Keyval {
  public:
   virtual ~Keyval() = default;
   virtual std::unique_ptr<Transaction> begin() = 0;
-  /// Everything committed before is durable against a machine crash when it completes.
+  /// When it completes, everything that was committed before survives a crash of the machine.
   virtual bool post_sync(void* user, KeyvalCompletion& done) = 0;
   virtual std::size_t test(std::span<KeyvalCompletion> out) = 0;
   virtual int wait_descriptor() const = 0;
   virtual bool prepare_to_wait() = 0;
   virtual std::string describe() const = 0;
-  /// The device has so little room left that it is to be kept for what makes room. Cheap; any thread.
+  /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
-  /// For now nothing is asked of it: it gives back memory that it holds only to be fast.
+  /// The store is idle: it gives back memory that it holds only for speed.
   virtual void rest() {}
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeasePage: the page of one bypass lease (model/lease_words.h). FolderLeasePage: in a file of the target's folder, so
-// that the process that comes after a killed one still reaches the holders. docs/disk-datafiles.md, "Leases".
+// LeasePage: the page of one bypass lease (model/lease_words.h). FolderLeasePage keeps it in a file of the target's
+// folder, so that the successor of a killed process still reaches the holders. docs/disk-datafiles.md, "Leases".
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct LeaseTitle {
   bool writable = false;
 };
 
-/// What has been granted is over with it, unless keep() was called. One thread.
+/// The lease ends when the page is destroyed, unless keep() was called. Not thread-safe.
 class LeasePage {
  public:
   LeasePage(const LeasePage&) = delete;
@@ -28,12 +28,12 @@ class LeasePage {
   virtual ~LeasePage() = default;
 
   virtual LeaseWords& words() const = 0;
-  /// As it was made or found: what the holder may have written over it since does not count.
+  /// The datafile as it was when the page was made or found. What the holder has written over it since does not count.
   DatafileId datafile() const { return datafile_; }
   bool writable() const { return writable_; }
-  /// To be passed to the holder; read-only unless it may write.
+  /// The descriptor to pass to the holder; read-only unless the holder may write.
   virtual Result<UniqueFd> descriptor() const = 0;
-  /// Whoever opens the target next shall find it.
+  /// Leaves the page for the next process that opens the target.
   virtual void keep() = 0;
 
  protected:
@@ -49,8 +49,8 @@ class FolderLeasePage final : public LeasePage {
  public:
   /// Makes the file in `folder` (a target's). May block briefly.
   static Result<std::unique_ptr<LeasePage>> make(int folder, const LeaseTitle& title);
-  /// The pages that an earlier process left. Those of another boot, and what is no page, are removed: their holders are
-  /// gone.
+  /// The pages that an earlier process left. Removes pages of another boot, whose holders are gone, and files that are
+  /// no page.
   static Result<std::vector<std::unique_ptr<LeasePage>>> left_over(int folder);
   ~FolderLeasePage() override;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalBytestreams: Bytestreams over a LocalTarget. What can be done at once is done in post(), the rest by its
-// threads; a module may put another way (a ring) before the threads.
+// LocalBytestreams: Bytestreams over a LocalTarget. post() executes what needs no wait; threads execute the rest. A
+// module may try another way (a ring) before the threads.
 #pragma once
 
 #include <condition_variable>
@@ -14,12 +14,12 @@
 namespace spate::trove {
 
 struct LocalBytestreamsOptions {
-  /// A read or write up to this size is carried out in post() if it need not wait for a device, bytes: a longer copy
-  /// would keep the executor from its other work. 0: nothing is done in post(). Guess.
+  /// post() executes a read or write up to this size, bytes, if it need not wait for a device. A longer copy would keep
+  /// the executor from its other work. 0: post() executes nothing. Guess.
   std::uint64_t inline_limit_bytes = 4U << 20U;
 };
 
-/// A posted operation that was not complete at once. Owns the copies that its request's spans name.
+/// A posted operation that was not complete at once. It owns copies of the arrays that its request's spans name.
 struct QueuedOp {
   QueuedOp(const BytestreamRequest& posted, const BytestreamCompletion& begun);
   QueuedOp(const QueuedOp&) = delete;
@@ -31,7 +31,7 @@ struct QueuedOp {
   BytestreamCompletion done;
 };
 
-/// See Bytestreams for the contract. The destructor waits for what is in flight.
+/// See Bytestreams for the contract. The destructor waits for the operations that its threads execute.
 class LocalBytestreams : public Bytestreams {
  public:
   LocalBytestreams(std::shared_ptr<LocalTarget> target, LocalBytestreamsOptions options);
@@ -55,7 +55,7 @@ class LocalBytestreams : public Bytestreams {
   }
 
  protected:
-  /// Takes the operation (it is null then) or leaves it to the threads.
+  /// Takes the operation, which is null afterwards, or leaves it to the threads.
   virtual void start(std::unique_ptr<QueuedOp>& /*op*/) {}
   void run_on_threads(std::unique_ptr<QueuedOp> op);
   /// Operations that the threads have not ended yet.
@@ -70,7 +70,7 @@ class LocalBytestreams : public Bytestreams {
   void ended_on_thread();
 
   const std::shared_ptr<LocalTarget> target_;
-  std::uint64_t unlooked_bytes_ = 0;  // may be written before the device is looked at again
+  std::uint64_t unlooked_bytes_ = 0;  // may be written before the device's space is checked again
   const LocalBytestreamsOptions options_;
   CompletionQueue queue_;
   std::mutex mutex_;

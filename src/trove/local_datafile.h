@@ -14,7 +14,7 @@
 
 namespace spate::trove {
 
-/// The descriptor alone: lives on, when someone holds it, after the datafile was closed or removed.
+/// The descriptor alone. It lives as long as somebody holds it, even after the datafile was closed or removed.
 class DatafileDescriptor final : public OpenDatafile {
  public:
   explicit DatafileDescriptor(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -29,8 +29,9 @@ struct ChangeTimes {
   std::uint64_t counter = 0;
   std::int64_t mtime_ns = 0;
 
-  /// From an inode: exact if the datafile was closed in order, else a counter above all that were given out for what it
-  /// holds now, provided the local clock is not behind the file system's.
+  /// Restores both from an inode. They are exact if the datafile was closed in order. Otherwise the counter is larger
+  /// than all that were given out for the present content, provided that the local clock is not behind the file
+  /// system's.
   static ChangeTimes restore(const struct stat& st);
 };
 
@@ -54,12 +55,12 @@ class LocalDatafile {
   /// A second descriptor of the same file, with O_DIRECT, opened at the first call; -errno when that is refused.
   int direct_fd() const;
 
-  /// Around each change of content, failed ones too. The counter moves at both: whoever saw it before the end of a
-  /// change will find it changed after.
+  /// Call these around each change of content, also one that fails. The counter moves at both, so a reader that saw it
+  /// before the end of a change finds it changed afterwards.
   void begin_change(WallTime now);
   void end_change(WallTime now);
-  /// The inode's times may have been changed by something that is no change of content: makes the next write-back store
-  /// ours again.
+  /// Something other than a change of content may have changed the inode's times. Makes the next write-back store our
+  /// times again.
   void touch();
 
   std::uint64_t change_counter() const;
@@ -68,10 +69,10 @@ class LocalDatafile {
   /// file cannot be asked.
   Errc stat(BytestreamStat& out) const;
 
-  /// Stores counter and mtime in the inode, if they are newer there. May block. A failure leaves them dirty.
+  /// Stores counter and mtime in the inode, if those in memory are newer. May block. After a failure they stay dirty.
   Errc write_back();
   bool dirty() const;
-  /// The file has been unlinked: nothing is kept for it any more.
+  /// The file has been unlinked: drops its change record.
   void mark_unlinked();
 
   /// Whether the entry in the folder is known to be durable. Used by kSync only.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalTarget: all that the pool and uring modules share of one target: folder, open datafiles, threads.
+// LocalTarget: the parts of one target that the pool and uring modules share: folder, open datafiles, threads.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,13 @@ struct LocalTargetOptions {
   unsigned threads = 4;
 };
 
-/// One per target and process; thread-safe, so that several executors, each with its own Bytestreams, can share it
-/// (hence shared_ptr). The last one to go writes the change counters back.
+/// One per target and process. Thread-safe, so that several executors, each with its own Bytestreams, can share it by
+/// shared_ptr. The destructor waits for its threads and writes the change counters back.
 class LocalTarget {
  public:
-  /// Opens a formatted folder and applies what a killed process left (change records). Errors of open_target, or of
-  /// reading a datafile that was being changed. May take a while after a kill: one open per changed datafile.
+  /// Opens a formatted folder and applies the change records that a killed process left. Errors: those of open_target,
+  /// and of reading a datafile that was being changed. After a kill it opens each datafile that was being changed,
+  /// which may take a while.
   static Result<std::shared_ptr<LocalTarget>> open(const std::string& path, const TargetIdentity& expected,
                                                    const LocalTargetOptions& options = {});
   LocalTarget(const LocalTarget&) = delete;
@@ -39,8 +40,8 @@ class LocalTarget {
   const DirectAbility& direct() const { return direct_; }
   /// Bytestreams::try_device_memory().
   Result<void> try_device_memory(MutableByteView memory) const;
-  /// Free is what writes may still take: the last `kept_bytes` of a device are for the records of this and other
-  /// servers on it, without which nothing could be removed from a full one.
+  /// The free space is what writes may still use. The last `kept_bytes` of a device are kept for the records of all
+  /// servers on it: without them, nothing could be removed from a full device.
   Result<SpaceInfo> space() const;
   static std::uint64_t kept_bytes(std::uint64_t total_bytes);
 
@@ -51,7 +52,8 @@ class LocalTarget {
   bool in_memory_ = false;
   DirectAbility direct_;
   LocalAbilities abilities_;
-  // Destroyed in reverse: no work is left when the store writes back, and the records are there for it.
+  // Members are destroyed in reverse order: the threads have ended when the store writes back, and the records still
+  // exist then.
   std::unique_ptr<ChangeRecords> records_;
   std::unique_ptr<FolderStore> store_;
   std::unique_ptr<Workers> workers_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NotifyQueue: from worker threads to the one thread that tests. Wakes a sleeper through an eventfd.
+// NotifyQueue: carries items from worker threads to the testing thread, and wakes that thread through an eventfd.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -14,11 +14,11 @@
 
 namespace spate::trove {
 
-/// push() from any thread; the rest from the testing thread.
+/// Any thread may call push(). Only the testing thread calls the rest.
 template <typename T>
 class NotifyQueue {
  public:
-  /// Ends the process when there is no descriptor left: without one nothing could ever wake.
+  /// Ends the process if no descriptor is left, since nothing could wake the testing thread then.
   NotifyQueue() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { SPATE_CHECK(event_.get() >= 0); }
 
   void push(T item) {
@@ -35,7 +35,7 @@ class NotifyQueue {
     [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof one);
   }
 
-  /// Moves the oldest item into `out`; false when there is none (and then takes no lock).
+  /// Moves the oldest item into `out`. Returns false, without taking the lock, if there is none.
   bool pop(T& out) {
     if (size_.load(std::memory_order_acquire) == 0) return false;
     const std::lock_guard lock(mutex_);
@@ -46,7 +46,7 @@ class NotifyQueue {
   }
 
   int descriptor() const { return event_.get(); }
-  /// Clears the descriptor and asks for a wake by the next push. False when something is there already.
+  /// Clears the descriptor and makes the next push wake the sleeper. Returns false if something is queued already.
   bool prepare_to_wait() {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = ::read(event_.get(), &count, sizeof count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From (extents, memory pieces) to system calls: checks of a request and a cursor over its common refinement.
+// Checks a request, and cuts its extents and memory pieces into the steps of system calls.
 #pragma once
 
 #include <sys/uio.h>
@@ -24,8 +24,8 @@ std::uint64_t total_size(std::span<const Extent> extents);
 /// How many bytes of the stream (extents in order) lie before the first one at or beyond `file_size`.
 std::uint64_t stream_before_end(std::span<const Extent> extents, std::uint64_t file_size);
 
-/// True when each extent begins at or after the end of the one before: no two overlap, and any order of doing them is
-/// right.
+/// True if each extent begins at or after the end of the one before. Then no two overlap, and they may be executed in
+/// any order.
 bool ascending(std::span<const Extent> extents);
 
 /// Whether all of a direct request's offsets, sizes and memory are multiples of `alignment`, and its extents ascend.

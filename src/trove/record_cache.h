@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordCache: the records of a store that were read or written last, as they are now.
+// RecordCache: the present values of the records that were read or written last.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,26 @@
 
 namespace spate::trove {
 
-/// Least recently used goes first. Knows nothing of versions: its owner asks it only for reads of the present state,
-/// and tells it of each change. Holds no absent keys. Not thread-safe.
+/// Evicts the least recently used record first. It knows no versions: its owner asks it only for reads of the present
+/// state, and tells it each change. It does not remember absent keys. Not thread-safe.
 class RecordCache {
  public:
   /// A larger record would push out too many others.
   static constexpr std::size_t kMostRecordBytes = 4096;
 
-  /// `max_bytes`: of keys, values and what it takes to keep them; 0 = nothing is kept.
+  /// `max_bytes`: limit of keys, values and the memory to hold them; 0: it keeps nothing.
   explicit RecordCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
   RecordCache(const RecordCache&) = delete;
   RecordCache& operator=(const RecordCache&) = delete;
 
-  /// Nothing when it is not here, whatever the store holds. Valid until the next call of another kind.
+  /// Nothing if the cache has no record, whatever the store holds. The view is valid until the next call of another
+  /// function.
   std::optional<ByteView> find(ByteView key);
   void put(ByteView key, ByteView value);
-  /// put() of what is here already.
+  /// As put(), only for a key that the cache has.
   void update(ByteView key, ByteView value);
   void erase(ByteView key);
-  /// Drops the least recently used beyond so many bytes; there may be more again later.
+  /// Evicts the least recently used until at most `bytes` are held. It may grow again later.
   void shrink(std::size_t bytes);
 
   std::size_t bytes() const { return bytes_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is a range of a file in the page cache, and getting it there.
+// Tests whether a range of a file is in the page cache, and brings it there.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace spate::trove {
 
-/// True when every page of the extents, up to the file's end, is in the page cache, by cachestat(2) (Linux 6.5). False
-/// when one is not, or nobody knows; `known` turns false for good when the kernel lacks the call. Never blocks.
-/// A hole counts as not resident until it has been read once. Pages may leave again at any time.
+/// True if every page of the extents, up to the file's end, is in the page cache, by cachestat(2) (Linux 6.5). False if
+/// one is not, or if it cannot be known; `known` becomes false for good if the kernel lacks the call. Never blocks. A
+/// hole counts as not resident until it has been read once. Pages may leave the cache at any time.
 bool is_resident(int fd, std::span<const Extent> extents, std::atomic<bool>& known);
 
 /// How many bytes of the extents the page cache holds (whole pages are counted). kNotSupported: the kernel lacks the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolver: the commit order of one store and the verdict on each transaction. Shared by all keyval modules.
+// Resolver: the commit order of one store, and the decision on each transaction. All keyval modules use it.
 #pragma once
 
 #include "trove/conflict_window.h"
@@ -15,7 +15,7 @@ class ReadPoint {
   ReadPoint(const ReadPoint&) = delete;
   ReadPoint& operator=(const ReadPoint&) = delete;
 
-  /// What the transaction reads contains every commit up to here (and may contain later ones).
+  /// The transaction sees every commit up to this version, and may see later ones.
   Version version() const { return version_; }
 
  private:
@@ -26,17 +26,17 @@ class ReadPoint {
   bool live_ = false;
 };
 
-/// A commit is decided first (it gets the next version), and applied to the store at once or later, always in the order
-/// of versions. A transaction that begins between the two reads without it, or perhaps with it, and conflicts if it
-/// read what the commit wrote. Used by one thread.
+/// A commit is decided first, which gives it the next version. It is applied to the store then or later, always in the
+/// order of versions. A transaction that begins in between may or may not see the commit, and conflicts if it read what
+/// the commit wrote. Not thread-safe.
 class Resolver {
  public:
-  /// `window_bytes`: how much the memory of recent commits may take.
+  /// `window_bytes`: limit of the memory for recent commits.
   explicit Resolver(std::size_t window_bytes) : window_(window_bytes) {}
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// The point reads at the last applied commit.
+  /// Makes the point read at the last applied commit.
   void begin(ReadPoint& point);
   /// Moves the point up to the last applied commit. Only before its first read.
   void refresh(ReadPoint& point);
@@ -46,10 +46,11 @@ class Resolver {
   /// The oldest version that a live transaction reads at, or a new one could.
   Version oldest() const;
 
-  /// False: a commit after the point's version changed something of `reads`, or that can no longer be told: kConflict.
+  /// False: a commit after the point's version changed something of `reads`, or the resolver no longer remembers. The
+  /// transaction then fails with kConflict.
   bool unchanged(const ReadPoint& point, const ReadSet& reads) const;
 
-  /// The version of a commit that has been found good.
+  /// Decides a commit without a conflict and returns its version.
   Version decide() { return ++decided_; }
   /// The commit is in the store already. All earlier ones must be.
   void applied_now(Version version, const WriteSet& writes);
@@ -62,7 +63,7 @@ class Resolver {
 
   Version applied() const { return applied_; }
   Version decided() const { return decided_; }
-  /// Nothing is decided that is not applied.
+  /// Whether everything that is decided is also applied.
   bool settled() const { return applied_ == decided_; }
 
   const ConflictWindow& window() const { return window_; }

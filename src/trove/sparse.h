@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data and holes of a local file: where they are, and copying both.
+// Finds the data and the holes of a local file, and copies both.
 #pragma once
 
 #include "trove/bytestream.h"
 
 namespace spate::trove {
 
-/// Fills done.ranges and done.complete_to as BytestreamOp::kDataRanges says, by SEEK_DATA and SEEK_HOLE. Where the
-/// local file system tells nothing of holes, all is data. May block.
+/// Fills done.ranges and done.complete_to as BytestreamOp::kDataRanges says, by SEEK_DATA and SEEK_HOLE. Everything
+/// counts as data if the local file system does not report holes. May block.
 Errc find_data_ranges(int fd, std::uint64_t from, std::size_t max_ranges, BytestreamCompletion& done);
 
-/// Where a copy comes from; `fd` -1: from nothing but a hole.
+/// The source of a copy. `fd` -1: a hole.
 struct CopySource {
   int fd = -1;
   std::uint64_t offset = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransactionState: what every module's transaction keeps: its reads, its writes, its place in the commit order.
+// TransactionState: the reads, the writes and the place in the commit order of a transaction. All modules use it.
 #pragma once
 
 #include <array>
@@ -13,13 +13,14 @@
 
 namespace spate::trove {
 
-/// What the store holds in a range, in key order; `more`: it was not read to its end.
+/// The store's entries in a range, in key order. `more`: the range was not read to its end.
 struct StoreEntries {
   std::vector<KeyValue> entries;
   bool more = false;
 };
 
-/// Pinned. Life: begun by the constructor, ended by finish() or the destructor. One thread, the resolver's.
+/// Pinned. The constructor begins the transaction, finish() or the destructor ends it. Not thread-safe: the resolver's
+/// thread uses it.
 class TransactionState {
  public:
   explicit TransactionState(Resolver& resolver) : resolver_(resolver) { resolver_.begin(point); }
@@ -27,19 +28,19 @@ class TransactionState {
   TransactionState& operator=(const TransactionState&) = delete;
   ~TransactionState() { resolver_.end(point); }
 
-  /// The answer to a get that needs no store: the transaction has written the key itself. Nothing is added to the
-  /// reads, as no other transaction has a part in it. False: `done` is untouched, ask the store.
+  /// Answers a get without the store if the transaction has written the key itself. Adds nothing to the reads, since no
+  /// other transaction can affect the answer. False: `done` is untouched; ask the store.
   bool get_own(ByteView key, KeyvalCompletion& done) const;
   void note_key(ByteView key, ReadMode mode) {
     if (mode == ReadMode::kChecked) reads.add_key(key);
   }
   /// How many entries the store must give so that `range` can be answered and its `more` decided.
   std::size_t wanted(const KeyRange& range) const;
-  /// Turns what the store holds in a range into the answer: lays `own` (the writes as they were when the read was
-  /// posted) over it, cuts it to the limit, notes what was read.
+  /// Turns the store's entries in a range into the answer: lays `own` over them (the writes as they were when the read
+  /// was posted), cuts them to the limit, and notes what was read.
   void finish_range(const KeyRange& range, StoreEntries found, const WriteSet& own, KeyvalCompletion& done);
 
-  /// Uses the transaction up. False: kConflict.
+  /// Ends the transaction. False: kConflict.
   bool finish();
   bool finished() const { return finished_; }
 

@@ -42,7 +42,7 @@ class VersionedMap {
   void clean(Version oldest);
 
   Map map_;
-  // What clean() has to look at, in version order; an entry of the map lives as long as its latest version stands here.
+  // What clean() examines, in version order. An entry of the map lives as long as its latest version is listed here.
   std::deque<Superseded> superseded_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace spate::trove {
 
-/// Thread-safe. Work is begun in the order of its coming; the destructor finishes all of it first.
+/// Thread-safe. The threads begin work in the order of run(). The destructor waits until all work is done.
 class Workers {
  public:
   /// `threads` >= 1, named "<name>-0", ... (15 characters at most).

@@ -13,8 +13,8 @@
 
 namespace spate::trove {
 
-/// Ordered by key; the last write of a key counts. Bytes are copied into the arena, which outlives it and only grows: a
-/// key written again takes new space unless the new value fits where the old one was. Not thread-safe.
+/// Ordered by key; the last write of a key counts. Copies bytes into the arena, which outlives it and only grows:
+/// writing a key again takes new space unless the new value fits in the old one's place. Not thread-safe.
 class WriteSet {
  public:
   struct Write {
@@ -39,10 +39,11 @@ class WriteSet {
   Map::const_iterator begin() const { return writes_.begin(); }
   Map::const_iterator end() const { return writes_.end(); }
 
-  /// How many keys of [begin, end) this transaction has erased: so many of the store's entries may have to be skipped.
+  /// How many keys of [begin, end) this transaction has erased. A read may have to skip that many of the store's
+  /// entries.
   std::size_t erased_in(ByteView begin, ByteView end) const;
-  /// Lays the writes in [begin, end) over `entries`, which the store holds there, in order. When `more`, the store
-  /// holds further entries after the last one of `entries`, and writes beyond that one are left out.
+  /// Lays the writes in [begin, end) over `entries`, the store's entries there, in order. If `more`, the store has
+  /// further entries after the last one of `entries`; writes beyond that one are left out.
   void overlay(ByteView begin, ByteView end, bool more, std::vector<KeyValue>& entries) const;
   /// Adds the writes in [begin, end) to `out`.
   void copy_range(ByteView begin, ByteView end, WriteSet& out) const;
