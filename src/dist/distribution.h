@@ -19,8 +19,8 @@ struct Physical {
   friend bool operator==(const Physical&, const Physical&) = default;
 };
 
-/// A function between logical offsets (in the file) and (slot, physical offset), bytes. Pure and immutable: any thread
-/// may call it. What every distribution promises, and what the walks of datatype/ rest on:
+/// A function between logical offsets (in the file) and (slot, physical offset), bytes. Pure and immutable, so any
+/// thread may call it. Every distribution promises the following, on which datatype/ relies:
 ///   - each logical byte lies in exactly one slot;
 ///   - in one slot, physical offsets ascend with logical ones and leave no gap: the i-th byte of the datafile is the
 ///     i-th byte of the file that the slot holds. So any contiguous logical range is one contiguous range of each
@@ -33,19 +33,20 @@ class Distribution {
   virtual std::size_t slot_count() const = 0;
   /// The place of the byte at `logical`.
   virtual Physical to_physical(std::uint64_t logical) const = 0;
-  /// The logical offset of byte `physical` of the slot's datafile; kMaxFileBytes when no file has that byte (any
-  /// `physical` may be asked, also one that came from outside).
+  /// The logical offset of byte `physical` of the slot's datafile; kMaxFileBytes if no file has that byte. Any value of
+  /// `physical` is allowed, also one that came from outside.
   virtual std::uint64_t to_logical(std::uint32_t slot, std::uint64_t physical) const = 0;
-  /// Bytes from `logical` on that lie in the same slot without a byte of another slot between them: what is left of
-  /// the strip. At least 1; may pass kMaxFileBytes.
+  /// How many bytes from `logical` on lie in the same slot without a byte of another slot between them: the rest of the
+  /// strip. At least 1; the end may lie beyond kMaxFileBytes.
   virtual std::uint64_t contiguous_bytes(std::uint64_t logical) const = 0;
-  /// How many of the file's first `logical_size` bytes lie in the slot: the size its datafile has at most in a file of
-  /// that size, and the size to which truncate cuts it. Also the physical offset of the slot's first byte at or after
-  /// `logical_size`, and so physical_size(slot, end) - physical_size(slot, begin) is the slot's share of a range.
+  /// How many of the file's first `logical_size` bytes lie in the slot. This is the largest size of its datafile in a
+  /// file of that size, and the size to which truncate cuts it. It is also the physical offset of the slot's first byte
+  /// at or after `logical_size`, so physical_size(slot, end) - physical_size(slot, begin) is the slot's share of a
+  /// range.
   virtual std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const = 0;
 
   /// The file's size in bytes from datafile_sizes[slot_count()] bytes: one past the last byte that any datafile has.
-  /// Sizes that no file can have (they come from other machines) count as kMaxFileBytes. O(slots).
+  /// Sizes come from other machines; those that no file can have count as kMaxFileBytes. O(slots).
   std::uint64_t logical_size(std::span<const std::uint64_t> datafile_sizes) const;
 
   /// The first byte of `slot` at or after `logical`; kMaxFileBytes when there is none.
@@ -54,9 +55,9 @@ class Distribution {
   }
 };
 
-/// The distribution of that kind with its parameters (Layout's fields; slot_count is Layout::slots.size()). Values from
-/// outside are welcome: kInvalidArgument when strip or number of slots is out of range, kNotSupported for a kind that
-/// this build does not know.
+/// Makes the distribution of that kind from Layout's fields (slot_count is Layout::slots.size()). Checks values from
+/// outside: kInvalidArgument if the strip or the number of slots is out of range, kNotSupported for a kind that this
+/// build does not know.
 Result<std::unique_ptr<const Distribution>> make_distribution(DistributionKind kind, std::uint64_t strip_bytes,
                                                               std::size_t slot_count);
 /// The same for a layout, to which the result does not refer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimpleStripe: strips dealt round over the slots, the first strip to slot 0.
+// SimpleStripe: gives the strips of a file to the slots in turn, the first strip to slot 0.
 #pragma once
 
 #include "dist/distribution.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockCarry: a run of bytes that comes in messages, cut so that all but its ends is written in whole blocks.
+// BlockCarry: cuts a run of bytes that arrives in messages, so that everything but its two ends is written in whole
+// blocks.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +10,33 @@
 
 namespace spate::flow {
 
-/// The ends of a run, where it does not fill a block: written through the page cache, never by reading the block,
-/// changing and writing it, which would undo what others write into the rest of it.
+/// An end of a run that does not fill a block. It is written through the page cache. Reading, changing and writing the
+/// block would undo what others write into the rest of it.
 struct Edge {
   std::uint64_t offset = 0;  // in the datafile
   Bytes data;
 };
 
-/// Messages are received so that each byte lies in its buffer as in its block on the device: the bytes of a block that
-/// two messages share are carried from the first one's end to the front of the second one's buffer (less than a block
-/// is copied a message). A value; one run.
+/// Each message is received at the place in its buffer that corresponds to its place in the block on the device. When
+/// two messages share a block, the bytes of the first are carried to the front of the second one's buffer, so less than
+/// a block is copied a message. A value, for one run.
 class BlockCarry {
  public:
   /// `offset`: where the run begins in the datafile. `alignment`: a power of two.
   BlockCarry(std::uint64_t offset, std::uint32_t alignment) : next_(offset), alignment_(alignment), carry_at_(offset) {}
 
-  /// Where in its buffer the message that begins at `offset` has to lie: so many bytes are left free before it.
+  /// How many bytes to leave free in the buffer before the message that begins at `offset`.
   std::uint64_t lead(std::uint64_t offset) const { return offset % alignment_; }
 
-  /// Whole blocks to be written now: `data` lies in the buffer. Empty: none.
+  /// Whole blocks to write now. `data` lies in the buffer. Empty: none.
   struct Blocks {
     std::uint64_t offset = 0;
     ByteView data;
   };
-  /// The next `size` bytes of the run are in `buffer` behind lead(). What must not be written yet is kept.
+  /// Takes the next `size` bytes of the run, which lie in `buffer` behind lead(). Keeps the bytes that cannot be
+  /// written yet.
   Blocks take(MutableByteView buffer, std::uint64_t size);
-  /// The run has ended: its ends, at most two.
+  /// The run has ended. Returns its ends, at most two.
   std::vector<Edge> finish();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockPlan: extents of a datafile widened to whole blocks, and where in a buffer each of them comes to lie.
+// BlockPlan: widens extents of a datafile to whole blocks, and gives each a place in a buffer.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class BlockPlan {
   /// `alignment`: a power of two. False: the blocks together do not fit `room` bytes.
   bool make(std::span<const Extent> extents, std::uint32_t alignment, std::uint64_t room);
 
-  /// The blocks that lie before `file_size` rounded up, ascending, and their memory in `buffer` (aligned): a read
-  /// request. Valid until the next call of any of these.
+  /// Builds a read request: the blocks before `file_size` rounded up, ascending, and their memory in `buffer`
+  /// (aligned). It is valid until the next call of any function of this class.
   void read_request(MutableByteView buffer, std::uint64_t file_size);
   std::span<const Extent> ranges() const { return ranges_; }
   std::span<const MutableByteView> memory() const { return memory_; }
   /// How many bytes the request yields of a datafile of this size.
   std::uint64_t readable(std::uint64_t file_size) const;
-  /// The first `got` bytes have been read; all that was planned besides becomes zeros.
+  /// The first `got` bytes have been read. Fills the rest of the plan with zeros.
   void zero_behind(MutableByteView buffer, std::uint64_t got) const;
 
   /// The extents in the order in which make() was given them, in `buffer`.

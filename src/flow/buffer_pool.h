@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BufferPool: every buffer that bulk data of one server goes through, and so the bound on what clients make it hold.
+// BufferPool: all buffers for bulk data of one server. Its size bounds the memory that clients can make the server use.
 #pragma once
 
 #include <coroutine>
@@ -20,12 +20,12 @@ namespace spate::flow {
 
 /// The largest unit of bulk data, bytes.
 constexpr std::uint64_t kMaxUnitBytes = 8ULL << 20U;
-/// What a buffer has beyond a unit when its contents go to or from a device directly, which takes whole blocks only.
+/// Extra room of a buffer whose contents go directly to or from a device, which moves whole blocks only.
 constexpr std::uint64_t kBlockSlackBytes = 256 * 1024;
 constexpr std::uint64_t kMaxBufferBytes = kMaxUnitBytes + kBlockSlackBytes;
 constexpr std::uint64_t kMinUnitBytes = 4096;
 
-/// Where a pool's memory comes from. One thread.
+/// The source of a pool's memory. Not thread-safe.
 class BufferSource {
  public:
   virtual ~BufferSource() = default;
@@ -35,17 +35,19 @@ class BufferSource {
 };
 
 struct BufferPoolOptions {
-  /// Of all buffers, in use and kept for reuse; at least 2 * largest_bytes (a smaller value is raised), bytes.
+  /// Size of all buffers together, in use and kept for reuse, bytes; at least 2 * largest_bytes (a smaller value is
+  /// raised).
   std::uint64_t total_bytes = 256ULL << 20U;
-  /// Nobody asks for larger buffers, bytes.
+  /// The largest buffer that callers request, bytes.
   std::uint64_t largest_bytes = kMaxBufferBytes;
-  /// Tells pools of one server apart in its metrics; empty: the only one, or the first.
+  /// Tells the pools of one server apart in its metrics. Empty: the only pool, or the first.
   std::string name = {};
 };
 
-/// Memory comes from Network::mem_alloc (registered where a module registers) or from another source, at the first use,
-/// and is kept for reuse. Clients wait in turn, one buffer a turn; a client that holds half of the pool waits whatever
-/// is free, so that one that has stopped moving leaves room for the others. One executor; pinned; outlives its leases.
+/// The pool takes memory from Network::mem_alloc (registered where a module registers) or from another source, at the
+/// first use, and keeps it for reuse. Clients wait in turn and get one buffer a turn. A client that holds half of the
+/// pool waits even if buffers are free, so that a stalled client leaves room for the others. Not thread-safe: one
+/// executor. Pinned. It outlives its leases.
 class BufferPool {
  public:
   BufferPool(bmi::Network& network, job::Executor& executor, const BufferPoolOptions& options,
@@ -84,11 +86,11 @@ class BufferPool {
     MutableByteView memory_;
   };
 
-  /// A buffer if there is one for `owner` now and nobody has waited longer for it. `size`:
+  /// A buffer, if `owner` can have one now and no other client waits for it. `size`:
   /// kMinUnitBytes..BufferPoolOptions::largest_bytes.
   std::optional<Lease> try_acquire(ClientId owner, std::uint64_t size);
-  /// Waits for it: yields a Result<Lease>, the token's reason when stopped first. Never wait while holding a buffer
-  /// that is not moving: the pool could be full of such.
+  /// Waits for a buffer. Yields a Result<Lease>; if stopped first, the token's reason. Never wait while holding a
+  /// buffer whose transfer does not progress by itself: the pool could be full of such buffers, a deadlock.
   auto acquire(ClientId owner, std::uint64_t size, job::StopToken stop) { return Awaiter(*this, owner, size, stop); }
 
   std::uint64_t total_bytes() const { return total_; }
@@ -136,7 +138,7 @@ class BufferPool {
   std::map<std::uint64_t, std::vector<std::byte*>> spare_;  // by size; last used first out: it is still in the caches
   std::unordered_map<ClientId, Owner> owners_;
   std::deque<ClientId> turns_;  // owners with waiters, next first
-  bool short_of_room_ = false;  // someone whose turn it is waits for the pool itself
+  bool short_of_room_ = false;  // the client whose turn it is waits for free memory of the pool
   metrics::Gauge used_gauge_;
   metrics::Counter waits_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: how many bytes each data path has moved, and how many of them the processor has copied.
+// Counters: how many bytes each data path has moved, and how many the processor has copied for that.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@ namespace spate::flow {
 
 enum class Direction : std::uint8_t { kRead = 0, kWrite = 1 };
 
-/// What is counted as a path of its own: streams in a request or reply (kInline), and the bulk paths.
-/// kBypass: what clients say that they read and wrote themselves, under leases that they have given back.
+/// The paths that are counted apart: streams in a request or reply (kInline), and the bulk paths. kBypass counts what
+/// clients report to have read and written by themselves, under leases that they have returned.
 enum class Lane : std::uint8_t { kInline = 0, kBuffered = 1, kCached = 2, kDirect = 3, kBypass = 4, kPeer = 5 };
 
-/// Of a bulk path that has a name; kInline for kAutomatic.
+/// The lane of a bulk path; kInline for kAutomatic.
 Lane lane_of(wire::DataPath path);
 
 /// `spate_flow_bytes_total{path,direction}`: payload bytes moved. `spate_flow_copied_bytes_total{path,direction}`:
@@ -34,11 +34,12 @@ class Counters {
     pair.bytes.add(bytes);
     pair.copied.add(bytes * copies(lane));
   }
-  /// Bytes that were copied once more than the path does it.
+  /// Counts bytes that were copied once more than the path usually does.
   void copied_again(Lane lane, Direction direction, std::uint64_t bytes) { pair_of(lane, direction).copied.add(bytes); }
-  /// `wanted` could not be had; something else was done. (What was asked for by name is refused instead.)
+  /// Counts that `wanted` was not possible and another path was taken. (A path that was requested by name is refused
+  /// instead.)
   void fell_back(Lane wanted, Direction direction) { pair_of(wanted, direction).fallbacks.add(); }
-  /// Of the direct path's bytes, those between the device and memory that it knew beforehand.
+  /// Counts those bytes of the direct path that moved to or from registered memory.
   void registered(Direction direction, std::uint64_t bytes) {
     registered_[static_cast<std::size_t>(direction)]->add(bytes);
   }

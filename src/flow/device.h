@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: one storage target with its scheduler; and what a flow is told besides.
+// Device: one storage target with its scheduler; and the other parameters of a flow.
 #pragma once
 
 #include "bmi/network.h"
@@ -13,7 +13,7 @@
 
 namespace spate::flow {
 
-/// Pinned; one executor.
+/// One target. Not thread-safe: one executor. Pinned. It outlives the flows on it.
 class Device {
  public:
   Device(job::StorageContext& storage, job::Executor& executor, SchedulerOptions options = {})
@@ -38,7 +38,7 @@ struct FlowOptions {
   Duration stall_timeout = std::chrono::seconds(30);
 };
 
-/// What all flows of a server share; outlives them.
+/// What all flows of a server share. It outlives them.
 struct FlowContext {
   job::NetworkContext& network;
   BufferPool& pool;
@@ -46,16 +46,17 @@ struct FlowContext {
   FlowOptions options;
   /// Buffers in the memory of a PCI device (peer_memory.h); null: there are none.
   BufferPool* peer_pool = nullptr;
-  /// Buffers of the direct path that the targets know (registered_memory.h), for messages of up to kPeerUnitBytes;
-  /// null: it takes any.
+  /// Registered buffers for the direct path (registered_memory.h), for messages of up to kPeerUnitBytes. null: the
+  /// direct path uses any buffer.
   BufferPool* direct_pool = nullptr;
 };
 
 /// How a stream goes past the page cache.
 struct PastCache {
   std::uint32_t alignment = 0;  // the target's, bytes
-  bool may_fall_back = false;   // what cannot go this way goes another one, counted; else kNotSupported
-  bool peer = false;            // by buffers of FlowContext::peer_pool
+  bool may_fall_back =
+      false;          // true: data that cannot go this way takes another path and is counted; false: kNotSupported
+  bool peer = false;  // by buffers of FlowContext::peer_pool
 };
 
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.

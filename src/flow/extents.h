@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small questions about runs of extents.
+// Small functions on runs of extents.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ constexpr std::size_t kMaxPieces = 1024;
 
 /// How many bytes of the extents, taken in order, lie before the first byte at or beyond `file_size`.
 std::uint64_t bytes_before_end(std::span<const Extent> extents, std::uint64_t file_size);
-/// Leaves the first `bytes` of the run, or all but them.
+/// Keeps the first `bytes` of the run, or drops them.
 void keep_first(std::vector<Extent>& extents, std::uint64_t bytes);
 void drop_first(std::vector<Extent>& extents, std::uint64_t bytes);
 
-/// The length of the slot's stream if that is at most `limit`, else limit + 1, bytes. Walks no further than it must;
-/// of a pathological description no more than one batch (SlotCursor::kMaxStepsPerBatch), and then says limit + 1.
+/// The length of the slot's stream in bytes if that is at most `limit`, else limit + 1. Walks no further than it must.
+/// It walks at most one batch of a pathological description (SlotCursor::kMaxStepsPerBatch), and then returns limit +
+/// 1.
 std::uint64_t stream_bytes_up_to(const datatype::Description& what, const Distribution& distribution,
                                  std::uint32_t slot, std::uint64_t limit);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerMemory: memory of a PCI device, mapped, as buffers of the p2p path (docs/data-paths.md, "p2p").
+// PeerMemory: maps memory of a PCI device as buffers of the p2p path (docs/data-paths.md, "p2p").
 #pragma once
 
 #include <memory>
@@ -10,17 +10,18 @@
 
 namespace spate::flow {
 
-/// Largest message of the p2p path, bytes: what clients use unless they are told otherwise. (All buffers are of one
-/// size, so that the little memory that devices have is never in pieces that nobody can use.)
+/// Largest message of the p2p path, bytes. It is the clients' default. All buffers have one size, so that the little
+/// memory of a device is never fragmented.
 constexpr std::uint64_t kPeerUnitBytes = 1ULL << 20U;
 constexpr std::uint64_t kPeerBufferBytes = kPeerUnitBytes + kBlockSlackBytes;
 
-/// One mapping, cut into buffers of kPeerBufferBytes. The kernel gives the memory to who maps it and has it back when
-/// the mapping ends. One thread.
+/// One mapping, cut into buffers of kPeerBufferBytes. The kernel allocates the device's memory with the mapping and
+/// frees it when the mapping ends. Not thread-safe.
 class PeerMemory final : public BufferSource {
  public:
   /// Maps `bytes` (rounded down to whole buffers, at least two) of `path`: Linux names it
-  /// /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Any other file that can be mapped does, for tests: main memory then.
+  /// /sys/bus/pci/devices/DEVICE/p2pmem/allocate. Tests may name any other file that can be mapped: it is main memory
+  /// then.
   static Result<std::unique_ptr<PeerMemory>> map(const std::string& path, std::uint64_t bytes);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
@@ -31,7 +32,7 @@ class PeerMemory final : public BufferSource {
   void free(MutableByteView memory) override;
 
   std::uint64_t total_bytes() const { return memory_.size(); }
-  /// A file that is no PCI device's p2pmem.
+  /// The path names a file that is no p2pmem of a PCI device.
   bool only_a_file() const { return only_a_file_; }
   const std::string& path() const { return path_; }
 

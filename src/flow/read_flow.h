@@ -14,31 +14,32 @@
 namespace spate::flow {
 
 /// Life cycle: construct -> one of the send calls, awaited -> drain(), awaited -> destroyed. The client has posted a
-/// receive for each message before (wire::ReadRequest), so all leave in ready mode. At most FlowOptions::in_flight
-/// messages are under way. Pinned; one executor.
+/// receive for each message before (wire::ReadRequest), so all messages leave in ready mode. At most
+/// FlowOptions::in_flight messages are in flight. Pinned. Not thread-safe: one executor.
 class ReadFlow {
  public:
   ReadFlow(FlowContext& context, Device& device, const Share& share, const Route& route);
   ReadFlow(const ReadFlow&) = delete;
   ReadFlow& operator=(const ReadFlow&) = delete;
 
-  /// Reads into buffers of the pool and sends these; reading goes on while earlier messages leave. Ends when all have
-  /// left, or with the first failure.
+  /// Reads into buffers of the pool and sends these. It reads on while earlier messages leave. Ends when all messages
+  /// have left, or with the first failure.
   job::Task<Result<void>> send_buffered(job::StopToken stop);
-  /// Sends ranges of `file` (the page cache itself), made resident first. Ends when all messages are posted: what is
-  /// left then is the network's business, and drain() awaits it. `stat` is the datafile's: the stream ends at its size.
+  /// Sends ranges of `file`, straight from the page cache, after bringing them there. Ends when all messages are
+  /// posted; drain() waits until they have left. `stat` is the datafile's: the stream ends at its size.
   job::Task<Result<void>> send_cached(std::shared_ptr<const trove::OpenDatafile> file, trove::BytestreamStat stat,
                                       job::StopToken stop);
   /// Reads whole blocks past the page cache into buffers of the pool and sends the wanted pieces from these. Ends as
-  /// send_buffered(). Pieces so small that their blocks fill no buffer are read through the cache if `may_fall_back`
-  /// (counted), else kNotSupported. So are blocks that the target's device cannot move to the other device's memory
-  /// (how.peer): they go by buffers of the pool then, and all that follows. `stat` as in send_cached().
+  /// send_buffered(). Pieces so small that their blocks do not fit a buffer are read through the cache and counted if
+  /// `may_fall_back`, else kNotSupported. The same holds if the target's device cannot move blocks to the other
+  /// device's memory (how.peer): these and all following blocks then use buffers of the pool. `stat` as in
+  /// send_cached().
   job::Task<Result<void>> send_direct(PastCache how, trove::BytestreamStat stat, job::StopToken stop);
-  /// Waits until nothing is under way any more; a stop of the token given to send_* cancels it. Its failures have no
-  /// one left to tell: the connection is gone and the client knows.
+  /// Waits until all messages have left. Stopping the token that was given to send_* cancels them. Failures are
+  /// dropped: the connection is lost then, and the client notices that by itself.
   job::Task<void> drain();
 
-  /// What was sent of the stream, bytes.
+  /// Bytes of the stream that were sent.
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   const trove::BytestreamStat& stat() const { return stat_; }
   /// The target's device could not reach the other device's memory.
@@ -67,11 +68,11 @@ class ReadFlow {
     if (how_.peer) return *context_.peer_pool;
     return registered() ? *context_.direct_pool : context_.pool;
   }
-  /// Past the page cache, by buffers that the target knows.
+  /// Whether it goes past the page cache with registered buffers.
   bool registered() const {
     return how_.alignment > 0 && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes;
   }
-  /// Of a buffer for one message past the page cache.
+  /// Size of a buffer for one message past the page cache.
   std::uint64_t room() const {
     return how_.peer || registered() ? kPeerBufferBytes : route_.unit_bytes + kBlockSlackBytes;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegisteredMemory: the buffers of the direct path, in memory that the targets' rings and the network's devices know
+// RegisteredMemory: buffers of the direct path that are registered with the targets' rings and the network's devices
 // before any request (docs/data-paths.md, "Direct").
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace spate::flow {
 
-/// Buffers of kPeerBufferBytes, cut from slabs that are made one by one as they are needed: huge pages where there are,
-/// registered with the network (Network::mem_alloc) and with every target. A target that cannot (or may not: they are
-/// pinned, RLIMIT_MEMLOCK) moves the same memory as any other. One thread.
+/// Buffers of kPeerBufferBytes, cut from slabs. It allocates slabs one by one, in huge pages where available, and
+/// registers each with the network (Network::mem_alloc) and with every target. A target that cannot register memory (or
+/// may not, by RLIMIT_MEMLOCK) still moves it as any other memory. Not thread-safe.
 class RegisteredMemory final : public BufferSource {
  public:
   static constexpr std::size_t kBuffersPerSlab = 8;
@@ -28,7 +28,7 @@ class RegisteredMemory final : public BufferSource {
 
   /// `size` is kPeerBufferBytes.
   MutableByteView allocate(std::uint64_t size) override;
-  /// A slab stays until the end: to register it takes longer than to keep it.
+  /// Keeps the slab until the end, since registering it again would cost more.
   void free(MutableByteView memory) override { free_.push_back(memory.data()); }
 
  private:
@@ -38,7 +38,7 @@ class RegisteredMemory final : public BufferSource {
   const std::vector<trove::Bytestreams*> targets_;
   std::vector<MutableByteView> slabs_;
   std::vector<std::byte*> free_;
-  bool told_ = false;  // that a target has refused
+  bool told_ = false;  // a refusal by a target was logged
 };
 
 }  // namespace spate::flow

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduler: which of the waiting storage operations of one device goes next.
+// Scheduler: decides which waiting storage operation of one device runs next.
 #pragma once
 
 #include <coroutine>
@@ -24,7 +24,7 @@ struct SchedulerOptions {
   unsigned others_run = 32;               // so many others in a row, then one of the background if one waits. Guess
 };
 
-/// For whom something is done, and how urgent it is.
+/// The client that an operation serves, and its urgency.
 struct Asker {
   Asker(ClientId its_client = {},
         wire::Priority its_priority = wire::Priority::kNormal)  // NOLINT(google-explicit-constructor)
@@ -33,7 +33,8 @@ struct Asker {
   wire::Priority priority;
 };
 
-/// What the scheduler is told of an operation. What moves no data (stat, sync, truncate) has bytes 0.
+/// What the scheduler needs to know about an operation. Operations that move no data (stat, sync, truncate) have bytes
+/// 0.
 struct Place {
   ClientId client;
   DatafileId datafile;
@@ -42,11 +43,12 @@ struct Place {
   wire::Priority priority = wire::Priority::kNormal;
 };
 
-/// Waiting operations go in rounds: each client has at most `per_round` in a round, and a round is one sweep in the
-/// order of (datafile, offset). So neighbours meet at the device, and no client waits longer than a round for its turn.
-/// Small operations have rounds of their own, which go first; before all goes what has priority kControl, and after all
-/// what has kBackground, each but for now and then one of the others, so that nothing waits for ever. Nothing waits
-/// (and nothing is allocated) while fewer than `running` are under way. One executor; pinned; outlives its tickets.
+/// Waiting operations run in rounds. Each client has at most `per_round` operations in a round, and a round is one
+/// sweep in the order of (datafile, offset). So neighbouring operations reach the device together, and no client waits
+/// longer than a round for its turn. Small operations have rounds of their own, which go first. Operations with
+/// priority kControl go before all others, those with kBackground after all others. Now and then one of a lower class
+/// goes first, so that nothing starves. While fewer than `running` operations are in flight, nothing waits and nothing
+/// is allocated. Not thread-safe: one executor. Pinned. It outlives its tickets.
 class Scheduler {
  public:
   explicit Scheduler(job::Executor& executor, SchedulerOptions options = {});
@@ -54,7 +56,7 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
   ~Scheduler() { SPATE_CHECK(running_ == 0 && waiting() == 0); }
 
-  /// The right to have one operation under way. Move-only.
+  /// The right to have one operation in flight. Move-only; the destructor returns it.
   class Ticket {
    public:
     Ticket() = default;
@@ -74,14 +76,14 @@ class Scheduler {
     Scheduler* owner_ = nullptr;
   };
 
-  /// Yields a Result<Ticket>: kBusy when too many wait, the token's reason when stopped first.
+  /// Waits for a ticket. Yields a Result<Ticket>: kBusy if too many wait, the token's reason if stopped first.
   auto admit(const Place& place, job::StopToken stop = {}) { return Awaiter(*this, place, stop); }
 
   std::size_t running() const { return running_; }
   std::size_t waiting() const { return control_.size() + small_.size() + large_.size() + background_.size(); }
 
  private:
-  /// Where an operation stands in a sweep; ties as they came.
+  /// An operation's place in a sweep. Ties are ordered by arrival.
   struct Position {
     DatafileId datafile;
     std::uint64_t offset = 0;

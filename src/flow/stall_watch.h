@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StallWatch: ends a transfer whose peer has stopped moving, so that it cannot hold buffers for ever.
+// StallWatch: ends a transfer whose peer makes no progress, so that it cannot hold buffers for ever.
 #pragma once
 
 #include "job/executor.h"
@@ -7,18 +7,18 @@
 
 namespace spate::flow {
 
-/// A stop of its own below `parent`'s: fires with kTimeout when progress() was not called for one to two times `limit`.
-/// One timer, whatever the number of messages. Pinned; one executor.
+/// Its token stops with `parent`, and with kTimeout if progress() was not called for one to two times `limit`. It uses
+/// one timer, whatever the number of messages. Pinned. Not thread-safe: one executor.
 class StallWatch {
  public:
   StallWatch(job::Executor& executor, Duration limit) : timer_(executor), executor_(executor), limit_(limit) {}
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
-  /// `parent` must outlive the watch or be let go of by end().
+  /// `parent` outlives the watch, unless end() is called first.
   void begin(job::StopToken parent);
   void progress() { ++moves_; }
-  /// Timer and parent are let go of; the token stays as it is.
+  /// Stops the timer and detaches from the parent. The token keeps its state.
   void end();
   job::StopToken token() { return job::StopToken(source_); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageReader: one slot's stream, read from its datafile into memory, piece after piece.
+// StorageReader: reads one slot's stream from its datafile into memory, piece by piece.
 #pragma once
 
 #include <vector>
@@ -9,21 +9,21 @@
 
 namespace spate::flow {
 
-/// The stream is as long as present_bytes() says: it ends with the last byte that the datafile has; a piece beyond the
-/// datafile's end that stands before one within (only unordered descriptions have such) reads as zeros. A datafile that
-/// gets shorter while it is read ends the stream early or reads as zeros from there on; stat() then shows the new size,
-/// so that a client never takes such zeros for data. Pinned; one executor; one fill() at a time.
+/// The stream has present_bytes() bytes: it ends with the last byte that the datafile has. In an unordered description,
+/// a piece beyond the datafile's end may stand before a piece within; it reads as zeros. If the datafile becomes
+/// shorter while it is read, the stream ends early or continues with zeros. stat() then shows the new size, so that a
+/// client never takes such zeros for data. Pinned. Not thread-safe: one executor, one fill() at a time.
 class StorageReader {
  public:
   StorageReader(Device& device, const Share& share);
   StorageReader(const StorageReader&) = delete;
   StorageReader& operator=(const StorageReader&) = delete;
 
-  /// The next bytes of the stream; fewer than out.size() only at its end. kIoError when the store gives fewer bytes
-  /// than the datafile has. After a failure the stream is of no use any more.
+  /// Reads the next bytes of the stream; fewer than out.size() only at its end. kIoError: the store gave fewer bytes
+  /// than the datafile has. After a failure do not use the reader again.
   job::Task<Result<std::uint64_t>> fill(MutableByteView out, job::StopToken stop);
   bool ended() const { return ended_ || cursor_.done(); }
-  /// As of the last read; asks the store when nothing was read.
+  /// The datafile's state at the last read. If nothing was read, it asks the store.
   job::Task<Result<trove::BytestreamStat>> stat(job::StopToken stop);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageWriter: parts of one slot's stream, written from memory to its datafile.
+// StorageWriter: writes parts of one slot's stream from memory to its datafile.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace spate::flow {
 
-/// The page cache; or past it, from main memory or from that of a PCI device.
+/// How to write: through the page cache, or past it from main memory or from memory of a PCI device.
 enum class Through : std::uint8_t { kCache, kMainMemory, kDeviceMemory };
 
-/// Pinned; one executor; one write() at a time.
+/// Pinned. Not thread-safe: one executor, one write() at a time.
 class StorageWriter {
  public:
   /// `fs_time` becomes the datafile's mtime.
@@ -21,16 +21,16 @@ class StorageWriter {
   StorageWriter(const StorageWriter&) = delete;
   StorageWriter& operator=(const StorageWriter&) = delete;
 
-  /// Writes the stream's bytes from `at` on, which must have data.size() of them left, and moves `at` past them. After
-  /// a failure part of them may have been written.
+  /// Writes the stream's bytes from `at` on and moves `at` past them. At least data.size() bytes must be left there.
+  /// After a failure a part may have been written.
   job::Task<Result<void>> write(datatype::SlotCursor& at, ByteView data, job::StopToken stop);
-  /// Writes `data` at one place of the datafile; past the page cache, place, size and memory are multiples of the
-  /// target's alignment. kNotSupported: its device cannot reach the memory of the other one.
+  /// Writes `data` at `offset` of the datafile. Past the page cache, offset, size and memory are multiples of the
+  /// target's alignment. kNotSupported: the target's device cannot reach the other device's memory.
   job::Task<Result<void>> write_at(std::uint64_t offset, ByteView data, Through through, job::StopToken stop);
-  /// Of all that was written, from memory that the target knew.
+  /// Bytes that were written from registered memory.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   bool has_stat() const { return has_stat_; }
-  /// As of the last write, once there was one.
+  /// The datafile's state after the last write. Valid after the first write.
   const trove::BytestreamStat& stat() const { return stat_; }
 
  private:

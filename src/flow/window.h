@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Window: the messages of one stream that are under way, oldest first.
+// Window: the messages of one stream that are in flight, oldest first.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace spate::flow {
 
-/// A ring of at most `depth` things that stay where they are (posted operations are pinned). One executor.
+/// A ring of at most `depth` elements that never move (posted operations are pinned). Not thread-safe.
 template <typename T>
 class Window {
  public:
@@ -18,12 +18,12 @@ class Window {
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == depth_; }
   T& front() { return ring_[first_]; }
-  /// The next free place, which is the window's last from now on.
+  /// Adds the next free place at the window's end and returns it.
   T& push() {
     SPATE_CHECK(!full());
     return ring_[(first_ + count_++) % depth_];
   }
-  /// The oldest is over; its place is given back as it is.
+  /// Removes the oldest element. Its place is reused as it is.
   void pop() {
     SPATE_CHECK(!empty());
     first_ = (first_ + 1) % depth_;

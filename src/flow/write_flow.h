@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WriteFlow: one slot's stream from the client to its datafile, in bulk messages that are received as there is room.
+// WriteFlow: one slot's stream from the client to its datafile, in bulk messages. It receives each message when it has
+// a buffer.
 #pragma once
 
 #include <optional>
@@ -12,22 +13,23 @@
 
 namespace spate::flow {
 
-/// Life cycle: construct -> run(), awaited -> destroyed. A receive is posted only with a buffer in hand (pull), at most
-/// FlowOptions::in_flight at once; while one message is written, the next ones arrive. Pinned; one executor.
+/// Life cycle: construct -> run() or run_direct(), awaited -> write_edges(), awaited, if has_edges() -> destroyed. It
+/// posts a receive only when it has a buffer (pull), at most FlowOptions::in_flight at a time. While it writes one
+/// message, the next ones arrive. Pinned. Not thread-safe: one executor.
 class WriteFlow {
  public:
   WriteFlow(FlowContext& context, Device& device, const Share& share, const Route& route, WallTime fs_time);
   WriteFlow(const WriteFlow&) = delete;
   WriteFlow& operator=(const WriteFlow&) = delete;
 
-  /// Ends when all of the stream is written, or with the first failure once no receive is under way any more: kProtocol
-  /// when a message has not the size that the request says. After a failure part of the stream may have been written.
+  /// Ends when the whole stream is written. After the first failure it ends when no receive is in flight. kProtocol: a
+  /// message has not the size that the request says. After a failure part of the stream may have been written.
   job::Task<Result<void>> run(job::StopToken stop);
-  /// The same for a stream that is one range of the datafile, `run`, written in whole blocks past the page cache. Its
-  /// ends, where it fills no block, are kept for write_edges(). What lies in the memory of a device that the target's
-  /// one cannot reach (how.peer) is copied to main memory and goes from there, counted, or it is kNotSupported.
+  /// As run(), for a stream that is one range of the datafile, `run`. It writes whole blocks past the page cache and
+  /// keeps the ends that fill no block for write_edges(). If the target's device cannot reach the other device's memory
+  /// (how.peer), data is copied to main memory first and counted, or it fails with kNotSupported.
   job::Task<Result<void>> run_direct(Extent run, PastCache how, job::StopToken stop);
-  /// Writes these through the page cache: not while anybody writes near them past it.
+  /// Writes the ends through the page cache. Nobody may write near them past the page cache meanwhile.
   job::Task<Result<void>> write_edges(job::StopToken stop);
   bool has_edges() const { return !edges_.empty(); }
   std::uint64_t stream_bytes() const { return stream_bytes_; }
@@ -55,7 +57,7 @@ class WriteFlow {
     if (how_.peer) return *context_.peer_pool;
     return registered() ? *context_.direct_pool : context_.pool;
   }
-  /// Past the page cache, by buffers that the target knows.
+  /// Whether it goes past the page cache with registered buffers.
   bool registered() const { return carry_ && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes; }
   std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
   std::uint64_t buffer_bytes() const { return how_.peer || registered() ? kPeerBufferBytes : main_buffer_bytes(); }

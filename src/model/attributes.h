@@ -42,14 +42,16 @@ struct Attributes {
   /// Regular files: false while a session has it open for writing; size, allocated_bytes and mtime must then be asked
   /// of the datafiles (docs/consistency.md, "Size and times").
   bool size_known = true;
-  /// Sum (mod 2^64) of the datafiles' change counters when mtime was last determined: mtime holds while they are equal.
+  /// Sum (mod 2^64) of the datafiles' change counters when mtime was last determined. While the sum is unchanged, mtime
+  /// is right.
   std::uint64_t change_sum = 0;
   friend bool operator==(const Attributes&, const Attributes&) = default;
 };
 
 constexpr std::size_t kMaxGroups = 64;
 
-/// Who asks. Under `auth = key` the client is trusted to say so; over local sockets the kernel is.
+/// The user that a request acts for. Under `auth = key` the servers trust the client to name it; over local sockets
+/// they trust the kernel.
 struct Credential {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

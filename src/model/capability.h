@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capability and SessionTicket: what the meta server signs and the io servers check (docs/consistency.md).
+// Capability and SessionTicket: the meta server signs them, and the io servers verify them (docs/consistency.md).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Capability {
   friend bool operator==(const Capability&, const Capability&) = default;
 };
 
-/// Proves to io servers that the meta server knows this session.
+/// Proves to io servers that the meta server has granted this session.
 struct SessionTicket {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -43,7 +43,7 @@ struct SessionTicket {
   friend bool operator==(const SessionTicket&, const SessionTicket&) = default;
 };
 
-/// The MAC that a genuine one carries: over the file system's id and every field but the MAC.
+/// The MAC of a genuine one, over the file system's id and every field but the MAC.
 Mac sign(const Key& server_key, FsId fs, const Capability& capability);
 Mac sign(const Key& server_key, FsId fs, const SessionTicket& ticket);
 bool verify(const Key& server_key, FsId fs, const Capability& capability);

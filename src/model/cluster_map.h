@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterMap: which servers exist, how to reach them, and which of them holds which target.
+// ClusterMap: lists the servers, their URLs and their targets.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace spate {
 
-/// What a server process does for the file system; at least one.
+/// The roles of a server process; at least one is set.
 struct Roles {
   bool meta = false;  // the name space
   bool io = false;    // file data
@@ -33,13 +33,13 @@ struct ServerEntry {
   friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
 };
 
-/// The id of a server's index-th storage folder: server * 256 + index. Its place in spate.toml is what names a target,
-/// so folders are appended to a server's list, never reordered.
+/// The id of a server's index-th storage folder: server * 256 + index. A target is named by its place in spate.toml, so
+/// folders are appended to a server's list and never reordered.
 constexpr TargetId target_id(ServerId server, std::size_t index) {
   return TargetId(static_cast<std::uint32_t>(server.value * kMaxTargetsPerServer + index));
 }
 
-/// A value; servers ascend by id. A newer version replaces an older one as a whole.
+/// A value. Servers ascend by id. A newer map replaces an older one as a whole.
 struct ClusterMap {
   std::uint64_t version = 1;  // >= 1; a request that carries an older one is refused with kStaleMap
   FsId fs;

@@ -9,7 +9,7 @@
 
 namespace spate {
 
-/// An object of the name space, unique for ever in its file system. The upper 16 bits name the metadata shard.
+/// An object of the name space. No handle is used twice in a file system. The upper 16 bits name the metadata shard.
 using Handle = StrongId<struct HandleTag>;
 /// Random id of a file system; a server and a client of different ones refuse each other.
 using FsId = StrongId<struct FsIdTag>;

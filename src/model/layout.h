@@ -28,8 +28,7 @@ struct Slot {
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
-/// PVFS's base, pcount and ssize (PVFS sec. 3.2) have become: the ordered slots (base and pcount) and strip_bytes
-/// (ssize).
+/// It replaces PVFS's parameters (PVFS sec. 3.2): the ordered slots stand for base and pcount, strip_bytes for ssize.
 struct Layout {
   std::uint32_t generation = 1;  // changes when slots move; a request with another one is refused with kStaleLayout
   DistributionKind distribution = DistributionKind::kSimpleStripe;

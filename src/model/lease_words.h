@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseWords: what an io server and the holder of a bypass lease tell each other without a message. docs/data-paths.md,
-// "Bypass"; byte by byte in docs/disk-datafiles.md, "Leases".
+// LeaseWords: shared memory by which an io server and the holder of a bypass lease communicate without messages.
+// docs/data-paths.md, "Bypass"; byte by byte in docs/disk-datafiles.md, "Leases".
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace spate {
 
-/// The first page of a lease's file, in the byte order of the machine, which both share. A holder that may only read
-/// has it mapped for reading: then only `state` is of use.
+/// The first page of a lease's file, in the byte order of the machine that both run on. A holder that may only read
+/// maps it for reading and uses only `state`.
 struct LeaseWords {
   static constexpr std::uint64_t kMagic = 0x31657361654c7053ULL;  // "SpLease1"
   enum State : std::uint32_t {
     kGranted = 0,
-    kRecalled = 1,  // no operation begins any more
-    kFenced = 2,    // and what was under way has gone nowhere: the datafile is another file now
+    kRecalled = 1,  // no operation may begin
+    kFenced = 2,    // operations in flight have no effect: the datafile is another file now
   };
 
   std::uint64_t magic = kMagic;
@@ -31,21 +31,22 @@ struct LeaseWords {
 
   /// Written by the server. A cache line of its own: the holder reads it before each operation.
   alignas(64) std::atomic<std::uint32_t> state{kGranted};
-  /// Written by a holder that may write. `busy`: operations that have looked at `state`, or are about to, and have not
-  /// ended. `writes` grows when one has ended; `last_write_ns`: the file system's time of the last one.
+  /// A holder that may write changes these. `busy`: operations that have read `state`, or are about to, and have not
+  /// ended. `writes` grows when a write ends. `last_write_ns`: the file system's time of the last write.
   alignas(64) std::atomic<std::uint32_t> busy{0};
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::int64_t> last_write_ns{0};
 
-  /// The holder, before an operation. False: there is no lease any more. True: end() must follow. The two sides cannot
-  /// miss each other: the holder announces itself and then looks, the server recalls and then counts.
+  /// The holder calls it before an operation. False: the lease has ended. True: end() must follow. The two sides cannot
+  /// miss each other: the holder announces its operation before it reads `state`, and the server recalls before it
+  /// counts operations.
   bool begin() {
     busy.fetch_add(1, std::memory_order_seq_cst);
     if (state.load(std::memory_order_seq_cst) == kGranted) return true;
     busy.fetch_sub(1, std::memory_order_seq_cst);
     return false;
   }
-  /// False: the operation has gone nowhere, or nobody knows.
+  /// False: the operation had no effect, or it is unknown whether it had one.
   bool end() {
     const bool fine = state.load(std::memory_order_seq_cst) != kFenced;
     busy.fetch_sub(1, std::memory_order_seq_cst);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockRanges: the byte ranges of one file that one owner has locked, as POSIX splits and joins them.
+// LockRanges: the byte ranges of one file that one owner has locked. It splits and joins them as POSIX demands.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace spate {
 /// Numbers are part of the wire format.
 enum class LockMode : std::uint8_t { kNone = 0, kShared = 1, kExclusive = 2 };
 
-/// What a lock belongs to. Numbers are part of the wire format.
+/// The kind of a lock's owner. Numbers are part of the wire format.
 enum class LockKind : std::uint8_t {
   kProcess = 1,   // fcntl's F_SETLK: of a process
   kOpenFile = 2,  // fcntl's F_OFD_SETLK: of an open file description
@@ -20,7 +20,7 @@ enum class LockKind : std::uint8_t {
   kAppend = 4,    // the right to append: of a client
 };
 
-/// Two owners cannot have these on the same byte.
+/// Whether two owners cannot hold these modes on the same byte.
 constexpr bool conflict(LockMode a, LockMode b) {
   return a != LockMode::kNone && b != LockMode::kNone && (a == LockMode::kExclusive || b == LockMode::kExclusive);
 }
@@ -41,16 +41,16 @@ struct HeldLock {
   friend bool operator==(const HeldLock&, const HeldLock&) = default;
 };
 
-/// A value. Its pieces are disjoint, sorted, and never two neighbours of one mode. Everything is O(pieces).
+/// A value. Its pieces are disjoint and sorted, and adjacent pieces differ in mode. Every function is O(pieces).
 class LockRanges {
  public:
-  /// Every byte of `range` (valid) gets this mode; kNone releases it. Adds at most two pieces.
+  /// Gives every byte of `range` (valid) this mode; kNone releases it. Adds at most two pieces.
   void set(LockRange range, LockMode mode);
-  /// How many pieces there were after set().
+  /// How many pieces there would be after set().
   std::size_t pieces_after(LockRange range, LockMode mode) const;
-  /// The lowest of the pieces that keep another owner from having `mode` on `range`.
+  /// The lowest piece that conflicts with another owner's lock of `mode` on `range`.
   std::optional<HeldLock> in_the_way_of(LockRange range, LockMode mode) const;
-  /// Every byte of `range` is held in exactly this mode.
+  /// Whether every byte of `range` is held in exactly this mode.
   bool covers(LockRange range, LockMode mode) const;
 
   const std::vector<HeldLock>& pieces() const { return pieces_; }

@@ -9,9 +9,9 @@
 
 namespace spate::posix {
 
-/// st_dev is left 0: each face has its own. st_blksize is `block_bytes`: the strip of a file, when known.
+/// Leaves st_dev 0, since each front end has its own. st_blksize is `block_bytes`: the strip of a file, if known.
 struct stat to_stat(const Attributes& attributes, std::uint64_t block_bytes = 1U << 20U);
-/// f_fsid is left 0. Blocks are 4096 bytes.
+/// Leaves f_fsid 0. Blocks are 4096 bytes.
 struct statvfs to_statvfs(const client::SpaceUse& use);
 
 timespec to_timespec(WallTime time);

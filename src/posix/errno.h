@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edge between Spate's errors and POSIX's.
+// Converts Spate's errors to POSIX's.
 #pragma once
 
 #include "base/error.h"
 
 namespace spate::posix {
 
-/// The errno that says the same as `code`, never 0 but for kOk. What a program cannot act on is EIO.
+/// The errno for `code`; 0 only for kOk. Errors that a program cannot act on become EIO.
 int to_errno(Errc code);
 
 }  // namespace spate::posix

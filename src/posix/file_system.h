@@ -14,12 +14,12 @@
 namespace spate::posix {
 
 struct FileSystemOptions {
-  /// Taken from the modes of what is made, where the directory has no default access control list. A face whose umask
-  /// changes gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
+  /// Bits that are removed from the modes of new objects, unless the directory has a default access control list. A
+  /// front end whose umask changes gives it with each mode instead, from bit wire::NewAttributes::kUmaskShift on.
   std::uint32_t umask = 0;
-  /// Where this file system stands in the tree that the program sees ("/spate"). An absolute link whose target is below
-  /// it is followed there; one that leads out ends the call with kCrossDevice and the path to go on with, which begins
-  /// with '/', as context. Empty: absolute links begin at the file system's root.
+  /// The place of this file system in the tree that the program sees ("/spate"). An absolute link whose target lies
+  /// below it is followed there. A link that leads out ends the call with kCrossDevice; the error's context is the path
+  /// to go on with, which begins with '/'. Empty: absolute links begin at the file system's root.
   std::string link_prefix;
 };
 
@@ -31,9 +31,9 @@ struct OpenRequest {
   wire::LayoutHints layout;
 };
 
-/// Every function is named for its system call and fails as that does (errno by posix/errno.h). The paths are walked by
-/// the meta server in the operation's own transaction: one request a call, but for what says more. One executor; any
-/// number of calls at once. Outlives its OpenFiles.
+/// Every function has the name of its system call and fails as that does (errno by posix/errno.h). The meta server
+/// walks the paths in the operation's own transaction, so a call is one request unless its comment says otherwise. Not
+/// thread-safe: one executor, any number of calls at a time. It outlives its OpenFiles.
 class FileSystem {
  public:
   FileSystem(client::Client& client, FileSystemOptions options);
@@ -45,7 +45,7 @@ class FileSystem {
   job::Task<Result<std::unique_ptr<OpenFile>>> open(OpenRequest request);
 
   job::Task<Result<Attributes>> stat(Where where);
-  /// What stat would answer, if the client keeps it under a lease; else nothing. Thread-safe, without a turn of the
+  /// The answer of stat if the client holds it under a lease; otherwise nothing. Thread-safe, and needs no turn of the
   /// executor.
   std::optional<Result<Attributes>> kept_attributes(const Where& where) const;
   /// R_OK | W_OK | X_OK, or F_OK.
@@ -61,8 +61,8 @@ class FileSystem {
   /// RENAME_NOREPLACE, RENAME_EXCHANGE; kInvalidArgument for other flags.
   job::Task<Result<void>> rename(Where from, Where to, unsigned flags);
   job::Task<Result<void>> truncate(Where where, std::int64_t size);
-  /// chmod, chown and utimensat: what is given in `request`; its `where` is set here. chmod of a link itself:
-  /// kNotSupported.
+  /// chmod, chown and utimensat: sets the attributes that `request` has. Sets its `where` itself. chmod of a link
+  /// itself: kNotSupported.
   job::Task<Result<Attributes>> set_attributes(Where where, wire::SetattrRequest request);
 
   job::Task<Result<Bytes>> getxattr(Where where, std::string name);
@@ -72,7 +72,7 @@ class FileSystem {
   job::Task<Result<void>> removexattr(Where where, std::string name);
 
   job::Task<Result<client::SpaceUse>> statfs() { return client_.statfs(); }
-  /// Name-space changes acknowledged before survive a crash of the meta server's machine.
+  /// Afterwards all name-space changes that were acknowledged before survive a crash of the meta server's machine.
   job::Task<Result<void>> sync() { return client_.sync(); }
 
   client::Client& client() { return client_; }
@@ -87,14 +87,14 @@ class FileSystem {
   job::Task<Result<void>> check_owner(wire::NamePath path);
   std::unique_ptr<OpenFile> make_open_file(int flags, const Attributes& attributes, std::unique_ptr<client::File> file);
 
-  /// Runs `operation(NamePath)`, which returns a Task and outlives the one returned here, and follows links that end
-  /// the walk.
+  /// Runs `operation(NamePath)`, which returns a Task, again behind each link that ends the walk. `operation` outlives
+  /// the returned task.
   template <typename Operation>
   auto walk(Where where, const Operation& operation);
   /// The same for two paths: when a link is in the way, both are walked to their last component first.
   template <typename Operation>
   auto walk_both(Where first, Where second, const Operation& operation);
-  /// Where a walk goes on that ended with `error`; nothing when that is the end of it.
+  /// Where a walk that ended with `error` goes on; nothing if it has ended for good.
   Result<wire::NamePath> beyond_link(const Error& error, const wire::NamePath& before) const;
 
   client::Client& client_;

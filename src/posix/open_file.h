@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenFile: an open file description, as POSIX has it: what open makes and descriptors refer to.
+// OpenFile: an open file description as POSIX defines it. open() makes it, and descriptors refer to it.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 namespace spate::posix {
 
-/// A record lock as fcntl(2) has it, and whose: `process` is a number that the face gives each process of its, or with
+/// A record lock of fcntl(2) and its owner. The owner is a process, by a number that the front end chooses, or with
 /// `open_file` the open file description itself.
 struct RecordLock {
   struct ::flock range{};
@@ -22,8 +22,8 @@ struct RecordLock {
   bool open_file = false;
 };
 
-/// Where the next read or write takes place. A face may place it in memory that processes share (fork); it then sees to
-/// it that they do not use it at the same time.
+/// The offset of the next read or write. A front end may keep it in memory that processes share (fork). It must then
+/// make sure that they do not use it at the same time.
 using Position = std::atomic<std::uint64_t>;
 
 /// One entry of a directory, "." and ".." among them.
@@ -35,10 +35,10 @@ struct DirectoryItem {
   std::optional<Attributes> attributes;  // when asked for; not of "." and ".."
 };
 
-/// A regular file, a directory, or an object that only serves as a place (O_PATH). What its kind or its access mode
-/// does not allow fails as POSIX says: kBadDescriptor, kIsDirectory, kNotDirectory, kInvalidArgument. Made by
-/// FileSystem::open. One executor; any number of calls at once (those that use the position take turns). Life cycle: ->
-/// close() awaited -> destroyed; without it the servers count it as open until the session ends.
+/// A regular file, a directory, or an object that only serves as a place (O_PATH). Calls that its kind or access mode
+/// does not allow fail as POSIX says: kBadDescriptor, kIsDirectory, kNotDirectory, kInvalidArgument. Not thread-safe:
+/// one executor, any number of calls at a time; those that use the position take turns. Life cycle: FileSystem::open()
+/// -> calls -> close() awaited -> destroyed. Without close() the servers count it as open until the session ends.
 class OpenFile {
  public:
   struct Parts {
@@ -46,7 +46,7 @@ class OpenFile {
     FileType type = FileType::kRegular;
     int flags = 0;                       // of open(2)
     std::unique_ptr<client::File> file;  // null: a directory or O_PATH
-    Attributes attributes = {};          // as they are now
+    Attributes attributes = {};          // at the time of the open
   };
   OpenFile(client::Client& client, Parts parts);
   OpenFile(const OpenFile&) = delete;
@@ -56,40 +56,40 @@ class OpenFile {
   FileType type() const { return type_; }
   /// Access mode and status flags, as F_GETFL tells them.
   int flags() const { return flags_.load(std::memory_order_relaxed); }
-  /// F_SETFL with O_APPEND: for the calls that begin from now on. Any thread may call it.
+  /// F_SETFL with O_APPEND. Affects calls that begin afterwards. Any thread may call it.
   void set_append(bool on) {
     if (on)
       flags_.fetch_or(O_APPEND, std::memory_order_relaxed);
     else
       flags_.fetch_and(~O_APPEND, std::memory_order_relaxed);
   }
-  /// The file below, for what POSIX has no words for; null for what is no file.
+  /// The client's file, for calls that POSIX does not have. null: this is no regular file.
   client::File* file() { return file_.get(); }
 
-  /// From now on `position` (initialised by the caller) is used; it outlives this.
+  /// Uses `position` from now on. The caller has initialised it, and it outlives this object.
   void share_position(Position& position) { position_ = &position; }
 
-  // At a given offset. Short only at the end of the file; holes read as zeros.
+  // Read and write at a given offset. Reads are short only at the end of the file; holes read as zeros.
   job::Task<Result<std::uint64_t>> pread(std::uint64_t offset, std::span<const MutableByteView> memory);
-  /// All of it, or an error after which part of it may have been written. With O_APPEND at the end, as Linux does:
-  /// the appends of all clients follow one another.
+  /// Writes everything or fails; after a failure a part may have been written. With O_APPEND it writes at the end, as
+  /// Linux does, and the appends of all clients follow one another.
   job::Task<Result<std::uint64_t>> pwrite(std::uint64_t offset, std::span<const ByteView> memory);
   /// Pieces of the file in any shape, one request a server (list and strided I/O).
   job::Task<Result<std::uint64_t>> read_list(const datatype::Description& what,
                                              std::span<const MutableByteView> memory);
   job::Task<Result<std::uint64_t>> write_list(const datatype::Description& what, std::span<const ByteView> memory);
 
-  // At the position, which they move by what was done.
+  // Read and write at the position, and move it by the bytes done.
   job::Task<Result<std::uint64_t>> read(std::span<const MutableByteView> memory);
   job::Task<Result<std::uint64_t>> write(std::span<const ByteView> memory);
-  /// SEEK_SET, SEEK_CUR, SEEK_END; SEEK_DATA and SEEK_HOLE as the io servers' local file systems tell of the datafiles:
-  /// what was written is never called a hole, but what lies in the same block of a datafile may be called data. A
-  /// directory: SEEK_SET to what DirectoryItem::next was, or 0. kInvalidArgument, kNoSuchDevice (no data there).
+  /// SEEK_SET, SEEK_CUR, SEEK_END. SEEK_DATA and SEEK_HOLE depend on the io servers' local file systems: written bytes
+  /// are never in a hole, but other bytes in the same block of a datafile may count as data. A directory: SEEK_SET to a
+  /// value of DirectoryItem::next, or 0. kInvalidArgument, kNoSuchDevice (no data there).
   job::Task<Result<std::uint64_t>> seek(std::int64_t offset, int whence);
 
-  /// copy_file_range(2) from `source`; an offset that is not given is that file's position, which moves. The bytes
-  /// copied: fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument (ranges of
-  /// one file that overlap), kFileTooBig.
+  /// copy_file_range(2) from `source`. An offset that is not given is that file's position, which moves. Returns the
+  /// bytes copied; fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument
+  /// (ranges of one file that overlap), kFileTooBig.
   struct CopyWish {
     std::optional<std::int64_t> from;
     std::optional<std::int64_t> to;
@@ -103,11 +103,11 @@ class OpenFile {
   /// fsync. A directory: name-space changes acknowledged before are durable.
   job::Task<Result<void>> sync();
   job::Task<Result<Attributes>> stat();
-  /// The given attributes of `request`; its `where` is set here.
+  /// Sets the attributes that `request` has. Sets its `where` itself.
   job::Task<Result<Attributes>> set_attributes(wire::SetattrRequest request);
 
-  /// The next entry, or nothing at the end. Entries made or removed meanwhile may be missed or seen; all others come
-  /// once.
+  /// The next entry, or nothing at the end. It may return or skip entries that are created or removed meanwhile; it
+  /// returns every other entry once.
   job::Task<Result<std::optional<DirectoryItem>>> next_entry(bool with_attributes = false);
 
   /// flock(2) of this open file: LOCK_SH, LOCK_EX or LOCK_UN, perhaps with LOCK_NB (kTryAgain). Stopped: the token's
@@ -117,17 +117,18 @@ class OpenFile {
   job::Task<Result<void>> set_lock(RecordLock lock, bool wait, job::StopToken stop = {});
   /// F_GETLK, F_OFD_GETLK: the lock that is in the way, or l_type F_UNLCK.
   job::Task<Result<struct ::flock>> get_lock(RecordLock lock);
-  /// What flock() and set_lock() would ask for, and whether they may (all but `owner` of what is the open file's): for
-  /// a face whose locks are held by another process.
+  /// The lock that flock() and set_lock() would request, without `owner`, or the error if this open file does not allow
+  /// it. For a front end whose locks another process holds.
   Result<wire::LockSpec> flock_spec(int operation) const;
   job::Task<Result<wire::LockSpec>> record_lock_spec(RecordLock lock, bool sets);
-  /// What F_GETLK answers to `asked`; nothing found: F_UNLCK.
+  /// The answer of F_GETLK to `asked`. Without `found`: F_UNLCK.
   static struct ::flock as_flock(const struct ::flock& asked, const std::optional<wire::LockSpec>& found);
-  /// A descriptor of this process was closed: its record locks on the file go, whichever descriptor they were made
-  /// through.
+  /// The process has closed a descriptor of the file: drops all its record locks on the file, as POSIX demands, through
+  /// whichever descriptor they were made.
   job::Task<Result<void>> drop_locks_of(std::uint64_t process);
 
-  /// kLostWrite when a write that was not synced may be gone. The object is of no more use, whatever comes out.
+  /// Ends the open. kLostWrite: a write that was not synced may be lost. Do not use the object afterwards, whatever the
+  /// result.
   job::Task<Result<void>> close();
 
  private:
@@ -148,17 +149,17 @@ class OpenFile {
   const FileType type_;
   std::atomic<int> flags_;
   std::unique_ptr<client::File> file_;
-  Attributes attributes_;  // of what is no file: as they were last seen
+  Attributes attributes_;  // of an object that is no regular file, as last seen
   Position own_position_{0};
   Position* position_ = &own_position_;
   job::Semaphore position_turn_;
-  const std::uint64_t number_;          // as an owner of locks
+  const std::uint64_t number_;          // its number as an owner of locks
   std::set<client::LockHolder> locks_;  // who has had locks through this open file
 
   // Directories: the page that the server sent last, and how far it was read.
   wire::ReaddirReply page_;
   std::size_t page_index_ = 0;
-  std::uint64_t page_position_ = 0;  // where reading goes on; another position_ means that somebody has sought
+  std::uint64_t page_position_ = 0;  // where reading goes on; if position_ differs, the caller has sought
   bool page_loaded_ = false;
   bool page_with_attributes_ = false;
 };

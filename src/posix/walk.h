@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FileSystem's two templates: an operation on a path, run again behind each link that ends the meta server's walk.
+// FileSystem's two templates: they run an operation on a path, again behind each link that ends the meta server's walk.
 // Private to this folder.
 #pragma once
 
@@ -21,7 +21,7 @@ auto FileSystem::walk(Where where, const Operation& operation) {
         wire::NamePath next = *path;
         auto result = co_await act(std::move(next));
         if (result) co_return result;
-        // A directory that is gone has no entries.
+        // A removed directory has no entries.
         if (result.code() == Errc::kStaleHandle && !from.path.empty()) co_return Errc::kNotFound;
         if (rooted || result.code() != Errc::kCrossDevice || !result.error().context().starts_with('/'))
           co_return result;
@@ -52,7 +52,8 @@ auto FileSystem::walk_both(Where first, Where second, const Operation& operation
       auto result = co_await once(self, one, other, act);
       const bool link = result.code() == Errc::kCrossDevice && result.error().context().starts_with('/');
       if (!link || self.options_.link_prefix.empty()) co_return result;
-      // Which of the two paths the link is in is not told: both are walked up to their last component.
+      // The error does not tell which of the two paths contains the link, so both are walked up to their last
+      // component.
       if (one.follow) {
         auto object = co_await self.stat(std::move(one));
         if (!object) co_return std::move(object).error();
