@@ -45,8 +45,7 @@ class AddressTable {
 
  private:
   std::uint64_t last_ = 0;
-  std::unordered_map<Address, AddressEntry>
-      entries_;  // references stay valid while other entries are added and removed
+  std::unordered_map<Address, AddressEntry> entries_;  // references stay valid while others are added and removed
   std::unordered_map<std::string, Address> by_list_;
   Address found_address_;          // by find(), last
   AddressEntry* found_ = nullptr;  // its entry

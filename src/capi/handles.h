@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is behind the handles of spate.h, and how a call is made: now, or started.
+// The objects behind the handles of spate.h, and the two ways to make a call: to its end, or started.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace spate::capi {
 
-/// What an operation gives: what the C function returns.
+/// The result of an operation, which the C function returns.
 using Outcome = Result<std::int64_t>;
 using Work = job::Task<Outcome>;
 
@@ -22,12 +22,12 @@ using Work = job::Task<Outcome>;
 struct spate_fs {
   std::unique_ptr<spate::assembly::ClientProcess> process;
   std::unique_ptr<spate::posix::FileSystem> posix;
-  std::atomic<std::size_t> in_use{0};  // open files, operations not waited for, calls under way
+  std::atomic<std::size_t> in_use{0};  // open files, started operations that were not waited for, running calls
 };
 
 struct spate_file {
   spate_fs* fs = nullptr;
-  std::unique_ptr<spate::posix::OpenFile> file;  // touched on the executor only, but for what never changes
+  std::unique_ptr<spate::posix::OpenFile> file;  // only the executor touches it, except for what never changes
 };
 
 struct spate_op {
@@ -37,9 +37,9 @@ struct spate_op {
 
 namespace spate::capi {
 
-/// Remembers the sentence for spate_last_error() and yields the negative errno.
+/// Stores the sentence for spate_last_error() and returns the negative errno.
 int refuse(const Error& error) noexcept;
-/// The same for what the caller did wrong.
+/// The same for an error of the caller.
 int refuse_argument(const char* sentence) noexcept;
 /// A null pointer where none may be.
 int refuse_null(const char* what) noexcept;
@@ -58,8 +58,8 @@ Result<std::vector<View>> memory_of(const iovec* memory, int count);
 Result<datatype::Description> description_of(const spate_range* ranges, std::size_t count);
 Result<datatype::Description> description_of(const spate_strided* what);
 
-/// A call under way, by whatever thread: until its end spate_disconnect() is refused. Giving `in_use` back is the last
-/// that touches `fs`: from then on another thread may free it.
+/// A running call of any thread. spate_disconnect() is refused until it ends. The destructor lowers `in_use` as its
+/// last access to `fs`, since another thread may free `fs` from then on.
 class CallOf {
  public:
   explicit CallOf(spate_fs* fs) : fs_(fs) { ++fs_->in_use; }
@@ -82,7 +82,7 @@ std::int64_t now(spate_fs* fs, const Make& make) noexcept {
   }
 }
 
-/// Starts it. `make` holds copies of whatever the caller need not keep.
+/// Starts the operation. `make` holds copies of everything that the caller may drop.
 template <typename Make>
 int later(spate_fs* fs, Make make, spate_op** op) noexcept {
   const CallOf call(fs);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The C API of Spate (docs/c-api.md): a parallel file system without a mount.
  *
- * Errors. A function that can fail returns a negative errno (-ENOENT); errno itself is left alone. spate_last_error()
- * then has a sentence for a person, which names the server or the file that was in the way.
+ * Errors. A function that can fail returns a negative errno (-ENOENT) and does not change errno itself.
+ * spate_last_error() then returns a sentence for a person, which names the server or the file concerned.
  *
- * Paths begin at the file system's root, with or without a leading '/'; absolute symbolic links begin there, too. Names
- * are bytes but '/' and NUL, at most 255; a path is at most 4095 bytes.
+ * Paths begin at the file system's root, with or without a leading '/'; absolute symbolic links begin there, too. A
+ * name is at most 255 bytes, any but '/' and NUL; a path is at most 4095 bytes.
  *
- * Threads. Every function may be called by any thread, on any handle, at any time; calls on one handle run side by
- * side. A handle is not closed while a call on it is under way. The library has no threads of its own but one that
- * keeps the session alive (see SPATE_PROGRESS_THREAD), and takes no signals. A handle is of no use in a child after
- * fork() unless it calls exec(); the child may connect anew.
+ * Threads. Any thread may call any function, on any handle, at any time; calls on one handle run side by side. Do not
+ * close a handle while a call on it is running. The library has one thread of its own, which keeps the session alive
+ * (see SPATE_PROGRESS_THREAD), and handles no signals. After fork() the child cannot use the parent's handles; it may
+ * connect anew.
  *
- * Memory given to a call belongs to it until it returns; memory given to a ..._start call until its operation has
- * ended.
+ * Memory that is given to a call must stay until the call returns; memory that is given to a ..._start call, until its
+ * operation has ended.
  */
 #ifndef SPATE_H
 #define SPATE_H
@@ -47,22 +47,22 @@ typedef struct spate_op spate_op;
 /* "0.1.0", of the library that is running. */
 SPATE_API const char* spate_version(void);
 
-/* What went wrong with the call of this thread that failed last, in one sentence. Valid until the thread's next call.
+/* Why this thread's last failed call failed, in one sentence. Valid until the thread's next call.
  */
 SPATE_API const char* spate_last_error(void);
 
 /* ---- Connecting ---- */
 
 enum spate_flags {
-  /* A thread of the library drives started operations all the time. Without it they go on only while some thread is
-   * inside a call; with it a blocking call costs two changes of threads more. */
+  /* A thread of the library drives started operations all the time. Without it they progress only while some thread is
+   * inside a call. With it a blocking call costs two more thread switches. */
   SPATE_PROGRESS_THREAD = 1
 };
 
 struct spate_options {
   size_t size;                 /* sizeof(struct spate_options): lets later versions add members at the end */
   unsigned flags;              /* enum spate_flags */
-  mode_t umask;                /* taken from the modes of what is made; the process's own umask is not looked at */
+  mode_t umask;                /* bits removed from the modes of new objects; the process's own umask has no effect */
   const char* const* settings; /* "section.key=value" each, ended by NULL: they override spate.toml; may be NULL */
 };
 
@@ -72,10 +72,10 @@ struct spate_options {
  */
 SPATE_API int spate_connect(spate_fs** fs, const char* where, const struct spate_options* options);
 
-/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open, operations not waited
- * for, or calls of other threads under way. A program that ends without it keeps others from changing what it held
- * until that has run out: attributes under leases, when client.attribute_cache is "all", a quarter of
- * meta.session_lease long; locks and open files for all of it. */
+/* Ends the session and frees the handle. -EBUSY, and nothing happens, while files are open, started operations were not
+ * waited for, or other threads' calls are running. If a program ends without it, what it held blocks others until it
+ * expires: leases on attributes (if client.attribute_cache is "all") for a quarter of meta.session_lease, locks and
+ * open files for all of it. */
 SPATE_API int spate_disconnect(spate_fs* fs);
 
 /* ---- Files ---- */
@@ -92,35 +92,35 @@ struct spate_layout {
  * O_TMPFILE; O_DIRECT, O_NONBLOCK and O_CLOEXEC change nothing. A directory is opened to be listed or as a base for
  * spate_openat(). `mode` counts with O_CREAT. On failure *file is NULL. */
 SPATE_API int spate_open(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file);
-/* The same below an open directory. */
+/* As spate_open(), below an open directory. */
 SPATE_API int spate_openat(spate_file* directory, const char* path, int flags, mode_t mode, spate_file** file);
-/* The same with a layout for a file that is made. */
+/* As spate_open(), with a layout for a file that it creates. */
 SPATE_API int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode,
                                 const struct spate_layout* layout, spate_file** file);
-/* Ends the open and frees the handle, whatever comes out. -EIO when something written and not synced may be gone
+/* Ends the open and frees the handle, whatever the result. -EIO: data that was written and not synced may be lost,
  * because a server restarted. */
 SPATE_API int spate_close(spate_file* file);
 
-/* At an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros. Writes take
- * all or fail, after which part of the data may have been written; disjoint writes of any clients never disturb each
- * other. */
+/* Read and write at an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros.
+ * A write writes everything or fails; after a failure a part may have been written. Disjoint writes of any clients
+ * never affect each other. */
 SPATE_API ssize_t spate_pread(spate_file* file, void* buffer, size_t size, off_t offset);
 SPATE_API ssize_t spate_pwrite(spate_file* file, const void* buffer, size_t size, off_t offset);
 SPATE_API ssize_t spate_preadv(spate_file* file, const struct iovec* memory, int count, off_t offset);
 SPATE_API ssize_t spate_pwritev(spate_file* file, const struct iovec* memory, int count, off_t offset);
 
-/* At the file's position, which moves. With O_APPEND at the end of the file: the appends of all clients follow one
- * another. */
+/* Read and write at the file's position, and move it. With O_APPEND writes go to the end of the file, and the appends
+ * of all clients follow one another. */
 SPATE_API ssize_t spate_read(spate_file* file, void* buffer, size_t size);
 SPATE_API ssize_t spate_write(spate_file* file, const void* buffer, size_t size);
 SPATE_API ssize_t spate_readv(spate_file* file, const struct iovec* memory, int count);
 SPATE_API ssize_t spate_writev(spate_file* file, const struct iovec* memory, int count);
-/* lseek(2), with SEEK_DATA and SEEK_HOLE: nothing that was written is ever called a hole; blocks written in part are
+/* lseek(2), with SEEK_DATA and SEEK_HOLE. Written bytes are never in a hole; a block that was written in part counts as
  * data. */
 SPATE_API off_t spate_lseek(spate_file* file, off_t offset, int whence);
-/* copy_file_range(2) of Linux; both files of the same file system. A NULL offset: that file's position. By the io
- * servers, without a byte through this program, where both files' pieces lie side by side (same layout). The bytes
- * copied; 0 at the end. */
+/* copy_file_range(2) of Linux, between files of the same file system. A NULL offset means that file's position. If both
+ * files have the same layout, the io servers copy, and no byte passes through this program. Returns the bytes copied; 0
+ * at the end. */
 SPATE_API ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset,
                                         size_t size, unsigned flags);
 
@@ -155,14 +155,14 @@ SPATE_API ssize_t spate_read_strided(spate_file* file, const struct spate_stride
 SPATE_API ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                                       int memory_count);
 
-/* What was written before through this handle, and the file's entry and inode, survive a crash of any machine. -EIO
- * once when an earlier write may be lost because its server restarted. */
+/* Afterwards everything that was written before through this handle, and the file's entry and inode, survive a crash of
+ * any machine. -EIO, once: an earlier write may be lost, because its server restarted. */
 SPATE_API int spate_fsync(spate_file* file);
 SPATE_API int spate_ftruncate(spate_file* file, off_t size);
 /* Locks of this handle that hold across all clients. flock(2): LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB. spate_lock:
- * fcntl(2) with F_OFD_SETLK, F_OFD_SETLKW, F_OFD_GETLK. -EAGAIN: another has it. They go with the handle, and with the
- * program's death. -EIO: a lock was lost because this client was cut off for so long that others got it; close the
- * file. */
+ * fcntl(2) with F_OFD_SETLK, F_OFD_SETLKW, F_OFD_GETLK. -EAGAIN: another owner has it. Locks end with the handle, and
+ * when the program ends. -EIO: a lock was lost because this client was cut off for so long that others got it; close
+ * the file. */
 SPATE_API int spate_flock(spate_file* file, int operation);
 SPATE_API int spate_lock(spate_file* file, int cmd, struct flock* lock);
 /* fallocate(2): mode 0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, FALLOC_FL_ZERO_RANGE. */
@@ -172,10 +172,11 @@ SPATE_API int spate_fstat(spate_file* file, struct stat* st);
 SPATE_API int spate_fchmod(spate_file* file, mode_t mode);
 SPATE_API int spate_fchown(spate_file* file, uid_t uid, gid_t gid);
 SPATE_API int spate_futimens(spate_file* file, const struct timespec times[2]);
-/* How the file was laid out when it was made. */
+/* The layout that the file got at its creation. */
 SPATE_API int spate_get_layout(spate_file* file, struct spate_layout* layout);
 
-/* ---- Names ---- Each is named for its system call; a `flags` of AT_SYMLINK_NOFOLLOW takes a link for itself. */
+/* ---- Names ---- Each function has the name of its system call. With AT_SYMLINK_NOFOLLOW in `flags` it does not follow
+ * a link at the path's end. */
 
 SPATE_API int spate_stat(spate_fs* fs, const char* path, struct stat* st);
 SPATE_API int spate_lstat(spate_fs* fs, const char* path, struct stat* st);
@@ -185,7 +186,7 @@ SPATE_API int spate_mkdir(spate_fs* fs, const char* path, mode_t mode);
 SPATE_API int spate_rmdir(spate_fs* fs, const char* path);
 SPATE_API int spate_unlink(spate_fs* fs, const char* path);
 SPATE_API int spate_symlink(spate_fs* fs, const char* target, const char* path);
-/* The target's length; at most `size` bytes of it, without a NUL. */
+/* Stores at most `size` bytes of the link's target, without a NUL. Returns the target's whole length. */
 SPATE_API ssize_t spate_readlink(spate_fs* fs, const char* path, char* buffer, size_t size);
 SPATE_API int spate_link(spate_fs* fs, const char* existing, const char* path);
 /* flags: 0, RENAME_NOREPLACE (1), RENAME_EXCHANGE (2). */
@@ -197,12 +198,12 @@ SPATE_API int spate_utimens(spate_fs* fs, const char* path, const struct timespe
 SPATE_API int spate_mknod(spate_fs* fs, const char* path, mode_t mode, dev_t device);
 /* Sums over all servers; a device that several of them share counts once. */
 SPATE_API int spate_statvfs(spate_fs* fs, struct statvfs* st);
-/* Name-space changes that were acknowledged before survive a crash of the meta server's machine. */
+/* Afterwards all name-space changes that were acknowledged before survive a crash of the meta server's machine. */
 SPATE_API int spate_sync(spate_fs* fs);
 
 /* Extended attributes: user.*, for uid 0 trusted.*, and access control lists (system.posix_acl_access,
- * system.posix_acl_default); user.spate.* sets and shows layouts. With size 0 the needed size is returned; -ERANGE when
- * it is too small. List: names, each ended by NUL. */
+ * system.posix_acl_default); user.spate.* sets and shows layouts. With size 0 the functions return the size needed;
+ * -ERANGE: `size` is too small. List: names, each ended by NUL. */
 SPATE_API ssize_t spate_getxattr(spate_fs* fs, const char* path, const char* name, void* value, size_t size, int flags);
 /* flags: XATTR_CREATE, XATTR_REPLACE. */
 SPATE_API int spate_setxattr(spate_fs* fs, const char* path, const char* name, const void* value, size_t size,
@@ -214,12 +215,13 @@ SPATE_API int spate_removexattr(spate_fs* fs, const char* path, const char* name
 
 struct spate_dirent {
   uint64_t handle;    /* as st_ino; 0 when not known */
-  uint64_t next;      /* for spate_lseek(): where listing goes on behind this entry */
+  uint64_t next;      /* for spate_lseek(): where the listing continues after this entry */
   unsigned char type; /* DT_REG, DT_DIR, ... of <dirent.h> */
   char name[256];
 };
-/* The next entry of a directory, "." and ".." among them: 1, or 0 at the end. Entries made or removed meanwhile may be
- * missed or seen, all others come once. spate_lseek(directory, 0, SEEK_SET) begins anew. */
+/* Reads the next entry of a directory, including "." and "..". Returns 1, or 0 at the end. It may return or skip
+ * entries that are created or removed meanwhile; it returns every other entry once. spate_lseek(directory, 0, SEEK_SET)
+ * starts again. */
 SPATE_API int spate_readdir(spate_file* directory, struct spate_dirent* entry);
 /* Many at once, with attributes in the same request: fills at most `count` entries and, when `st` is not NULL, as many
  * stats (a st_nlink of 0: not told, ask spate_fstatat()). Their number; 0 at the end. */

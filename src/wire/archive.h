@@ -27,7 +27,7 @@ constexpr std::size_t kMaxBlob = 1U << 20U;
 template <typename M, typename A>
 concept HasFields = requires(M& m, A& a) { m.fields(a); };
 
-/// Appends values to `out`. `writer(a, b, c)` writes them in order; they are there when the writer is gone.
+/// Appends values to `out`. `writer(a, b, c)` writes them in order. `out` is complete when the writer is destroyed.
 class Writer {
  public:
   explicit Writer(Bytes& out) : out_(out) {}
@@ -86,8 +86,8 @@ class Writer {
   StagedEncoder out_;
 };
 
-/// Fills values from foreign bytes; sticky failure as in Decoder. Every length and count is checked against what is
-/// left.
+/// Fills values from foreign bytes. Failure is sticky as in Decoder. It checks every length and count against the bytes
+/// that are left.
 class Reader {
  public:
   explicit Reader(ByteView in) : in_(in) {}
@@ -120,7 +120,8 @@ class Reader {
   void read(StrongId<Tag, Rep>& v) {
     read(v.value);
   }
-  /// Unknown values of an enumeration are refused by whoever uses it; flags in enumerations have their own masks.
+  /// Accepts unknown values of an enumeration: the code that uses the value refuses them. Flags have masks of their
+  /// own.
   template <typename E>
     requires std::is_enum_v<E>
   void read(E& v) {
@@ -155,14 +156,14 @@ class Reader {
   Decoder in_;
 };
 
-/// The bytes of one message body (appended to `out`).
+/// Appends the bytes of one message body to `out`.
 template <typename M>
 void encode_body(const M& message, Bytes& out) {
   Writer writer(out);
   writer(message);
 }
 
-/// The message in `bytes`; kCorrupt when they are too short, too long or out of range.
+/// Decodes the message in `bytes`. kCorrupt: they are too short, too long or out of range.
 template <typename M>
 Result<M> decode_body(ByteView bytes) {
   M message;
@@ -172,7 +173,7 @@ Result<M> decode_body(ByteView bytes) {
   return message;
 }
 
-/// A message of version 1 with what version 2 has put behind it, in `bytes`; kCorrupt likewise.
+/// Decodes a message of version 1 and the part that version 2 has added behind it. kCorrupt as above.
 template <typename M, typename Behind>
 Result<std::pair<M, Behind>> decode_body_and(ByteView bytes) {
   std::pair<M, Behind> both;

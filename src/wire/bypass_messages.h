@@ -7,9 +7,9 @@
 
 namespace spate::wire {
 
-/// Slots in one lease request at most: for each, two descriptors are on their way at once.
+/// The most slots of one lease request: each passes two descriptors at the same time.
 constexpr std::size_t kMaxLeaseSlots = 16;
-/// Leases given back by one request at most.
+/// The most leases that one request returns.
 constexpr std::size_t kMaxReturned = 4096;
 
 /// Asks for leases on datafiles, by a connection that passes descriptors. Needs the right to read, or with
@@ -45,7 +45,7 @@ struct BypassLeaseReply {
   }
 };
 
-/// A lease whose holder's operations have ended, and what it was used for.
+/// A lease whose holder's operations have ended, and the bytes that it moved.
 struct ReturnedLease {
   std::uint64_t lease_id = 0;
   std::uint64_t read_bytes = 0;
@@ -55,7 +55,7 @@ struct ReturnedLease {
     a(lease_id, read_bytes, written_bytes);
   }
 };
-/// Leases that are not (any more) the caller's are passed over.
+/// Returns leases. Ignores those that the caller does not hold, or no longer holds.
 struct BypassReturnRequest {
   static constexpr Op kOp = Op::kBypassReturn;
   static constexpr std::string_view kName = "bypass return request";
@@ -67,7 +67,7 @@ struct BypassReturnRequest {
 };
 using BypassReturnReply = Empty;
 
-/// Which path a read or write of what is described would take now, and why. Nothing is moved.
+/// Asks which path a read or write would take now, and why. Moves nothing.
 struct ExplainPathRequest {
   static constexpr Op kOp = Op::kExplainPath;
   static constexpr std::string_view kName = "explain path request";
@@ -80,12 +80,12 @@ struct ExplainPathRequest {
     a(where, what, is_write, path);
   }
 };
-/// ExplainedPath::bypass when nothing is in the way.
+/// ExplainedPath::bypass if a lease would be granted.
 constexpr std::string_view kLeaseToBeHad = "a lease can be had";
 struct ExplainedPath {
   DataPath path = DataPath::kAutomatic;  // kAutomatic: it would be refused
   std::string why;                       // for people
-  std::string bypass;                    // what would become of a request for a lease; for people
+  std::string bypass;                    // the answer that a request for a lease would get; for people
   template <typename A>
   void fields(A& a) {
     a(path, why, bypass);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests by which `spate fsck` looks at the stores of servers and mends them (docs/wire.md, "Checking"). Only who
-// proves the server key is answered. What each kind of damage means: docs/fsck.md.
+// Requests by which `spate fsck` examines and repairs the stores of servers (docs/wire.md, "Checking"). A server
+// answers them only to callers that have proved the server key. What each kind of damage means: docs/fsck.md.
 #pragma once
 
 #include "wire/io_messages.h"
@@ -59,8 +59,8 @@ constexpr std::string_view damage_name(Damage damage) {
   return "unknown";
 }
 
-/// Something that is not as docs/disk-meta.md, "What holds", says, with what names it. Which fields are used depends on
-/// the kind; the others are 0 or empty.
+/// A violation of docs/disk-meta.md, "What holds", with the fields that identify it. The kind decides which fields are
+/// used; the others are 0 or empty.
 struct Finding {
   Damage damage = Damage::kDanglingEntry;
   Handle handle;               // the object: of an entry, what it leads to
@@ -68,12 +68,12 @@ struct Finding {
   std::string name;            // of an entry
   std::uint64_t recorded = 0;  // what the record says ...
   std::uint64_t actual = 0;    // ... and what there is
-  /// Of the inode when this was found: what was counted elsewhere holds while it is the same.
+  /// The inode's version when this was found. Counts from elsewhere hold as long as the version is the same.
   std::uint64_t version = 0;
   ClientId client;          // of an open, of answers
   std::uint32_t epoch = 0;  // of an open
   SlotRef slot;             // of a datafile
-  WallTime since;           // of what should have been done by now
+  WallTime since;           // since when work has been overdue
   Bytes key;                // of a record that cannot be read, or stands in a wrong place
   template <typename A>
   void fields(A& a) {
@@ -94,20 +94,20 @@ enum class ScanKind : std::uint8_t {
   kSessions = 9,
 };
 
-/// One page of the records of a kind, checked against the records next to them, all in one state of the store. What
-/// needs more than one page (how many names an object has) is left to the caller, who gets the facts.
+/// Reads one page of the records of a kind and checks them against related records, all in one state of the store. The
+/// reply has the facts for checks that need more than one page (how many names an object has), which the caller makes.
 struct MetaScanRequest {
   static constexpr Op kOp = Op::kMetaScan;
   static constexpr std::string_view kName = "meta scan request";
   ScanKind what = ScanKind::kInodes;
   Bytes after;            // where the last page ended (MetaScanReply::next); empty begins
   std::uint32_t max = 0;  // records looked at, 1..kMaxScanPage; 0 = that
-  /// Facts are told of objects in [low, high] only; inodes below `low` are not looked at.
+  /// Only objects in [low, high] have facts in the reply. Inodes below `low` are skipped.
   Handle low;
   Handle high{UINT64_MAX};
   bool findings = true;  // false: facts only
   bool names = false;    // entries: facts with names
-  /// What should be done in the background is damage when it is older than this, ns.
+  /// Background work counts as damage if it is older than this, ns.
   std::uint64_t grace_ns = 0;
   template <typename A>
   void fields(A& a) {
@@ -144,7 +144,7 @@ struct EntryFact {
     a(handle, directory, name);
   }
 };
-/// What the page has of one directory's entries.
+/// Summary of one directory's entries in the page.
 struct DirectoryFact {
   Handle directory;
   std::uint64_t version = 0;         // of its inode
@@ -164,7 +164,7 @@ struct MetaScanReply {
   std::vector<EntryFact> entries;          // of kEntries
   std::vector<DirectoryFact> directories;  // of kEntries, ascending; one may go on in the next page
   std::uint32_t records = 0;               // looked at
-  std::uint32_t unfinished = 0;            // of these, what is rightly under way in the background
+  std::uint32_t unfinished = 0;            // of these, background work that is not overdue
   Bytes next;
   bool end = false;
   template <typename A>
@@ -173,7 +173,7 @@ struct MetaScanReply {
   }
 };
 
-/// Looks whether the damage is there now and, with `apply`, mends it in the same transaction. Repeatable.
+/// Checks whether the damage is there now and, with `apply`, repairs it in the same transaction. Repeatable.
 struct MetaRepairRequest {
   static constexpr Op kOp = Op::kMetaRepair;
   static constexpr std::string_view kName = "meta repair request";
@@ -187,22 +187,22 @@ struct MetaRepairRequest {
 enum class RepairOutcome : std::uint8_t {
   kConfirmed = 1,  // the damage is there (without `apply`)
   kRepaired = 2,
-  kGone = 3,     // it is not there, or not any more
-  kChanged = 4,  // the object has changed since: to be looked at again
-  kLeft = 5,     // it is there and cannot be mended, or not yet: the note says why
+  kGone = 3,     // it is not there, or no longer
+  kChanged = 4,  // the object has changed since: check it again
+  kLeft = 5,     // it is there and cannot be repaired, or not yet: the note says why
 };
 struct MetaRepairReply {
   static constexpr std::string_view kName = "meta repair reply";
   RepairOutcome outcome = RepairOutcome::kGone;
-  std::string note;  // what was done, or what is in the way
-  std::string path;  // of the object or entry, when it can be told: "/a/b"
+  std::string note;  // what was done, or what prevents the repair
+  std::string path;  // of the object or entry, if it is known: "/a/b"
   template <typename A>
   void fields(A& a) {
     a(outcome, note, path);
   }
 };
 
-/// What the name space says of datafiles that were found on io servers.
+/// Asks what the name space knows of datafiles that were found on io servers.
 struct DatafileFact {
   Handle handle;
   SlotRef slot;
@@ -225,7 +225,7 @@ constexpr std::size_t kMaxJudged = 1024;
 enum class Verdict : std::uint8_t {
   kGood = 1,
   kBeingRemoved = 2,
-  kOrphan = 3,      // the file is gone, for ever: handles are not used twice
+  kOrphan = 3,      // the file is gone for ever, since handles are never used twice
   kMisplaced = 4,   // the file's layout names no such slot on that target
   kNotGiven = 5,    // a handle that this meta server has never given out
   kTooLong = 6,     // bytes beyond the file's size, which is known
@@ -249,7 +249,7 @@ struct MetaJudgeReply {
   }
 };
 
-/// Which of these datafiles are there, and how long they are.
+/// Asks which of these datafiles exist, and how long they are.
 struct DatafileProbeRequest {
   static constexpr Op kOp = Op::kDatafileProbe;
   static constexpr std::string_view kName = "datafile probe request";

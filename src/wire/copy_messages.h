@@ -19,16 +19,17 @@ struct DataRange {
 /// Where data lies in one datafile.
 struct SlotRanges {
   std::vector<DataRange> ranges;  // ascending, at or after the offset that was asked for
-  std::uint64_t complete_to = 0;  // between the ranges are holes up to here; 2^63 - 1: behind them, too
+  std::uint64_t complete_to =
+      0;  // up to here everything between the ranges is a hole; 2^63 - 1: everything behind them, too
   template <typename A>
   void fields(A& a) {
     a(ranges, complete_to);
   }
 };
 
-/// Of each slot at most this many ranges are told.
+/// The most ranges of one slot in a reply.
 constexpr std::uint32_t kMaxRangesPerSlot = 256;
-/// And of all slots of a request together.
+/// The most ranges of all slots of a reply together.
 constexpr std::uint32_t kMaxRanges = 4096;
 
 struct DatafileRangesRequest {
@@ -67,8 +68,8 @@ struct CopyPiece {
   }
 };
 
-/// The pieces of `from` become the pieces of `to`, holes as holes; what lies beyond a source's end is a hole, too. The
-/// header's capability is for `to`, `from_capability` for `from`.
+/// Copies the pieces of `from` to the pieces of `to`. Holes stay holes, and the part beyond a source's end becomes a
+/// hole. The header's capability is for `to`, `from_capability` for `from`.
 struct DatafileCopyRequest {
   static constexpr Op kOp = Op::kDatafileCopy;
   static constexpr std::string_view kName = "datafile copy request";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key schedule of the handshake (docs/wire.md, "Handshake"): pure functions of keys and of bytes as they were sent.
+// The key schedule of the handshake (docs/wire.md, "Handshake"): pure functions of keys and of the bytes that were
+// sent.
 #pragma once
 
 #include "base/kdf.h"
@@ -9,15 +10,15 @@
 
 namespace spate::wire {
 
-/// Which key file a handshake stands on, and so what its initiator may do.
+/// The kind of key file that a handshake uses. It decides what the initiator may do.
 enum class KeyRole : std::uint8_t { kClient = 1, kServer = 2 };
 
 /// One key file of one file system, as the handshake uses it.
 struct FileKey {
   FileKey(FsId fs, const Key& file);
-  /// Names the key to the acceptor and tells nothing of it.
+  /// Identifies the key to the acceptor without revealing it.
   KeyId id() const;
-  /// The key between holders of this file and one acceptor: nobody can use what is proved to one server at another.
+  /// The key between holders of this file and one acceptor. A proof for one server is therefore useless at another.
   Key for_acceptor(KeyRole role, ServerId acceptor) const;
 
   Key secret;

@@ -17,7 +17,7 @@ namespace spate::wire {
 constexpr std::uint16_t kProtocolVersion = 2;
 constexpr std::uint16_t kOldestProtocolVersion = 1;
 
-/// Optional abilities, negotiated by hello: what both sides have.
+/// Optional abilities. Hello negotiates those that both sides have.
 enum Feature : std::uint64_t {
   kFeatureNone = 0,
   kFeatureLeases = 1,  // replies to changes begin with what was touched (lease_messages.h)
@@ -29,8 +29,9 @@ constexpr std::uint64_t kOurFeatures = kFeatureLeases | kFeatureGrants | kFeatur
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 
-/// Names one of a client's requests for ever: (client, slot, sequence). A client uses a slot for one request at a time
-/// and raises the sequence with each new one; a resend repeats both. Slot kNoSlot: the request may simply run again.
+/// Identifies one of a client's requests: (client, slot, sequence) is never used twice. A client uses a slot for one
+/// request at a time and raises the sequence with each new request; a resend repeats both. Slot kNoSlot: the request
+/// may run again without harm.
 struct RequestId {
   static constexpr std::uint16_t kNoSlot = 0xFFFF;
   std::uint16_t slot = kNoSlot;
@@ -51,7 +52,7 @@ struct RequestHeader {
   std::uint64_t map_version = 0;
   TraceId trace;
   Priority priority = Priority::kNormal;
-  /// What is left of the caller's deadline when it sent this; the server gives up after it. 0 = none.
+  /// Time left until the caller's deadline when it sent this, ms. The server gives up after it. 0: no deadline.
   std::uint32_t deadline_ms = 0;
   /// The largest reply (header included) for which the caller has posted room, bytes.
   std::uint32_t reply_room = 0;

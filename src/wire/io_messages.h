@@ -17,7 +17,7 @@ struct SlotRef {
   }
 };
 
-/// The part of a layout that a server needs to work out its own share of a description, and the slots it is asked for.
+/// The part of a layout that a server needs to compute its share of a description, and the requested slots.
 struct SlotSet {
   Handle handle;
   DistributionKind distribution = DistributionKind::kSimpleStripe;
@@ -42,13 +42,13 @@ struct DatafileState {
   }
 };
 
-/// Of two states of one datafile: `a` is not the older one. With equal counters a write may have been under way when
-/// one of them was taken; the larger one has seen more of it.
+/// Whether state `a` of a datafile is not older than `b`. If the counters are equal, a write may have been in flight
+/// when one of the states was taken. The state with the larger size has seen more of that write.
 inline bool not_older(const DatafileState& a, const DatafileState& b) {
   return a.change_counter > b.change_counter || (a.change_counter == b.change_counter && a.size >= b.size);
 }
 
-/// How a server moves the bytes (docs/architecture.md, "Data paths").
+/// How a server moves the bytes (docs/data-paths.md).
 enum class DataPath : std::uint8_t {
   kAutomatic = 0,
   kBuffered = 1,
@@ -78,7 +78,7 @@ struct ReadRequest {
 struct ReadReply {
   static constexpr std::string_view kName = "read reply";
   std::vector<DatafileState> datafiles;     // as in where.slots
-  std::vector<std::uint64_t> stream_bytes;  // as in where.slots: how much of each stream was there and was sent
+  std::vector<std::uint64_t> stream_bytes;  // as in where.slots: bytes of each stream that existed and were sent
   std::optional<std::uint32_t> checksum;    // reserved
   Bytes data;                               // the inline streams, one after the other
   template <typename A>
@@ -251,8 +251,8 @@ struct IoStatfsReply {
   }
 };
 
-/// Servers only: from now on refuse this client's requests of epochs below `lowest_epoch`. Durable before the reply;
-/// requests of older epochs that were under way have ended or been discarded by then.
+/// Servers only. The server refuses this client's requests of epochs below `lowest_epoch` from now on. The fence is
+/// durable before the reply, and requests of older epochs that were running have ended or were discarded by then.
 struct FenceRequest {
   static constexpr Op kOp = Op::kFence;
   static constexpr std::string_view kName = "fence request";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute leases: looking up what may be kept, and what a change has touched (docs/wire.md, "Attribute leases").
+// Attribute leases: look-ups whose answers a client may cache, and the objects that a change has touched (docs/wire.md,
+// "Attribute leases").
 #pragma once
 
 #include "wire/meta_messages.h"
@@ -18,7 +19,7 @@ struct LeaseStep {
   }
 };
 
-/// As lookup, for a client that keeps what it is told until the server recalls it.
+/// As lookup, for a client that caches the answer until the server recalls it.
 struct LookupLeaseRequest {
   static constexpr Op kOp = Op::kLookupLease;
   static constexpr std::string_view kName = "lookup lease request";
@@ -34,7 +35,7 @@ struct LookupLeaseReply {
   std::vector<LeaseStep> steps;       // in the order of the walk
   /// The session has leases on the object and on every directory of `steps`, for lease_ms from when it asked.
   bool granted = false;
-  std::uint64_t table = 0;  // as that of locks: another one than before ends all leases
+  std::uint64_t table = 0;  // the number of the lock table: a change of it ends all leases
   std::uint32_t lease_ms = 0;
   template <typename A>
   void fields(A& a) {
@@ -42,7 +43,7 @@ struct LookupLeaseReply {
   }
 };
 
-/// As readdir with attributes, for a client that keeps what it is told until the server recalls it.
+/// As readdir with attributes, for a client that caches the answer until the server recalls it.
 struct ListLeaseRequest {
   static constexpr Op kOp = Op::kListLease;
   static constexpr std::string_view kName = "list lease request";
@@ -56,7 +57,7 @@ struct ListLeaseRequest {
 };
 struct ListLeaseReply {
   static constexpr std::string_view kName = "list lease reply";
-  ReaddirReply page;                 // with the layout of every regular file; names alone to who may not look them up
+  ReaddirReply page;  // with the layout of every regular file; only names if the caller may not look them up
   std::vector<std::string> targets;  // of the symbolic links among the entries, in their order
   /// The session has leases on the directory and on what its entries lead to, for lease_ms from when it asked, but for
   /// the entries at these places, the lowest first: of those nothing may be kept.
@@ -79,10 +80,10 @@ struct TouchedName {
     a(directory, name);
   }
 };
-/// What a change has touched: stands before the reply to each change on a connection with the feature `leases`.
+/// What a change has touched. It precedes the reply to each change on a connection with the feature `leases`.
 struct Touched {
   static constexpr std::string_view kName = "touched";
-  bool known = false;           // else it may be anything
+  bool known = false;           // false: the change may have touched anything
   std::vector<Handle> objects;  // whose attributes have changed; directories of `names` among them
   std::vector<TouchedName> names;
   template <typename A>
@@ -104,15 +105,15 @@ struct GrantedObject {
     a(object, flags);
   }
 };
-/// What the session that made a change may keep of what it has touched: stands behind Touched on a connection with the
-/// feature `grants`.
+/// What the session that made a change may cache of the objects it has touched. It follows Touched on a connection with
+/// the feature `grants`.
 struct Granted {
   static constexpr std::string_view kName = "granted";
   /// The session has leases on `objects`, and on `names` with their directories, for lease_ms from when it asked.
   bool granted = false;
   std::uint64_t table = 0;  // as in LookupLeaseReply
   std::uint32_t lease_ms = 0;
-  std::uint64_t order = 0;  // among the changes that one table has granted something for: a higher one was made later
+  std::uint64_t order = 0;  // orders the changes of one table: a later one has a higher number
   std::vector<GrantedObject> objects;
   std::vector<LeaseStep> names;
   template <typename A>

@@ -7,7 +7,7 @@
 
 namespace spate::wire {
 
-/// A lock as it is asked for, held or found.
+/// A lock that is requested, held or found.
 struct LockSpec {
   Handle handle;
   LockKind kind = LockKind::kProcess;
@@ -22,15 +22,16 @@ struct LockSpec {
   }
 };
 
-/// Sets the mode of a range, kNone to release it. Held in memory: it carries its own sequence, not a RequestId.
+/// Sets the mode of a range; kNone releases it. The server keeps locks in memory, so the request carries a sequence of
+/// its own and no RequestId.
 struct LockRequest {
   static constexpr Op kOp = Op::kLock;
   static constexpr std::string_view kName = "lock request";
   LockSpec lock;
-  bool wait = false;           // else kTryAgain when somebody has it
+  bool wait = false;           // false: kTryAgain if another owner has it
   std::uint64_t sequence = 0;  // > 0, never used twice in a session; a resend repeats it
-  std::uint64_t oldest = 0;    // no request of a lower sequence will be sent (again)
-  std::uint64_t table = 0;     // of the last reply; 0: this session has had none
+  std::uint64_t oldest = 0;    // the client will not send requests of lower sequences any more
+  std::uint64_t table = 0;     // of the last reply; 0: this session has not had a reply yet
   template <typename A>
   void fields(A& a) {
     a(lock, wait, sequence, oldest, table);
@@ -38,15 +39,15 @@ struct LockRequest {
 };
 struct LockReply {
   static constexpr std::string_view kName = "lock reply";
-  bool queued = false;      // it waits: lock_events will tell
-  std::uint64_t table = 0;  // another one than before: the server has forgotten its locks, which are to be reclaimed
+  bool queued = false;      // it waits: lock_events will report the outcome
+  std::uint64_t table = 0;  // not the last one: the server has forgotten all locks; the client reclaims its own
   template <typename A>
   void fields(A& a) {
     a(queued, table);
   }
 };
 
-/// What would be in the way of this lock.
+/// Asks for the lock that conflicts with this one.
 struct LockTestRequest {
   static constexpr Op kOp = Op::kLockTest;
   static constexpr std::string_view kName = "lock test request";
@@ -59,14 +60,14 @@ struct LockTestRequest {
 struct LockTestReply {
   static constexpr std::string_view kName = "lock test reply";
   std::optional<LockSpec> conflict;
-  ClientId client;  // whose that is
+  ClientId client;  // its holder
   template <typename A>
   void fields(A& a) {
     a(conflict, client);
   }
 };
 
-/// A wait ends without a lock.
+/// Ends a wait without a lock.
 struct LockCancelRequest {
   static constexpr Op kOp = Op::kLockCancel;
   static constexpr std::string_view kName = "lock cancel request";
@@ -78,7 +79,7 @@ struct LockCancelRequest {
 };
 struct LockCancelReply {
   static constexpr std::string_view kName = "lock cancel reply";
-  bool ended = false;  // false: it did not wait any more; lock_events has told, or will
+  bool ended = false;  // false: it had ended already; lock_events has reported it, or will
   std::uint64_t table = 0;
   template <typename A>
   void fields(A& a) {
@@ -86,7 +87,7 @@ struct LockCancelReply {
   }
 };
 
-/// Waits until there is something to tell of this session's locks, at most for `hold_ms`.
+/// Waits for at most `hold_ms` until there are events for this session's locks.
 struct LockEventsRequest {
   static constexpr Op kOp = Op::kLockEvents;
   static constexpr std::string_view kName = "lock events request";
@@ -99,10 +100,11 @@ struct LockEventsRequest {
   }
 };
 enum class LockEventType : std::uint8_t {
-  kGranted = 1,   // the wait of `subject`, a sequence, has its lock
-  kRefused = 2,   // it ended without: too many locks
-  kRecalled = 3,  // somebody waits for this session's right to append to `subject`, a handle
-  // What the session keeps of `subject`, a handle, holds no longer; acknowledging says that it is dropped.
+  kGranted = 1,   // the waiting request with sequence `subject` has its lock
+  kRefused = 2,   // the wait ended without a lock: too many locks
+  kRecalled = 3,  // another client waits for this session's right to append to `subject`, a handle
+  // The session's lease on `subject`, a handle, is recalled. By its acknowledgment the client says that it has dropped
+  // what it had cached.
   kLeaseRecalled = 4
 };
 struct LockEvent {
@@ -124,7 +126,7 @@ struct LockEventsReply {
   }
 };
 
-/// After a restart of the server: the session's locks as it holds them.
+/// After a restart of the server, the client reports the locks that it holds.
 struct LockReclaimRequest {
   static constexpr Op kOp = Op::kLockReclaim;
   static constexpr std::string_view kName = "lock reclaim request";
@@ -138,7 +140,7 @@ struct LockReclaimRequest {
 struct LockReclaimReply {
   static constexpr std::string_view kName = "lock reclaim reply";
   std::uint64_t table = 0;
-  std::vector<std::uint32_t> lost;  // their places in the request: others have them
+  std::vector<std::uint32_t> lost;  // places in the request of the locks that others have now
   template <typename A>
   void fields(A& a) {
     a(table, lost);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation with its request and its reply: for what must treat all of them (tests, fuzzers, checks of the docs).
+// Visits every operation with its request and its reply, for code that must treat all of them (tests, fuzzers, checks
+// of the docs).
 #pragma once
 
 #include <type_traits>

@@ -6,8 +6,8 @@
 
 namespace spate::wire {
 
-/// Where an object is, or shall be: a path below a directory, walked by the server in the operation's own transaction,
-/// so that an operation by path is one request. An empty path is `start` itself.
+/// The place of an object that exists or shall be created: a path below a directory. The server walks it in the
+/// operation's own transaction, so that an operation by path is one request. An empty path is `start` itself.
 struct NamePath {
   enum Flags : std::uint8_t {
     kFollowLast = 1,   // a symbolic link at the path's end is followed
@@ -47,8 +47,8 @@ struct LookupRequest {
 };
 using LookupReply = ObjectReply;
 
-/// Looks up what the caller may read, write or execute: kPermissionDenied when it lacks one of the rights. access(2),
-/// opening a directory.
+/// Checks the caller's rights on an object. kPermissionDenied: it lacks one of them. For access(2) and for opening a
+/// directory.
 struct AccessRequest {
   static constexpr Op kOp = Op::kAccess;
   static constexpr std::string_view kName = "access request";
@@ -72,7 +72,7 @@ struct GetattrRequest {
 };
 using GetattrReply = ObjectReply;
 
-/// What the datafiles say together: gathered by whoever asked all of them.
+/// The combined state of all datafiles, gathered by the caller that asked all of them.
 struct DataSummary {
   std::uint64_t size = 0;  // logical, bytes
   std::uint64_t allocated_bytes = 0;
@@ -84,7 +84,7 @@ struct DataSummary {
   }
 };
 
-/// Sets what is given. Times: a value, or "now" on the server's clock.
+/// Sets the attributes that are given. Times: a value, or "now" on the server's clock.
 struct SetattrRequest {
   static constexpr Op kOp = Op::kSetattr;
   static constexpr std::string_view kName = "setattr request";
@@ -106,7 +106,8 @@ struct SetattrRequest {
 };
 using SetattrReply = ObjectReply;
 
-/// Layout wishes at creation; what is absent comes from the directory (xattr user.spate.*), then the file system.
+/// Requested parameters of the layout at creation. Absent ones come from the directory (xattr user.spate.*), then from
+/// the file system.
 struct LayoutHints {
   std::optional<std::uint64_t> strip_bytes;
   std::optional<std::uint32_t> slot_count;  // 0 = all targets
@@ -126,15 +127,16 @@ enum OpenFlags : std::uint8_t {
   kOpenExecute = 16,   // open: rights are checked for execution as well
   // Create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one.
   kOpenTemporary = 32,
-  kOpenByUser = 64,  // open: root's session opens it for somebody else, whose writes take set-uid and set-gid
+  kOpenByUser = 64,  // open: root's session opens it for another user, whose writes clear set-uid and set-gid
 };
 
-/// Attributes to create an object with; absent times are now, absent owner is the caller (group: setgid directories).
+/// Attributes of a new object. Absent times are now; an absent owner is the caller (for the group, a setgid directory's
+/// group).
 struct NewAttributes {
-  /// Beside the mode: uid and gid are those of the user for whom it is made, so that a setgid directory's group goes
-  /// before.
+  /// A bit beside the mode: uid and gid are those of the user for whom the object is made, so a setgid directory's
+  /// group takes precedence.
   static constexpr std::uint32_t kOnBehalf = 1U << 16U;
-  /// And the user's umask, from this bit on, where the client has not taken it from the mode: it counts unless the
+  /// The user's umask stands from this bit on, unless the client has applied it to the mode. It counts unless the
   /// directory has a default access control list.
   static constexpr unsigned kUmaskShift = 20;
   std::uint32_t mode = 0;            // 0..07777, with what is said above
@@ -191,8 +193,9 @@ struct OpenRequest {
   }
 };
 
-/// Ends one open. A writer says what it knows of the data; times may be set in the same request (cp -p). An atime
-/// alone, of an open for reading, is when it read last: anybody may say it, and it moves atime forward only.
+/// Ends one open. A writer reports what it knows of the data, and may set times in the same request (cp -p). An atime
+/// alone, of an open for reading, is the time of the last read: any caller may report it, and it only moves atime
+/// forward.
 struct CloseRequest {
   static constexpr Op kOp = Op::kClose;
   static constexpr std::string_view kName = "close request";
@@ -321,7 +324,8 @@ struct ReaddirReply {
   }
 };
 
-/// Done when it returns: the meta server records an intent, has the io servers cut, and drops the intent.
+/// The truncation is done when it returns: the meta server records an intent, lets the io servers cut the datafiles,
+/// and drops the intent.
 struct TruncateRequest {
   static constexpr Op kOp = Op::kTruncate;
   static constexpr std::string_view kName = "truncate request";
@@ -424,7 +428,7 @@ struct MetaStatfsReply {
   }
 };
 
-/// Every name-space change acknowledged before is durable when it returns.
+/// When it returns, every name-space change that was acknowledged before is durable.
 struct MetaSyncRequest {
   static constexpr Op kOp = Op::kMetaSync;
   static constexpr std::string_view kName = "meta sync request";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that every server answers: who are you, may I come in, how are you (docs/wire.md, "Sessions").
+// Requests that every server answers: hello, authenticate, ping, metrics and the session's life (docs/wire.md,
+// "Sessions").
 #pragma once
 
 #include "wire/header.h"
@@ -44,21 +45,21 @@ struct HelloReply {
   }
 };
 
-/// How messages are sealed: a set in an offer, one of them in an answer.
+/// How messages are sealed. An offer has a set of them, an answer one.
 enum class Suite : std::uint16_t { kNone = 0, kUmac64 = 1 };
 constexpr bool holds(std::uint16_t suites, Suite suite) { return (suites & static_cast<std::uint16_t>(suite)) != 0; }
-/// What a connection protects: nothing (the kernel vouches for both ends, or the file system has no keys), or each
-/// request and reply.
+/// What a connection protects: each request and reply, or nothing. Nothing if the kernel vouches for both ends, or if
+/// the file system has no keys.
 enum class Protect : std::uint8_t { kNone = 0, kControl = 1 };
 
-/// From version 2 on behind HelloRequest: what the initiator has, and whom it means.
+/// Follows HelloRequest from version 2 on: the initiator's key and abilities, and the server that it wants to reach.
 struct HelloOffer {
   static constexpr std::string_view kName = "hello offer";
   ServerId server;  // that is wanted; 0: whoever is at a URL given by hand
   KeyId key_id{};   // wire::FileKey::id(); zeros: no key
   Bytes user_key;   // room for keys of single users; empty
   std::uint16_t suites = static_cast<std::uint16_t>(Suite::kUmac64);
-  Protect protect = Protect::kControl;  // the least that will do on a network
+  Protect protect = Protect::kControl;  // the least protection that the initiator accepts on a network
   template <typename A>
   void fields(A& a) {
     a(server, key_id, user_key, suites, protect);
@@ -69,7 +70,8 @@ struct HelloAnswer {
   static constexpr std::string_view kName = "hello answer";
   Suite suite = Suite::kNone;
   Protect protect = Protect::kNone;
-  std::string reached;  // bmi::PeerInfo::reached: where the acceptor was reached; the initiator knows where it dialled
+  std::string reached;  // bmi::PeerInfo::reached: the address at which the acceptor was reached; the initiator compares
+                        // it with the one it connected to
   Proof server_mac{};   // over everything before it (wire::Transcript); zeros without a key
   template <typename A>
   void fields(A& a) {
@@ -114,7 +116,7 @@ struct AuthenticateReply {
   ClientId client;
   std::uint32_t epoch = 0;
   SessionTicket ticket;            // from the meta server; io servers repeat the one they got
-  std::uint32_t lease_ms = 0;      // the session ends when nothing is heard for so long
+  std::uint32_t lease_ms = 0;      // the session ends if the server hears nothing for so long
   WallTime fs_time;                // the file system's clock, now
   std::uint16_t answer_slots = 0;  // how many RequestId slots the client may use (meta)
   Mac server_proof{};              // version 1: the server knows the key as well: HMAC over both nonces
