@@ -54,9 +54,8 @@ struct FlowContext {
 /// How a stream goes past the page cache.
 struct PastCache {
   std::uint32_t alignment = 0;  // the target's, bytes
-  bool may_fall_back =
-      false;          // true: data that cannot go this way takes another path and is counted; false: kNotSupported
-  bool peer = false;  // by buffers of FlowContext::peer_pool
+  bool may_fall_back = false;   // where it is not possible: take another path and count that; else kNotSupported
+  bool peer = false;            // by buffers of FlowContext::peer_pool
 };
 
 /// One slot's share of a request: a stream of the datafile's bytes. Description and distribution outlive the flow.

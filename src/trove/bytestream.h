@@ -56,12 +56,10 @@ enum class BytestreamOp : std::uint8_t {
   kMakeResident,  // extents are in the page cache afterwards (best effort), so that sendfile does not block
   kDataRanges,  // `ranges`: where data lies from `size` on, at most `max_ranges` of them (docs/consistency.md, "Holes")
   kCopy,        // `source` from `source_offset` on -> the one extent, also its holes; creates the datafile
-  kProbeCache,  // `bytes`: how many bytes of the extents are in the page cache now; kNotSupported: the kernel lacks the
-                // call
+  kProbeCache,  // `bytes`: of the extents, how many are in the page cache now; kNotSupported: no such call
   kLend,        // `file`: a new descriptor for another process (`lend` says what it allows); kNotFound as kOpen
   kNoteChange,  // another process has changed the content: counter and mtime move as for a write
-  kReplace,     // moves the content to a new local file, durably; holders of the old file can no longer change the
-                // datafile
+  kReplace,     // moves the content to a new local file, durably; holders of the old one change nothing any more
 };
 
 enum class Lend : std::uint8_t { kRead, kWrite, kBoth };

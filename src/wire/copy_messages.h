@@ -19,8 +19,7 @@ struct DataRange {
 /// Where data lies in one datafile.
 struct SlotRanges {
   std::vector<DataRange> ranges;  // ascending, at or after the offset that was asked for
-  std::uint64_t complete_to =
-      0;  // up to here everything between the ranges is a hole; 2^63 - 1: everything behind them, too
+  std::uint64_t complete_to = 0;  // holes fill the gaps up to here; 2^63 - 1: the rest, too
   template <typename A>
   void fields(A& a) {
     a(ranges, complete_to);
