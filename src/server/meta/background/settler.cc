@@ -107,6 +107,29 @@ job::Task<Result<void>> FileSettler::wait_for(Handle handle, job::Event Work::* 
   co_return Error(waited.code(), work->obstacle.empty() ? what : work->obstacle);
 }
 
+job::Task<Result<void>> FileSettler::truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
+  trove::KeyRange range = all_of(KeyKind::kTruncate);
+  range.limit = kIntentsAtOnce;
+  range.mode = trove::ReadMode::kSnapshot;
+  for (bool more = true; more;) {
+    job::Transaction transaction = core_.store().begin();
+    const auto read = co_await transaction.range(range);
+    if (read.status != Errc::kOk) co_return Error(read.status, "truncations in the meta store");
+    for (const trove::KeyValue& entry : read.entries) {
+      const auto handle = parse_id_key(entry.key);
+      const auto intent = decode_record<TruncateIntent>(entry.value);
+      if (!handle || !intent) continue;  // nobody can carry it out
+      if (intent->asker.client != client || intent->asker.epoch >= below_epoch) continue;
+      SPATE_CO_TRY(std::ignore, co_await truncated(Handle(*handle), stop));
+    }
+    more = read.more;
+    if (!more) break;
+    range.begin = read.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+  co_return {};
+}
+
 job::Task<void> FileSettler::work_on(Handle handle, std::shared_ptr<Work> work) {
   Duration backoff = kFirstSettleBackoff;
   for (;;) {

@@ -28,6 +28,7 @@ class FileSettler final : public Settler {
   /// kBusy: too many files wait already. kCancelled: this server stops.
   job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
   job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) override;
+  job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
   /// Files being worked on.
   std::size_t working() const { return works_.size(); }
 

@@ -187,6 +187,9 @@ class Settler {
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
   /// Waits until no truncation of this file is under way: it has been done, or given up. Errors as of settled().
   virtual job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) = 0;
+  /// Waits until no truncation is under way that the client has asked for in an epoch below this one. The client can
+  /// ask for no more of them. Errors as of settled().
+  virtual job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
 /// Not owned; all of them outlive the operations.

@@ -72,13 +72,12 @@ void put_intent(Operation& operation, InodeRecord& inode, TruncateIntent intent)
 
 TruncateAsker asker_of(const Operation& operation, Rights opened) {
   const wire::RequestHeader& header = operation.call().header;
-  if (header.id.slot == wire::RequestId::kNoSlot) return {};
   return {header.client, header.session_epoch, header.id.slot, header.id.sequence, opened};
 }
 
 /// An answer waits until its truncation is over, and is read again then: nobody has been told the old one.
 job::Task<Result<void>> tell_asker(Operation& operation, TruncateAsker asker, Error why) {
-  if (!asker.client) co_return {};
+  if (!asker.client || asker.slot == wire::RequestId::kNoSlot) co_return {};
   const StoreKey key = answer_key(asker.client, asker.slot);
   SPATE_CO_TRY(auto answer, co_await operation.get<AnswerRecord>(key));
   if (!answer || answer->sequence != asker.sequence) co_return {};
@@ -126,6 +125,7 @@ job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, 
     // Some datafiles may have grown before another one was refused. Nobody has written anything behind the old end.
     TruncateIntent back;
     back.size = *intent->before;
+    back.asker = {intent->asker.client, intent->asker.epoch, wire::RequestId::kNoSlot, 0, Rights::kNone};
     put_intent(operation, *inode, std::move(back));
   } else if (inode->write_opens == 0) {
     leave_unsettled(operation, *inode);

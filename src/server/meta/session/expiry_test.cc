@@ -63,6 +63,42 @@ TEST_F(MetaExpiry, ARequestThatWaitedIsNotCommittedWhenItsSessionHasExpired) {
   EXPECT_EQ(data_of(file).size, 10U) << "a request of an expired session has taken effect";
 }
 
+TEST_F(MetaExpiry, ItsLocksPassOnWhenItsTruncationsAreOver) {
+  TestClient silent = connect();
+  TestClient other = connect();
+  const Handle file = make_file(other, "f", 100);
+  ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
+  ASSERT_EQ(lock(silent), Errc::kOk);
+  // Not reached, but for the fence.
+  io.fail = [](std::string_view call) { return call.starts_with("truncate") ? Errc::kTimeout : Errc::kOk; };
+  auto cut = begin<wire::ObjectReply>(silent, truncate_request("f", 10), id(++silent.next), hours(24));
+  wait_alive(other, options.session_lease + seconds(20));
+  EXPECT_EQ(io.fences[silent.id], 2U);
+  EXPECT_EQ(lock(other), Errc::kTryAgain) << "the file may still be cut";
+  io.fail = nullptr;
+  wait_alive(other, seconds(20));
+  EXPECT_EQ(data_of(file).size, 10U);
+  EXPECT_EQ(lock(other), Errc::kOk);
+}
+
+TEST_F(MetaExpiry, ItsLocksPassOnWhenWhatItsTruncationHasGrownIsCutAgain) {
+  TestClient silent = connect();
+  TestClient other = connect();
+  const Handle file = make_file(other, "f", 100);
+  ASSERT_EQ(lock(silent), Errc::kOk);
+  io.fail = [refused = false](std::string_view call) mutable {
+    if (!call.starts_with("truncate")) return Errc::kOk;
+    return std::exchange(refused, true) ? Errc::kTimeout : Errc::kFileTooBig;
+  };
+  auto grown = begin<wire::ObjectReply>(silent, truncate_request("f", 1U << 30U), id(++silent.next), hours(24));
+  wait_alive(other, options.session_lease + seconds(20));
+  EXPECT_EQ(lock(other), Errc::kTryAgain) << "the file may still be cut";
+  io.fail = nullptr;
+  wait_alive(other, seconds(20));
+  EXPECT_EQ(data_of(file).size, 100U);
+  EXPECT_EQ(lock(other), Errc::kOk);
+}
+
 TEST_F(MetaExpiry, ADamagedOpenKeepsNothingElseOfItsSession) {
   TestClient silent = connect();
   TestClient other = connect();

@@ -169,6 +169,8 @@ job::Task<Result<void>> SessionTable::release_once(Session& session) {
 job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32_t below_epoch) {
   Locks* const locks = core_.parts().locks;
   if (locks == nullptr) co_return {};
+  // Carried out later they would cut what the next holders of the locks have written.
+  SPATE_CO_TRY(std::ignore, co_await core_.parts().settler->truncated_for(client, below_epoch, stopping_));
   if (Leases* const leases = core_.parts().leases) {
     SPATE_CO_TRY(std::ignore, co_await leases->release(client, below_epoch, stopping_));
   }

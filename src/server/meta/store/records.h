@@ -137,11 +137,12 @@ struct RemovalRecord {
   friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
 };
 
-/// The request that a truncation is part of: it is told when the truncation is given up.
+/// The request that a truncation is part of: it is told when the truncation is given up, and the locks of its session
+/// do not pass on before the truncation is over.
 struct TruncateAsker {
-  ClientId client;  // 0: nobody is to be told
+  ClientId client;  // 0: none
   std::uint32_t epoch = 0;
-  std::uint16_t slot = 0;
+  std::uint16_t slot = 0;  // wire::RequestId::kNoSlot: nobody is to be told
   std::uint64_t sequence = 0;
   Rights opened = Rights::kNone;  // the request has opened the file as well, with these rights
   friend bool operator==(const TruncateAsker&, const TruncateAsker&) = default;

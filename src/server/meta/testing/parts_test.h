@@ -120,6 +120,7 @@ class FakeSettler final : public Settler {
   void added(Handle, TraceId) override {}
   job::Task<Result<void>> settled(Handle, job::StopToken) override { co_return {}; }
   job::Task<Result<void>> truncated(Handle, job::StopToken) override { co_return {}; }
+  job::Task<Result<void>> truncated_for(ClientId, std::uint32_t, job::StopToken) override { co_return {}; }
 };
 
 struct FakeParts {
