@@ -286,7 +286,9 @@ job::Task<void> Workload::sync(OpenFilePtr open) {
   if (!knows_nothing) done = co_await open->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
-  if (done || done.code() == Errc::kLostWrite) {
+  // A loss is told once, of everything that was answered until it is told: also of what was written beside the fsync.
+  if (done.code() == Errc::kLostWrite) unsynced.clear();
+  if (done) {
     std::erase_if(unsynced, [&](WriteId id) { return std::find(covered.begin(), covered.end(), id) != covered.end(); });
   }
   if (done) {
