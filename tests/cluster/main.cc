@@ -24,12 +24,10 @@ constexpr std::size_t kLinesShown = 25;
 constexpr const char* kUsage =
     "usage: spate-sim [--seed S | --seeds N] [--ops N] [--plant NAME] [--no-faults] [--aim FAULT:REQUEST:N] "
     "[--coverage] [--verbose] [--jobs N]\n"
+    "       spate-sim --list-plants\n"
     "  --seed S       this seed only            --seeds N     seeds 1 to N, or N seeds from --seed on\n"
     "  --ops N        operations of all clients together, 1 to 1000000 (1000)\n"
-    "  --plant NAME   a bug on purpose: skipped-fsync, forgotten-answer, stale-resend, lost-fence, rename-loop,\n"
-    "                 false-fence, forgotten-recall, endless-intent,\n"
-    "                 wild-clock, hoarded-places, small-size, unsynced-log,\n"
-    "                 forgotten-loss, own-fsync, harsh-renewal, kept-pages\n"
+    "  --plant NAME   a bug on purpose          --list-plants their names and what each breaks\n"
     "  --no-faults    nothing breaks            --coverage    a table of faults and the requests that they have met\n"
     "  --aim F:R:N    the fault F when the Nth request R begins, beside the others, as in killed_client:end_session:1; "
     "several\n"
@@ -42,6 +40,7 @@ struct Orders {
   std::uint64_t seeds = 1;
   std::uint64_t jobs = 1;
   bool coverage = false;
+  bool list_plants = false;
 };
 
 std::optional<std::uint64_t> number(std::string_view text, std::uint64_t least, std::uint64_t most) {
@@ -77,6 +76,8 @@ std::optional<Orders> parse(int argc, char** argv) {
     const std::string_view name = argv[i];
     if (name == "--no-faults") {
       orders.options.faults = false;
+    } else if (name == "--list-plants") {
+      orders.list_plants = true;
     } else if (name == "--coverage") {
       orders.coverage = true;
     } else if (name == "--verbose") {
@@ -87,6 +88,12 @@ std::optional<Orders> parse(int argc, char** argv) {
     }
   }
   return orders;
+}
+
+void list_plants() {
+  for (const Plant plant : all_plants()) {
+    std::printf("%-18s%s\n", std::string(name(plant)).c_str(), std::string(what_breaks(plant)).c_str());
+  }
 }
 
 void show(const SimulationOptions& options, const SimulationReport& report) {
@@ -148,6 +155,10 @@ int run_in_processes(const Orders& orders) {
 int main(int argc, char** argv) {
   const auto orders = spate::cluster::parse(argc, argv);
   if (!orders) return 2;
+  if (orders->list_plants) {
+    spate::cluster::list_plants();
+    return 0;
+  }
   std::ignore = spate::log::set_level("", spate::log::Level::off);
   return orders->jobs == 1 ? spate::cluster::run(*orders, 0, 1) : spate::cluster::run_in_processes(*orders);
 }

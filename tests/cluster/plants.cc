@@ -2,21 +2,14 @@
 #include "tests/cluster/plants.h"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <map>
 #include <vector>
 
 #include "job/deadline.h"
-#include "wire/io_messages.h"
 
 namespace spate::cluster {
 namespace {
-
-constexpr std::array<std::string_view, 17> kPlantNames = {
-    "none",         "skipped-fsync",    "forgotten-answer", "stale-resend",  "lost-fence",     "rename-loop",
-    "false-fence",  "forgotten-recall", "endless-intent",   "wild-clock",    "hoarded-places", "small-size",
-    "unsynced-log", "forgotten-loss",   "own-fsync",        "harsh-renewal", "kept-pages"};
 
 /// Passes everything on.
 class ForwardingBytestreams : public trove::Bytestreams {
@@ -241,39 +234,6 @@ class ResendingService final : public rpc::Service {
   unsigned writes_ = 0;
 };
 
-/// The clock of whoever writes was set ahead since it compared it with the file system's.
-class AheadService final : public rpc::Service {
- public:
-  explicit AheadService(rpc::Service& inner) : inner_(inner) {
-    for (const auto& row : inner.operations()) {
-      const rpc::RawHandler* handler = &row.second.handler;
-      if (row.first == wire::Op::kWrite) {
-        serve_encoded(row.first, row.second.access,
-                      [handler](rpc::Call& call, ByteView body) { return write(*handler, call, body); });
-      } else {
-        serve_encoded(row.first, row.second.access, *handler);
-      }
-    }
-  }
-  job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
-                               wire::AuthenticateReply& reply) override {
-    return inner_.join(peer, request, reply);
-  }
-
- private:
-  static job::Task<Result<Bytes>> write(const rpc::RawHandler& handler, rpc::Call& call, ByteView body) {
-    Bytes ahead;
-    auto request = wire::decode_body<wire::WriteRequest>(body);
-    if (!request) co_return std::move(request).error();
-    request->fs_time.ns += Duration(std::chrono::minutes(5)).count();
-    wire::encode_body(*request, ahead);
-    auto result = co_await handler(call, ahead);
-    co_return result;
-  }
-
-  rpc::Service& inner_;
-};
-
 /// Runs each request as if nobody could end it before its deadline, and as if it needed its place all the time.
 class HoardingService final : public rpc::Service {
  public:
@@ -306,15 +266,6 @@ class HoardingService final : public rpc::Service {
 
 }  // namespace
 
-std::string_view name(Plant plant) { return kPlantNames.at(static_cast<std::size_t>(plant)); }
-
-std::optional<Plant> plant_by_name(std::string_view text) {
-  for (std::size_t i = 0; i < kPlantNames.size(); ++i) {
-    if (kPlantNames.at(i) == text) return static_cast<Plant>(i);
-  }
-  return std::nullopt;
-}
-
 std::unique_ptr<trove::Bytestreams> plant_in_bytestreams(Plant plant, trove::Bytestreams& inner) {
   switch (plant) {
     case Plant::kSkippedFsync: return std::make_unique<IdleBytestreams>(inner, trove::BytestreamOp::kSync);
@@ -344,7 +295,6 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate) {
-  if (plant == Plant::kWildClock) return std::make_unique<AheadService>(inner);
   if (plant == Plant::kHarshRenewal) return make_harsh_service(inner);
   if (plant != Plant::kStaleResend) return nullptr;
   return std::make_unique<ResendingService>(inner, executor, gate);

@@ -53,7 +53,6 @@ class Workload {
     std::unique_ptr<client::File> file;
     std::uint64_t handle = 0;
     Rights rights = Rights::kNone;
-    bool wrote = false;       // since the last sync through it
     std::uint32_t epoch = 0;  // of the session when it was opened
     Use use = Use::kData;
     std::vector<AppendId> appended;
@@ -154,7 +153,7 @@ class Workload {
   /// Tells the model of what it is used for that it is there.
   void know(OpenFile& open, Use wish);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
-  void note_unsynced(OpenFile& open, WriteId id);
+  void note_unsynced(std::uint64_t handle, WriteId id);
   /// The meta server may know nothing of this open any more.
   bool open_lost(const OpenFile& open);
   bool dead() const { return killed_; }

@@ -238,7 +238,7 @@ job::Task<void> Workload::write(OpenFilePtr open) {
       fmt::format("c{} write {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
-    note_unsynced(*open, id);
+    note_unsynced(open->handle, id);
     co_return;
   }
   doubts_.push_back({id, open->handle, false, false, open->file->layout()});
@@ -262,7 +262,7 @@ job::Task<void> Workload::punch(OpenFilePtr open) {
       fmt::format("c{} punch {} {}: {} (write {})", index_, open->handle, to_string(extents), name(done.code()), id));
   if (done) {
     scene_.data.succeeded(id);
-    note_unsynced(*open, id);
+    note_unsynced(open->handle, id);
     co_return;
   }
   doubts_.push_back({id, open->handle, false, false, open->file->layout()});
@@ -270,20 +270,13 @@ job::Task<void> Workload::punch(OpenFilePtr open) {
   note_failure("punch", done.code(), begun);
 }
 
-void Workload::note_unsynced(OpenFile& open, WriteId id) {
-  open.wrote = true;
-  unsynced_[open.handle].push_back(id);
-}
+void Workload::note_unsynced(std::uint64_t handle, WriteId id) { unsynced_[handle].push_back(id); }
 
 job::Task<void> Workload::sync(OpenFilePtr open) {
   const MonoTime begun = process_.executor().now();
   std::vector<WriteId>& unsynced = unsynced_[open->handle];  // whichever open wrote it
   const std::vector<WriteId> covered = unsynced;
-  Result<void> done;
-  // As when each open knew of its own writes only.
-  const bool knows_nothing = scene_.world.settings().plant == Plant::kOwnFsync && !open->wrote;
-  open->wrote = false;
-  if (!knows_nothing) done = co_await open->file->sync();
+  auto done = co_await open->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, open->handle, name(done.code())));
   // A loss is told once, of everything that was answered until it is told: also of what was written beside the fsync.
@@ -331,7 +324,7 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
       fmt::format("c{} ftruncate {} to {}: {} (write {})", index_, open->handle, size, name(done.code()), cut));
   if (done) {
     scene_.data.succeeded(cut);
-    note_unsynced(*open, cut);
+    note_unsynced(open->handle, cut);
     co_return;
   }
   doubts_.push_back({cut, open->handle, true, false, {}});

@@ -93,11 +93,6 @@ job::Task<Bytes> Workload::read_guarded(OpenFilePtr file) {
 job::Task<bool> Workload::write_guarded(OpenFilePtr file, std::uint64_t offset, ByteView data) {
   const MonoTime begun = process_.executor().now();
   auto written = co_await file->file->write(kGuardedAt + offset, data);
-  // As clients did that looked at their locks only before they heard of the new epoch.
-  while (!dead() && written.code() == Errc::kLostLock && scene_.world.settings().plant == Plant::kForgottenLoss) {
-    co_await release_guard(file->handle);
-    written = co_await file->file->write(kGuardedAt + offset, data);
-  }
   if (dead()) co_return false;
   scene_.journal.note(
       fmt::format("c{} writes under lock {}+{}: {}", index_, offset, data.size(), name(written.code())));

@@ -16,6 +16,8 @@ Key key_of(std::uint8_t byte) {
 
 World::World(const WorldOptions& options)
     : random_(options.seed), fabric_(clock_, random_, options.fabric), watch_(clock_) {
+  SPATE_CHECK(planted(Defect::kNone));  // one world at a time
+  planted_defect = defect_of(options.plant);
   settings_.map = make_map(options);
   settings_.client_key = key_of(9);
   settings_.server_key = key_of(7);
@@ -57,6 +59,7 @@ World::~World() {
     const bool more = turn(limit);
     SPATE_CHECK(more || processes_.empty());  // a process hangs
   }
+  planted_defect = Defect::kNone;
 }
 
 ClusterMap World::make_map(const WorldOptions& options) const {

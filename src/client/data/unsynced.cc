@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/defect.h"
+
 namespace spate::client {
 
 void UnsyncedFile::lose(Slot& slot) {
@@ -54,6 +56,11 @@ bool UnsyncedFile::all_safe() const {
 bool UnsyncedFile::clean() const { return slots_.empty() && losses_ == losses_told_; }
 
 UnsyncedFiles::FilePtr UnsyncedFiles::join(Handle handle, std::uint32_t slot_count, bool made) {
+  if (planted(Defect::kFsyncOfOwnWrites)) {
+    auto own = std::make_shared<UnsyncedFile>(handle, slot_count, executor_);
+    own->users_ = 2;  // it is never put with the closed ones
+    return own;
+  }
   const auto [entry, fresh] = files_.try_emplace(handle);
   if (fresh) {
     entry->second = std::make_shared<UnsyncedFile>(handle, slot_count, executor_);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // File: its capability, and what becomes of it when the session goes on in another epoch.
 #include "client/file/file_operation.h"
-
+#include "model/defect.h"
 namespace spate::client {
 
 /// What to show to the io servers. A change needs the locks on the file that there were: one that was begun before they
 /// were lost with their epoch is not made in the next one, when others may have them. Whoever uses it passes it on by
 /// value, so that the io servers refuse it once its own epoch has ended.
 Result<Capability> File::capability_to(bool change) const {
-  if (change && cluster_.locks().lost(handle_)) return Errc::kLostLock;
+  if (change && !planted(Defect::kWriteAfterLoss) && cluster_.locks().lost(handle_)) return Errc::kLostLock;
   return capability_;
 }
 

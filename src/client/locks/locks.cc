@@ -7,6 +7,7 @@
 #include "client/session/ledger.h"
 #include "job/deadline.h"
 #include "log/log.h"
+#include "model/defect.h"
 
 namespace spate::client {
 namespace {
@@ -103,11 +104,13 @@ job::Task<Result<wire::LockReply>> Locks::send(const wire::LockSpec& lock, bool 
   request.oldest = *under_way_.begin();
   request.table = table_;
   has_locked_ = true;
-  const Limits limits = limits_here();
+  Limits limits = limits_here();
+  if (planted(Defect::kLateLock)) limits.only_in.reset();
   auto reply = co_await cluster_.ask<wire::LockReply>(request, limits);
   under_way_.erase(sequence);
   // What was granted to an epoch that has ended is gone with it.
-  if (!is_current(*limits.only_in)) co_return Errc::kSessionFenced;
+  if (limits.only_in && !is_current(*limits.only_in)) co_return Errc::kSessionFenced;
+  check_session();
   if (reply) {
     has_locked_ = true;
     know_table(reply->table);

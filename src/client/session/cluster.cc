@@ -9,6 +9,7 @@
 #include "job/event.h"
 #include "log/fields.h"
 #include "log/log.h"
+#include "model/defect.h"
 
 namespace spate::client {
 namespace {
@@ -89,6 +90,7 @@ Limits Cluster::limits(job::StopToken stop) {
 }
 
 WallTime Cluster::fs_time() const {
+  if (planted(Defect::kWallClock)) return network_.executor().clock().wall();
   return WallTime{network_.executor().now().since_start.count() + identity_.fs_clock_offset_ns};
 }
 

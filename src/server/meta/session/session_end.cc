@@ -4,6 +4,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
+#include "model/defect.h"
 #include "server/meta/session/sessions.h"
 
 namespace spate::meta {
@@ -170,7 +171,9 @@ job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32
   Locks* const locks = core_.parts().locks;
   if (locks == nullptr) co_return {};
   // Carried out later they would cut what the next holders of the locks have written.
-  SPATE_CO_TRY(std::ignore, co_await core_.parts().settler->truncated_for(client, below_epoch, stopping_));
+  if (!planted(Defect::kCutAfterRelease)) {
+    SPATE_CO_TRY(std::ignore, co_await core_.parts().settler->truncated_for(client, below_epoch, stopping_));
+  }
   if (Leases* const leases = core_.parts().leases) {
     SPATE_CO_TRY(std::ignore, co_await leases->release(client, below_epoch, stopping_));
   }

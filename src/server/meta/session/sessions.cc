@@ -5,6 +5,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
+#include "model/defect.h"
 
 namespace spate::meta {
 namespace {
@@ -119,6 +120,7 @@ Result<void> SessionTable::admit(const rpc::Call& call) {
 bool SessionTable::is_ending(ClientId client) const {
   const SessionPtr session = find(client);
   if (session == nullptr) return false;
+  if (planted(Defect::kShortGrace) && session->open()) return false;
   return session->record.state == SessionState::kEnding || session->record.released_epoch != session->record.epoch;
 }
 

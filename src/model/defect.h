@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Defect: defects that were mended, each still there behind a switch, so that the simulation can show that it would
+// find them (tests/cluster/plants.h). No program can turn one on.
+#pragma once
+
+#include <cstdint>
+
+namespace spate {
+
+/// Named by what goes wrong.
+enum class Defect : std::uint8_t {
+  kNone,
+  kWriteAfterLoss,    // a client changes data in the next epoch of its session though its locks were lost with the last
+  kFsyncOfOwnWrites,  // an fsync covers only what was written through the same open
+  kLateLock,          // a lock is taken in the next epoch of the session and noted as lost with the last
+  kWallClock,         // a client reckons the file system's time from a wall clock that somebody may set
+  kExpiredChange,     // what an expired session had under way at the meta server is committed all the same
+  kAllOrNoOpens,      // one damaged record of an open keeps everything that its session held
+  kShortGrace,        // a meta server that was started again forgets earlier locks before their holder is fenced
+  kCutAfterRelease,   // the locks of a session pass on before its truncations are over
+  kTornDirectWrite,   // a truncation gets in between the blocks and the ends of a write past the page cache
+};
+
+/// The one that is turned on, by a test and before anything is running. Everything in the process has it.
+inline Defect planted_defect = Defect::kNone;
+
+inline bool planted(Defect defect) { return planted_defect == defect; }
+
+}  // namespace spate

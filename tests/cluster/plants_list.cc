@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// All plants: their names, what each breaks, and those that are a switch in the code itself.
+#include <algorithm>
+#include <array>
+
+#include "tests/cluster/plants.h"
+
+namespace spate::cluster {
+namespace {
+
+struct PlantRow {
+  Plant plant = Plant::kNone;
+  std::string_view name;
+  std::string_view what;
+  Defect defect = Defect::kNone;
+};
+
+constexpr std::array kRows = {
+    PlantRow{Plant::kNone, "none", "nothing"},
+    PlantRow{Plant::kSkippedFsync, "skipped-fsync", "an io server says \"durable\" and has synced nothing"},
+    PlantRow{Plant::kForgottenAnswer, "forgotten-answer",
+             "the meta server does not write down what it answered: a resend is run again"},
+    PlantRow{Plant::kStaleResend, "stale-resend", "a write that was sent again is carried out a second time, later"},
+    PlantRow{Plant::kLostFence, "lost-fence",
+             "a dead writer's session is given back without the io servers being told"},
+    PlantRow{Plant::kRenameLoop, "rename-loop", "a rename looks at the next ancestors only"},
+    PlantRow{Plant::kFalseFence, "false-fence", "a silent holder of a lease goes on writing to the datafile itself"},
+    PlantRow{Plant::kForgottenRecall, "forgotten-recall", "changes wait for nobody who keeps what they touch"},
+    PlantRow{Plant::kEndlessIntent, "endless-intent",
+             "a truncation that an io server refuses is tried again, for ever"},
+    PlantRow{Plant::kWildClock, "wild-clock", "times of changes follow a client's wall clock that somebody has set",
+             Defect::kWallClock},
+    PlantRow{Plant::kHoardedPlaces, "hoarded-places",
+             "a request that waits for others keeps its place, and goes on when its connection is gone"},
+    PlantRow{Plant::kSmallSize, "small-size",
+             "a write's reply tells the size from before another write that its change counter includes"},
+    PlantRow{Plant::kUnsyncedLog, "unsynced-log",
+             "a store that is opened after a kill does not sync the log that it found"},
+    PlantRow{Plant::kForgottenLoss, "forgotten-loss",
+             "a client writes on in the next epoch of its session as if its locks were not lost",
+             Defect::kWriteAfterLoss},
+    PlantRow{Plant::kOwnFsync, "own-fsync", "an fsync covers only what was written through the same open",
+             Defect::kFsyncOfOwnWrites},
+    PlantRow{Plant::kHarshRenewal, "harsh-renewal",
+             "while one file's capability is renewed, what the client has under way for others is ended"},
+    PlantRow{Plant::kKeptPages, "kept-pages", "an open keeps pages of a file that is as large as it was"},
+    PlantRow{Plant::kLateLock, "late-lock", "a lock taken just after the session ran out is never released",
+             Defect::kLateLock},
+    PlantRow{Plant::kExpiredChange, "expired-change",
+             "a change of an expired session is committed after its locks have passed on", Defect::kExpiredChange},
+    PlantRow{Plant::kStuckOpens, "stuck-opens",
+             "one damaged record of an open keeps everything else that its dead session held", Defect::kAllOrNoOpens},
+    PlantRow{Plant::kShortGrace, "short-grace",
+             "after a restart locks pass on before the epoch that held them is fenced", Defect::kShortGrace},
+    PlantRow{Plant::kLateCut, "late-cut", "a truncation is carried out after the locks of its session have passed on",
+             Defect::kCutAfterRelease},
+    PlantRow{Plant::kTornWrite, "torn-write",
+             "a truncation gets in between the blocks and the ends of a write past the page cache",
+             Defect::kTornDirectWrite},
+};
+
+const PlantRow& row_of(Plant plant) {
+  return *std::find_if(kRows.begin(), kRows.end(), [plant](const PlantRow& row) { return row.plant == plant; });
+}
+
+}  // namespace
+
+std::string_view name(Plant plant) { return row_of(plant).name; }
+std::string_view what_breaks(Plant plant) { return row_of(plant).what; }
+Defect defect_of(Plant plant) { return row_of(plant).defect; }
+
+std::vector<Plant> all_plants() {
+  std::vector<Plant> plants;
+  for (const PlantRow& row : kRows) {
+    if (row.plant != Plant::kNone) plants.push_back(row.plant);
+  }
+  return plants;
+}
+
+std::optional<Plant> plant_by_name(std::string_view text) {
+  const auto found = std::find_if(kRows.begin(), kRows.end(), [text](const PlantRow& row) { return row.name == text; });
+  return found == kRows.end() ? std::nullopt : std::optional(found->plant);
+}
+
+}  // namespace spate::cluster
