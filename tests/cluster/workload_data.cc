@@ -376,7 +376,10 @@ job::Task<void> Workload::settle_doubts() {
     where.start = Handle(doubt.handle);
     auto opened = co_await process_.client().open(where, wire::kOpenRead);
     over = opened.has_value();
-    if (over && !dead()) std::ignore = co_await (*opened)->close();
+    if (over && !dead()) {
+      auto closed = co_await (*opened)->close();
+      if (closed.code() == Errc::kLostWrite) unsynced_[doubt.handle].clear();  // it is told once
+    }
   }
   if (dead()) co_return;
   if (!over) co_return;
