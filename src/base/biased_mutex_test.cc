@@ -20,7 +20,7 @@ bool become_owner(BiasedMutex& mutex) {
   return mutex.is_owner();
 }
 
-TEST(BiasedMutex, AThreadAloneOwnsItAndTheNextOneTakesItAway) {
+TEST(BiasedMutex, ASoleThreadBecomesTheOwnerAndAnotherThreadTakesTheOwnership) {
   BiasedMutex mutex;
   ASSERT_TRUE(become_owner(mutex)) << "no membarrier(2) here";
   std::thread([&] {
@@ -40,7 +40,7 @@ TEST(BiasedMutex, TakenAwayAgainAndAgainItIsAnOrdinaryOne) {
   EXPECT_LT(times, 10);
 }
 
-TEST(BiasedMutex, WhoTakesItAwayWaitsForTheOwnersCriticalSection) {
+TEST(BiasedMutex, TakingTheOwnershipWaitsForTheOwnersCriticalSection) {
   BiasedMutex mutex;
   ASSERT_TRUE(become_owner(mutex));
   int value = 0;  // no atomic: the lock guards it

@@ -27,7 +27,7 @@ TEST(Codec, IsLittleEndianToTheByte) {
   EXPECT_OK(d.finish("test"));
 }
 
-TEST(Codec, WhatIsStagedIsAllThereInItsOrder) {
+TEST(Codec, AStagedEncoderWritesEverythingInOrder) {
   for (std::uint64_t run = 0; run < 200; ++run) {
     Bytes plain(run % 3);
     Bytes staged(run % 3);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-TEST(CopyTest, OnlyADestinationThatBeginsShortlyBehindTheSourceInItsPageIsSlow) {
+TEST(CopyTest, CopiesAreSlowWhenTheDestinationBeginsShortlyBehindTheSourceWithinAPage) {
   EXPECT_TRUE(copies_slowly(5 * kPage + 16, 2 * kPage));
   EXPECT_TRUE(copies_slowly(kPage + 1, kPage));
   EXPECT_TRUE(copies_slowly(kPage + 163, 3 * kPage + 100));

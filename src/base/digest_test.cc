@@ -19,7 +19,7 @@ TEST(Digest, KnownValues) {
   EXPECT_EQ(digest_of(DigestKind::kXxh3, ""), "99aa06d3014798d86001c324468d497f");
 }
 
-TEST(Digest, PiecesMakeTheSameAsTheWhole) {
+TEST(Digest, PiecesGiveTheSameDigestAsTheWhole) {
   const std::string text(5000, 'x');
   for (const DigestKind kind : {DigestKind::kSha256, DigestKind::kXxh3}) {
     Digest digest(kind);

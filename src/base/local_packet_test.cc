@@ -72,7 +72,7 @@ TEST_F(LocalPackets, BytesAndDescriptorsComeTogether) {
   EXPECT_EQ(byte, '!');
 }
 
-TEST_F(LocalPackets, DescriptorsThatNobodyWantedAreClosed) {
+TEST_F(LocalPackets, SurplusDescriptorsAreClosed) {
   const std::ptrdiff_t before = descriptors_open();
   for (std::size_t count = 1; count <= 16; ++count) {
     send_descriptors(count);
@@ -92,7 +92,7 @@ TEST_F(LocalPackets, WhatDoesNotFitIsSaidToBeCut) {
   EXPECT_FALSE(packet.cut);
 }
 
-TEST_F(LocalPackets, NothingThereAndNobodyThereAreTold) {
+TEST_F(LocalPackets, ReportsAnEmptySocketAndAClosedPeer) {
   EXPECT_EQ(receive_local_packet(here.get(), room, packet, false), EAGAIN);
   there.reset();
   EXPECT_EQ(receive_local_packet(here.get(), room, packet, false), 0);

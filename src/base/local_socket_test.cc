@@ -83,7 +83,7 @@ TEST(LocalSocket, AFolderThatIsOpenToOthersIsRefused) {
 }
 
 /// Root that asks a user's process must not believe somebody else who listens in that user's folder.
-TEST(LocalSocket, AListenerOfAnotherUserIsNotBelieved) {
+TEST(LocalSocket, RefusesAListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string folder = "/tmp/spate-" + std::to_string(kVictim);
   std::filesystem::remove_all(folder);

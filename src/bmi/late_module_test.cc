@@ -48,7 +48,7 @@ TEST_F(LateModuleTest, NothingIsLoadedUntilAUrlAsksForIt) {
   EXPECT_EQ(loads, 1);
 }
 
-TEST_F(LateModuleTest, AMissingOneIsNamedAndSkipped) {
+TEST_F(LateModuleTest, AMissingModuleIsNamedAndSkipped) {
   missing = true;
   const auto network = make();
   const std::array<std::string, 1> alone{"late://1"};

@@ -91,7 +91,7 @@ TEST_F(CoreTest, CompletionsCarryTheUserPointerToTheirContext) {
   EXPECT_EQ(done[0].actual_size, 5U);
 }
 
-TEST_F(CoreTest, TestsOfOneAndOfSomeLeaveTheOthers) {
+TEST_F(CoreTest, TestingSomeOperationsLeavesTheOthersQueued) {
   const Address peer = lookup({"a://1"});
   std::vector<OpId> ops;
   for (int i = 0; i < 5; ++i) ops.push_back(post(peer).op);
@@ -278,7 +278,7 @@ TEST_F(CoreTest, APeerThatWasLookedUpSpeaksToTheContextThatSpokeToIt) {
   EXPECT_EQ(network_->test_unexpected(context_, out), 1U);
 }
 
-TEST_F(CoreTest, AForgottenPeerIsGone) {
+TEST_F(CoreTest, PostsToAForgottenPeerFail) {
   ASSERT_OK(network_->listen("a://0", context_));
   const Address peer = a_->sink->inbound(PeerId(50), context_);
   a_->sink->forgotten(PeerId(50), peer);
@@ -340,7 +340,7 @@ TEST_F(CoreTest, AllocatedMemoryIsAlignedAndRegistered) {
   EXPECT_TRUE(a_->registered.empty());
 }
 
-TEST(Network, AContextSleepsInsideTheModuleThatCanAndIsWokenByTheOthers) {
+TEST(Network, AContextSleepsInsideOneModuleAndTheOthersWakeIt) {
   std::vector<std::unique_ptr<Module>> modules;
   modules.push_back(std::make_unique<FakeModule>("a"));
   modules.push_back(std::make_unique<FakeModule>("b"));

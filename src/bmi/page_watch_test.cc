@@ -38,33 +38,33 @@ struct PageWatchTest : testing::Test {
   std::byte* memory = nullptr;
 };
 
-TEST_F(PageWatchTest, UnmappedPagesAreTold) {
+TEST_F(PageWatchTest, ReportsUnmappedPages) {
   EXPECT_FALSE(ended(3));
   ASSERT_EQ(::munmap(memory + 3 * kPageBytes, kPageBytes), 0);
   EXPECT_TRUE(ended(3));
   EXPECT_FALSE(ended(3));
 }
 
-TEST_F(PageWatchTest, PagesThatAreReplacedAreTold) {
+TEST_F(PageWatchTest, ReportsReplacedPages) {
   ASSERT_NE(::mmap(memory + 5 * kPageBytes, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
             MAP_FAILED);
   EXPECT_TRUE(ended(5));
 }
 
-TEST_F(PageWatchTest, DroppedPagesAreTold) {
+TEST_F(PageWatchTest, ReportsDroppedPages) {
   memory[7 * kPageBytes] = std::byte{1};
   ASSERT_EQ(::madvise(memory + 7 * kPageBytes, kPageBytes, MADV_DONTNEED), 0);
   EXPECT_TRUE(ended(7));
 }
 
-TEST_F(PageWatchTest, MovedPagesAreTold) {
+TEST_F(PageWatchTest, ReportsMovedPages) {
   void* moved = ::mremap(memory + 8 * kPageBytes, kPageBytes, 4 * kPageBytes, MREMAP_MAYMOVE);
   ASSERT_NE(moved, MAP_FAILED);
   EXPECT_TRUE(ended(8));
   ::munmap(moved, 4 * kPageBytes);
 }
 
-TEST_F(PageWatchTest, PagesThatMoveAndLeaveTheirPlaceMappedAreTold) {
+TEST_F(PageWatchTest, ReportsMovedPagesWhoseOldPlaceStaysMapped) {
   memory[9 * kPageBytes] = std::byte{1};
   void* moved = ::mremap(memory + 9 * kPageBytes, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr);
   if (moved == MAP_FAILED) GTEST_SKIP() << "this kernel has no MREMAP_DONTUNMAP";
@@ -73,7 +73,7 @@ TEST_F(PageWatchTest, PagesThatMoveAndLeaveTheirPlaceMappedAreTold) {
 }
 
 // The thread that reads the kernel's word may not have passed it on when the call that ended the pages returns.
-TEST_F(PageWatchTest, WhatEndedIsToldTheMomentTheCallReturns) {
+TEST_F(PageWatchTest, ReportsPagesAsSoonAsTheUnmappingReturns) {
   for (int i = 0; i < 20'000; ++i) {
     memory[0] = std::byte{1};
     ASSERT_EQ(::madvise(memory, kPageBytes, MADV_DONTNEED), 0);
@@ -86,7 +86,7 @@ TEST_F(PageWatchTest, TouchingWatchedPagesIsNoEvent) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_FALSE(ended(i));
 }
 
-TEST_F(PageWatchTest, PagesAreNotToldOfAfterUnwatch) {
+TEST_F(PageWatchTest, ReportsNothingAfterUnwatch) {
   watch->unwatch(pages(0, 16));
   ASSERT_EQ(::munmap(memory + 3 * kPageBytes, kPageBytes), 0);
   EXPECT_FALSE(ended(3));

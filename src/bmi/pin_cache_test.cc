@@ -189,7 +189,7 @@ TEST_F(PinCacheTest, ADroppedRegistrationInUseIsNotFoundAgain) {
   cache.release(old);
 }
 
-TEST_F(PinCacheTest, AForgottenRegionGoesWithItsLastUser) {
+TEST_F(PinCacheTest, AForgottenRegionIsDeregisteredAtItsLastRelease) {
   PinCache cache(device, &device, options);
   PinCache::Region& region = take(cache, at(0, 4));
   cache.forget(region);

@@ -23,7 +23,7 @@ class StrangersTest : public testing::Test {
   Strangers<int> strangers_;
 };
 
-TEST_F(StrangersTest, ASourceWithTooManyLosesOneOfItsOwn) {
+TEST_F(StrangersTest, ASourceWithTooManyStrangersLosesOneOfThem) {
   EXPECT_FALSE(admit_one_more(1000, "other"));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(admit_one_more(i, "flood"));
   for (int i = 3; i < 200; ++i) {
@@ -43,7 +43,7 @@ TEST_F(StrangersTest, WithTooManyInAllTheMostCrowdedSourceLosesOne) {
   EXPECT_LT(*victim, 3);
 }
 
-TEST_F(StrangersTest, WithTooManySourcesOfOneEachOneOfThemGoes) {
+TEST_F(StrangersTest, WithTooManySourcesOfOneStrangerEachOneIsDropped) {
   std::set<int> victims;
   for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "single " + std::to_string(i)));
   for (int i = 6; i < 100; ++i) {
@@ -55,7 +55,7 @@ TEST_F(StrangersTest, WithTooManySourcesOfOneEachOneOfThemGoes) {
   EXPECT_FALSE(victims.contains(99));
 }
 
-TEST_F(StrangersTest, WhoGoesCannotBeForeseen) {
+TEST_F(StrangersTest, TheVictimIsRandom) {
   std::set<int> victims;
   for (int round = 0; round < 100; ++round) {
     Strangers<int> strangers;
@@ -65,7 +65,7 @@ TEST_F(StrangersTest, WhoGoesCannotBeForeseen) {
   EXPECT_EQ(victims, (std::set<int>{0, 1, 2}));
 }
 
-TEST_F(StrangersTest, WhoHasAskedForSomethingStaysWhileOthersOnlyConnect) {
+TEST_F(StrangersTest, AStrangerThatHasSentARequestStaysDuringAFloodOfConnections) {
   EXPECT_FALSE(add(1000, "host"));
   strangers_.asked(1000);
   strangers_.asked(77);
@@ -84,7 +84,7 @@ TEST_F(StrangersTest, WhoHasAskedForSomethingStaysWhileOthersOnlyConnect) {
   EXPECT_EQ(strangers_.size(), 3U);
 }
 
-TEST_F(StrangersTest, WhoIsRemovedMakesRoom) {
+TEST_F(StrangersTest, RemovingAStrangerFreesItsPlace) {
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(add(i, "host"));
   strangers_.remove(1);
   strangers_.remove(1);
@@ -93,7 +93,7 @@ TEST_F(StrangersTest, WhoIsRemovedMakesRoom) {
   EXPECT_EQ(strangers_.size(), 3U);
 }
 
-TEST_F(StrangersTest, WhereNobodyIsAdmittedOnlyTheNumberInAllCounts) {
+TEST_F(StrangersTest, WithoutADeadlineOnlyTheTotalNumberIsLimited) {
   limits_.deadline_ms = 0;
   for (int i = 0; i < 6; ++i) EXPECT_FALSE(admit_one_more(i, "host"));
   EXPECT_TRUE(admit_one_more(6, "host"));

@@ -117,7 +117,7 @@ TEST(Explain, DocsConfigMdHoldsTheTable) {
       << "the end of docs/config.md must be what explain_markdown() returns";
 }
 
-TEST(Show, TellsEachValueWithItsOrigin) {
+TEST(Show, ShowsEachValueWithItsOrigin) {
   auto loaded = load({to_toml(example()), "x.toml", "/", {*override_from_argument("client.deadline=5 s")}});
   ASSERT_TRUE(loaded.has_value());
   const std::string text = show(*loaded);

@@ -190,7 +190,7 @@ TEST(Load, WhatContradictsIsFound) {
   EXPECT_THAT(mistakes("\"/abs\"", "\"./meta1\""), HasSubstr("folder /etc/spate/meta1 is used twice, by server 1 too"));
 }
 
-TEST(Load, TheOwnMachineIsOneByAllItsNames) {
+TEST(Load, AllNamesOfTheOwnMachineCountAsOneMachine) {
   EXPECT_THAT(mistakes("127.0.0.1:7401", "localhost:7400"),
               HasSubstr("tcp://localhost:7400 is also an address of server 1"));
   const std::string text = replaced(replaced(kGood, "\"/abs\"", "\"meta1\""), "127.0.0.1:7401", "localhost:7401");
@@ -278,7 +278,7 @@ TEST(Load, TheSyntaxOfValues) {
   EXPECT_THAT(mistakes("[\"io\"]", "[\"io\""), HasSubstr("spate.toml:13: "));
 }
 
-TEST(Load, AllMistakesAreToldAtOnceUpToALimit) {
+TEST(Load, AllMistakesAreReportedTogetherUpToALimit) {
   EXPECT_THAT(mistakes_with("a1 = 1\na2 = 2\n"), AllOf(HasSubstr("spate.toml:4: "), HasSubstr("\nspate.toml:5: ")));
   std::string many;
   for (int i = 0; i < 200; ++i) many += "x" + std::to_string(i) + " = 1\n";

@@ -102,7 +102,7 @@ TEST_F(BufferPoolTest, OwnersWaitInTurn) {
   }
 }
 
-TEST_F(BufferPoolTest, ALargeOneIsNotPassedOverForEver) {
+TEST_F(BufferPoolTest, ALargeRequestDoesNotStarve) {
   for (std::uint64_t owner = 10; owner < 26; ++owner) take(owner, kMiB);
   Taker& large = take(1, 8 * kMiB);
   takers_[0]->lease.reset();
@@ -126,7 +126,7 @@ TEST_F(BufferPoolTest, AStoppedWaiterMakesWay) {
   for (auto& taker : takers_) taker->lease.reset();
 }
 
-TEST_F(BufferPoolTest, KeptBuffersOfOneSizeMakeWayForAnother) {
+TEST_F(BufferPoolTest, KeptBuffersAreFreedForAnotherSize) {
   for (std::uint64_t owner = 1; owner <= 16; ++owner) take(owner, kMiB);
   for (auto& taker : takers_) taker->lease.reset();
   Taker& a = take(1, 8 * kMiB);

@@ -67,7 +67,7 @@ TEST(Policy, WhatCannotBeHadIsRefusedWithASentence) {
   EXPECT_ERRC(choose_path(static_cast<DataPath>(99), large_pieces()), Errc::kInvalidArgument);
 }
 
-TEST(Policy, WhatIsTooLargeForTheCacheAndNotInItGoesDirect) {
+TEST(Policy, LargeUncachedDatafilesTakeTheDirectPath) {
   const PolicyOptions options = huge_from_1000();
   for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
     PathFacts facts = huge_file();
@@ -93,7 +93,7 @@ TEST(Policy, WhatIsTooLargeForTheCacheAndNotInItGoesDirect) {
   EXPECT_FALSE(wants_cache_state(DataPath::kAutomatic, facts, PolicyOptions()));
 }
 
-TEST(Policy, AFallBackIsSaidToBeOneWithItsReason) {
+TEST(Policy, AFallBackIsReportedWithItsReason) {
   PathFacts facts = huge_file();
   facts.direct_alignment = 0;
   const auto chosen = choose_path(DataPath::kAutomatic, facts, huge_from_1000());

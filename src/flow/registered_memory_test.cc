@@ -76,7 +76,7 @@ TEST_F(RegisteredMemoryTest, SlabsAreMadeAsTheyAreNeededAndKnownToEveryTarget) {
   EXPECT_TRUE(first_.known.empty() && second_.known.empty());
 }
 
-TEST_F(RegisteredMemoryTest, WhoeverRefusesHasTheMemoryAllTheSame) {
+TEST_F(RegisteredMemoryTest, ATargetThatRefusesToRegisterStillUsesTheMemory) {
   first_.refuses = true;
   const MutableByteView buffer = memory_->allocate(kPeerBufferBytes);
   ASSERT_EQ(buffer.size(), kPeerBufferBytes);

@@ -90,7 +90,7 @@ TEST_F(SchedulerTest, RunsAtOnceWhatTheDeviceTakes) {
   EXPECT_EQ(scheduler().waiting(), 1U);
 }
 
-TEST_F(SchedulerTest, WhatWaitsGoesByOffset) {
+TEST_F(SchedulerTest, WaitingOperationsRunInTheOrderOfTheirOffsets) {
   use({.running = 1, .per_round = 100});
   start(place(1, 1, 50));
   for (const std::uint64_t offset : {70U, 10U, 90U, 30U}) start(place(1, 1, offset));
@@ -142,7 +142,7 @@ TEST_F(SchedulerTest, RefusesMoreThanMayWait) {
   EXPECT_EQ(finish().size(), 2U);
 }
 
-TEST_F(SchedulerTest, AStoppedOneLeavesTheQueue) {
+TEST_F(SchedulerTest, AStoppedOperationLeavesTheQueue) {
   use({.running = 1, .per_round = 1});
   start(place(1, 1, 0));
   Op& in_round = start(place(1, 1, 1));

@@ -98,7 +98,7 @@ TEST_F(ExecutorSleep, GoesOnWhenTheSourceLeaves) {
   executor_.remove_source(plain);
 }
 
-TEST_F(ExecutorSleep, ATimerThatWasTakenBackEndsOneSleepAtMost) {
+TEST_F(ExecutorSleep, ADisarmedTimerEndsAtMostOneSleep) {
   TestSource sleeper(true);
   executor_.add_source(sleeper);
   {

@@ -74,7 +74,7 @@ TEST(StorageContext, WhatCompletesBeforeTheSleepIsNotSleptOver) {
   while (gate.count() > 0) executor.step();
 }
 
-TEST(StorageContext, ASignalThatComesAfterItsCompletionWasCollectedKeepsNobodyAwake) {
+TEST(StorageContext, ALateSignalOfACollectedCompletionDoesNotKeepTheExecutorAwake) {
   SystemClock clock;
   Executor executor(clock);
   SlowStore store;

@@ -78,7 +78,7 @@ TEST(Histogram, ScopedTimerRecordsTheClocksTime) {
   EXPECT_EQ(histogram.data().max, 5000U);
 }
 
-TEST(Registry, SumsWhatHasTheSameNameAndLabels) {
+TEST(Registry, SumsMetricsWithTheSameNameAndLabels) {
   Registry registry;
   Counter a(registry, "spate_test_reads_total", {{"path", "direct"}});
   Counter b(registry, "spate_test_reads_total", {{"path", "direct"}});
@@ -96,7 +96,7 @@ TEST(Registry, SumsWhatHasTheSameNameAndLabels) {
   EXPECT_EQ(snapshot.find("spate_test_reads_total"), nullptr);
 }
 
-TEST(Registry, ACounterNeverFallsWhenItsObjectGoes) {
+TEST(Registry, ACounterKeepsItsValueWhenItsObjectIsDestroyed) {
   Registry registry;
   auto first = std::make_unique<Counter>(registry, "spate_test_reads_total");
   Counter second(registry, "spate_test_reads_total");

@@ -87,7 +87,7 @@ TEST_F(TargetFolderTest, HalfFormattedCanBeFormattedAgain) {
   EXPECT_TRUE(open_target(path(), kThird).has_value());
 }
 
-TEST_F(TargetFolderTest, OpenToOneAtATime) {
+TEST_F(TargetFolderTest, OneProcessAtATimeCanOpenIt) {
   ASSERT_TRUE(create_target(path(), kThird).has_value());
   {
     const Result<TargetFolder> first = open_target(path(), kThird);

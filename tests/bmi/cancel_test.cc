@@ -201,7 +201,7 @@ TEST_P(Bmi, CancelOfSendsThatWaitForRoom) {
   expect_passes(pair, 1, 1000);
 }
 
-TEST_P(Bmi, CancelWhileNobodyAnswers) {
+TEST_P(Bmi, CancelWhileThePeerDoesNotAnswer) {
   Peer& client = start(false);
   const Address nobody = lookup(client, world_->dead_url());
   const Bytes data = pattern(1, 0, 100);

@@ -62,7 +62,7 @@ TEST_P(Bmi, LookupMakesNoConnection) {
   EXPECT_EQ(client->peer_info(address).url, server.url);
 }
 
-TEST_P(Bmi, NobodyThere) {
+TEST_P(Bmi, AUrlWithoutAListenerIsUnreachable) {
   Peer& client = start(false, impatient());
   const Address nobody = lookup(client, world_->dead_url());
   const Bytes data = pattern(1, 0, 100'000);

@@ -148,7 +148,7 @@ TEST_P(Bmi, ATagWithoutRoomHoldsUpNoOther) {
   for (const OpId op : sends) EXPECT_EQ(finish(*pair.client, op).status, Errc::kOk);
 }
 
-TEST_P(Bmi, RequestsThatNobodyTakesHoldUpNoAnswer) {
+TEST_P(Bmi, UntakenRequestsDoNotDelayReplies) {
   const Pair pair = start_pair(small_room());
   pair.server->takes_unexpected = false;
   Flood requests(8 * 1024);
@@ -162,7 +162,7 @@ TEST_P(Bmi, RequestsThatNobodyTakesHoldUpNoAnswer) {
 }
 
 // The receiver may post these receives only when it has read the request.
-TEST_P(Bmi, MessagesThatNobodyReceivesHoldUpNoRequest) {
+TEST_P(Bmi, UnreceivedMessagesDoNotDelayRequests) {
   const Pair pair = start_pair(small_room());
   Flood answers(8 * 1024);
   for (std::uint64_t i = 0; i < 100; ++i) answers.ops.push_back(send(*pair.client, {pair.to_server, 7}, answers.data));

@@ -14,7 +14,7 @@ NetworkOptions wary(std::uint32_t deadline_ms) {
 constexpr std::uint32_t kSoon = 300;
 constexpr std::uint32_t kNever = 3'600'000;
 
-TEST_P(Bmi, AStrangerIsDroppedInTimeAndOneWhoWasAdmittedIsNot) {
+TEST_P(Bmi, AStrangerIsDroppedAtTheDeadlineAndAnAdmittedPeerStays) {
   Peer& server = start(true, wary(kSoon));
   Peer& member = start(false);
   Peer& stranger = start(false);
@@ -26,7 +26,7 @@ TEST_P(Bmi, AStrangerIsDroppedInTimeAndOneWhoWasAdmittedIsNot) {
   EXPECT_TRUE(member->peer_info(from_member).connected);
 }
 
-TEST_P(Bmi, AStrangerLeavesNoMoreThanItsShareAndAnAdmittedPeerDoes) {
+TEST_P(Bmi, AStrangerIsBufferedUpToItsLimitAndAnAdmittedPeerBeyondIt) {
   Peer& server = start(true, wary(kNever));
   Peer& client = start(false);
   const Address to_server = lookup(client, server.url);
@@ -48,7 +48,7 @@ TEST_P(Bmi, AStrangerLeavesNoMoreThanItsShareAndAnAdmittedPeerDoes) {
   }
 }
 
-TEST_P(Bmi, StrangersOfOneSourceAreBoundedInNumber) {
+TEST_P(Bmi, StrangersOfOneSourceAreLimitedInNumber) {
   NetworkOptions options = wary(kNever);
   options.strangers.most_of_a_source = 2;
   options.strangers.most = 2;  // where every peer of the world is a source of its own

@@ -39,7 +39,7 @@ TEST_F(ClientData, RandomReadsAndWritesEqualAModel) {
   EXPECT_EQ(meta_->closed_with->size, model.size());
 }
 
-TEST_F(ClientData, OfANewFileThatNobodyWroteTheSizeIsKnownAtItsClose) {
+TEST_F(ClientData, AnUnwrittenNewFileHasAKnownSizeAtItsClose) {
   auto file = create("empty");
   ASSERT_NE(file, nullptr);
   ASSERT_OK(executor_.run(file->close()));

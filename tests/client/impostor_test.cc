@@ -17,7 +17,7 @@ class Impostor : public ClientData {
   }
 };
 
-TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
+TEST_F(Impostor, AServerThatAsksForNoKeyIsRefusedByAClientThatHasOne) {
   rpc::ServerOptions options = meta_host_.server->options();
   options.key_required = false;
   options.client_key = key(9);
@@ -29,7 +29,7 @@ TEST_F(Impostor, WhoAsksForNoKeyMustKnowItAllTheSame) {
 }
 
 /// Whoever listens there says yes to everything, and cannot prove it.
-TEST_F(Impostor, WhoKnowsAnotherKeyIsNotBelieved) {
+TEST_F(Impostor, AServerWithAnotherKeyIsRefused) {
   rpc::ServerOptions options = meta_host_.server->options();
   options.client_key = key(9);
   replace_meta(options);

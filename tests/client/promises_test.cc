@@ -189,7 +189,7 @@ TEST_F(ClientPromises, FsyncsThatOverlapAllSayThatAWriteIsLost) {
 }
 
 // The answer is lost with the connection, and before the resend so is the session: who knows whether it was done?
-TEST_F(ClientPromises, AChangeIsNotMadeAgainInAnotherSession) {
+TEST_F(ClientPromises, AChangeIsNotRepeatedInAnotherSession) {
   ASSERT_OK(executor_.run(client_->connect()));
   meta_->before_answer = [this](const rpc::Call& call) {
     meta_->forgets_sessions = true;

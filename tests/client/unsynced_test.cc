@@ -71,7 +71,7 @@ TEST_F(ClientUnsynced, FsyncCoversWhatWasCutByName) {
   EXPECT_EQ(syncs(), 6U);
 }
 
-TEST_F(ClientUnsynced, ALossIsToldOnceToEachOpenThatThereWas) {
+TEST_F(ClientUnsynced, EachOpenReportsALostWriteOnce) {
   auto writer = create("f");
   auto other = open("f");
   ASSERT_EQ(write(*writer), Errc::kOk);
@@ -84,7 +84,7 @@ TEST_F(ClientUnsynced, ALossIsToldOnceToEachOpenThatThereWas) {
   EXPECT_EQ(sync(*later), Errc::kOk);  // it was told to somebody before this open
 }
 
-TEST_F(ClientUnsynced, ALossAfterTheCloseIsToldToTheNextOpen) {
+TEST_F(ClientUnsynced, ALossAfterTheCloseIsReportedByTheNextOpen) {
   auto writer = create("f");
   ASSERT_EQ(write(*writer), Errc::kOk);
   ASSERT_EQ(close(*writer), Errc::kOk);
@@ -102,7 +102,7 @@ TEST_F(ClientUnsynced, WhatIsSyncedIsNotRemembered) {
   EXPECT_EQ(client_->cluster().unsynced().size(), 0U);
 }
 
-TEST(UnsyncedFilesTest, OfTheOldestClosedOneAllIsSynced) {
+TEST(UnsyncedFilesTest, TheOldestClosedFileIsSyncedWhole) {
   SystemClock clock;
   job::Executor executor(clock);
   UnsyncedFiles files(executor, 2);

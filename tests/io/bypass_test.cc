@@ -44,7 +44,7 @@ class BypassTest : public ::testing::Test {
   Client client_{world_};
 };
 
-TEST_F(BypassTest, WhoDoesNotComeBySharedMemoryGetsNoLeaseAndLearnsWhy) {
+TEST_F(BypassTest, AClientOverTcpGetsNoLeaseAndAReason) {
   const auto reply = ask(lease_request(false));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->leases.size(), 1U);
@@ -71,7 +71,7 @@ TEST_F(BypassTest, RightsAndBoundsAreThoseOfAnyRequest) {
   EXPECT_ERRC(explain(true, wire::DataPath::kAutomatic, Rights::kRead), Errc::kCapabilityInvalid);
 }
 
-TEST_F(BypassTest, LeasesThatNobodyHasAreGivenBackWithoutHarmAndCountNothing) {
+TEST_F(BypassTest, ReturningUnknownLeasesHasNoEffect) {
   wire::BypassReturnRequest request;
   request.leases = {{1, 1000, 1000}, {~0ULL, ~0ULL, ~0ULL}};
   EXPECT_OK(client_.ask<wire::BypassReturnReply>(request));
@@ -97,7 +97,7 @@ TEST_F(BypassTest, APathIsExplainedAndNothingIsMoved) {
   EXPECT_ERRC(explain(false, static_cast<wire::DataPath>(77)), Errc::kInvalidArgument);
 }
 
-TEST(BypassPolicy, AConfiguredPathIsNotGoneAround) {
+TEST(BypassPolicy, BypassDoesNotOverrideAConfiguredPath) {
   WorldOptions options = with(BypassPolicy::kWrite);
   options.io.policy.read_path = wire::DataPath::kBuffered;
   World world(options);

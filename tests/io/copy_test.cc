@@ -47,7 +47,7 @@ class CopyTest : public ::testing::Test {
   const Bytes data_ = pattern(1, 5000);
 };
 
-TEST_F(CopyTest, BytesHolesAndLengthArriveAndTheStateIsTold) {
+TEST_F(CopyTest, CopiesBytesHolesAndLengthAndReturnsTheState) {
   const Capability capability = client_.capability(kTo, Rights::kWrite);
   const auto reply = client_.ask<wire::DatafileCopyReply>(copy_request(), &capability);
   ASSERT_OK(reply);

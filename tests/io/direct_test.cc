@@ -155,7 +155,7 @@ class DirectLockTest : public DirectTest {
   std::uint64_t writes() { return world_.storage(0).posted(BytestreamOp::kWrite); }
 };
 
-TEST_F(DirectLockTest, WritesPastTheCacheAndThroughItWaitForEachOtherAndForTheirLikeNot) {
+TEST_F(DirectLockTest, DirectAndCachedWritesExcludeEachOtherButRunBesideTheirOwnKind) {
   for (const DataPath first : {DataPath::kDirect, DataPath::kBuffered}) {
     for (const DataPath second : {DataPath::kDirect, DataPath::kBuffered}) {
       Outcome held;
@@ -273,7 +273,7 @@ class PeerTest : public PathsTest {
   std::uint64_t fallbacks(Direction direction) { return world_.io().counters().fallbacks(Lane::kPeer, direction); }
 };
 
-TEST_F(PeerTest, WhatIsAskedByNameGoesByTheDevicesMemoryAndOnlySo) {
+TEST_F(PeerTest, ARequestedP2pPathUsesOnlyTheDevicesMemory) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data, false, DataPath::kPeerToPeer));
   EXPECT_EQ(moved(Lane::kPeer, Direction::kWrite), data.size());
@@ -341,7 +341,7 @@ TEST_F(PeerWhereItCanBeHadTest, ItIsTaken) {
   EXPECT_EQ(fallbacks(Direction::kRead) + fallbacks(Direction::kWrite), 0U);
 }
 
-TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesGoesOnByMainMemoryAndIsCounted) {
+TEST_F(PeerWhereItCanBeHadTest, AReadThatTheDeviceRefusesContinuesThroughMainMemoryAndIsCounted) {
   const Bytes data = pattern(1, 49 * 4096);
   ASSERT_OK(write(0, data));
   world_.storage(0).refuse_device_memory();

@@ -78,7 +78,7 @@ class HeaderTest : public ::testing::Test {
   std::uint64_t tag_ = 0;
 };
 
-TEST_F(HeaderTest, ANewerVersionIsToldWhatIsSpokenWhateverElseItSays) {
+TEST_F(HeaderTest, ANewerVersionGetsTheSupportedVersionsAsAnswer) {
   for (const std::size_t size : {4U, 5U, 60U, 1000U}) {
     Bytes newer;
     Encoder out(newer);

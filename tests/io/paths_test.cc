@@ -15,7 +15,7 @@ using wire::DataPath;
 
 constexpr std::uint64_t kBytes = 200'000;
 
-TEST_F(PathsTest, EachForcedReadPathMovesItsBytesAndNoOther) {
+TEST_F(PathsTest, AForcedReadPathMovesAllBytesAndNoOtherPathMovesAny) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   ASSERT_OK(read(0, kBytes, DataPath::kCached));
   EXPECT_EQ(moved(Lane::kCached, Direction::kRead), kBytes);
@@ -78,7 +78,7 @@ class ConfiguredTest : public PathsTest {
   ConfiguredTest() : PathsTest(buffered()) {}
 };
 
-TEST_F(ConfiguredTest, WhatGoesInTheMessagesAllTheSameIsAFallBackAndCounted) {
+TEST_F(ConfiguredTest, InlineDataUnderAConfiguredPathCountsAsAFallBack) {
   ASSERT_OK(write(0, pattern(1, kBytes)));
   ASSERT_OK(read(0, kBytes, DataPath::kAutomatic));
   const flow::Counters& counters = world_.io().counters();
@@ -210,7 +210,7 @@ class FullTest : public PathsTest {
   FullTest() : PathsTest(small()) {}
 };
 
-TEST_F(FullTest, ADeviceThatFillsUpMidwayIsToldAsSuchAndKeepsWhatWasThere) {
+TEST_F(FullTest, ADeviceThatFillsUpMidwayFailsTheWriteAndKeepsEarlierData) {
   const Bytes before = pattern(1, 40'000);
   ASSERT_OK(write(0, before));
   EXPECT_ERRC(write(100'000, pattern(2, kBytes)), Errc::kNoSpace);

@@ -65,14 +65,14 @@ TEST_F(RightsTest, AnyForgedFieldIsRefused) {
   EXPECT_EQ(world_.metric("spate_server_io_refused_total"), forgeries.size() + 1);
 }
 
-TEST_F(RightsTest, AGenuineOneForSomethingElseIsRefused) {
+TEST_F(RightsTest, AValidCapabilityForAnotherFileIsRefused) {
   EXPECT_EQ(write_with(client_.capability(kFile, Rights::kRead)), Errc::kCapabilityInvalid);
   EXPECT_EQ(read_with(client_.capability(kFile, Rights::kWrite)), Errc::kCapabilityInvalid);
   EXPECT_EQ(write_with(client_.capability(Handle(43))), Errc::kCapabilityInvalid);
   EXPECT_EQ(write_changed([](Capability& c) { c.client = ClientId(101); }), Errc::kCapabilityInvalid);
 }
 
-TEST_F(RightsTest, AnExpiredOneIsRefusedAlsoWhenItWasGoodBefore) {
+TEST_F(RightsTest, AnExpiredCapabilityIsRefusedAlsoAfterItWasCached) {
   const Capability capability = client_.capability(kFile);
   EXPECT_EQ(write_with(capability), Errc::kOk);
   world_.pass(std::chrono::hours(1));
@@ -80,12 +80,12 @@ TEST_F(RightsTest, AnExpiredOneIsRefusedAlsoWhenItWasGoodBefore) {
   EXPECT_EQ(write_with(client_.capability(kFile)), Errc::kOk);
 }
 
-TEST_F(RightsTest, OneThatWouldOutliveFencesIsRefused) {
+TEST_F(RightsTest, ACapabilityThatWouldOutliveFencesIsRefused) {
   const auto for_ever = [](Capability& c) { c.expiry.ns += Duration(std::chrono::hours(24 * 365)).count(); };
   EXPECT_EQ(write_changed(for_ever), Errc::kCapabilityInvalid);
 }
 
-TEST_F(RightsTest, NoneIsRefusedWhereOneIsNeeded) {
+TEST_F(RightsTest, ARequestWithoutACapabilityIsRefused) {
   wire::WriteRequest write = write_request(where_, *datatype::Description::contiguous(0, 0));
   write.has_inline_data = true;
   EXPECT_ERRC(client_.ask<wire::WriteReply>(write), Errc::kCapabilityInvalid);
@@ -102,7 +102,7 @@ TEST_F(RightsTest, NoneIsRefusedWhereOneIsNeeded) {
   EXPECT_OK(client_.ask<wire::DatafileStatReply>(stat));
 }
 
-TEST_F(RightsTest, AnOlderLayoutThanOneThatWasSeenIsStale) {
+TEST_F(RightsTest, AnOlderLayoutGenerationIsStale) {
   const auto generation = [](std::uint32_t g) { return [g](Capability& c) { c.layout_generation = g; }; };
   EXPECT_EQ(write_changed(generation(3)), Errc::kOk);
   EXPECT_EQ(write_changed(generation(2)), Errc::kStaleLayout);

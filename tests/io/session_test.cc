@@ -107,7 +107,7 @@ class RawConnection {
 };
 
 // A connection that is one client cannot become another one by an authentication that fails.
-TEST_F(SessionTest, AFailedAuthenticationLeavesNobody) {
+TEST_F(SessionTest, AFailedAuthenticationLeavesNoSession) {
   WorldOptions old;
   old.allow_version_1 = true;
   World world(old);
@@ -160,7 +160,7 @@ TEST_F(SessionTest, AFenceRefusesOlderEpochsAndOnlyThose) {
   EXPECT_EQ(small_write(other), Errc::kOk);
 }
 
-TEST_F(SessionTest, AFenceNeverGoesDown) {
+TEST_F(SessionTest, AFenceIsNeverLowered) {
   EXPECT_EQ(fence(ClientId(100), 5), Errc::kOk);
   EXPECT_EQ(fence(ClientId(100), 1), Errc::kOk);
   EXPECT_EQ(small_write(client_), Errc::kSessionFenced);

@@ -69,7 +69,7 @@ class TruncateRemoveTest : public ::testing::Test {
   wire::SlotSet where_ = slot_set(kFile, 1, 1 << 20);
 };
 
-TEST_F(TruncateRemoveTest, ATruncateIsDoneOnceForItsGeneration) {
+TEST_F(TruncateRemoveTest, ATruncateWithTheSameGenerationRunsOnce) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   const auto first = truncate(300, 1);
   ASSERT_OK(first);
@@ -82,7 +82,7 @@ TEST_F(TruncateRemoveTest, ATruncateIsDoneOnceForItsGeneration) {
   EXPECT_EQ(truncate(50, 1)->datafiles[0].size, 100U);  // an old one that was late
 }
 
-TEST_F(TruncateRemoveTest, ItsGenerationOutlivesTheProcess) {
+TEST_F(TruncateRemoveTest, TheTruncateGenerationSurvivesARestart) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   ASSERT_OK(truncate(300, 1));
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
@@ -289,7 +289,7 @@ TEST_F(TruncateRemoveTest, ListingComesInPages) {
   EXPECT_EQ(handles, (std::vector<std::uint64_t>{101, 102, 103, 104, 105}));
 }
 
-TEST_F(TruncateRemoveTest, SyncReachesTheStoreAndTellsItsErrors) {
+TEST_F(TruncateRemoveTest, SyncReachesTheStoreAndReturnsItsErrors) {
   ASSERT_EQ(write(0, pattern(1, 1000)), Errc::kOk);
   wire::DatafileSyncRequest request;
   request.handle = kFile;

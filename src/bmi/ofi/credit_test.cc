@@ -25,7 +25,7 @@ TEST(OfiCredit, MoreThanCanBeCountedIsRefused) {
   EXPECT_FALSE(credit.give(1));
 }
 
-TEST(OfiCredit, WhoeverSendsMoreThanHisWindowIsFound) {
+TEST(OfiCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
   ReceiveCredit credit;
   EXPECT_TRUE(credit.charge(60, 100));
   EXPECT_FALSE(credit.charge(41, 100));

@@ -140,7 +140,7 @@ TEST_F(HostileTest, WhatTheProtocolDoesNotAllowCostsTheSession) {
 }
 
 // More is on its way to it than may be, since it reads nothing: all the same it hears of its session's end.
-TEST_F(HostileTest, ItHearsOfItHoweverMuchIsOnItsWay) {
+TEST_F(HostileTest, ADropReachesThePeerHoweverMuchIsInFlight) {
   say_hello();
   PacketHeader header = header_of(PacketType::kUnexpected, 3);
   header.session = raw.welcome->session;

@@ -26,7 +26,7 @@ Bytes packet_of(const PacketHeader& header, std::size_t payload) {
   return bytes;
 }
 
-TEST(OfiPacket, ComesBackAsItWas) {
+TEST(OfiPacket, EncodingAndDecodingGiveTheSamePacket) {
   const Bytes bytes = packet_of(some_header(), 10);
   const std::optional<Packet> packet = decode_packet(bytes);
   ASSERT_TRUE(packet);
@@ -104,7 +104,7 @@ Hello some_hello() {
   return hello;
 }
 
-TEST(OfiHello, ComesBackAsItWas) {
+TEST(OfiHello, EncodingAndDecodingGiveTheSameHello) {
   EXPECT_EQ(decode_hello(encode(some_hello())), some_hello());
   Bytes longer = encode(some_hello());
   longer.push_back(std::byte{1});  // what a later version adds
@@ -131,7 +131,7 @@ TEST(OfiHello, OutOfRangeIsRefused) {
   EXPECT_TRUE(good([](Hello& h) { h.version_min = h.version_max = 3; })) << "the module says that it speaks no 3";
 }
 
-TEST(OfiWelcome, ComesBackAsItWas) {
+TEST(OfiWelcome, EncodingAndDecodingGiveTheSameWelcome) {
   Welcome welcome;
   welcome.session = 77;
   welcome.limits = {1, 2, 3, 1024};

@@ -154,7 +154,7 @@ TEST_F(RegistrationTest, AControlMessageFindsRoomBesideBulkData) {
   while (client_done < open) step();
 }
 
-TEST_F(RegistrationTest, TheSecondTransferIsAHitWhereTheKernelTellsOfPages) {
+TEST_F(RegistrationTest, TheSecondTransferHitsTheCacheWherePagesCanBeWatched) {
   const MutableByteView memory = map(nullptr);
   transfer(memory, 1);
   EXPECT_EQ(pins().misses, 1U);
@@ -192,7 +192,7 @@ TEST_F(CopyLimitTest, WhatIsRegisteredAlreadyIsNotCopied) {
   client.network->mem_free(memory);
 }
 
-TEST_F(RegistrationTest, OtherPagesAtTheSameAddressAreRegisteredAnew) {
+TEST_F(RegistrationTest, NewPagesAtTheSameAddressAreRegisteredAgain) {
   const MutableByteView memory = map(nullptr);
   transfer(memory, 1);
   for (int i = 2; i < 6; ++i) {
@@ -235,7 +235,7 @@ TEST_F(RegistrationTest, AReadWithAWrongKeyCostsTheSessionAndTheNextOneWorks) {
 }
 
 // Over verbs, libfabric 1.17 ends a process that closes its endpoint before it has looked at what came.
-TEST_F(RegistrationTest, WhoeverLeavesWhileMuchArrivesOnlyLeaves) {
+TEST_F(RegistrationTest, APeerCanLeaveWhileManyMessagesArrive) {
   Bytes data(8000);
   const std::array<Segment, 1> from{Segment::of(MutableByteView(data))};
   for (int round = 0; round < 5; ++round) {

@@ -91,7 +91,7 @@ TEST_F(EndpointTest, RightsFollowThePolicy) {
   EXPECT_EQ(st.st_mode & 0777U, 0666U);
 }
 
-TEST_F(EndpointTest, TheKernelSaysWhoIsThere) {
+TEST_F(EndpointTest, TheKernelReportsThePeersUser) {
   const UniqueFd listener = listen_on(at("s"), false).value();
   const UniqueFd socket = make_socket().value();
   ASSERT_EQ(connect_to(socket.get(), at("s")), 0);

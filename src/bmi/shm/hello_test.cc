@@ -23,7 +23,7 @@ Welcome some_welcome() {
   return welcome;
 }
 
-TEST(ShmHello, ComesBackAsItWas) {
+TEST(ShmHello, EncodingAndDecodingGiveTheSameHello) {
   EXPECT_EQ(decode_hello(encode(some_hello())), some_hello());
   EXPECT_EQ(decode_welcome(encode(some_welcome())), some_welcome());
   const Note note{Note::Kind::kArena, 3, 1ULL << 40U};

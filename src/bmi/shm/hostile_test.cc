@@ -125,7 +125,7 @@ TEST_F(Hostile, MoreThanTheWindowInManyMessages) {
   expect_dropped(peer);
 }
 
-TEST_F(Hostile, OneAnnouncementTooMany) {
+TEST_F(Hostile, MoreAnnouncementsThanAllowedDropThePeer) {
   ShmOptions options;
   options.max_announced = 10;
   make(std::move(options));
@@ -228,7 +228,7 @@ TEST_F(Hostile, NotesThatMakeNoSense) {
   }
 }
 
-TEST_F(Hostile, DescriptorsThatNobodyAskedFor) {
+TEST_F(Hostile, UnrequestedDescriptorsAreClosed) {
   RawPeer peer(url_);
   greet(peer);
   for (int i = 0; i < 100; ++i) peer.say(Note{Note::Kind::kDescriptor, 0, 1}, peer.memory_descriptor());
@@ -252,7 +252,7 @@ TEST_F(Hostile, HellosThatAreNone) {
   expect_serves();
 }
 
-TEST_F(Hostile, WhoeverSaysNothingIsDroppedAndMakesRoom) {
+TEST_F(Hostile, ASilentPeerIsDroppedAndFreesItsPlace) {
   NetworkOptions options;
   options.strangers.most = 3;
   make({}, options);
@@ -367,7 +367,7 @@ TEST_F(HostileServer, AWelcomeThatIsNoneOrEmptyHanded) {
   expect_refused("without shared memory");
 }
 
-TEST_F(HostileServer, WhoeverLetsAHelloWaitIsGivenUp) {
+TEST_F(HostileServer, AServerThatDoesNotAnswerTheHelloIsGivenUp) {
   settle();
   clock_.advance(std::chrono::seconds(4));
   expect_refused("timeout");

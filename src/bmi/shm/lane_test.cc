@@ -152,7 +152,7 @@ TEST_F(LaneTest, CountersThatGoBackOrAheadBreakTheWriter) {
   }
 }
 
-TEST_F(LaneTest, ByteCountersAreHeldToTheSame) {
+TEST_F(LaneTest, ByteCountersFollowTheSameLimit) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(write(1, kBytes / 4));
   bytes_taken_ = 5 * kBytes;
   EXPECT_FALSE(writer_.has_room(100));

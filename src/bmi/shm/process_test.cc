@@ -280,7 +280,7 @@ TEST_F(OtherUsers, WhomThePolicyListsAreServed) {
 }
 
 // A name is nobody's: another user may have bound a server's while that was away. Its process is never spoken to.
-TEST_F(OtherUsers, WhoHoldsAServersNameWithoutBeingItsUserIsPassedBy) {
+TEST_F(OtherUsers, AListenerOfAnotherUserUnderAServersNameIsSkipped) {
   const std::string url = "shm://squatted-" + std::to_string(::getpid());
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

@@ -72,7 +72,7 @@ TEST_F(ShmModuleTest, SmallMessagesLeaveInTheirPost) {
 }
 
 // A message that cannot leave in its post waits as an operation, and those behind it do not overtake it.
-TEST_F(ShmModuleTest, WhatLeavesInItsPostOvertakesNothing) {
+TEST_F(ShmModuleTest, AMessageSentInItsPostDoesNotOvertakeEarlierOnes) {
   constexpr std::uint64_t kCount = 600;  // more than the lane's slots
   Bytes data(kCount);
   fill(data, 4);
@@ -86,7 +86,7 @@ TEST_F(ShmModuleTest, WhatLeavesInItsPostOvertakesNothing) {
   EXPECT_EQ(room, data);
 }
 
-TEST_F(ShmModuleTest, AControlMessageIsToldBeforeTheBulkDataBesideItAreMoved) {
+TEST_F(ShmModuleTest, AControlMessageIsDeliveredBeforeBulkDataThatArrivesWithIt) {
   const Bytes data(100'000);
   Bytes room(data.size());
   Bytes small(10);
@@ -283,7 +283,7 @@ TEST_F(ShmModuleTest, DescriptorsThatAreNotTakenAreBounded) {
   EXPECT_ERRC((*client_)->pass_descriptor(to_server_, Tag(1), file.get()), Errc::kConnectionLost);
 }
 
-TEST_F(ShmModuleTest, ThePeerIsOneOfThisHostAndKnown) {
+TEST_F(ShmModuleTest, PeerInfoNamesTheUserOfAPeerOnThisHost) {
   const PeerInfo info = (*server_)->peer_info(to_client_);
   EXPECT_TRUE(info.same_host);
   EXPECT_EQ(info.uid, ::geteuid());
@@ -307,7 +307,7 @@ TEST_F(ShmModuleTest, ASocketInTheFileSystemGoesWithItsListener) {
   EXPECT_EQ(::rmdir(folder.c_str()), 0);
 }
 
-TEST_F(ShmModuleTest, SpinsBeforeItSleepsWhenTold) {
+TEST_F(ShmModuleTest, PollsBeforeItSleepsIfConfigured) {
   ShmOptions options;
   options.spin = std::chrono::microseconds(50);
   Instance& spinning = start(std::move(options));

@@ -26,7 +26,7 @@ class ShmStrangersTest : public ModuleTest {
   Address to_server_;
 };
 
-TEST_F(ShmStrangersTest, OneWhoIsNotAdmittedIsDroppedInTime) {
+TEST_F(ShmStrangersTest, AStrangerIsDroppedAtTheDeadline) {
   introduce(*client_, to_server_);
   pass(4999);
   EXPECT_TRUE(connected());
@@ -35,7 +35,7 @@ TEST_F(ShmStrangersTest, OneWhoIsNotAdmittedIsDroppedInTime) {
   EXPECT_EQ(server_->counters().strangers_dropped, 1U);
 }
 
-TEST_F(ShmStrangersTest, OneWhoIsAdmittedStays) {
+TEST_F(ShmStrangersTest, AnAdmittedPeerStays) {
   (*server_)->admit(introduce(*client_, to_server_));
   pass(60'000);
   EXPECT_TRUE(connected());
@@ -44,7 +44,7 @@ TEST_F(ShmStrangersTest, OneWhoIsAdmittedStays) {
   EXPECT_TRUE(drive([&] { return server_->arrived.size() == 1; }));
 }
 
-TEST_F(ShmStrangersTest, NobodyBuffersMoreThanAStrangersShare) {
+TEST_F(ShmStrangersTest, AStrangerCannotMakeTheServerBufferMoreThanItsLimit) {
   introduce(*client_, to_server_);
   const Bytes eager(10'000);
   client_->send(to_server_, 1, eager);
@@ -64,7 +64,7 @@ TEST_F(ShmStrangersTest, AnnouncementsAreBounded) {
   EXPECT_TRUE(drive([&] { return !connected(); }));
 }
 
-TEST_F(ShmStrangersTest, ItCannotHaveItsMemoryMapped) {
+TEST_F(ShmStrangersTest, AStrangersMemoryIsNotMapped) {
   introduce(*client_, to_server_);
   const MutableByteView memory = (*client_)->mem_alloc(1 << 20);
   const OpId op = client_->send(to_server_, 1, memory);
@@ -73,7 +73,7 @@ TEST_F(ShmStrangersTest, ItCannotHaveItsMemoryMapped) {
   (*client_)->mem_free(memory);
 }
 
-TEST_F(ShmStrangersTest, AFloodOfOneUserEndsAtItsShare) {
+TEST_F(ShmStrangersTest, StrangersOfOneUserAreLimitedInNumber) {
   std::vector<std::unique_ptr<RawPeer>> strangers;
   for (int i = 0; i < 60; ++i) {
     strangers.push_back(std::make_unique<RawPeer>(url_));

@@ -23,7 +23,7 @@ struct Two {
   Address to_b;
 };
 
-TEST(Faults, AKilledProcessHearsAtOnceAndItsPeersAfterALatency) {
+TEST(Faults, AKillFailsTheProcessAtOnceAndItsPeersAfterALatency) {
   Two two;
   Bytes room(100);
   Bytes other_room(100);
@@ -57,7 +57,7 @@ TEST(Faults, NothingLeavesAKilledProcess) {
   EXPECT_EQ(two.cluster.fabric.next_event_time(), MonoTime::never());
 }
 
-TEST(Faults, AProcessStartedAgainIsAnother) {
+TEST(Faults, ARestartedServerIsReachedByTheSameAddressOverANewConnection) {
   Two two;
   two.cluster.fabric.kill_node(2);
   two.cluster.settle();
@@ -80,7 +80,7 @@ TEST(Faults, AClientStartedAgainHasANewAddress) {
   EXPECT_NE(two.cluster.introduce(again, two.cluster.lookup(again, two.b), two.b), two.to_a);
 }
 
-TEST(Faults, ACrashedMachineTellsNobodyUntilItIsBack) {
+TEST(Faults, PeersLearnOfACrashedMachineOnlyWhenItIsBack) {
   Two two;
   Bytes room(100);
   const Bytes data(100);
@@ -128,7 +128,7 @@ TEST(Faults, APartitionHoldsAndThenDeliversInOrder) {
   for (std::uint64_t i = 0; i < 40; ++i) EXPECT_EQ(two.b.arrived[i].tag, Tag{i});
 }
 
-TEST(Faults, OneWayMeansOneWay) {
+TEST(Faults, AOneWayFaultAffectsOneDirection) {
   Two two;
   two.cluster.fabric.partition_one_way(1, 2, true);
   const Bytes data(100);

@@ -135,7 +135,7 @@ TEST(Fabric, ALinkHasItsOwnLatency) {
   EXPECT_LT(cluster.clock.now().since_start, 22ms);
 }
 
-TEST(Fabric, RunUntilStopsTheClockWhereItWasTold) {
+TEST(Fabric, RunUntilStopsTheClockAtTheGivenTime) {
   Cluster cluster;
   int ran = 0;
   cluster.fabric.at(MonoTime{10ms}, [&] { ++ran; });
@@ -194,7 +194,7 @@ Story tell(std::uint64_t seed) {
   return story;
 }
 
-TEST(Fabric, TheSameSeedTellsTheSameStory) {
+TEST(Fabric, TheSameSeedGivesTheSameEvents) {
   const Story first = tell(42);
   const Story again = tell(42);
   EXPECT_EQ(first.digest, again.digest);

@@ -77,7 +77,7 @@ TEST(SimModule, WhatAPostCompletesIsReportedByAnEvent) {
   EXPECT_TRUE(pair.server->prepare_to_wait());
 }
 
-TEST(SimModule, ImmediateCompletionIsAMatterOfOptions) {
+TEST(SimModule, ImmediateCompletionDependsOnTheOptions) {
   FabricOptions options;
   options.immediate_per_mille = 1000;
   Pair pair(options);

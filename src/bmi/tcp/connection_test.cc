@@ -171,7 +171,7 @@ TEST_F(ConnectionTest, RandomSizesInRandomPieces) {
   for (std::size_t i = 0; i < expected_.size(); ++i) ASSERT_EQ(payloads_[i], expected_[i]) << i;
 }
 
-TEST_F(ConnectionTest, TheRestOfACancelledReceiveGoesNowhere) {
+TEST_F(ConnectionTest, TheRestOfACancelledReceiveIsDropped) {
   append(1, 50'000);
   append(3, 10);
   const std::size_t first = kHeaderSize + 20'000;
@@ -190,7 +190,7 @@ TEST_F(ConnectionTest, TheRestOfACancelledReceiveGoesNowhere) {
   EXPECT_EQ(payloads_[1], expected_[1]);
 }
 
-TEST_F(ConnectionTest, GarbageAndTheEndAreTold) {
+TEST_F(ConnectionTest, ReportsGarbageAndTheEndOfTheConnection) {
   const Bytes garbage(kHeaderSize, std::byte{0x41});
   ASSERT_EQ(::write(far_.get(), garbage.data(), garbage.size()), static_cast<ssize_t>(garbage.size()));
   EXPECT_EQ(read(), ReadStatus::kProtocol);

@@ -34,7 +34,7 @@ TEST(Url, WhatIsNoneIsRefused) {
   EXPECT_ERRC(parse_url("tcp://" + std::string(1000, 'a') + ":1"), Errc::kBadAddress);
 }
 
-TEST(Url, AFreePortIsTold) {
+TEST(Url, ListenOnPortZeroReturnsTheRealPort) {
   const Endpoint any = parse_url("tcp://127.0.0.1:0").value();
   const UniqueFd socket = listen_on(any).value();
   const std::string url = advertised_url(any, socket.get());

@@ -24,7 +24,7 @@ TEST_F(Hostile, GarbageOnThePort) {
   expect_works();
 }
 
-TEST_F(Hostile, AStrangerWhoSaysNothingIsDroppedInTime) {
+TEST_F(Hostile, ASilentStrangerIsDroppedAtTheDeadline) {
   RawPeer silent = connect();
   RawPeer slow = connect();
   EXPECT_TRUE(slow.write(as_bytes("SPATEtcp")));
@@ -51,7 +51,7 @@ TEST_F(Hostile, StrangersAreBoundedInNumber) {
   expect_works();
 }
 
-TEST_F(Hostile, OtherVersionsAreToldWhatIsSpoken) {
+TEST_F(Hostile, OtherVersionsGetTheSupportedVersionsAsAnswer) {
   RawPeer newer = connect();
   Hello h = hello();
   h.version_min = kVersionMax + 1;

@@ -69,7 +69,7 @@ TEST_F(LendingTest, AMessageArrivesAndNothingOfItWasCopiedByThisSide) {
   EXPECT_EQ(counters.lent_calls_copied, counters.lent_calls);
 }
 
-TEST_F(LendingTest, ItIsUnderWayWhileTheKernelReadsItsMemory) {
+TEST_F(LendingTest, ASendIsInFlightWhileTheKernelReadsItsMemory) {
   narrow();
   const OpId op = send(address_, 1, data_, MessageClass::kBulk, true);
   settle();
@@ -106,7 +106,7 @@ TEST_F(LendingTest, WhatIsSmallIsCopied) {
   EXPECT_EQ(module_->counters().lent_bytes, 0U);
 }
 
-TEST_F(LendingTest, OnTheSameMachineNothingIsLentUnlessToldTo) {
+TEST_F(LendingTest, OnTheSameMachineNothingIsLentUnlessConfigured) {
   network_.reset();
   make_lending(TcpOptions::Lend::kAuto);
   const OpId op = send(address_, 1, data_, MessageClass::kBulk, true);

@@ -66,7 +66,7 @@ class LinkTest : public ModuleTest {
   Address address_;
 };
 
-TEST_F(LinkTest, WhoProvesTheKeyHasABulkConnection) {
+TEST_F(LinkTest, APeerThatProvesTheKeyGetsABulkConnection) {
   RawPeer bulk = connect();
   const Hello h = bulk_hello();
   const WelcomeBytes welcome = greet_bulk(bulk, h);
@@ -139,7 +139,7 @@ TEST_F(LinkTest, TheKeyOfAnotherConnectionIsNotSet) {
   greet_bulk(bulk, bulk_hello());
 }
 
-TEST_F(LinkTest, WithoutAKeyNobodyProvesOne) {
+TEST_F(LinkTest, WithoutAKeyNoProofIsExchanged) {
   greet(control_.emplace(connect()), hello_);
   introduce(*control_);
   RawPeer bulk = connect();
@@ -208,7 +208,7 @@ class LinkConnectorTest : public ModuleTest {
   OpId received_;
 };
 
-TEST_F(LinkConnectorTest, WhoHasTheKeyIsSpokenTo) {
+TEST_F(LinkConnectorTest, TheConnectorProvesTheKeyToAnAcceptorThatHasProvedIt) {
   RawPeer bulk = bulk_connection();
   const HelloBytes hello = hello_from(bulk);
   EXPECT_EQ(decode_hello(hello.data())->version_min, kProvingVersion);
@@ -229,7 +229,7 @@ TEST_F(LinkConnectorTest, WhoHasTheKeyIsSpokenTo) {
   EXPECT_EQ(finish(received_), Errc::kOk);
 }
 
-TEST_F(LinkConnectorTest, WhoHasNotTheKeyIsLeft) {
+TEST_F(LinkConnectorTest, AnAcceptorThatCannotProveTheKeyIsLeft) {
   RawPeer bulk = bulk_connection();
   const HelloBytes hello = hello_from(bulk);
   EXPECT_TRUE(bulk.write(welcome()));

@@ -147,7 +147,7 @@ TEST_F(SendQueueTest, ATruncatedFileIsFilledWithZeros) {
   EXPECT_EQ(as_text(payload.subspan(100'000)), "!ab");  // the next segments are what they are
 }
 
-TEST_F(SendQueueTest, AFileThatCannotBeReadIsTold) {
+TEST_F(SendQueueTest, ReportsAFileThatCannotBeRead) {
   const std::string path = "/tmp/spate_send_queue_test_" + std::to_string(::getpid());
   const UniqueFd write_only(::open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600));
   ::unlink(path.c_str());

@@ -57,7 +57,7 @@ class TcpSlices : public ModuleTest {
   std::uint64_t sent() const { return module_->counters().sent_bytes; }
 };
 
-TEST_F(TcpSlices, AControlMessageIsToldBeforeTheRestOfALargeBulkMessageIsRead) {
+TEST_F(TcpSlices, AControlMessageIsDeliveredBeforeTheRestOfALargeBulkMessageIsRead) {
   Both peer = open();
   Bytes room(kLarge);
   Bytes small(10);
@@ -74,7 +74,7 @@ TEST_F(TcpSlices, AControlMessageIsToldBeforeTheRestOfALargeBulkMessageIsRead) {
   EXPECT_FALSE(done(large));
 }
 
-TEST_F(TcpSlices, AControlMessageIsToldBeforeTheRestOfALargeBulkMessageIsSent) {
+TEST_F(TcpSlices, AControlMessageIsDeliveredBeforeTheRestOfALargeBulkMessageIsSent) {
   Both peer = open();
   const Bytes data(kLarge);
   Bytes small(10);
@@ -152,7 +152,7 @@ TEST_F(TcpSlices, ManyPostsInARowMoveWithoutATest) {
 }
 
 // A process that polls looks at the socket that spoke last more often than at the others.
-TEST_F(TcpSlices, APeerIsHeardWhileAnotherOneSpeaksAllTheTime) {
+TEST_F(TcpSlices, ABusyPeerDoesNotStarveAnother) {
   Both first = open();
   Both second = open();
   Bytes room(10);

@@ -47,7 +47,7 @@ class StrangersTest : public ModuleTest {
   NetworkOptions options_;
 };
 
-TEST_F(StrangersTest, OneWhoIsNotAdmittedIsDroppedInTime) {
+TEST_F(StrangersTest, AStrangerIsDroppedAtTheDeadline) {
   RawPeer peer = connect();
   greet(peer, hello());
   introduce(peer);
@@ -68,7 +68,7 @@ TEST_F(StrangersTest, TheTimeRunsFromTheConnectionOn) {
   EXPECT_TRUE(drive([&] { return peer.ended(); }));
 }
 
-TEST_F(StrangersTest, OneWhoIsAdmittedStaysAndHasTheWholeWindow) {
+TEST_F(StrangersTest, AnAdmittedPeerStaysAndGetsTheWholeWindow) {
   RawPeer peer = connect();
   admitted(peer, hello());
   pass(60'000);
@@ -80,7 +80,7 @@ TEST_F(StrangersTest, OneWhoIsAdmittedStaysAndHasTheWholeWindow) {
   EXPECT_EQ(module_->counters().strangers_dropped, 0U);
 }
 
-TEST_F(StrangersTest, WhatNobodyTakesIsKeptUpToTheStrangersShareOnly) {
+TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
   for (const FrameType type : {FrameType::kEager, FrameType::kUnexpected}) {
     take_unexpected_ = false;
     RawPeer peer = connect();
@@ -119,7 +119,7 @@ TEST_F(StrangersTest, ItHasNoBulkConnections) {
   EXPECT_EQ(greet(later, h).status, Errc::kOk);
 }
 
-TEST_F(StrangersTest, AFloodFromOneSourceEndsAtItsShare) {
+TEST_F(StrangersTest, StrangersOfOneSourceAreLimitedInNumber) {
   std::deque<RawPeer> strangers;
   for (int i = 0; i < 60; ++i) {
     strangers.push_back(connect());
@@ -132,7 +132,7 @@ TEST_F(StrangersTest, AFloodFromOneSourceEndsAtItsShare) {
   EXPECT_EQ(module_->counters().strangers_dropped, 60U - options_.strangers.most_of_a_source);
 }
 
-TEST_F(StrangersTest, AKnownLinkIdDropsNobodyUntilItIsAdmitted) {
+TEST_F(StrangersTest, AStrangerWithAKnownLinkIdDropsNoConnection) {
   const Hello h = hello();
   RawPeer honest = connect();
   const Address first = admitted(honest, h);

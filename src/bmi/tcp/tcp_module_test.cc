@@ -163,7 +163,7 @@ TEST_F(Tcp, CancelOfAReceiveInEachState) {
   EXPECT_EQ(std::ranges::count(room, std::byte{1}), static_cast<std::ptrdiff_t>(room.size()));
 }
 
-TEST_F(Tcp, CancelOfAnAnnouncedSendIsToldToThePeer) {
+TEST_F(Tcp, CancelOfAnAnnouncedSendIsSentToThePeer) {
   RawPeer peer = connect();
   greet_and_introduce(peer, hello());
   const Bytes data(100'000);

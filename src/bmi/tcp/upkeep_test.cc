@@ -94,7 +94,7 @@ class TcpIdle : public ModuleTest {
   Bytes data_ = Bytes(10);
 };
 
-TEST_F(TcpIdle, AConnectionThatNobodyNeedsIsGivenUpAndMadeAnew) {
+TEST_F(TcpIdle, AnIdleConnectionIsClosedAndTheNextPostReconnects) {
   const OpId first = send(server_, 1, data_);
   RawPeer peer = accept();
   EXPECT_EQ(finish(first), Errc::kOk);

@@ -31,7 +31,7 @@ class StallTest : public StoreTest {
   std::vector<std::unique_ptr<Transaction>> transactions_;
 };
 
-TEST_F(StallTest, StalledSyncHoldsUpNobodyElse) {
+TEST_F(StallTest, AStalledSyncDelaysNoOtherOperation) {
   open();
   ASSERT_EQ(commit("before", "1", Durability::kMachine), Errc::kOk);
   disk_.close(TestDisk::kLogSync);
@@ -50,7 +50,7 @@ TEST_F(StallTest, StalledSyncHoldsUpNobodyElse) {
   EXPECT_EQ(wait().user, transactions_[2].get());
 }
 
-TEST_F(StallTest, OneSyncServesAllWhoWait) {
+TEST_F(StallTest, OneSyncServesAllWaiters) {
   open();
   disk_.close(TestDisk::kLogSync);
   KeyvalCompletion done;
@@ -106,7 +106,7 @@ TEST_F(StallTest, StalledCommitsCompleteLaterAndInOrder) {
   EXPECT_EQ(commit("after", "1"), Errc::kOk);
 }
 
-TEST_F(StallTest, StalledDeviceReadHoldsUpNobodyElse) {
+TEST_F(StallTest, AStalledDeviceReadDelaysNoOtherOperation) {
   open();
   {
     const auto db = open_raw();
