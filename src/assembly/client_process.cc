@@ -8,6 +8,7 @@
 
 #include "assembly/registry.h"
 #include "config/key_file.h"
+#include "datatype/description.h"
 #include "log/log.h"
 
 namespace spate::assembly {
@@ -63,6 +64,12 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
   options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
+  // A request with a list and inline data fits into the largest message.
+  const std::uint64_t request = process->config_.network.max_unexpected;
+  options.max_list_pieces =
+      std::min<std::uint64_t>(options.max_list_pieces, request / 2 / datatype::kEncodedPieceBytes);
+  options.inline_write_bytes =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(options.inline_write_bytes, request / 4));
   options.ledger = settings.ledger;
   options.atime = atime_policy(process->config_.client.atime);
   const bool keeps = keeps_attributes(settings, process->config_.client.attribute_cache);

@@ -67,6 +67,8 @@ struct Options {
   LentFiles* lent_files = nullptr;
   /// A larger read or write is cut into several, one after the other, bytes.
   std::uint64_t max_transfer_bytes = 256ULL << 20U;
+  /// A longer list of pieces is cut, too: a request must not be larger than the network's max_unexpected.
+  std::size_t max_list_pieces = 8192;
   Atime atime = Atime::kRelative;
   /// What outlives the process; null: nothing does. Not owned, outlives the client.
   Ledger* ledger = nullptr;

@@ -174,9 +174,17 @@ std::uint64_t Description::blocks() const {
   return (first_ + size_ - 1) / block_bytes_ - first_ / block_bytes_ + 1;
 }
 
-std::uint64_t Description::request_bytes(std::uint64_t first) const {
+std::uint64_t Description::request_bytes(std::uint64_t first, std::size_t max_pieces) const {
   if (first >= size_) return 0;
   const std::uint64_t rest = size_ - first;
+  if (kind() == Kind::kList) {
+    if (pieces_.size() <= max_pieces) return rest;
+    std::uint64_t end = 0;
+    auto piece = pieces_.begin();
+    while (end + piece->size <= first) end += (piece++)->size;
+    for (std::size_t i = 0; i < max_pieces && piece != pieces_.end(); ++i) end += (piece++)->size;
+    return end - first;
+  }
   if (kind() != Kind::kStrided) return rest;
   const std::uint64_t begin = first_ + first;
   const std::uint64_t blocks = (begin + rest - 1) / block_bytes_ - begin / block_bytes_ + 1;

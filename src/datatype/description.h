@@ -67,9 +67,9 @@ class Description {
   /// Blocks or pieces that the stream touches, before those merge that turn out to be neighbours.
   std::uint64_t blocks() const;
   /// How many bytes of the stream from `first` on may be sent as one description: all, or fewer when there are more
-  /// than kMaxRequestBlocks. At least 1 for first < total_bytes(). A client splits a larger request by window(first,
-  /// this).
-  std::uint64_t request_bytes(std::uint64_t first) const;
+  /// than kMaxRequestBlocks, or pieces of a list than `max_pieces` (at least 1). At least 1 for first < total_bytes().
+  /// A client splits a larger request by window(first, this).
+  std::uint64_t request_bytes(std::uint64_t first, std::size_t max_pieces = kMaxListPieces) const;
 
   friend bool operator==(const Description&, const Description&) = default;
 
@@ -98,6 +98,8 @@ class Description {
   bool ordered_ = true;
 };
 
+/// Of one piece of a list.
+constexpr std::size_t kEncodedPieceBytes = 16;
 /// docs/wire.md, "Description". blocks() <= kMaxRequestBlocks, or the receiver will refuse it.
 void encode(Encoder& out, const Description& description);
 /// Fails the decoder on anything out of range. Allocates no more than the bytes that are there.

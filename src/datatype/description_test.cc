@@ -192,6 +192,23 @@ TEST(Description, OneRequestHasALimitedNumberOfBlocks) {
   EXPECT_EQ(requests, 4);
 }
 
+TEST(Description, ALongListIsSentInParts) {
+  std::vector<Extent> pieces;
+  for (std::uint64_t i = 0; i < 100; ++i) pieces.push_back({i * 10, 1 + i % 3});
+  const Description d = *Description::list(pieces);
+  EXPECT_EQ(d.request_bytes(0, 100), d.total_bytes());
+  std::uint64_t at = 2;  // within the second piece
+  std::size_t sent = 0;
+  while (at < d.total_bytes()) {
+    const Description part = *d.window(at, d.request_bytes(at, 7));
+    EXPECT_LE(part.blocks(), 7U);
+    sent += part.blocks();
+    at += part.total_bytes();
+  }
+  EXPECT_EQ(at, d.total_bytes());
+  EXPECT_EQ(sent, 99U);
+}
+
 TEST(Description, HostileBytesAreRefused) {
   Bytes bytes;
   Encoder out(bytes);

@@ -126,10 +126,11 @@ job::Task<Result<void>> File::allocate(std::uint64_t offset, std::uint64_t size)
 
 job::Task<Result<std::uint64_t>> File::run(Operation operation) {
   const std::uint64_t total = operation.what.total_bytes();
-  const std::uint64_t most = cluster_.options().max_transfer_bytes;
+  const Options& options = cluster_.options();
   std::uint64_t done = 0;
   while (done < total) {
-    const std::uint64_t size = std::min(operation.what.request_bytes(done), most);
+    const std::uint64_t size =
+        std::min(operation.what.request_bytes(done, options.max_list_pieces), options.max_transfer_bytes);
     Result<datatype::Description> part = operation.what;  // the usual case: all at once
     Operation piece = operation;
     std::vector<MutableByteView> read_part;
