@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What C hands over, as Spate's own values. Everything is checked here.
+#include <algorithm>
 #include <climits>
 
 #include "capi/handles.h"
@@ -41,22 +42,42 @@ Result<std::vector<View>> memory_of(const iovec* memory, int count) {
 template Result<std::vector<MutableByteView>> memory_of<MutableByteView>(const iovec* memory, int count);
 template Result<std::vector<ByteView>> memory_of<ByteView>(const iovec* memory, int count);
 
-Result<datatype::Description> description_of(const spate_range* ranges, std::size_t count) {
+Result<std::vector<datatype::Description>> description_of(const spate_range* ranges, std::size_t count) {
   if (ranges == nullptr && count > 0) return Error(Errc::kInvalidArgument, "ranges: null");
-  if (count > datatype::kMaxListPieces) return Error(Errc::kInvalidArgument, "a list of at most 16384 ranges is taken");
+  std::vector<datatype::Description> parts;
   std::vector<Extent> pieces;
-  pieces.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) pieces.push_back({ranges[i].offset, ranges[i].size});
-  return datatype::Description::list(pieces);
+  std::size_t at = 0;
+  do {
+    const std::size_t end = std::min(count, at + datatype::kMaxListPieces);
+    pieces.clear();
+    for (; at < end; ++at) pieces.push_back({ranges[at].offset, ranges[at].size});
+    SPATE_TRY(auto part, datatype::Description::list(pieces));
+    parts.push_back(std::move(part));
+  } while (at < count);
+  return parts;
 }
 
-Result<datatype::Description> description_of(const spate_strided* what) {
+namespace {
+
+Result<std::vector<datatype::Level>> levels_of(const spate_strided* what) {
   static_assert(SPATE_MAX_LEVELS == datatype::kMaxLevels);
   if (what == nullptr) return Error(Errc::kInvalidArgument, "description: null");
   if (what->level_count > SPATE_MAX_LEVELS) return Error(Errc::kInvalidArgument, "at most 8 levels are taken");
   std::vector<datatype::Level> levels;
   for (std::size_t i = 0; i < what->level_count; ++i) levels.push_back({what->levels[i].count, what->levels[i].stride});
+  return levels;
+}
+
+}  // namespace
+
+Result<datatype::Description> description_of(const spate_strided* what) {
+  SPATE_TRY(const auto levels, levels_of(what));
   return datatype::Description::strided(what->offset, what->block_size, levels);
+}
+
+Result<datatype::Description> window_of(const spate_strided* what, Extent window) {
+  SPATE_TRY(const auto levels, levels_of(what));
+  return datatype::Description::strided_window(what->offset, what->block_size, levels, window);
 }
 
 }  // namespace spate::capi

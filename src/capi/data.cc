@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "capi/handles.h"
+#include "datatype/memory_map.h"
 
 namespace spate::capi {
 namespace {
@@ -11,9 +12,9 @@ namespace {
 using posix::OpenFile;
 using Description = datatype::Description;
 
-/// Where in the file: its position, an offset, or a description.
+/// Where in the file: its position, an offset, or descriptions, whose streams follow one another.
 struct AtPosition {};
-using Place = std::variant<AtPosition, std::uint64_t, Description>;
+using Place = std::variant<AtPosition, std::uint64_t, std::vector<Description>>;
 
 struct ReadCall {
   spate_file* file = nullptr;
@@ -26,14 +27,46 @@ struct WriteCall {
   std::vector<ByteView> memory;
 };
 
+job::Task<Result<std::uint64_t>> transfer(OpenFile& file, const Description& what,
+                                          const std::vector<MutableByteView>& memory) {
+  return file.read_list(what, memory);
+}
+job::Task<Result<std::uint64_t>> transfer(OpenFile& file, const Description& what,
+                                          const std::vector<ByteView>& memory) {
+  return file.write_list(what, memory);
+}
+
+/// One description after the other; a read ends with the first that the end of the file cuts.
+template <typename View>
+job::Task<Result<std::uint64_t>> transfer_all(OpenFile& file, const std::vector<Description>& parts,
+                                              const std::vector<View>& memory) {
+  if (parts.size() == 1) {
+    auto done = co_await transfer(file, parts.front(), memory);
+    co_return done;
+  }
+  const datatype::BasicMemoryMap<View> map(memory);
+  std::uint64_t total = 0;
+  for (const Description& part : parts) total += part.total_bytes();
+  if (map.total_bytes() != total) co_return Error(Errc::kInvalidArgument, "memory and ranges differ in size");
+  std::uint64_t sum = 0;
+  for (const Description& part : parts) {
+    std::vector<View> piece;
+    map.append(sum, part.total_bytes(), piece);
+    SPATE_CO_TRY(const std::uint64_t done, co_await transfer(file, part, piece));
+    sum += done;
+    if (done < part.total_bytes()) break;
+  }
+  co_return sum;
+}
+
 /// `call` outlives the task.
 Work work_of(const ReadCall& call) {
   OpenFile& file = *call.file->file;
   Result<std::uint64_t> got = std::uint64_t{0};
   if (const auto* offset = std::get_if<std::uint64_t>(&call.place)) {
     got = co_await file.pread(*offset, call.memory);
-  } else if (const auto* what = std::get_if<Description>(&call.place)) {
-    got = co_await file.read_list(*what, call.memory);
+  } else if (const auto* parts = std::get_if<std::vector<Description>>(&call.place)) {
+    got = co_await transfer_all(file, *parts, call.memory);
   } else {
     got = co_await file.read(call.memory);
   }
@@ -46,8 +79,8 @@ Work work_of(const WriteCall& call) {
   Result<std::uint64_t> put = std::uint64_t{0};
   if (const auto* offset = std::get_if<std::uint64_t>(&call.place)) {
     put = co_await file.pwrite(*offset, call.memory);
-  } else if (const auto* what = std::get_if<Description>(&call.place)) {
-    put = co_await file.write_list(*what, call.memory);
+  } else if (const auto* parts = std::get_if<std::vector<Description>>(&call.place)) {
+    put = co_await transfer_all(file, *parts, call.memory);
   } else {
     put = co_await file.write(call.memory);
   }
@@ -61,9 +94,16 @@ Result<Place> place_of(off_t offset) {
   return Place(static_cast<std::uint64_t>(offset));
 }
 
+Result<Place> place_of(Result<std::vector<Description>> parts) {
+  if (!parts) return std::move(parts).error();
+  return Place(*std::move(parts));
+}
+
 Result<Place> place_of(Result<Description> what) {
   if (!what) return std::move(what).error();
-  return Place(*std::move(what));
+  std::vector<Description> parts;
+  parts.push_back(*std::move(what));
+  return Place(std::move(parts));
 }
 
 template <typename Call>
@@ -156,6 +196,16 @@ ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, 
   return run<WriteCall>(file, place_of(description_of(what)), memory, memory_count);
 }
 
+ssize_t spate_read_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                          const struct iovec* memory, int memory_count) {
+  return run<ReadCall>(file, place_of(window_of(what, {first, size})), memory, memory_count);
+}
+
+ssize_t spate_write_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                           const struct iovec* memory, int memory_count) {
+  return run<WriteCall>(file, place_of(window_of(what, {first, size})), memory, memory_count);
+}
+
 int spate_pread_start(spate_file* file, void* buffer, size_t size, off_t offset, spate_op** op) {
   const iovec memory = one_piece(buffer, size);
   return start<ReadCall>(file, place_of(offset), &memory, 1, op);
@@ -192,6 +242,16 @@ int spate_read_strided_start(spate_file* file, const struct spate_strided* what,
 int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                               int memory_count, spate_op** op) {
   return start<WriteCall>(file, place_of(description_of(what)), memory, memory_count, op);
+}
+
+int spate_read_window_start(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                            const struct iovec* memory, int memory_count, spate_op** op) {
+  return start<ReadCall>(file, place_of(window_of(what, {first, size})), memory, memory_count, op);
+}
+
+int spate_write_window_start(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                             const struct iovec* memory, int memory_count, spate_op** op) {
+  return start<WriteCall>(file, place_of(window_of(what, {first, size})), memory, memory_count, op);
 }
 
 }  // extern "C"

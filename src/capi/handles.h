@@ -55,8 +55,10 @@ posix::Where at(const spate_file& directory, const char* path, bool follow = tru
 template <typename View>
 Result<std::vector<View>> memory_of(const iovec* memory, int count);
 
-Result<datatype::Description> description_of(const spate_range* ranges, std::size_t count);
+/// As many descriptions as a list of any length needs; at least one.
+Result<std::vector<datatype::Description>> description_of(const spate_range* ranges, std::size_t count);
 Result<datatype::Description> description_of(const spate_strided* what);
+Result<datatype::Description> window_of(const spate_strided* what, Extent window);
 
 /// A running call of any thread. spate_disconnect() is refused until it ends. The destructor lowers `in_use` as its
 /// last access to `fs`, since another thread may free `fs` from then on.

@@ -125,8 +125,8 @@ SPATE_API ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, sp
                                         size_t size, unsigned flags);
 
 /* List I/O: pieces of a file, given in any order, read or written as one stream with pieces of memory: one request to
- * each server (PVFS's partitioned file interface). Pieces of one write do not overlap. At most 16384 pieces. A read
- * ends at the first byte of the stream that lies beyond the end of the file. */
+ * each server for 16384 pieces (PVFS's partitioned file interface). Pieces of one write do not overlap. A read ends at
+ * the first byte of the stream that lies beyond the end of the file. */
 struct spate_range {
   uint64_t offset;
   uint64_t size;
@@ -154,6 +154,13 @@ SPATE_API ssize_t spate_read_strided(spate_file* file, const struct spate_stride
                                      int memory_count);
 SPATE_API ssize_t spate_write_strided(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                                       int memory_count);
+
+/* A window of a strided pattern: `size` bytes of its stream from byte `first` on. The pattern may be as large as a file
+ * (an array of records of which each process has a column); a window is at most 1 TiB. */
+SPATE_API ssize_t spate_read_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                                    const struct iovec* memory, int memory_count);
+SPATE_API ssize_t spate_write_window(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                                     const struct iovec* memory, int memory_count);
 
 /* Afterwards everything that was written before through this handle, and the file's entry and inode, survive a crash of
  * any machine. -EIO, once: an earlier write may be lost, because its server restarted. */
@@ -249,6 +256,10 @@ SPATE_API int spate_read_strided_start(spate_file* file, const struct spate_stri
                                        int memory_count, spate_op** op);
 SPATE_API int spate_write_strided_start(spate_file* file, const struct spate_strided* what, const struct iovec* memory,
                                         int memory_count, spate_op** op);
+SPATE_API int spate_read_window_start(spate_file* file, const struct spate_strided* what, uint64_t first, uint64_t size,
+                                      const struct iovec* memory, int memory_count, spate_op** op);
+SPATE_API int spate_write_window_start(spate_file* file, const struct spate_strided* what, uint64_t first,
+                                       uint64_t size, const struct iovec* memory, int memory_count, spate_op** op);
 SPATE_API int spate_fsync_start(spate_file* file, spate_op** op);
 SPATE_API int spate_ftruncate_start(spate_file* file, off_t size, spate_op** op);
 SPATE_API int spate_fstat_start(spate_file* file, struct stat* st, spate_op** op);

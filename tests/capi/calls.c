@@ -64,6 +64,45 @@ static void names(spate_fs *fs) {
   CHECK(spate_sync(fs) == 0);
 }
 
+/* Windows of patterns, and lists longer than one request takes. */
+static void pieces(spate_fs *fs) {
+  enum { LONG = 40000 };
+  unsigned char *in = pattern(SIZE, 9);
+  unsigned char *out = malloc(SIZE);
+  spate_file *file = opened(fs, "/pieces", O_CREAT | O_RDWR);
+  CHECK(spate_pwrite(file, in, SIZE, 0) == SIZE);
+  /* Records of 100 bytes, every third; the pattern goes on far beyond the file. */
+  const struct spate_strided records = {200, 100, 1, {{1000000000, 300}}};
+  const struct iovec window = {out, 250};
+  CHECK(spate_read_window(file, &records, 1050, 250, &window, 1) == 250);
+  CHECK(memcmp(out, in + 200 + 3000 + 50, 50) == 0 && memcmp(out + 50, in + 200 + 3300, 100) == 0 && memcmp(out + 150, in + 200 + 3600, 100) == 0);
+  memset(out, 1, 250);
+  CHECK(spate_write_window(file, &records, 1050, 250, &window, 1) == 250);
+  memset(in + 3250, 1, 50);
+  memset(in + 3500, 1, 100);
+  memset(in + 3800, 1, 100);
+  const struct spate_strided wrong = {0, 1, 9, {{1, 1}}};
+  CHECK(spate_read_window(file, &wrong, 0, 1, &window, 1) == -EINVAL);
+
+  struct spate_range *ranges = malloc(LONG * sizeof *ranges);
+  for (size_t i = 0; i < LONG; ++i) ranges[i] = (struct spate_range){i * 20 + 5, 4};
+  const struct iovec all = {out, LONG * 4};
+  CHECK(spate_read_list(file, ranges, LONG, &all, 1) == LONG * 4);
+  for (size_t i = 0; i < LONG; ++i) CHECK(memcmp(out + i * 4, in + i * 20 + 5, 4) == 0);
+  memset(out, 2, LONG * 4);
+  spate_op *op = NULL;
+  CHECK(spate_write_list_start(file, ranges, LONG, &all, 1, &op) == 0 && spate_wait(op) == LONG * 4);
+  for (size_t i = 0; i < LONG; ++i) memset(in + i * 20 + 5, 2, 4);
+  CHECK(spate_pread(file, out, SIZE, 0) == SIZE && memcmp(in, out, SIZE) == 0);
+  const struct iovec less = {out, LONG * 4 - 1};
+  CHECK(spate_read_list(file, ranges, LONG, &less, 1) == -EINVAL);
+  CHECK(spate_ftruncate(file, 20000 * 20) == 0 && spate_read_list(file, ranges, LONG, &all, 1) == 20000 * 4);
+  CHECK(spate_close(file) == 0);
+  free(ranges);
+  free(in);
+  free(out);
+}
+
 static void data(spate_fs *fs) {
   unsigned char *in = pattern(SIZE, 7);
   unsigned char *out = malloc(SIZE);
@@ -236,11 +275,12 @@ int main(void) {
     CHECK(spate_connect(&fs, NULL, &options) == 0);
     names(fs);
     data(fs);
+    pieces(fs);
     started(fs);
     directories(fs);
     threads(fs);
     arguments(fs);
-    const char *const gone[] = {"/d/f", "/d/f2", "/d/s", "/data", "/narrow", "/started", "/threads"};
+    const char *const gone[] = {"/d/f", "/d/f2", "/d/s", "/data", "/narrow", "/pieces", "/started", "/threads"};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; ++i) CHECK(spate_unlink(fs, gone[i]) == 0);
     char name[32];
     for (int i = 0; i < 300; ++i) {
