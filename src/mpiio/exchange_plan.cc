@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/exchange_plan.h"
+
+#include <algorithm>
+
+namespace spate::mpiio {
+
+bool worth_two_phases(std::span<const Wish> wishes) {
+  std::int64_t bytes = 0;
+  std::int64_t pieces = 0;
+  std::int64_t covered = INT64_MIN;
+  bool interleaved = false;
+  std::vector<Wish> sorted;
+  for (const Wish& wish : wishes) {
+    if (wish.bytes == 0) continue;
+    bytes += wish.bytes;
+    pieces += wish.pieces;
+    sorted.push_back(wish);
+  }
+  if (bytes == 0 || bytes / std::max<std::int64_t>(pieces, 1) >= kLargePiece) return false;
+  std::sort(sorted.begin(), sorted.end(), [](const Wish& a, const Wish& b) { return a.first < b.first; });
+  for (const Wish& wish : sorted) {
+    interleaved = interleaved || wish.first < covered;
+    covered = std::max(covered, wish.end);
+  }
+  return interleaved || pieces > 4 * static_cast<std::int64_t>(sorted.size());
+}
+
+Domains::Domains(std::int64_t first, std::int64_t end, std::uint64_t strip_bytes, int aggregators,
+                 std::uint64_t buffer_bytes)
+    : strip_(static_cast<std::int64_t>(strip_bytes)),
+      aggregators_(aggregators),
+      begin_(first / strip_ * strip_),
+      end_(end) {
+  const std::int64_t strips = std::max<std::int64_t>(1, static_cast<std::int64_t>(buffer_bytes) / strip_);
+  stretch_ = strips * strip_ * aggregators_;
+  rounds_ = static_cast<int>((end_ - begin_ + stretch_ - 1) / stretch_);
+}
+
+std::int64_t Domains::round_end(int round) const { return std::min(end_, begin_ + (round + 1) * stretch_); }
+
+int Domains::owner(std::int64_t offset) const { return static_cast<int>(offset / strip_ % aggregators_); }
+
+std::int64_t Domains::strip_end(std::int64_t offset) const { return (offset / strip_ + 1) * strip_; }
+
+Merged merge(std::vector<Asked> pieces) {
+  std::erase_if(pieces, [](const Asked& piece) { return piece.size == 0; });
+  std::sort(pieces.begin(), pieces.end(), [](const Asked& a, const Asked& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.place < b.place;
+  });
+  Merged merged;
+  for (const Asked& piece : pieces) {
+    const auto offset = static_cast<std::uint64_t>(piece.offset);
+    if (merged.ranges.empty() || merged.ranges.back().offset + merged.ranges.back().size < offset)
+      merged.ranges.push_back({offset, 0});
+    Merged::Range& last = merged.ranges.back();
+    const std::uint64_t begin = merged.bytes - last.size;  // of the range in the stream
+    merged.copies.push_back({begin + offset - last.offset, piece.place, piece.size});
+    const std::uint64_t size = std::max(last.size, offset + piece.size - last.offset);
+    merged.bytes += size - last.size;
+    last.size = size;
+  }
+  return merged;
+}
+
+}  // namespace spate::mpiio

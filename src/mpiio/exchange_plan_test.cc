@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/exchange_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace spate::mpiio {
+namespace {
+
+TEST(ExchangePlan, EveryByteHasOneOwnerAndOneRound) {
+  const Domains domains(1000, 5000, 100, 3, 250);  // two strips an aggregator and round
+  EXPECT_EQ(domains.rounds(), 7);
+  EXPECT_EQ(domains.round_end(0), 1600);
+  EXPECT_EQ(domains.round_end(6), 5000);
+  EXPECT_EQ(domains.owner(1000), 1);
+  EXPECT_EQ(domains.owner(1099), 1);
+  EXPECT_EQ(domains.owner(1100), 2);
+  EXPECT_EQ(domains.strip_end(1099), 1100);
+  EXPECT_EQ(domains.strip_end(1100), 1200);
+}
+
+TEST(ExchangePlan, NoAggregatorGetsMoreThanItsBuffer) {
+  const Domains domains(50, 100000, 64, 4, 1000);
+  std::int64_t at = 50;
+  for (int round = 0; round < domains.rounds(); ++round) {
+    std::map<int, std::int64_t> share;
+    for (; at < domains.round_end(round);) {
+      const std::int64_t next = std::min(domains.strip_end(at), domains.round_end(round));
+      share[domains.owner(at)] += next - at;
+      at = next;
+    }
+    for (const auto& [who, bytes] : share) EXPECT_LE(bytes, 1000) << who;
+  }
+  EXPECT_EQ(at, 100000);
+}
+
+TEST(ExchangePlan, ABufferSmallerThanAStripStillHasOne) { EXPECT_EQ(Domains(0, 1000, 100, 2, 1).rounds(), 5); }
+
+TEST(ExchangePlan, TwoPhasesAreForSmallPieces) {
+  const Wish small[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+  EXPECT_TRUE(worth_two_phases(small));
+  const Wish large[] = {{0, 1 << 20, 1 << 19, 10, 0}, {4096, 1 << 21, 1 << 19, 10, 0}};
+  EXPECT_FALSE(worth_two_phases(large));
+  const Wish apart[] = {{0, 500, 500, 1, 0}, {500, 1000, 500, 1, 0}};
+  EXPECT_FALSE(worth_two_phases(apart));
+  const Wish nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
+  EXPECT_FALSE(worth_two_phases(nothing));
+}
+
+TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<Asked> pieces;
+    std::map<std::int64_t, std::vector<std::uint64_t>> places;  // of each byte
+    std::uint64_t place = 0;
+    for (unsigned i = random() % 20; i > 0; --i) {
+      const Asked piece{static_cast<std::int64_t>(random() % 100), random() % 8, place};
+      for (std::uint64_t b = 0; b < piece.size; ++b)
+        places[piece.offset + static_cast<std::int64_t>(b)].push_back(place + b);
+      place += piece.size;
+      pieces.push_back(piece);
+    }
+    const Merged merged = merge(pieces);
+    std::vector<std::int64_t> stream;  // offset of each byte
+    std::uint64_t end = 0;
+    for (const Merged::Range& range : merged.ranges) {
+      ASSERT_TRUE(stream.empty() || range.offset > end) << "ranges ascend and do not touch";
+      for (std::uint64_t b = 0; b < range.size; ++b) stream.push_back(static_cast<std::int64_t>(range.offset + b));
+      end = range.offset + range.size;
+    }
+    ASSERT_EQ(stream.size(), merged.bytes);
+    ASSERT_EQ(stream.size(), places.size());
+    std::map<std::int64_t, std::vector<std::uint64_t>> copied;
+    for (const Merged::Copy& copy : merged.copies) {
+      for (std::uint64_t b = 0; b < copy.size; ++b) copied[stream.at(copy.stream + b)].push_back(copy.place + b);
+    }
+    for (auto& [offset, list] : copied) std::sort(list.begin(), list.end());
+    ASSERT_EQ(copied, places) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace spate::mpiio
