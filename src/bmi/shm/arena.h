@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arenas: the memory of mem_alloc, which peers may map for reading; and the arenas of a peer, as this side sees them.
+// Arenas: the memory of mem_alloc, which peers may map for reading, and this side's view of a peer's arenas.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace spate::bmi::shm {
 
-/// One module's. Not thread-safe (the module's lock).
+/// The arenas of one module. Not thread-safe: the module's lock guards it.
 class ArenaPool {
  public:
   /// `arena_bytes`: of each arena, unless one allocation needs more. Only pages that were touched cost memory.
   explicit ArenaPool(std::uint64_t arena_bytes) : arena_bytes_(arena_bytes) {}
 
-  /// Page-aligned; empty when there is no shared memory to be had (or 64 arenas are full). Of the arenas with room the
-  /// oldest, first fit. O(free pieces).
+  /// Page-aligned memory from the oldest arena with room, first fit. Empty: there is no shared memory, or 64 arenas are
+  /// full. O(free pieces).
   MutableByteView allocate(std::size_t size);
-  /// Of memory that allocate() returned. Its pages go back to the machine.
+  /// Frees memory that allocate() returned. Its pages go back to the machine.
   void free(MutableByteView memory);
 
   /// Appends where each of `segments` lies; false, with `extents` undefined, unless all of them are in arenas.
   bool locate(SegmentList segments, std::vector<Extent>& extents) const;
-  /// For a peer: reads only. None when it cannot be made, and then this arena cannot be shared.
+  /// A read-only descriptor for a peer. None if it cannot be made; this arena is not shared then.
   const UniqueFd& read_only(std::uint32_t arena) const { return arenas_[arena]->read_only; }
   std::uint64_t size(std::uint32_t arena) const { return arenas_[arena]->mapping.view().size(); }
 
@@ -48,19 +48,19 @@ class ArenaPool {
   std::map<const std::byte*, std::uint32_t> by_address_;
 };
 
-/// The arenas that a peer has shown. Not thread-safe.
+/// The arenas that a peer has passed. Not thread-safe.
 class ForeignArenas {
  public:
   static constexpr std::size_t kMax = 64;
 
-  /// The peer's next arena. An error: it broke the protocol. Memory that cannot be mapped here is no error: located
-  /// messages in it are asked for by another way.
+  /// Adds the peer's next arena. An error means that the peer broke the protocol. Memory that cannot be mapped here is
+  /// no error: messages in it are transferred through the lane.
   Result<void> add(std::uint32_t number, UniqueFd memory, std::uint64_t size);
   bool knows(std::uint32_t number) const { return number < arenas_.size(); }
 
   enum class Found : std::uint8_t { kYes, kNotMapped, kInvalid };
-  /// Where the extents lie on this side; kInvalid: outside of the peer's arenas, or their sizes are not `length`
-  /// together.
+  /// Finds the extents in this side's mappings. kInvalid: they lie outside the peer's arenas, or their sizes do not sum
+  /// up to `length`.
   Found find(std::span<const Extent> extents, std::uint64_t length, std::vector<Segment>& segments) const;
   void clear() { arenas_.clear(); }
 

@@ -16,7 +16,7 @@
 namespace spate::bmi::shm {
 
 /// `shm:///run/spate/3.sock`: a socket in the file system; `shm://spate-3`: one in the abstract name space (of this
-/// network name space), 1 to 96 of a-z A-Z 0-9 . _ -; for listening also `shm://*`: an abstract one that nobody has.
+/// network name space), 1 to 96 of a-z A-Z 0-9 . _ -; for listening also `shm://*`: a free abstract name.
 struct Endpoint {
   bool abstract = true;
   std::string name;  // the path, or the name
@@ -27,8 +27,8 @@ std::string url_of(const Endpoint& endpoint);
 /// "*" is given a name.
 Endpoint named(Endpoint endpoint, Random& random);
 
-/// A socket that listens. A path may be any length; of a socket file that nobody listens at (its server died) the place
-/// is taken over. kExists: somebody listens there. `for_all_users`: whether others than the owner may reach a path.
+/// A listening socket. A path may have any length. Replaces a socket file whose server has died. kExists: another
+/// process listens there. `for_all_users`: whether other users may reach the path.
 Result<UniqueFd> listen_on(const Endpoint& endpoint, bool for_all_users);
 
 /// A socket of the kind that links use.
@@ -36,7 +36,7 @@ Result<UniqueFd> make_socket();
 /// One attempt; never blocks. 0, or errno (EAGAIN: the other side is busy accepting; try again).
 int connect_to(int socket, const Endpoint& endpoint);
 
-/// Who is at the other end, as the kernel knows.
+/// The process at the other end, as the kernel reports it.
 struct Credentials {
   std::uint32_t uid = 0;
   std::int32_t pid = 0;

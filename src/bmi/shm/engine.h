@@ -28,11 +28,11 @@
 
 namespace spate::bmi::shm {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
-/// (bmi/outbox.h).
+/// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all links and waits for no peer.
 ///
-/// A link is looked into each turn while it is **polled**; the others ring a bell when they have written something.
-/// Before a thread sleeps, no link is polled any more.
+/// The module reads a **polled** link each turn. The peers of the other links ring a bell when they have written
+/// something. When a thread goes to sleep, no link is polled.
 class Engine final : public ShmModule, private PeerHost {
  public:
   Engine(const Clock& clock, ShmOptions options);
@@ -80,7 +80,7 @@ class Engine final : public ShmModule, private PeerHost {
     std::uint64_t inode = 0;
   };
   struct Loss {
-    PeerId peer;  // it may be gone for good by the time that it is taken down
+    PeerId peer;  // the peer may have been forgotten before the loss is handled
     Errc status = Errc::kConnectionLost;
   };
 
@@ -185,7 +185,7 @@ class Engine final : public ShmModule, private PeerHost {
   bool used_ = false;               // there was a listener or a link; else epoll need not be asked
   bool active_ = false;             // something was found since prepare_to_wait() looked last
   MonoTime spin_until_;
-  std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
+  std::vector<Loss> lost_;  // handled when none of their functions is on the stack
   std::set<std::pair<MonoTime, Link*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
   Outbox<Peer> outbox_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: what a slot says. docs/wire-shm.md, "Frames".
+// Frames: the contents of slots. docs/wire-shm.md, "Frames".
 #pragma once
 
 #include <array>

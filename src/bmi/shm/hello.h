@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes over a link's socket: Hello, Welcome, and notes afterwards. docs/wire-shm.md, "Handshake" and "Notes".
+// The messages of a link's socket: Hello, Welcome, and notes afterwards. docs/wire-shm.md, "Handshake" and "Notes".
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace spate::bmi::shm {
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 1;
 
-/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the
-/// acceptor that a peer came back.
+/// A random number for each peer that is looked up. Only the two ends of the pair know it. It tells the acceptor that a
+/// peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
-/// What the side that says it lets the other one do.
+/// What the sender allows the other side.
 struct Limits {
   std::uint64_t window = 0;          // charged bytes per class that it will buffer
   std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message

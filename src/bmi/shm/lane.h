@@ -11,7 +11,7 @@
 
 namespace spate::bmi::shm {
 
-/// A frame as it was read: once, into private memory. Nothing in it was checked but what LaneReader promises.
+/// A frame that was read once, into private memory. Only what LaneReader promises was checked.
 struct Frame {
   FrameHeader header;
   std::uint32_t chunk = 0;  // payload bytes that come with this frame
@@ -34,14 +34,14 @@ class LaneWriter {
 
   /// Largest payload of one frame.
   std::uint64_t max_chunk() const { return max_chunk_; }
-  /// There is room for a frame with `chunk` bytes (<= max_chunk()) of payload. O(1); reads the reader's counters only
-  /// when those that it remembers do not suffice.
+  /// Whether there is room for a frame with `chunk` bytes (<= max_chunk()) of payload. O(1). Reads the reader's
+  /// counters only if the remembered ones do not suffice.
   bool has_room(std::uint64_t chunk);
-  /// Where the payload of the next frame goes (kInlineBytes < chunk <= max_chunk(), there is room).
+  /// The memory for the next frame's payload (kInlineBytes < chunk <= max_chunk(), has_room()).
   Stretch room(std::uint64_t chunk);
-  /// The frame is there for the reader. Its payload was written to room(), or is `small`.
+  /// Publishes a frame to the reader. Its payload was written to room(), or is `small`.
   void publish(const FrameHeader& header, std::uint64_t chunk, const InlineWords& small);
-  /// The reader's counters made no sense: it broke the protocol, and nothing more can be written.
+  /// Whether the reader's counters were invalid. The reader broke the protocol, and nothing more can be written.
   bool broken() const { return broken_; }
   /// Frames written so far.
   std::uint64_t frames() const { return slot_; }
@@ -69,7 +69,7 @@ class LaneReader {
   LaneReader(std::span<Slot> slots, MutableByteView data, std::atomic<std::uint64_t>& slots_taken,
              std::atomic<std::uint64_t>& bytes_taken);
 
-  /// A frame is there.
+  /// Whether a frame is there.
   bool ready() const {
     return static_cast<std::uint32_t>(slots_[slot_ & (slots_.size() - 1)][0].load(std::memory_order_seq_cst)) ==
            static_cast<std::uint32_t>(slot_ + 1);
@@ -84,7 +84,7 @@ class LaneReader {
   void take(const Frame& frame);
   /// Tells the writer what was taken. True when anything was since the last time.
   bool publish_taken();
-  /// Half of the lane was taken since the last call that said so, or the lane is empty: worth a writer's wake.
+  /// Whether to wake the writer: the lane is empty, or half of it was taken since the last call that returned true.
   bool worth_a_wake();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segment that two processes share: where everything lies in it. docs/wire-shm.md, "Segment".
+// The layout of the segment that two processes share. docs/wire-shm.md, "Segment".
 #pragma once
 
 #include <array>
@@ -23,9 +23,10 @@ using Slot = std::array<std::atomic<std::uint64_t>, 8>;
 inline constexpr std::size_t kSlotSize = 64;
 static_assert(sizeof(Slot) == kSlotSize && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// What one side tells the other outside of frames; each line of 64 bytes has one writer, `waits` excepted.
+/// The words of one side outside of frames. Each line of 64 bytes has one writer, except `waits`.
 struct SideBlock {
-  /// What this side wants to be woken for (kWake...): set by itself, cleared by whoever wakes it.
+  /// The events for which this side wants to be woken (kWake...). This side sets bits; the side that wakes it clears
+  /// them.
   alignas(64) std::atomic<std::uint32_t> waits;
   /// By class, since the link was made: slots and payload bytes that this side has taken out of the other's lanes, and
   /// credit that it has given back.

@@ -30,14 +30,15 @@ struct Pollable {
   Link* const link;  // kSocket, kBell
 };
 
-/// A descriptor that the peer passed and nobody has taken.
+/// A descriptor that the peer passed and that was not taken yet.
 struct PassedDescriptor {
   Tag tag;
   UniqueFd fd;
 };
 
-/// Pinned; owned by the module. Not thread-safe (the module's lock). Describes, but does not decide: deadlines, states
-/// and ownership are the module's and the peer's.
+/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. It makes no decisions: the module and the
+/// peer own deadlines, states and operations. Life cycle: constructed with a socket -> handshake, which makes or maps
+/// the segment -> close() -> destroyed at the module's next turn, which unmaps the memory.
 class Link {
  public:
   Link(UniqueFd socket, Side own_side) : side(own_side), socket_(std::move(socket)) {}
@@ -51,7 +52,7 @@ class Link {
 
   /// Acceptor: makes the segment and returns it, for the Welcome.
   Result<UniqueFd> make_segment(const Geometry& geometry);
-  /// Connector: maps what came with the Welcome, after checking it. kProtocol: it is not fit to be shared.
+  /// Connector: checks and maps the memory that came with the Welcome. kProtocol: it cannot be shared safely.
   Result<void> map_segment(const Geometry& geometry, int memory);
   void set_remote_bell(UniqueFd bell) { remote_bell_ = std::move(bell); }
 
@@ -62,19 +63,20 @@ class Link {
 
   /// Wakes the other side if it waits for any of `bits`.
   void wake(std::uint32_t bits);
-  /// Says what this side waits for; look once more afterwards, before sleeping.
+  /// Announces what this side waits for. Check once more afterwards, before sleeping.
   void wait_for(std::uint32_t bits) { mine_->waits.fetch_or(bits, std::memory_order_seq_cst); }
   void wait_no_more(std::uint32_t bits) { mine_->waits.fetch_and(~bits, std::memory_order_relaxed); }
-  /// Whether what the peer offered is still as it was: false once it has begun to close the link. Everything read from
-  /// it before the call was read before the answer.
+  /// Whether the memory that the peer offered is still unchanged. False when the peer has begun to close the link.
+  /// Reads of that memory before the call happen before the answer.
   bool still_offered() { return theirs_->closed.fetch_or(0, std::memory_order_acq_rel) == 0; }
 
   /// Sends a note. 0, or errno.
   int send_note(const Note& note, int descriptor);
-  /// An arena of this side's, so that located messages in it can be read by the peer. False: it cannot be shown now.
+  /// Passes an arena of this side to the peer, which can then read located messages in it. False: it cannot be passed
+  /// now.
   bool show_arena(const ArenaPool& pool, std::uint32_t number);
 
-  /// Tells the other side and lets go of the socket. Memory stays mapped until the link is destroyed.
+  /// Tells the other side and closes the socket. Memory stays mapped until the link is destroyed.
   void close();
 
   // Set by the module.
@@ -83,7 +85,7 @@ class Link {
   std::string remote;   // for people
   std::string reached;  // PeerInfo::reached
   Credentials credentials;
-  bool trusted = false;                   // the other process may do to this one as it likes: same user, or root
+  bool trusted = false;                   // the other process could control this one anyway: same user, or root
   bool connecting = false;                // not connected yet: the other side was busy
   bool closed = false;                    // taken down; freed at the next turn
   bool polled = false;                    // the module looks into it each turn

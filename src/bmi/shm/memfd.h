@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mapping: memory shared by descriptor. Nothing of it has a name, so nothing is left behind by whoever dies.
+// Mapping: memory shared by descriptor. It has no name, so a process that dies leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class Mapping {
 /// Memory without a name, of exactly `size` bytes for ever (sealed), zeroed; pages are there when first touched.
 Result<UniqueFd> make_memory(const char* purpose, std::uint64_t size);
 
-/// Foreign memory may be mapped without fear of SIGBUS: memfd pages (no file that can be cut off, no huge pages that
-/// may be missing), sealed against shrinking, at least `size` bytes. kProtocol says what is wrong.
+/// Checks that mapping foreign memory cannot cause SIGBUS: it must be a memfd of normal pages, sealed against
+/// shrinking, of at least `size` bytes. kProtocol: the error says what is wrong.
 Result<void> check_foreign_memory(int fd, std::uint64_t size);
 
 /// The same memory by a descriptor that cannot be mapped for writing; none where /proc is missing.

@@ -19,7 +19,7 @@
 
 namespace spate::bmi::shm {
 
-/// What a peer needs of its module. All calls under the module's lock.
+/// The functions of the module that a peer calls, with the module's lock held.
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
@@ -28,15 +28,15 @@ class PeerHost {
   virtual void deliver(Peer& peer, Tag tag, Buffer payload) = 0;
   /// The live operation of that id, or null.
   virtual ShmOp* find_op(OpId id) = 0;
-  /// Connect a peer that was looked up.
+  /// Connects a peer that was looked up.
   virtual void connect(Peer& peer) = 0;
-  /// There is more to do for the peer than fits this turn: look at it in the next ones.
+  /// The peer has more work than fits this turn: the module continues in the next turns.
   virtual void keep_turning(Peer& peer) = 0;
-  /// Take in what the peer has sent by its socket. False: it is lost.
+  /// Reads the notes that the peer has sent by its socket. False: the peer is lost.
   virtual bool read_notes(Link& link) = 0;
-  /// A located send was cancelled: drop the peer unless it answers in time.
+  /// A located send was cancelled: drops the peer unless it answers within the grace period.
   virtual void begin_grace(Peer& peer, ShmOp& op) = 0;
-  /// Drop the peer when nothing of it is on the stack any more.
+  /// Drops the peer when none of its functions is on the stack.
   virtual void lose_later(Peer& peer, Errc status) = 0;
   virtual const ArenaPool& arenas() const = 0;
   virtual const NetworkOptions& options() const = 0;
@@ -44,13 +44,13 @@ class PeerHost {
   virtual ShmCounters& counters() = 0;
 };
 
-/// Where the payload of a message in progress goes; neither `op` nor `arrived`: nowhere.
+/// The destination of the current message's payload. Without `op` and `arrived` it is dropped.
 struct Incoming {
   bool active = false;
   FrameHeader header;
   std::uint64_t left = 0;            // bytes still to come
   ShmOp* op = nullptr;               // a receive: into its segments
-  std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
+  std::unique_ptr<Arrived> arrived;  // no receive yet: into its payload
 };
 
 /// Credit and matching of one message class. "Ours" are the messages that this side sends. Counts of charged bytes
@@ -71,15 +71,17 @@ struct ClassState {
   Incoming incoming;
 };
 
-/// Where a peer stands.
+/// The state of a peer.
 enum class Standing : std::uint8_t {
   kIdle,        // looked up, not connected
-  kConnecting,  // its link is on the way
+  kConnecting,  // its link is being made
   kUp,
   kGone,  // inbound, not connected
 };
 
-/// Pinned; owned by the module. Not thread-safe (the module's lock).
+/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. Life cycle: made by a lookup or by an
+/// inbound connection -> opened() -> reset() when the link is lost, and opened() again -> destroyed. reset() completes
+/// all operations first.
 class Peer final : public SendObserver {
  public:
   Peer(PeerHost& host, PeerId id, std::uint64_t seed);
@@ -105,16 +107,16 @@ class Peer final : public SendObserver {
   /// A turn for one class: takes at most so many frames and writes what waits, some kilobytes at most. True when
   /// anything was done; a protocol error is reported to the host.
   bool turn(MessageClass c, int frames = kFramesInATurn);
-  /// Whether turn() would find anything: what is asked each time, and as a rule the answer is no.
+  /// Whether turn() would find anything. It is called each turn, and the answer is usually no.
   bool has_turn(MessageClass c) {
     return link->in(c).ready() || !state_of(c).queue.empty() || !unexpected_waiting_.empty();
   }
   bool has_pulls() const { return !pulls_.empty(); }
   /// A turn for the copies out of the peer's memory. True when there were any.
   bool turn_pulls();
-  /// Tells the other side what was done since the last call, and wakes it if need be.
+  /// Publishes the progress since the last call to the other side, and wakes it if needed.
   void announce_progress();
-  /// Nothing is left to do before the other side does something. Call after Link::wait_for(kWakeFrames).
+  /// Whether nothing is left to do before the other side acts. Call it after Link::wait_for(kWakeFrames).
   bool quiet();
 
   // SendObserver.
@@ -127,8 +129,8 @@ class Peer final : public SendObserver {
   ShmOp* first_withdrawing() { return withdrawing_.empty() ? nullptr : &op_of(*withdrawing_.front()); }
   void link_op(ShmOp& op);
   void unlink_op(ShmOp& op);
-  /// What to let the peer do on its new link: less than the full window while the caller has not taken what came by
-  /// the last one. Begins the counts anew.
+  /// The limits for the peer on its new link: less than the full window while the caller has not taken the messages of
+  /// the last one. Resets the counts.
   Limits grant_limits();
 
   const PeerId id;

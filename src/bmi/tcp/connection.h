@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one socket: its send queue, and the reading of frames straight into where their payload belongs.
+// Connection: one socket with its send queue. It reads frames and puts payload straight into its destination.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace spate::bmi::tcp {
 
-/// What an epoll event points at.
+/// The target of an epoll event.
 struct Pollable {
   enum class Kind : std::uint8_t { kConnection, kListener, kTimer, kResolver, kForeign };
   explicit Pollable(Kind k) : kind(k) {}
@@ -32,28 +32,28 @@ struct Arrived : Node {
   Buffer payload;
 };
 
-/// What a connection does with the bytes that come: the handshake at first, then the peer.
+/// Handles the bytes that a connection receives: first the handshake, then the peer's protocol.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   /// Bytes of the next header, at most Connection::kMaxHeader.
   virtual std::size_t header_size() const = 0;
-  /// A header came. May call Connection::expect. False: the other side broke the protocol.
+  /// A header has arrived. May call Connection::expect. False: the other side broke the protocol.
   virtual bool on_header(Connection& connection, const std::byte* bytes) = 0;
-  /// The payload that was expected is there.
+  /// The expected payload has arrived.
   virtual void on_payload(Connection& connection) = 0;
 };
 
-/// Where the payload of the current message goes; neither `op` nor `arrived`: nowhere.
+/// The destination of the current message's payload. Without `op` and `arrived` it is dropped.
 struct Incoming {
   bool active = false;
   FrameHeader header;
   std::uint64_t left = 0;            // bytes still to come
   TcpOp* op = nullptr;               // a receive: into its segments
-  std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
+  std::unique_ptr<Arrived> arrived;  // no receive yet: into its payload
 };
 
-/// Shared by the connections of a module; holds nothing between two reads. It begins where a page does, as what is sent
+/// Shared by the connections of a module; holds nothing between two reads. It begins at a page, like data that is sent
 /// by sendfile.
 struct alignas(4096) ReceiveScratch : std::array<std::byte, 64 * 1024> {};
 
@@ -68,14 +68,15 @@ struct BulkGreeting {
 };
 
 enum class ReadStatus : std::uint8_t {
-  kDrained,   // nothing more for now: an event will tell
+  kDrained,   // nothing more for now: an event follows
   kMore,      // there may be more: call again
   kLost,      // the connection ended or broke
-  kProtocol,  // the handler said no
+  kProtocol,  // the handler refused
 };
 
-/// Pinned; owned by the module. Not thread-safe (the module's lock). Describes, but does not decide: deadlines, states
-/// and ownership are the module's and the peer's.
+/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. It makes no decisions: the module and the
+/// peer own deadlines, states and operations. Life cycle: constructed with a socket -> frames -> close() -> destroyed
+/// at the module's next turn.
 class Connection : public Pollable {
  public:
   static constexpr std::size_t kMaxHeader = kHelloSize;
@@ -94,14 +95,15 @@ class Connection : public Pollable {
   /// Called by the handler for a frame with a payload (which may be of 0 bytes).
   void expect(const FrameHeader& header, TcpOp* op, std::unique_ptr<Arrived> arrived);
   Incoming& incoming() { return incoming_; }
-  /// The rest of the current payload goes nowhere; its receive is not touched any more.
+  /// Drops the rest of the current payload and no longer touches its receive.
   void drain_incoming() { incoming_.op = nullptr; }
-  /// In the middle of a message, in or out, that takes long.
+  /// Whether it is in the middle of a long message, in or out.
   bool moves_much();
 
-  /// Nothing that comes from here on is looked at.
+  /// Ignores everything that arrives from now on.
   void drop_input() { closed_for_input_ = true; }
-  /// What the kernel was lent and has not sent by now it does not send: the memory is the caller's again.
+  /// Closes the socket. The kernel sends nothing more of the memory that it was lent, and the caller may use that
+  /// memory again.
   void close();
 
   SendQueue& queue() { return queue_; }
@@ -111,10 +113,10 @@ class Connection : public Pollable {
   std::unique_ptr<BulkGreeting> greeting;
   std::string remote;                     // for people
   unsigned channel = 0;                   // 0: control
-  std::uint64_t segment_bytes = 1;        // what a packet carries
+  std::uint64_t segment_bytes = 1;        // payload of a packet
   bool connecting = false;                // connect(2) has not ended
   bool write_blocked = false;             // the socket was full: wait for an event before writing
-  bool peer_closed = false;               // the event said so: read to the end
+  bool peer_closed = false;               // an event reported it: read to the end
   bool closed = false;                    // taken down; freed at the next turn
   bool from_this_host = false;            // the other end is on this machine
   bool held = false;                      // in the module's list of those to be flushed
@@ -123,7 +125,7 @@ class Connection : public Pollable {
   bool to_read = false;                   // ... reading
   bool to_write = false;                  // ... or writing
   MonoTime accepted_at;                   // by this side
-  MonoTime deadline = MonoTime::never();  // handshake, admission, or a cancelled send: dropped when it passes
+  MonoTime deadline = MonoTime::never();  // handshake, admission, or a cancelled send: then it is dropped
   std::uint64_t grace_position = 0;       // the cancelled send's frame, while `deadline` runs for one
 
  private:

@@ -27,12 +27,12 @@ struct SocketAddress {
   std::string text() const;
   /// The same host, whatever the port.
   bool same_host(const SocketAddress& other) const;
-  /// What counts as one source of connections: the IPv4 address, or the IPv6 network of 64 bits, as bytes.
+  /// The source of a connection, for limits: the IPv4 address, or the IPv6 network of 64 bits, as bytes.
   std::string source() const;
 };
 
-/// "tcp://host:port" taken apart. `addresses` is known at once for numbers and "localhost"; for other names it comes
-/// from the resolver.
+/// A parsed "tcp://host:port". `addresses` is known at once for numeric hosts and "localhost"; for other names the
+/// resolver finds it.
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -44,7 +44,7 @@ struct Endpoint {
 /// kBadAddress otherwise.
 Result<Endpoint> parse_url(std::string_view url);
 
-/// Addresses of a name by getaddrinfo: blocks. Empty when there are none.
+/// The addresses of a name, by getaddrinfo. Blocks. Empty if there are none.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
 
 /// A non-blocking socket that listens. kExists, by name, when the port is in use.
@@ -61,7 +61,7 @@ Result<UniqueFd> begin_connect(const SocketAddress& address);
 /// Options of every connection; `notsent_lowat_bytes`: 0 for none (what may wait in the kernel unsent).
 void set_connection_options(int socket, std::uint32_t notsent_lowat_bytes);
 
-/// Payload bytes of a full packet of a connected socket, as far as is known; at least 1.
+/// Payload bytes of a full packet of a connected socket, if known; at least 1.
 std::uint64_t segment_bytes(int socket);
 
 SocketAddress local_address(int socket);

@@ -31,8 +31,8 @@
 
 namespace spate::bmi::tcp {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
-/// (bmi/outbox.h).
+/// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all connections and waits for no peer.
 class Engine final : public TcpModule, private PeerHost {
  public:
   Engine(const Clock& clock, TcpOptions options);
@@ -63,8 +63,8 @@ class Engine final : public TcpModule, private PeerHost {
   void hold_sends() override { holding_.store(true, std::memory_order_relaxed); }
   void flush_sends() override;
   bool wait(Duration timeout) override;
-  /// Nothing is left over for a later progress() that the descriptor does not show: what is due makes it readable
-  /// (show_due), and what is to be delivered is delivered by the thread that found it.
+  /// The descriptor shows all work that is left for a later progress(): due data makes it readable (show_due), and the
+  /// thread that finds a report delivers it.
   bool prepare_to_wait() override {
     slept_.store(true, std::memory_order_relaxed);
     return true;
@@ -78,7 +78,7 @@ class Engine final : public TcpModule, private PeerHost {
     UniqueFd socket;
     ContextId context;
   };
-  /// First frames of a connection that this side accepted, and of one that it made.
+  /// Handles the first frames of a connection that this side accepted, and of one that it made.
   class HelloHandler final : public FrameHandler {
    public:
     explicit HelloHandler(Engine& engine) : engine_(engine) {}
@@ -116,7 +116,7 @@ class Engine final : public TcpModule, private PeerHost {
   // Not EPOLLOUT, except while a socket is full: an entry that read_hot() has dealt with must count as not ready.
   static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
   struct Loss {
-    PeerId peer;  // it may be gone for good by the time that it is taken down
+    PeerId peer;  // the peer may have been forgotten before the loss is handled
     Errc status = Errc::kConnectionLost;
   };
 
@@ -228,7 +228,7 @@ class Engine final : public TcpModule, private PeerHost {
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
-  std::atomic<bool> used_{false};      // there was a listener or a connection; else there is nothing to look at
+  std::atomic<bool> used_{false};      // there was a listener or a connection; else poll() has nothing to do
   std::atomic<bool> slept_{false};     // somebody went to sleep since the last poll()
   std::atomic<bool> holding_{false};   // posts leave flushing to held_
   std::atomic<bool> held_any_{false};  // held_ is not empty
@@ -245,7 +245,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
   Strangers<Connection*> strangers_;                      // these, and control connections of peers not admitted
-  std::vector<Loss> lost_;  // to be taken down when nothing of them is on the stack any more
+  std::vector<Loss> lost_;                                // handled when none of their functions is on the stack
   std::set<std::pair<MonoTime, Connection*>> deadlines_;
   MonoTime armed_for_ = MonoTime::never();
   MonoTime next_sweep_ = MonoTime::never();  // for idle peers

@@ -22,11 +22,11 @@ inline constexpr std::uint16_t kVersionMax = 2;
 inline constexpr std::uint16_t kProvingVersion = 2;
 inline constexpr unsigned kMaxBulkConnections = 8;
 
-/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it binds the pair's
-/// connections together and tells the acceptor that a peer came back.
+/// A random number for each peer that is looked up. Only the two ends of the pair know it. It identifies the pair's
+/// connections, and it tells the acceptor that a peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
-/// What the side that says it lets the other one do.
+/// What the sender allows the other side.
 struct Limits {
   std::uint64_t window = 0;          // charged bytes per class that it will buffer
   std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
@@ -41,8 +41,8 @@ inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
   return std::max(limits.window / 2, cost_of(limits.max_unexpected));
 }
 
-/// How much of consumed credit the receiver may keep back, waiting for a frame that takes it along: never so much that
-/// the largest unexpected message would not fit into the rest of the reserve.
+/// How much consumed credit the receiver may hold back until a frame carries it. The rest of the reserve always fits
+/// the largest unexpected message.
 inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
   if (c == MessageClass::kBulk) return limits.window / 2;
   return reserve_of(limits, c) - cost_of(limits.max_unexpected);
@@ -83,10 +83,11 @@ WelcomeBytes encode(const Welcome& welcome);
 std::optional<Hello> decode_hello(const std::byte* bytes);
 std::optional<Welcome> decode_welcome(const std::byte* bytes);
 
-/// Behind the Welcome of a bulk connection whose ends have a link key: first the acceptor's, then the connector's.
+/// Follows the Welcome of a bulk connection whose ends have a link key: first the acceptor's proof, then the
+/// connector's.
 using LinkProof = std::array<std::byte, 16>;
 enum class Side : std::uint8_t { kConnector, kAcceptor };
-/// That `side` holds `key` now: both messages have something random of either side.
+/// Proves that `side` has `key` now: both messages contain random bytes of each side.
 LinkProof link_proof(const Key& key, Side side, const HelloBytes& hello, const WelcomeBytes& welcome);
 
 }  // namespace spate::bmi::tcp

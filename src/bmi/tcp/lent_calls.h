@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LentCalls: calls of sendmsg(2) with MSG_ZEROCOPY, whose memory the kernel reads until it tells that it has not to.
+// LentCalls: calls of sendmsg(2) with MSG_ZEROCOPY. The kernel reads their memory until it reports their end.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@ namespace spate::bmi::tcp {
 
 class SendObserver;
 
-/// The calls of one socket that the kernel has not told of yet. Not thread-safe (the module's lock).
+/// The calls of one socket whose end the kernel has not reported yet. Not thread-safe: the module's lock guards it.
 class LentCalls {
  public:
-  /// What one look at the error queue brought.
+  /// The reports of one read of the error queue.
   struct Told {
     std::uint64_t calls = 0;
     std::uint64_t copied = 0;  // of them: calls whose memory the kernel has copied after all
   };
 
-  /// Asks the socket for the ability; false: it has none (the kernel is older, or it is no TCP socket).
+  /// Enables MSG_ZEROCOPY on the socket. False: the socket does not support it (an older kernel, or no TCP socket).
   static bool enable(int socket);
 
   /// A call with the flag has taken memory of `op`, whose frame is at `position`. The kernel numbers such calls of a
   /// socket from 0 on: every one has to be told of here.
   void begun(OpId op, std::uint64_t position) { calls_.push(Call{op, position, false}); }
-  /// Takes what the kernel tells until it tells no more; the observer hears of each call once.
+  /// Reads all reports of the kernel. Tells the observer each call once.
   Told take(int socket, SendObserver& observer);
 
   bool empty() const { return calls_.empty(); }
-  /// A call for the frame at `position` has not been told of.
+  /// Whether a call for the frame at `position` has not been reported yet.
   bool any_of(std::uint64_t position);
 
  private:

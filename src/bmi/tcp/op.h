@@ -35,10 +35,10 @@ struct TcpOp : Node {
   bool receiver_ready = false;
   bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool without_sendfile = false;     // its file cannot: read and sent instead
+  bool without_sendfile = false;     // its file does not support sendfile: read and sent instead
   bool past_end = false;             // its file segment ended early: zeros up to the promised length
-  bool lend = false;                 // its memory is sent without a copy; of those that wait to leave
-  std::uint32_t lent_calls = 0;      // calls that the kernel still reads its memory for
+  bool lend = false;                 // send its memory without a copy; while it waits to leave
+  std::uint32_t lent_calls = 0;      // calls for which the kernel still reads its memory
   std::uint64_t size = 0;            // posted, bytes
   std::uint64_t arriving = 0;        // receives in kAwaitData or kFilling: bytes of the message
   std::uint64_t charged = 0;         // sends: what the frame cost of the peer's credit
@@ -51,7 +51,7 @@ struct TcpOp : Node {
   TcpOp* next_of_peer = nullptr;
 };
 
-/// The send or receive behind a node that is known to be one.
+/// The operation of a node. The node must be an operation.
 inline TcpOp& op_of(Node& node) { return static_cast<TcpOp&>(node); }
 
 }  // namespace spate::bmi::tcp

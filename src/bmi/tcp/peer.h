@@ -18,7 +18,7 @@
 
 namespace spate::bmi::tcp {
 
-/// What a peer needs of its module. All calls under the module's lock.
+/// The functions of the module that a peer calls, with the module's lock held.
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
@@ -27,14 +27,14 @@ class PeerHost {
   virtual void deliver(Peer& peer, Tag tag, Buffer payload) = 0;
   /// The live operation of that id, or null.
   virtual TcpOp* find_op(OpId id) = 0;
-  /// Connect the control connection, or the bulk connections, of a peer that was looked up.
+  /// Connects the control connection, or the bulk connections, of a peer that was looked up.
   virtual void connect_control(Peer& peer) = 0;
   virtual void connect_bulk(Peer& peer) = 0;
-  /// Write what is queued, as far as the socket takes it.
+  /// Writes the queued frames, as far as the socket accepts them.
   virtual void flush(Connection& connection) = 0;
-  /// A cancelled send has begun to leave: drop the peer unless its frame is gone soon.
+  /// A cancelled send has begun to leave: drops the peer unless the frame has left within the grace period.
   virtual void begin_grace(Connection& connection, const TcpOp& op) = 0;
-  /// Whether memory is to be lent to the kernel on bulk connections to this peer.
+  /// Whether to lend memory to the kernel on bulk connections to this peer.
   virtual bool lends(const Peer& peer) const = 0;
   virtual const NetworkOptions& options() const = 0;
   virtual const Limits& local_limits() const = 0;
@@ -51,9 +51,9 @@ struct Channel {
 /// Credit and matching of one message class. "Ours" are the messages that this side sends.
 struct ClassState {
   explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
-  std::uint64_t send_credit = 0;    // what we may still send of charged messages, bytes
-  std::uint64_t peer_charge = 0;    // what the peer sent of them and has not been given back, bytes
-  std::uint64_t to_return = 0;      // of peer_charge: consumed, to be given back with a next frame
+  std::uint64_t send_credit = 0;    // bytes of charged messages that we may still send
+  std::uint64_t peer_charge = 0;    // bytes of charged messages that the peer sent and whose credit was not returned
+  std::uint64_t to_return = 0;      // of peer_charge: consumed, to be returned with a later frame
   std::uint32_t announced = 0;      // ours, not yet cleared
   std::uint32_t announcements = 0;  // the peer's, not yet cleared
   std::uint32_t withdrawn = 0;      // ours: withdrawn, but the peer may have cleared them
@@ -62,15 +62,17 @@ struct ClassState {
   NodeList sends_waiting;           // ours, for room to announce
 };
 
-/// Where a peer stands.
+/// The state of a peer.
 enum class Standing : std::uint8_t {
   kIdle,        // looked up, not connected
-  kConnecting,  // its control connection is on the way
+  kConnecting,  // its control connection is being made
   kUp,
   kGone,  // inbound, not connected
 };
 
-/// Pinned; owned by the module. Not thread-safe (the module's lock).
+/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. Life cycle: made by a lookup or by an
+/// inbound connection -> opened() -> reset() when the connections are lost, and opened() again -> destroyed. reset()
+/// completes all operations first.
 class Peer final : public FrameHandler, public SendObserver {
  public:
   Peer(PeerHost& host, PeerId id, std::uint64_t seed);
@@ -97,11 +99,11 @@ class Peer final : public FrameHandler, public SendObserver {
   void sent(TcpOp& op) override;
   void told(OpId op) override;
 
-  /// A bulk connection is open, or being opened by this side.
+  /// Whether a bulk connection is open, or this side is opening one.
   bool has_bulk() const;
-  /// Nothing is posted, kept or on the way in either direction.
+  /// Whether nothing is posted, buffered or in flight in either direction.
   bool at_rest() const;
-  /// Bytes that went over its open connections: what changes when something was asked.
+  /// Bytes that its open connections have carried. A change means that the peer is in use.
   std::uint64_t traffic() const;
 
   /// Writes out whatever handling frames has queued.
@@ -110,8 +112,8 @@ class Peer final : public FrameHandler, public SendObserver {
   TcpOp* first_op() const { return first_op_; }
   void link(TcpOp& op);
   void unlink(TcpOp& op);
-  /// What to let the peer do on its new connections: less than the full window while the caller has not taken what
-  /// came by the last ones. Begins the count anew.
+  /// The limits for the peer on its new connections: less than the full window while the caller has not taken the
+  /// messages of the last ones. Resets the count.
   Limits grant_limits();
 
   const PeerId id;
@@ -126,7 +128,7 @@ class Peer final : public FrameHandler, public SendObserver {
   std::uint64_t token = 0;      // of the current control connection
   std::optional<Key> link_key;  // of the current connection: bulk connections prove it
   unsigned bulk_count = 1;
-  bool bulk_wanted = false;            // asked for or being connected
+  bool bulk_wanted = false;            // requested, or being connected
   ContextId context;                   // inbound: of the listener
   std::uint64_t traffic_at_sweep = 0;  // outbound
   unsigned idle_sweeps = 0;            // in a row

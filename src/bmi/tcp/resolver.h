@@ -20,8 +20,8 @@ struct Resolved {
   std::vector<SocketAddress> addresses;
 };
 
-/// One short-lived thread a look-up: names are looked up once per connection to a server. Destroying the resolver does
-/// not wait for them; their results are lost.
+/// Starts one short-lived thread a look-up: a name is looked up once per connection to a server. The destructor does
+/// not wait for these threads; their results are lost.
 class Resolver : public Pollable {
  public:
   Resolver();

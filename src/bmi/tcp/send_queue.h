@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SendQueue: the frames that wait to leave by one connection; writes as many of them per system call as fit.
+// SendQueue: the frames that wait to leave by one connection. It writes as many as possible with each system call.
 #pragma once
 
 #include <array>
@@ -26,41 +26,42 @@ enum class FlushStatus : std::uint8_t {
 /// Scratch memory for reading files that sendfile cannot send; shared by the queues of a module.
 using SendScratch = std::array<std::byte, 64 * 1024>;
 
-/// Who is told what left.
+/// Learns which operations have left.
 class SendObserver {
  public:
   virtual ~SendObserver() = default;
   /// The operation's whole frame was taken by the kernel: its memory may be reused, unless calls that it was lent to
   /// (TcpOp::lent_calls) have not ended.
   virtual void sent(TcpOp& op) = 0;
-  /// The kernel reads no memory any more for one call of those; the operation may be gone by now.
+  /// The kernel no longer reads the memory for one of these calls. The operation may have ended already.
   virtual void told(OpId op) = 0;
 };
 
 /// Not thread-safe (the module's lock).
 class SendQueue {
  public:
-  /// From this size on a message's memory is lent to the kernel where that is on, bytes. Smaller ones cost less copied
-  /// (the kernel's own word for it is "around 10 KB"; a guess above it, as each call is told of by a wake).
+  /// From this size on, bytes, a message's memory is lent to the kernel if lending is on. Smaller messages cost less
+  /// when they are copied. The kernel's documentation says "around 10 KB"; this is a guess above it, since each call
+  /// causes a wake.
   static constexpr std::uint64_t kLendFrom = 64 * 1024;
 
-  /// Whether memory of large messages that are pushed from now on is sent without a copy (MSG_ZEROCOPY). The socket
-  /// must be able to: LentCalls::enable().
+  /// Whether large messages that are pushed from now on are sent without a copy (MSG_ZEROCOPY). The socket must support
+  /// it: LentCalls::enable().
   void lend(bool on) { lends_ = on; }
-  /// The kernel still reads memory that it was lent.
+  /// Whether the kernel still reads memory that it was lent.
   bool has_lent() const { return !lent_.empty(); }
   bool has_lent(std::uint64_t position) { return lent_.any_of(position); }
   LentCalls::Told take_told(int socket, SendObserver& observer) { return lent_.take(socket, observer); }
-  /// What the socket has taken without a copy, bytes.
+  /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
   /// Appends a frame whose payload, if any, is the rest of `op`'s cursor.
   void push(const FrameHeader& header, TcpOp* op);
-  /// Takes a frame that has not begun out again: true when it had not. `substitute`: what leaves in its place.
+  /// Removes a frame that has not begun to leave. Returns whether it had not. `substitute` leaves in its place.
   bool withdraw(TcpOp& op, const FrameHeader* substitute);
 
-  /// Writes until the queue is empty, the socket full, or `limit` bytes (> 0) were taken by it: some headers more, or
-  /// an eighth more where the frame that is leaving ends there.
+  /// Writes until the queue is empty, the socket is full, or the socket has accepted `limit` bytes (> 0). It may exceed
+  /// the limit by some headers, or by an eighth if the current frame ends there.
   FlushStatus flush(int socket, SendObserver& observer, SendScratch& scratch, std::uint64_t limit);
 
   bool empty() const { return frames_.empty(); }
@@ -68,10 +69,10 @@ class SendQueue {
   TcpOp* front_op() { return frames_.empty() ? nullptr : frames_.front().op; }
   /// The frame at `position` is still leaving.
   bool is_front(std::uint64_t position) const { return !frames_.empty() && frames_.first() == position; }
-  /// Frames without an operation in the queue: what this side answers; a peer that makes it answer without reading is
-  /// seen by this.
+  /// Frames without an operation in the queue. These are this side's answers: a large number shows a peer that causes
+  /// answers and does not read them.
   std::size_t answers() const { return answers_; }
-  /// What the socket has taken, headers included.
+  /// Bytes that the socket has accepted, including headers.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   /// errno of the last kLost or kBadFile.
   int error_number() const { return error_number_; }

@@ -22,18 +22,18 @@ struct TcpOptions {
   /// takes 0.09, 0.16 ms in slices of 64 and 128 KiB (bench/run bmi figure4, priority).
   std::uint32_t slice_bytes = 128 * 1024;
   std::uint32_t quiet_slice_bytes = 1024 * 1024;
-  /// Bytes that may wait unsent in the kernel for a bulk connection; 0: as the kernel likes.
+  /// Bytes that may wait unsent in the kernel for a bulk connection; 0: the kernel decides.
   std::uint32_t notsent_lowat_bytes = 1024 * 1024;
   /// How long a cancelled send that has begun may take to leave before its connection is dropped.
   std::uint32_t cancel_grace_ms = 500;
-  /// Large bulk messages leave from the sender's memory itself (MSG_ZEROCOPY) ...
+  /// Whether large bulk messages leave from the sender's memory without a copy (MSG_ZEROCOPY).
   enum class Lend : std::uint8_t {
     kNever,
-    kAuto,    // to other machines, until the kernel says of a connection that its device has them copied all the same
+    kAuto,    // to other machines, until the kernel reports that a connection's device copies anyway
     kAlways,  // for tests: on one machine the kernel copies
   };
   Lend lend = Lend::kAuto;
-  /// Inbound peers that left and are remembered, so that they have the same address when they come back.
+  /// How many inbound peers that left are remembered, so that they get the same address when they come back.
   std::uint32_t gone_peers_kept = 1024;
 };
 
