@@ -3,6 +3,7 @@
 
 #include "server/meta/check/check.h"
 #include "server/meta/names/operations.h"
+#include "server/meta/session/session_events.h"
 
 namespace spate::meta {
 
@@ -47,8 +48,15 @@ void MetaService::fill_table() {
   serve(kAccess, this, &MetaService::lock_row<wire::LockRequest, wire::LockReply, &Locks::lock>);
   serve(kAccess, this, &MetaService::lock_row<wire::LockTestRequest, wire::LockTestReply, &Locks::test>);
   serve(kAccess, this, &MetaService::lock_row<wire::LockCancelRequest, wire::LockCancelReply, &Locks::cancel>);
-  serve(kAccess, this, &MetaService::lock_row<wire::LockEventsRequest, wire::LockEventsReply, &Locks::events>);
+  serve(kAccess, this, &MetaService::fetch_events);
   serve(kAccess, this, &MetaService::lock_row<wire::LockReclaimRequest, wire::LockReclaimReply, &Locks::reclaim>);
+}
+
+job::Task<Result<wire::LockEventsReply>> MetaService::fetch_events(rpc::Call& call, wire::LockEventsRequest request) {
+  SessionEvents* const events = core_.parts().events;
+  if (events == nullptr) co_return Error(Errc::kNotSupported, "this server keeps no locks");
+  auto reply = co_await events->fetch(call, std::move(request));
+  co_return reply;
 }
 
 }  // namespace spate::meta

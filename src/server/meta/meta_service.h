@@ -44,6 +44,8 @@ class MetaService final : public rpc::Service {
     return core_.parts().sessions->end(call, request);
   }
 
+  job::Task<Result<wire::LockEventsReply>> fetch_events(rpc::Call& call, wire::LockEventsRequest request);
+
   /// One row of the part `locks`.
   template <typename Request, typename Reply, job::Task<Result<Reply>> (Locks::*Function)(rpc::Call&, Request)>
   job::Task<Result<Reply>> lock_row(rpc::Call& call, Request request) {

@@ -8,17 +8,19 @@ MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& rando
     : service_(std::move(options), store, random, metrics, MetaParts{}),
       answers_(store, service_.core().options().answer_slots),
       opens_(service_.core()),
-      locks_(service_.core()),
-      leases_(service_.core(), metrics),
+      events_(service_.core()),
+      locks_(service_.core(), events_),
+      leases_(service_.core(), events_, metrics),
       sessions_(service_.core(), answers_, opens_),
       settler_(service_.core()),
       removals_(service_.core()) {
-  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_, &locks_, &leases_});
+  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_, &locks_, &leases_, &events_});
 }
 
 job::Task<Result<void>> MetaRole::start() {
   SPATE_CO_TRY(std::ignore, co_await service_.start());
   SPATE_CO_TRY(std::ignore, co_await opens_.start());
+  events_.start();
   SPATE_CO_TRY(std::ignore, co_await locks_.start());
   SPATE_CO_TRY(std::ignore, co_await leases_.start());
   SPATE_CO_TRY(std::ignore, co_await sessions_.start());

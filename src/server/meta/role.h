@@ -38,6 +38,7 @@ class MetaRole {
   MetaService service_;
   AnswerTable answers_;
   OpenTable opens_;
+  SessionEvents events_;
   LockKeeper locks_;
   LeaseKeeper leases_;
   SessionTable sessions_;

@@ -17,6 +17,7 @@
 namespace spate::meta {
 
 class Operation;
+class SessionEvents;
 
 /// A file whose datafiles are to be removed.
 struct DeadFile {
@@ -119,21 +120,11 @@ class Locks {
   virtual job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) = 0;
   virtual job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) = 0;
   virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
-  virtual job::Task<Result<wire::LockEventsReply>> events(rpc::Call& call, wire::LockEventsRequest request) = 0;
   virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
   /// Clients that the store says may have had locks before the restart.
   virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have been fenced: their locks go to whoever waits. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
-
-  // The way to the clients that attribute leases go, too.
-  /// The caller's session can be told news.
-  virtual bool listens(const rpc::Call& call) = 0;
-  /// Drawn by this process at its start.
-  virtual std::uint64_t table_number() const = 0;
-  /// Tells the session that a lease of its is over. Its acknowledgment goes to Leases::acknowledged().
-  /// The number of the event that says so.
-  virtual std::uint64_t recall_lease(ClientId client, std::uint32_t epoch, Handle object) = 0;
 };
 
 /// What clients keep of attributes and names (docs/consistency.md, "Attribute leases").
@@ -152,7 +143,7 @@ class Leases {
   /// from now on.
   virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
-  /// The session has asked for news, and knows this process's table or not.
+  /// The session has asked for events, and knows this process's table or not.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
   /// The session has dropped what it kept of the object that this event has recalled from it.
   virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
@@ -200,8 +191,9 @@ struct MetaParts {
   Opens* opens = nullptr;
   Removals* removals = nullptr;
   Settler* settler = nullptr;
-  Locks* locks = nullptr;    // null: lock requests are refused
-  Leases* leases = nullptr;  // null: none are given
+  Locks* locks = nullptr;           // null: lock requests are refused
+  Leases* leases = nullptr;         // null: none are given
+  SessionEvents* events = nullptr;  // null: none are told
 };
 
 }  // namespace spate::meta

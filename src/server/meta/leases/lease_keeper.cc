@@ -9,30 +9,13 @@
 #include "server/meta/core/walk.h"
 #include "server/meta/names/operations.h"
 #include "server/meta/names/sizes.h"
-#include "server/meta/session/open_session.h"
 
 namespace spate::meta {
 namespace {
 
-constexpr std::size_t kLeaseHoldersAtOnce = 1000;
 /// A longer walk is answered without leases: so much of a reply is for the object.
 constexpr std::size_t kMostSteps = 100;
 constexpr std::size_t kMostNameBytes = 8 * 1024;
-
-/// The session's end takes the note away, and none may come after it.
-job::Task<Result<void>> put_lease_holder(Operation& operation, ClientId client, std::uint32_t epoch) {
-  SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
-  operation.put(lease_holder_key(client), CounterRecord{epoch});
-  co_return {};
-}
-
-job::Task<Result<void>> erase_lease_holder(Operation& operation, ClientId client, std::uint32_t below_epoch) {
-  const StoreKey key = lease_holder_key(client);
-  const auto found = co_await operation.get<CounterRecord>(key);
-  if (!found && found.code() != Errc::kCorrupt) co_return found.error();
-  if (!found || (*found && (*found)->next < below_epoch)) operation.erase(key);
-  co_return {};
-}
 
 /// What was read under it is given a lease only when nothing has changed since.
 class Reading {
@@ -73,10 +56,12 @@ LeaseHolder holder_of(const Operation& operation) {
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(MetaCore& core, metrics::Registry& metrics, LeaseLimits limits)
+LeaseKeeper::LeaseKeeper(MetaCore& core, SessionEvents& events, metrics::Registry& metrics, LeaseLimits limits)
     : core_(core),
+      events_(events),
+      notes_(core, {"lease", &lease_holder_key, &lease_holders, &parse_lease_holder_key}),
       table_(limits),
-      news_(core.executor()),
+      answered_(core.executor()),
       granted_(metrics, "spate_server_meta_leases_granted_total"),
       recalls_(metrics, "spate_server_meta_leases_recalled_total"),
       given_back_(metrics, "spate_server_meta_leases_given_back_total"),
@@ -94,44 +79,28 @@ std::uint32_t LeaseKeeper::lease_ms() const {
 
 job::Task<Result<void>> LeaseKeeper::start() {
   grace_end_ = core_.executor().now() + lease();
-  job::Transaction transaction = core_.store().begin();
-  trove::KeyRange range = lease_holders();
-  range.limit = kLeaseHoldersAtOnce;
-  range.mode = trove::ReadMode::kSnapshot;
-  for (bool more = true; more;) {
-    const auto read = co_await transaction.range(range);
-    if (read.status != Errc::kOk) co_return Error(read.status, "lease holders in the meta store");
-    for (const trove::KeyValue& entry : read.entries) {
-      const auto client = parse_lease_holder_key(entry.key);
-      if (!client) co_return Error(Errc::kCorrupt, "key of a lease holder in the meta store");
-      const auto record = decode_record<CounterRecord>(entry.value);
-      if (!record) SPATE_LOG("server/meta", error, "note of a lease holder cannot be read client={}", client->value);
-      pending_.emplace(*client, record ? static_cast<std::uint32_t>(record->next) : 0U);
-    }
-    more = read.more;
-    if (!more) break;
-    range.begin = read.entries.back().key;
-    range.begin.push_back(std::byte{0});
-  }
-  if (!pending_.empty()) {
-    SPATE_LOG("server/meta", info, "changes wait for clients to drop what they keep sessions={}", pending_.size());
+  SPATE_CO_TRY(std::ignore, co_await notes_.load());
+  const std::size_t sessions = notes_.pending().size();
+  if (sessions > 0) {
+    SPATE_LOG("server/meta", info, "changes wait for clients to drop what they keep sessions={}", sessions);
   }
   co_return {};
 }
 
 /// Somebody else may have leases of the process before. None of those outlives its time, as nobody has renewed it.
 bool LeaseKeeper::in_grace(ClientId own) {
-  if (!pending_.empty() && core_.executor().now() >= grace_end_) pending_.clear();
-  return pending_.size() > pending_.count(own);
+  auto& pending = notes_.pending();
+  if (!pending.empty() && core_.executor().now() >= grace_end_) pending.clear();
+  return pending.size() > pending.count(own);
 }
 
 void LeaseKeeper::tell_waiting() {
-  news_.set();
-  news_.reset();
+  answered_.set();
+  answered_.reset();
 }
 
 void LeaseKeeper::heard(ClientId client, std::uint32_t epoch, bool knows_table) {
-  if (knows_table && pending_.erase(client) > 0) tell_waiting();
+  if (knows_table && notes_.pending().erase(client) > 0) tell_waiting();
   const auto session = sessions_.find(client);
   if (session != sessions_.end() && session->second.epoch == epoch) session->second.heard = core_.executor().now();
 }
@@ -155,40 +124,24 @@ void LeaseKeeper::end_change(Handle object, bool removed) {
   tell_held();
 }
 
-job::Task<Result<void>> LeaseKeeper::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
-  Errand errand = [client, epoch](Operation& operation) { return put_lease_holder(operation, client, epoch); };
-  // A machine that crashes must know afterwards whom to wait for.
-  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kMachine, stop);
-  co_return done;
-}
-
 job::Task<Result<void>> LeaseKeeper::release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
   const auto session = sessions_.find(client);
   if (session != sessions_.end() && session->second.epoch < below_epoch) sessions_.erase(session);
   table_.drop_session(client, below_epoch);
-  const auto pending = pending_.find(client);
-  if (pending != pending_.end() && pending->second < below_epoch) pending_.erase(pending);
+  notes_.forget(client, below_epoch);
   tell_held();
   tell_waiting();
-  Errand errand = [client, below_epoch](Operation& operation) {
-    return erase_lease_holder(operation, client, below_epoch);
-  };
-  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
+  auto done = co_await notes_.remove(client, below_epoch, stop);
   co_return done;
 }
 
-std::vector<ClientId> LeaseKeeper::noted() const {
-  std::vector<ClientId> clients;
-  for (const auto& [client, epoch] : pending_) clients.push_back(client);
-  return clients;
-}
+std::vector<ClientId> LeaseKeeper::noted() const { return notes_.pending_clients(); }
 
 /// False: this caller gets no leases, or not yet.
 job::Task<Result<bool>> LeaseKeeper::prepare(const rpc::Call& call) {
   const ClientId client = call.header.client;
   const std::uint32_t epoch = call.header.session_epoch;
-  if (call.peer->kind == wire::PeerKind::kServer || core_.parts().locks == nullptr) co_return false;
-  if (!core_.parts().locks->listens(call)) co_return false;
+  if (call.peer->kind == wire::PeerKind::kServer || !events_.listen(call)) co_return false;
   Session& session = sessions_[client];
   if (session.epoch < epoch) {
     table_.drop_session(client, epoch);
@@ -197,7 +150,7 @@ job::Task<Result<bool>> LeaseKeeper::prepare(const rpc::Call& call) {
   }
   if (session.epoch > epoch) co_return false;  // a late copy
   if (session.recorded) co_return true;
-  SPATE_CO_TRY(std::ignore, co_await record(client, epoch, call.stop));
+  SPATE_CO_TRY(std::ignore, co_await notes_.record(client, epoch, call.stop));
   const auto found = sessions_.find(client);  // may have changed
   if (found == sessions_.end() || found->second.epoch != epoch) co_return false;
   found->second.recorded = true;
@@ -225,11 +178,10 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
     reply.steps.clear();
     co_return reply;
   }
-  Locks* const locks = core_.parts().locks;
   if (!grants || !may_be_granted(operation)) co_return reply;
   const LeaseHolder holder = holder_of(operation);
   reply.granted = table_.grant(objects_of(reply), holder, reading.stamp());
-  reply.table = locks->table_number();
+  reply.table = events_.table_number();
   if (reply.granted) note_granted(holder);
   recall_surplus();
   co_return reply;
@@ -268,7 +220,7 @@ job::Task<Result<wire::ListLeaseReply>> LeaseKeeper::list(Operation& operation, 
   auto reply = co_await list_objects(operation, request);
   if (!reply || !grants || !may_be_granted(operation)) co_return reply;
   reply->lease_ms = lease_ms();
-  reply->table = core_.parts().locks->table_number();
+  reply->table = events_.table_number();
   grant_listed(*reply, request.handle, holder_of(operation), reading.stamp());
   recall_surplus();
   co_return reply;
@@ -280,7 +232,7 @@ bool LeaseKeeper::may_keep(const Operation& operation) const {
   const LeaseHolder holder = holder_of(operation);
   const auto session = sessions_.find(holder.client);
   if (session == sessions_.end() || session->second.epoch != holder.epoch || !session->second.recorded) return false;
-  return core_.parts().locks != nullptr && core_.parts().locks->listens(call) && core_.parts().sessions->admit(call);
+  return events_.listen(call) && core_.parts().sessions->admit(call);
 }
 
 wire::Granted LeaseKeeper::keep_changed(Operation& operation) {
@@ -299,7 +251,7 @@ wire::Granted LeaseKeeper::keep_changed(Operation& operation) {
     if (std::any_of(out.objects.begin(), out.objects.end(), is_it)) out.names.push_back(name);
   }
   out.granted = true;
-  out.table = core_.parts().locks->table_number();
+  out.table = events_.table_number();
   out.lease_ms = lease_ms();
   out.order = table_.next_order();
   note_granted(holder);
@@ -311,7 +263,7 @@ void LeaseKeeper::recall_one(Handle object, ClientId client, LeaseTable::Lease& 
   lease.recalled = true;
   lease.until = core_.executor().now() + this->lease();
   recalls_.add();
-  lease.recall_event = core_.parts().locks->recall_lease(client, lease.holder.epoch, object);
+  lease.recall_event = events_.tell(client, lease.holder.epoch, wire::LockEventType::kLeaseRecalled, object.value);
 }
 
 void LeaseKeeper::recall_surplus() {
@@ -364,7 +316,7 @@ std::optional<MonoTime> LeaseKeeper::others_until(const Operation& operation) {
 
 job::Task<Result<void>> LeaseKeeper::wait_until(MonoTime when, job::StopToken stop) {
   job::DeadlineScope scope(core_.executor(), when, stop);
-  std::ignore = co_await news_.wait(scope.token());
+  std::ignore = co_await answered_.wait(scope.token());
   if (stop.stopped()) co_return Error(stop.reason(), "clients that keep what is to be changed have not answered");
   co_return {};
 }

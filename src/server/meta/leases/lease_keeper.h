@@ -3,22 +3,23 @@
 // "Attribute leases").
 #pragma once
 
-#include <map>
 #include <unordered_map>
 
 #include "job/event.h"
 #include "metrics/metrics.h"
 #include "server/meta/core/core.h"
 #include "server/meta/leases/lease_table.h"
+#include "server/meta/session/holder_notes.h"
+#include "server/meta/session/session_events.h"
 
 namespace spate::meta {
 
 /// The leases are in memory. In the store is only which sessions may have any, so that after a restart no change is
-/// made before each of those has heard of it, or their leases have run out. Recalls go with the news of locks. One
-/// executor; pinned. Life: construct -> start() -> operations.
+/// made before each of those has heard of it, or their leases have run out. Recalls go by
+/// SessionEvents. One executor; pinned. Life: construct -> start() -> operations.
 class LeaseKeeper final : public Leases {
  public:
-  LeaseKeeper(MetaCore& core, metrics::Registry& metrics, LeaseLimits limits = {});
+  LeaseKeeper(MetaCore& core, SessionEvents& events, metrics::Registry& metrics, LeaseLimits limits = {});
 
   /// Before anything is changed.
   job::Task<Result<void>> start();
@@ -50,7 +51,6 @@ class LeaseKeeper final : public Leases {
   bool may_be_granted(const Operation& operation) const;
   void note_granted(const LeaseHolder& holder);
   void grant_listed(wire::ListLeaseReply& reply, Handle directory, const LeaseHolder& holder, LeaseTable::Stamp stamp);
-  job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
   bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);
   void recall_surplus();
@@ -63,11 +63,12 @@ class LeaseKeeper final : public Leases {
   void tell_waiting();
 
   MetaCore& core_;
+  SessionEvents& events_;
+  HolderNotes notes_;
   LeaseTable table_;
   MonoTime grace_end_;
-  std::map<ClientId, std::uint32_t> pending_;  // may have leases of before the restart, of this epoch
   std::unordered_map<ClientId, Session> sessions_;
-  job::Event news_;
+  job::Event answered_;  // a session has dropped what it kept, or has ended
   metrics::Counter granted_;
   metrics::Counter recalls_;
   metrics::Counter given_back_;  // recalled ones that their holders have dropped and said so

@@ -2,16 +2,11 @@
 // The requests on locks.
 #include <algorithm>
 
-#include "job/deadline.h"
-#include "rpc/places.h"
 #include "server/meta/locks/lock_keeper.h"
 
 namespace spate::meta {
 namespace {
 
-/// Requests for events that may wait at once; others are answered at once, and come again.
-constexpr std::size_t kMostHolds = 512;
-constexpr std::size_t kMostEvents = 256;  // in one reply
 /// Answers kept for one session: as many requests of its may be under way.
 constexpr std::size_t kMostAnswers = 4096;
 
@@ -58,10 +53,10 @@ Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& sessi
 
 Result<wire::LockReply> LockKeeper::decide(const LockWish& wish, const wire::LockRequest& request) {
   const LockOutcome outcome = table_.set(wish, request.wait ? request.sequence : 0);
-  tell_news();
+  tell_changes();
   switch (outcome) {
     case LockOutcome::kGranted:
-    case LockOutcome::kQueued: return wire::LockReply{outcome == LockOutcome::kQueued, number_};
+    case LockOutcome::kQueued: return wire::LockReply{outcome == LockOutcome::kQueued, events_.table_number()};
     case LockOutcome::kConflict: return Errc::kTryAgain;
     case LockOutcome::kDeadlock: return Errc::kDeadlock;
     case LockOutcome::kTooMany: break;
@@ -76,21 +71,23 @@ job::Task<Result<wire::LockReply>> LockKeeper::lock(rpc::Call& call, wire::LockR
   }
   for (;;) {
     SPATE_CO_TRY(std::ignore, admit(call));
-    const SessionPtr session = session_of(call);
-    SPATE_CO_TRY(auto known, earlier_answer(*session, request));
+    Session& session = session_of(call);
+    SPATE_CO_TRY(auto known, earlier_answer(session, request));
     if (known) co_return *known;
-    if (request.table != 0 && request.table != number_) co_return Errc::kLocksForgotten;
+    if (request.table != 0 && request.table != events_.table_number()) co_return Errc::kLocksForgotten;
     if (wish.mode != LockMode::kNone && in_grace()) {
       co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
     }
-    if (wish.mode == LockMode::kNone || session->recorded) {
+    if (wish.mode == LockMode::kNone || session.recorded) {
       auto reply = decide(wish, request);
-      session->answers.emplace(request.sequence, reply);
+      session.answers.emplace(request.sequence, reply);
       co_return reply;
     }
-    SPATE_CO_TRY(std::ignore, co_await record(call.header.client, session->epoch, call.stop));
-    session->recorded = true;
-    // may have changed: all of it is looked at again
+    const std::uint32_t epoch = session.epoch;
+    SPATE_CO_TRY(std::ignore, co_await notes_.record(call.header.client, epoch, call.stop));
+    // The session may have ended or begun anew meanwhile: all of it is looked at again.
+    const auto found = sessions_.find(call.header.client);
+    if (found != sessions_.end() && found->second.epoch == epoch) found->second.recorded = true;
   }
 }
 
@@ -110,49 +107,9 @@ job::Task<Result<wire::LockTestReply>> LockKeeper::test(rpc::Call& call, wire::L
 job::Task<Result<wire::LockCancelReply>> LockKeeper::cancel(rpc::Call& call, wire::LockCancelRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   wire::LockCancelReply reply;
-  reply.table = number_;
+  reply.table = events_.table_number();
   reply.ended = table_.cancel({call.header.client, call.header.session_epoch, request.sequence});
-  tell_news();
-  co_return reply;
-}
-
-void LockKeeper::drop_acknowledged(const rpc::Call& call, Session& session, std::uint64_t acknowledged) {
-  Leases* const leases = core_.parts().leases;
-  while (!session.events.empty() && session.events.front().number <= acknowledged) {
-    const wire::LockEvent event = session.events.front();
-    session.events.pop_front();
-    if (event.type != wire::LockEventType::kLeaseRecalled || leases == nullptr) continue;
-    leases->acknowledged(call.header.client, session.epoch, event);
-  }
-}
-
-job::Task<Result<wire::LockEventsReply>> LockKeeper::events(rpc::Call& call, wire::LockEventsRequest request) {
-  SPATE_CO_TRY(std::ignore, admit(call));
-  wire::LockEventsReply reply;
-  reply.table = number_;
-  if (request.table != 0 && request.table != number_) co_return reply;
-  const SessionPtr session = session_of(call);
-  drop_acknowledged(call, *session, request.acknowledged);
-  Leases* const leases = core_.parts().leases;
-  if (leases != nullptr) leases->heard(call.header.client, call.header.session_epoch, request.table == number_);
-  const std::uint64_t mine = ++session->polls;
-  session->wake();  // an older request for events is answered: its connection is gone
-  if (holds_ < kMostHolds && session->epoch == call.header.session_epoch) {
-    ++holds_;
-    const Duration longest =
-        std::min<Duration>(std::chrono::milliseconds(request.hold_ms), core_.options().session_lease / 3);
-    job::DeadlineScope scope(core_.executor(), core_.executor().now() + longest, call.stop);
-    const rpc::Aside aside(call);
-    while (session->events.empty() && session->polls == mine && !session->over) {
-      const auto woken = co_await session->news.wait(scope.token());
-      if (!woken) break;
-    }
-    --holds_;
-  }
-  if (session->over) co_return Errc::kSessionFenced;
-  const std::size_t n = std::min(session->events.size(), kMostEvents);
-  // Also to a request that a newer one has ended: whoever hears of a reply without a recall takes its leases for good.
-  reply.events.assign(session->events.begin(), session->events.begin() + static_cast<std::ptrdiff_t>(n));
+  tell_changes();
   co_return reply;
 }
 
@@ -160,23 +117,23 @@ job::Task<Result<wire::LockReclaimReply>> LockKeeper::reclaim(rpc::Call& call, w
   SPATE_CO_TRY(std::ignore, admit(call));
   const ClientId client = call.header.client;
   wire::LockReclaimReply reply;
-  reply.table = number_;
+  reply.table = events_.table_number();
   if (reclaimed_.contains(client)) co_return reply;  // a resend
   std::ignore = in_grace();
-  const auto pending = pending_.find(client);
-  if (pending == pending_.end() || pending->second != call.header.session_epoch) {
+  const auto pending = notes_.pending().find(client);
+  if (pending == notes_.pending().end() || pending->second != call.header.session_epoch) {
     co_return Error(Errc::kLostLock, "it was not claimed in time after the meta server restarted");
   }
-  session_of(call)->recorded = true;
+  session_of(call).recorded = true;
   for (std::uint32_t i = 0; i < request.locks.size(); ++i) {
     SPATE_CO_TRY(const LockWish wish, wish_of(call, request.locks[i]));
     if (table_.set(wish, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
   }
   if (request.last) {
-    pending_.erase(client);
+    notes_.pending().erase(client);
     reclaimed_.insert(client);
   }
-  tell_news();
+  tell_changes();
   co_return reply;
 }
 

@@ -5,6 +5,7 @@
 #include "log/fields.h"
 #include "log/log.h"
 #include "model/defect.h"
+#include "server/meta/session/session_events.h"
 #include "server/meta/session/sessions.h"
 
 namespace spate::meta {
@@ -177,6 +178,7 @@ job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32
   if (Leases* const leases = core_.parts().leases) {
     SPATE_CO_TRY(std::ignore, co_await leases->release(client, below_epoch, stopping_));
   }
+  if (SessionEvents* const events = core_.parts().events) events->end(client, below_epoch);
   auto released = co_await locks->release(client, below_epoch, stopping_);
   co_return released;
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/session/holder_notes.h"
+
+#include "log/log.h"
+#include "server/meta/session/open_session.h"
+
+namespace spate::meta {
+namespace {
+
+constexpr std::size_t kNotesAtOnce = 1000;
+
+}  // namespace
+
+Result<void> HolderNotes::take(const trove::KeyValue& entry) {
+  const auto client = kind_.parse(entry.key);
+  if (!client) return Error(Errc::kCorrupt, std::string("key of a ") + kind_.name + " holder in the meta store");
+  const auto record = decode_record<CounterRecord>(entry.value);
+  if (!record) {
+    SPATE_LOG("server/meta", error, "note of a {} holder cannot be read client={}", kind_.name, client->value);
+  }
+  pending_.emplace(*client, record ? static_cast<std::uint32_t>(record->next) : 0U);
+  return {};
+}
+
+job::Task<Result<void>> HolderNotes::load() {
+  job::Transaction transaction = core_.store().begin();
+  trove::KeyRange range = kind_.all();
+  range.limit = kNotesAtOnce;
+  range.mode = trove::ReadMode::kSnapshot;
+  for (bool more = true; more;) {
+    const auto read = co_await transaction.range(range);
+    if (read.status != Errc::kOk) co_return Error(read.status, std::string(kind_.name) + " holders in the meta store");
+    for (const trove::KeyValue& entry : read.entries) {
+      SPATE_CO_TRY(std::ignore, take(entry));
+    }
+    more = read.more;
+    if (!more) break;
+    range.begin = read.entries.back().key;
+    range.begin.push_back(std::byte{0});
+  }
+  co_return {};
+}
+
+/// In one transaction with what another epoch of the session may write. The session's end takes the note away.
+job::Task<Result<void>> HolderNotes::put(Operation& operation, ClientId client, std::uint32_t epoch) {
+  const StoreKey key = kind_.key(client);
+  SPATE_CO_TRY(std::ignore, co_await check_open(operation, client, epoch));
+  const auto found = co_await operation.get<CounterRecord>(key);
+  if (!found && found.code() != Errc::kCorrupt) co_return found.error();
+  if (!found || !*found || (*found)->next < epoch) operation.put(key, CounterRecord{epoch});
+  co_return {};
+}
+
+job::Task<Result<void>> HolderNotes::erase(Operation& operation, ClientId client, std::uint32_t below_epoch) {
+  const StoreKey key = kind_.key(client);
+  const auto found = co_await operation.get<CounterRecord>(key);
+  if (!found && found.code() != Errc::kCorrupt) co_return found.error();
+  if (!found || (*found && (*found)->next < below_epoch)) operation.erase(key);
+  co_return {};
+}
+
+job::Task<Result<void>> HolderNotes::record(ClientId client, std::uint32_t epoch, job::StopToken stop) {
+  Errand errand = [this, client, epoch](Operation& operation) { return put(operation, client, epoch); };
+  // A machine that crashes must know afterwards whom to wait for.
+  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kMachine, stop);
+  co_return done;
+}
+
+void HolderNotes::forget(ClientId client, std::uint32_t below_epoch) {
+  const auto pending = pending_.find(client);
+  if (pending != pending_.end() && pending->second < below_epoch) pending_.erase(pending);
+}
+
+job::Task<Result<void>> HolderNotes::remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
+  Errand errand = [this, client, below_epoch](Operation& operation) { return erase(operation, client, below_epoch); };
+  auto done = co_await core_.run_errand(std::move(errand), trove::Durability::kProcess, stop);
+  co_return done;
+}
+
+std::vector<ClientId> HolderNotes::pending_clients() const {
+  std::vector<ClientId> clients;
+  for (const auto& [client, epoch] : pending_) clients.push_back(client);
+  return clients;
+}
+
+}  // namespace spate::meta

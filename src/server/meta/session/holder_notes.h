@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// HolderNotes: which sessions may hold what the meta server keeps in memory only, so that a restart knows of them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "server/meta/core/core.h"
+
+namespace spate::meta {
+
+/// What the notes are about, and where they stand in the store.
+struct NoteKind {
+  const char* name;  // for messages: "lock", "lease"
+  StoreKey (*key)(ClientId);
+  trove::KeyRange (*all)();
+  std::optional<ClientId> (*parse)(ByteView);
+};
+
+/// Locks and attribute leases are in memory. A session that may have any has a note in the store, with the epoch in
+/// which it got them. After a restart the sessions of the notes are pending: others wait until each has claimed again
+/// what it holds, or has dropped it, or has ended.
+///
+/// One executor; pinned. Life: construct -> load() -> the rest.
+class HolderNotes {
+ public:
+  HolderNotes(MetaCore& core, NoteKind kind) : core_(core), kind_(kind) {}
+  HolderNotes(const HolderNotes&) = delete;
+  HolderNotes& operator=(const HolderNotes&) = delete;
+
+  /// Reads the notes of the process before: their sessions are pending. A note that cannot be read counts for epoch 0.
+  job::Task<Result<void>> load();
+  /// Makes the note, durable on the machine, before the session gets the first lock or lease.
+  /// kSessionUnknown, kSessionFenced: the session has ended, and none may be made after its end.
+  job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
+  /// The client's epochs below this one have ended: they are not pending.
+  void forget(ClientId client, std::uint32_t below_epoch);
+  /// After forget(): their note goes. Repeatable.
+  job::Task<Result<void>> remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
+
+  /// The pending sessions and the epochs of their notes; the user erases those that it need not wait for.
+  std::map<ClientId, std::uint32_t>& pending() { return pending_; }
+  std::vector<ClientId> pending_clients() const;
+
+ private:
+  job::Task<Result<void>> put(Operation& operation, ClientId client, std::uint32_t epoch);
+  job::Task<Result<void>> erase(Operation& operation, ClientId client, std::uint32_t below_epoch);
+  Result<void> take(const trove::KeyValue& entry);
+
+  MetaCore& core_;
+  const NoteKind kind_;
+  std::map<ClientId, std::uint32_t> pending_;
+};
+
+}  // namespace spate::meta
