@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultModule: a network module with faults on order. What each does: README.md.
+// FaultModule: a network module with planned faults. README.md describes each fault.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace spate::bmi::fault {
 
-/// Wraps `inner` and looks like it: same scheme, same abilities. Threads: as the module inside.
+/// Wraps `inner`, with the same scheme and abilities. Thread-safe, like every module.
 class FaultModule final : public Module, private Sink {
  public:
   /// The plan is shared between the test that fills it and every module that follows it, in any order of destruction.
@@ -42,7 +42,7 @@ class FaultModule final : public Module, private Sink {
   void consumed(PeerId peer, std::uint64_t charge) override { inner_->consumed(peer, charge); }
   bool progress() override;
   int wait_descriptor() const override { return inner_->wait_descriptor(); }
-  /// Does not sleep while something is held back: its time is counted in calls.
+  /// Returns false while something is delayed, since delays count calls.
   bool prepare_to_wait() override;
   Result<void> mem_register(MutableByteView memory) override { return inner_->mem_register(memory); }
   Result<void> pass_descriptor(PeerId peer, Tag tag, int fd) override { return inner_->pass_descriptor(peer, tag, fd); }
@@ -87,7 +87,7 @@ class FaultModule final : public Module, private Sink {
   void judge(Outcome outcome, Judged& judged);
   void apply(const Fault& fault, const Tracked& tracked, Outcome& outcome, Judged& judged);
   void hold(Outcome outcome, std::uint64_t turns);
-  /// True when the message has to wait behind a fault or behind one that waits.
+  /// Whether the message must wait because of a fault, or behind another message that waits.
   bool hold_message(HeldMessage& message, std::uint64_t turns);
   bool report_held_outcomes(std::uint64_t turn);
   bool report_held_messages(std::uint64_t turn, PeerId only);

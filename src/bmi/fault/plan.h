@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: which faults happen, by the count of what passes. See README.md for the table of points and actions.
+// Plan: decides which faults happen, by counting what passes. See README.md for the table of points and actions.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ class Plan {
   /// No more faults; the counts go on.
   void clear();
 
-  /// Something passes at `point`: counts it and yields what is to happen to it.
+  /// Counts what passes at `point` and yields its fault, if any.
   std::optional<Fault> pass(Point point);
 
   std::uint64_t passed(Point point) const;

@@ -7,8 +7,8 @@
 
 namespace spate::bmi::ofi {
 
-/// What the sender may still send of charged messages, bytes. What comes back may exceed what was charged: a window is
-/// granted with less than its full size while messages of an earlier session are not taken.
+/// How many bytes of charged messages the sender may still send. More credit may come back than was charged, since the
+/// window starts smaller while messages of an earlier session are not taken.
 struct SendCredit {
   std::uint64_t available = 0;
 
@@ -26,19 +26,19 @@ struct SendCredit {
   }
 };
 
-/// What the receiver holds of one peer's messages, and what of it is free again but not yet given back.
+/// How many bytes of one peer's messages the receiver holds, and how much of it was consumed but not returned yet.
 struct ReceiveCredit {
   std::uint64_t held = 0;  // charged and not given back, bytes
   std::uint64_t owed = 0;  // of it: consumed
 
-  /// False: the peer does not keep to its credit.
+  /// False: the peer has exceeded its credit.
   bool charge(std::uint64_t cost, std::uint64_t window) {
     if (cost > window || held > window - cost) return false;
     held += cost;
     return true;
   }
   void consume(std::uint64_t cost) { owed += cost; }
-  /// What a packet takes along.
+  /// The credit that the next packet carries.
   std::uint32_t take_owed() {
     const std::uint64_t credit = std::min<std::uint64_t>(owed, UINT32_MAX);
     owed -= credit;

@@ -29,10 +29,10 @@
 
 namespace spate::bmi::ofi {
 
-/// One lock guards everything but the delivery to the sink, which is done by one thread at a time without it
-/// (bmi/outbox.h).
+/// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all endpoints and waits for no peer.
 ///
-/// Each URL that is listened at has an endpoint (wire) of its own; outbound peers share one per device.
+/// Each URL that it listens on has an endpoint (wire) of its own. Outbound peers share one endpoint per device.
 class Engine final : public OfiModule, private PeerHost {
  public:
   Engine(const Clock& clock, OfiOptions options);
@@ -67,7 +67,7 @@ class Engine final : public OfiModule, private PeerHost {
   std::vector<ModuleCount> counts() const override;
 
  private:
-  /// A wire and what the engine knows of it. Lives as long as the engine.
+  /// A wire and the engine's state of it. Lives as long as the engine.
   struct Entry final : WireClient {
     explicit Entry(Engine& e) : engine(e) {}
     void on_packet(ByteView packet) override { engine.on_packet(*this, packet); }
@@ -82,7 +82,7 @@ class Engine final : public OfiModule, private PeerHost {
     std::vector<std::pair<OfiOp*, bool>> ended_reads;  // shm: told one poll later
   };
   struct Loss {
-    PeerId peer;  // it may be gone for good by the time that it is taken down
+    PeerId peer;  // the peer may have been forgotten before the loss is handled
     Errc status = Errc::kConnectionLost;
   };
 
@@ -172,7 +172,7 @@ class Engine final : public OfiModule, private PeerHost {
   std::vector<MutableByteView> registered_;  // explicitly: wires to come register it, too
   std::vector<Peer*> turning_;
   std::vector<Peer*> turning_now_;  // scratch
-  std::vector<Loss> lost_;          // to be taken down when nothing of them is on the stack any more
+  std::vector<Loss> lost_;          // handled when none of their functions is on the stack
   bool sleeping_ = false;           // somebody may be asleep on the descriptor
   bool woken_ = false;              // wake_ is readable
   std::uint32_t polls_ = 0;

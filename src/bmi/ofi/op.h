@@ -23,12 +23,13 @@ enum class OpState : std::uint8_t {
   kWaitTurn,     // an expected message without room for its announcement: in ClassState::sends_waiting
   kSending,      // its packet is in the class's send queue
   kAnnounced,    // announced, not yet cleared or taken
-  kWithdrawing,  // located and cancelled: the peer has not said yet that it does not read it; in Peer::withdrawing_
+  kWithdrawing,  // located and cancelled: the peer has not confirmed yet that it will not read it; in
+                 // Peer::withdrawing_
   kPosted,       // a receive in the match table
   kAwaitData,    // a receive that cleared an announced message
   kFilling,      // a receive whose payload is arriving
   kPulling,      // a receive of a located message: in Peer::pulls_
-  kEnding,       // as kPulling, but it is over: waits for the reads that are on their way; in Peer::ending_
+  kEnding,       // as kPulling, but ended: waits for the reads in flight; in Peer::ending_
 };
 
 struct OfiOp : Node {
@@ -63,7 +64,7 @@ struct OfiOp : Node {
   OfiOp* next_of_peer = nullptr;
 };
 
-/// The send or receive behind a node that is known to be one.
+/// The operation of a node. The node must be an operation.
 inline OfiOp& op_of(Node& node) { return static_cast<OfiOp&>(node); }
 
 /// A message that arrived, or is arriving, before its receive; an announced one has no payload here.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets: what one message of the fabric says. docs/wire-ofi.md.
+// Packets: the contents of the fabric's messages. docs/wire-ofi.md.
 #pragma once
 
 #include <algorithm>
@@ -93,15 +93,15 @@ void encode(std::span<const Extent> extents, Bytes& out);
 /// Empty unless the extents are 1 to kMaxExtents, none is empty or wraps around, and they add up to `length`.
 std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t length);
 
-/// Random, made anew for each peer that is looked up, and known to the two ends of that pair only: it tells the
-/// acceptor that a peer came back.
+/// A random number for each peer that is looked up. Only the two ends of the pair know it. It tells the acceptor that a
+/// peer has come back.
 using LinkId = std::array<std::byte, 16>;
 
 /// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
 inline constexpr std::uint64_t kMessageOverhead = 256;
 inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 
-/// What the side that says it lets the other one do.
+/// What the sender allows the other side.
 struct Limits {
   std::uint64_t window = 0;          // charged bytes per class that it will buffer
   std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
@@ -116,8 +116,8 @@ inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
   return std::max(limits.window / 2, cost_of(limits.max_unexpected));
 }
 
-/// How much of consumed credit the receiver may keep back, waiting for a packet that takes it along: never so much that
-/// the largest unexpected message would not fit into the rest of the reserve.
+/// How much consumed credit the receiver may hold back until a packet carries it. The rest of the reserve always fits
+/// the largest unexpected message.
 inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
   if (c == MessageClass::kBulk) return limits.window / 2;
   return reserve_of(limits, c) - cost_of(limits.max_unexpected);
@@ -148,8 +148,8 @@ struct Welcome {
 
 Bytes encode(const Hello& hello);
 Bytes encode(const Welcome& welcome);
-/// Empty when the bytes are no such message, or a field is out of range. Both keep this form in every version; what a
-/// later one adds comes behind.
+/// Empty if the bytes are no such message, or a field is out of range. Both messages keep this form in every version;
+/// later versions append fields.
 std::optional<Hello> decode_hello(ByteView bytes);
 std::optional<Welcome> decode_welcome(ByteView bytes);
 

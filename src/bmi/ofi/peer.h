@@ -21,7 +21,7 @@
 
 namespace spate::bmi::ofi {
 
-/// What a peer needs of its module. All calls under the module's lock.
+/// The functions of the module that a peer calls, with the module's lock held.
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
@@ -30,28 +30,28 @@ class PeerHost {
   virtual void deliver(Peer& peer, Tag tag, Buffer payload) = 0;
   /// The live operation of that id, or null.
   virtual OfiOp* find_op(OpId id) = 0;
-  /// Connect a peer that was looked up.
+  /// Connects a peer that was looked up.
   virtual void connect(Peer& peer) = 0;
-  /// There is more to do for the peer, of which no completion will tell: look at it in the next turns.
+  /// The peer has more work, which no completion announces: the module continues in the next turns.
   virtual void keep_turning(Peer& peer) = 0;
-  /// The peer or the device has until then (a moment from now) to let go of a cancelled operation's memory.
+  /// The time until which the peer or the device may still use a cancelled operation's memory.
   virtual MonoTime begin_grace() = 0;
-  /// Drop the peer when nothing of it is on the stack any more.
+  /// Drops the peer when none of its functions is on the stack.
   virtual void lose_later(Peer& peer, Errc status) = 0;
-  /// Hears of pages that went away: before each use of a registration.
+  /// Processes the reports of pages that went away. Called before each use of a registration.
   virtual void look_at_pages() = 0;
   virtual const NetworkOptions& options() const = 0;
   virtual const Limits& local_limits() const = 0;
   virtual OfiCounters& counters() = 0;
 };
 
-/// Where the payload of a message in progress goes; neither `op` nor `arrived`: nowhere.
+/// The destination of the current message's payload. Without `op` and `arrived` it is dropped.
 struct Incoming {
   bool active = false;
   PacketHeader header;
   std::uint64_t left = 0;            // bytes still to come
   OfiOp* op = nullptr;               // a receive: into its segments
-  std::unique_ptr<Arrived> arrived;  // nobody's yet: into its payload
+  std::unique_ptr<Arrived> arrived;  // no receive yet: into its payload
 };
 
 /// Credit and matching of one message class. "Ours" are the messages that this side sends.
@@ -69,15 +69,17 @@ struct ClassState {
   Incoming incoming;
 };
 
-/// Where a peer stands.
+/// The state of a peer.
 enum class Standing : std::uint8_t {
   kIdle,        // looked up, not connected
-  kConnecting,  // its hello is on the way
+  kConnecting,  // its hello was sent
   kUp,
   kGone,  // inbound, not connected
 };
 
-/// Pinned; owned by the module. Not thread-safe (the module's lock).
+/// Pinned; the module owns it. Not thread-safe: the module's lock guards it. Life cycle: made by a lookup or by a hello
+/// -> opened() -> reset() at the end of the session, and opened() again -> destroyed. Operations whose memory the
+/// device still uses complete after reset().
 class Peer final : public SendObserver, private PacketWriter {
  public:
   Peer(PeerHost& host, PeerId id, std::uint64_t seed);
@@ -94,10 +96,10 @@ class Peer final : public SendObserver, private PacketWriter {
   /// Unexpected messages of `charge` were taken by the caller.
   void consumed(std::uint64_t charge);
 
-  /// The session stands: `wire` and `route` are set, as is remote_session; `limits`: what the peer lets us do.
+  /// The session begins. `wire`, `route` and remote_session are set. `limits`: what the peer allows this side.
   void opened(const Limits& limits);
-  /// The session is over: every operation completes with `status`, now or when the device has let go of it; what is
-  /// buffered is dropped. The route is closed.
+  /// The session ends. Every operation completes with `status`, now or when the device no longer uses its memory.
+  /// Buffered messages are dropped, and the route is closed.
   void reset(Errc status);
 
   /// A packet of this session. False: the protocol does not allow it.
@@ -106,7 +108,7 @@ class Peer final : public SendObserver, private PacketWriter {
   void on_read(OfiOp& op, bool good);
   /// Writes what waits and begins reads, as far as there is room. True when anything was done.
   bool turn();
-  /// The endpoint is closed: no read is on its way any more.
+  /// The endpoint is closed: no read is in flight any more.
   void reads_are_over();
   /// A packet of a type that has no payload and belongs to no operation.
   void say(PacketType type);
@@ -119,15 +121,15 @@ class Peer final : public SendObserver, private PacketWriter {
 
   /// All operations, oldest first.
   OfiOp* first_op() const { return first_op_; }
-  /// The earliest time at which somebody should have let go of a cancelled operation.
+  /// The earliest deadline by which the peer or the device must have released a cancelled operation.
   MonoTime grace_of_withdrawn() const { return deadline_of(withdrawing_); }
   MonoTime grace_of_reads() const { return deadline_of(ending_); }
   void link_op(OfiOp& op);
   void unlink_op(OfiOp& op);
-  /// What to let the peer do in its new session: less than the full window while the caller has not taken what came in
-  /// the last one. Begins the counts anew.
+  /// The limits for the peer in its new session: less than the full window while the caller has not taken the messages
+  /// of the last one. Resets the counts.
   Limits grant_limits();
-  /// Something is left to do that waits for room or for the provider.
+  /// Whether work is left that waits for room or for the provider.
   bool has_work() const;
 
   const PeerId id;
@@ -137,7 +139,7 @@ class Peer final : public SendObserver, private PacketWriter {
   std::string url;
   Target remote;                 // outbound
   bool attempted = false;        // to connect, ever
-  bool on_new_endpoint = false;  // opened anew during this attempt to connect, since the old one could not reach it
+  bool on_new_endpoint = false;  // the old one could not reach it in this attempt to connect
   std::string failure;           // why the last attempt failed; empty when it did not
   LinkId link_id{};
   ContextId context;  // inbound: of the listener
@@ -157,7 +159,7 @@ class Peer final : public SendObserver, private PacketWriter {
   unsigned pings = 0;                        // since then
   MonoTime stuck_since = MonoTime::never();  // nothing could be sent
   UniqueFd process;                          // shm: its end is the peer's
-  bool doomed = false;                       // it has broken the protocol: nothing of this session counts any more
+  bool doomed = false;                       // it has broken the protocol: the rest of this session is ignored
   bool turning = false;                      // in the module's list
 
  private:
@@ -226,7 +228,7 @@ class Peer final : public SendObserver, private PacketWriter {
   NodeList unexpected_waiting_;                    // for credit
   NodeList withdrawing_;
   NodeList pulls_;   // with reads still to begin
-  NodeList ending_;  // with reads under way that nobody wants any more
+  NodeList ending_;  // with reads in flight whose data is no longer wanted
   std::uint32_t reads_ = 0;
   std::uint64_t undelivered_ = 0;  // charge of unexpected messages that the caller has not taken
   std::vector<Extent> extents_;    // scratch

@@ -11,7 +11,7 @@
 
 namespace spate::bmi::ofi {
 
-/// Where packets go.
+/// The destination of packets.
 class PacketWriter {
  public:
   virtual ~PacketWriter() = default;
@@ -21,13 +21,13 @@ class PacketWriter {
   virtual void publish(const PacketHeader& header, std::size_t payload) = 0;
 };
 
-/// Who is told what left.
+/// Learns which operations have left.
 class SendObserver {
  public:
   virtual ~SendObserver() = default;
   /// The operation's whole message is in packets: its memory may be reused.
   virtual void sent(OfiOp& op) = 0;
-  /// A file segment of it could not be read: nothing, or no more, of it leaves.
+  /// A file segment could not be read: nothing more of the message leaves.
   virtual void failed(OfiOp& op, Errc status) = 0;
 };
 
@@ -38,8 +38,8 @@ class SendQueue {
   void push(const PacketHeader& header, OfiOp* op);
   /// Appends a packet with a payload of its own, which fits one packet.
   void push_own(const PacketHeader& header, Bytes payload);
-  /// Takes the operation's message back. False: a part of it has left, and an abort leaves in place of the rest;
-  /// true: nothing had, and `substitute`, if any, leaves in its place.
+  /// Removes the operation's message. True: nothing of it has left, and `substitute`, if any, leaves in its place.
+  /// False: a part has left, and an abort leaves in place of the rest.
   bool withdraw(OfiOp& op, const PacketHeader* substitute);
   /// Writes until there is no room. True when everything is out.
   bool flush(PacketWriter& writer, SendObserver& observer);

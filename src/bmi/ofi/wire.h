@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wire: one endpoint of a libfabric provider with what belongs to it: queue, addresses, packet buffers, registrations.
-// The only part of the module that knows libfabric.
+// Wire: one endpoint of a libfabric provider with its queue, addresses, packet buffers and registrations. Only this
+// part of the module uses libfabric.
 #pragma once
 
 #include <sys/uio.h>
@@ -26,7 +26,7 @@ namespace spate::bmi::ofi {
 
 struct Slot;
 
-/// Another endpoint as this one reaches it. Owned by the wire; freed some time after close_route().
+/// The way from this endpoint to another one. The wire owns it and frees it some time after close_route().
 struct Route {
   std::uint64_t fabric_address = 0;
   void* owner = nullptr;        // null: closed
@@ -35,18 +35,18 @@ struct Route {
   Slot* refused = nullptr;      // filled, but the provider could not take it yet: goes first
   bool same_process = false;
   bool failed = false;  // the provider refuses to send there: lose the peer
-  // For ever: its connection has failed, and it makes no other while the endpoint is open.
+  // Its connection has failed, and it makes no other one while the endpoint is open.
   bool broken = false;
 };
 
-/// What happens on a wire; told from inside poll().
+/// Receives the events of a wire, from inside poll().
 class WireClient {
  public:
   virtual ~WireClient() = default;
   virtual void on_packet(ByteView packet) = 0;
-  /// A packet left (or never will: `good` false). Not told for closed routes.
+  /// A packet has left or, if `good` is false, never will. Not called for closed routes.
   virtual void on_sent(Route& route, bool good) = 0;
-  /// A read that read() began has ended: nothing of it is on its way any more.
+  /// A read that read() began has ended: nothing of it is in flight any more.
   virtual void on_read(void* who, bool good) = 0;
 };
 
@@ -61,26 +61,27 @@ struct WireOptions {
   PinCache::Options pins;
 };
 
-/// Pinned; not thread-safe (the module's lock, which also is what FI_THREAD_DOMAIN asks for).
+/// Pinned. Not thread-safe: the module's lock guards it, as FI_THREAD_DOMAIN demands. Life cycle: open() -> routes,
+/// packets and reads -> destroyed, which closes the endpoint.
 class Wire final : public Registrar {
  public:
-  /// kUnreachable: the provider has no way there; kExists: the address is in use; kNotSupported: libfabric has no such
-  /// provider, or it cannot do what is needed. `watch` may be null.
+  /// kUnreachable: the provider cannot reach the address; kExists: the address is in use; kNotSupported: libfabric has
+  /// no such provider, or the provider lacks a required feature. `watch` may be null.
   static Result<std::unique_ptr<Wire>> open(const WireOptions& options, PageWatcher* watch);
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
   ~Wire() override;
 
   const std::string& provider() const { return options_.provider; }
-  /// Device and network that it was opened on: two wires of one device do for each other.
+  /// The device and network of the endpoint. Two wires of one device can replace each other.
   const std::string& device() const { return device_; }
   const Bytes& name() const { return name_; }
   /// "host:port" or a name on this host, where the provider's addresses are such; else empty.
   std::string text_of(ByteView name) const;
   /// The device that open() would take; errors as open()'s.
   static Result<std::string> device_for(const WireOptions& options);
-  /// ofi_rxm over verbs, in libfabric 1.17, ends the process when its endpoint is closed while something has come that
-  /// poll() has not seen: poll first, until nothing comes any more.
+  /// ofi_rxm over verbs, in libfabric 1.17, ends the process if its endpoint is closed before poll() has seen
+  /// everything that arrived. Call poll() until it finds nothing, then close.
   bool closes_quietly_only() const { return options_.provider.starts_with("verbs"); }
   bool on_this_host() const { return options_.provider == "shm"; }
   /// Readable when poll() may find something; -1: the provider cannot sleep.
@@ -89,17 +90,17 @@ class Wire final : public Registrar {
   bool may_sleep();
 
   Route* open_route(ByteView name, void* owner);
-  /// The packet that it still holds (route.refused) is sent when the provider takes it: the last one of a session tells
-  /// that it is over.
+  /// Closes a route. The packet that it still holds (route.refused) is sent when the provider accepts it, since the
+  /// last packet of a session announces its end.
   void close_route(Route& route);
   /// A closed route still holds its last packet; poll() tries again. drop_parting(): no longer.
   bool parting() const { return !parting_.empty(); }
   void drop_parting();
-  /// Calls on_...() for what has happened, at most some hundred things. True when there was any.
+  /// Calls on_...() for each event, at most some hundred. Returns whether there was any.
   bool poll(WireClient& client);
 
   std::size_t packet_bytes() const { return options_.packet_bytes; }
-  /// Room for one packet, or null: too many are on their way.
+  /// Room for one packet. Null: too many are in flight.
   Slot* take_slot();
   void give_slot(Slot& slot);
   static std::byte* data_of(Slot& slot);
@@ -109,7 +110,7 @@ class Wire final : public Registrar {
   /// Packets sent and not yet gone, of all routes.
   std::size_t packets_in_flight() const { return in_flight_; }
 
-  /// Whether RMA is to be had at all.
+  /// Whether the provider supports RMA.
   bool reads() const { return reads_; }
   std::size_t max_pieces() const { return max_pieces_; }
   enum class Begun : std::uint8_t { kYes, kNotYet, kNo };
@@ -118,9 +119,9 @@ class Wire final : public Registrar {
   Begun read(Route& route, std::span<const iovec> pieces, std::span<void* const> descriptors, const Extent& from,
              void* who);
   std::size_t reads_in_flight() const { return reads_in_flight_.size(); }
-  /// Closes the endpoint and opens it anew: the only way to be sure that a read which does not end touches its memory
-  /// no more. At another address peers take it for a stranger, whatever they still hold of the old one. Tells no ends;
-  /// every route is dead.
+  /// Closes the endpoint and opens a new one. This is the only way to make sure that a read which does not end no
+  /// longer touches its memory. At another address peers treat it as a stranger, whatever they remember of the old one.
+  /// It reports no ends of operations, and every route is dead.
   Result<void> reopen(bool at_its_address);
 
   /// Registrations of the caller's memory. local_needed(): the provider asks for one where data is read to, too.

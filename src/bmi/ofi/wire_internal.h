@@ -42,7 +42,7 @@ struct Wire::Fabric {
   Fid<fid_ep> endpoint;
 };
 
-/// What a completion's context points at. libfabric may use the first member while the operation is on its way.
+/// The context of a completion. libfabric may use the first member while the operation is in flight.
 struct Context {
   enum class Kind : std::uint8_t { kReceive, kSend, kRead };
   fi_context2 fabric{};
@@ -62,9 +62,9 @@ struct Wire::ReadSlot : Context {
   std::list<ReadSlot>::iterator self;
 };
 
-/// Endpoints of the shm provider in this process. In 1.17 two of them share one mapping, which goes away with the one
-/// that owns it: to touch it afterwards ends the process. So whoever sends holds the lock and looks first. A
-/// process-wide object, since what it guards against is one.
+/// The endpoints of the shm provider in this process. In 1.17 two endpoints share one mapping, which disappears with
+/// its owner; touching it afterwards ends the process. A sender therefore holds the lock and checks first. The object
+/// is process-wide, like the defect.
 class ShmNames {
  public:
   static ShmNames& of_this_process();

@@ -7,8 +7,8 @@
 
 namespace spate::bmi::sim {
 
-/// What the sender knows of the room at the receiver. A message of up to `largest` may travel alone even when it is
-/// above the limit.
+/// The sender's view of the room at the receiver. A message of up to `largest` may travel alone even if it exceeds the
+/// limit.
 struct SendCredit {
   std::uint64_t limit = 0;
   std::uint64_t largest = 0;
@@ -23,14 +23,14 @@ struct SendCredit {
   void give(std::uint64_t amount) { outstanding -= std::min(outstanding, amount); }
 };
 
-/// What the receiver holds for one peer, and what it has not yet given back.
+/// How much the receiver holds for one peer, and how much it has not returned yet.
 struct ReceiveCredit {
   std::uint64_t limit = 0;
   std::uint64_t largest = 0;
   std::uint64_t held = 0;
   std::uint64_t owed = 0;
 
-  /// False: the peer does not keep to its credit.
+  /// False: the peer has exceeded its credit.
   bool hold(std::uint64_t amount) {
     const std::uint64_t room = held == 0 ? std::max(limit, largest) : limit;
     if (held > room || amount > room - held) return false;
@@ -41,7 +41,8 @@ struct ReceiveCredit {
     held -= std::min(held, amount);
     owed += amount;
   }
-  /// So much is owed that the sender might wait for it: it must be told without waiting for a packet to carry it.
+  /// Whether so much credit is owed that the sender might wait for it. Then it is sent at once, without waiting for a
+  /// packet to carry it.
   bool pressing() const {
     const std::uint64_t spare = limit > largest ? limit - largest : 0;
     return owed > std::min(limit / 4, spare);

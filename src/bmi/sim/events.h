@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventQueue: what will happen in a simulated world, in the order of time, then of scheduling.
+// EventQueue: the future events of a simulated world, ordered by time, then by scheduling.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fabric: the network of one simulated world. Carries packets between endpoints in virtual time, and breaks on order.
+// Fabric: the network of one simulated world. It carries packets between endpoints in virtual time, and fails as the
+// test plans.
 #pragma once
 
 #include <deque>
@@ -24,7 +25,7 @@ struct LinkOptions {
   Duration latency = std::chrono::microseconds(20);
   /// Added to each packet, uniform in [0, jitter]: what lets streams overtake each other.
   Duration jitter{0};
-  /// Of 1000 packets so many are held back for up to `slow` more.
+  /// How many of 1000 packets are delayed by up to `slow` more.
   std::uint32_t slow_per_mille = 0;
   Duration slow = std::chrono::milliseconds(20);
 };
@@ -40,35 +41,35 @@ struct FabricOptions {
   /// Large messages travel in packets of this size, at most `window` of one message at a time. Both >= 1.
   std::uint64_t chunk_bytes = 128 * 1024;
   std::uint32_t window = 8;
-  /// Of 1000 operations that could complete at their post so many do; the others complete later.
+  /// How many of 1000 operations that could complete at their post do so; the others complete later.
   std::uint32_t immediate_per_mille = 500;
-  /// Of 1000 cancels of a receive that is being filled so many drop the connection (as a real network may have to).
+  /// How many of 1000 cancels of a receive that is being filled drop the connection (as a real network may have to).
   std::uint32_t cancel_drops_per_mille = 0;
 };
 
-/// How a node dies. Process: its kernel closes the connections, peers hear of it after a latency. Machine: nobody is
-/// told; peers learn by their own deadlines, or when they send to the node after its restart.
+/// How a node dies. Process: its kernel closes the connections, and peers learn of it after a latency. Machine: peers
+/// learn of it by their own deadlines, or when they send to the node after its restart.
 enum class Death : std::uint8_t { kProcess, kMachine };
 
 struct FabricStatistics {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
   std::uint64_t connections = 0;        // made
-  std::uint64_t losses = 0;             // connection ends that heard of a loss
+  std::uint64_t losses = 0;             // connection ends that were told of a loss
   std::uint64_t ready_dropped = 0;      // receiver_ready messages without a receive
   std::uint64_t violations = 0;         // connections ended because the peer broke the protocol
   std::uint64_t strangers_dropped = 0;  // not admitted in time, or too many (NetworkOptions::strangers)
 };
 
-/// What stands at the end of a connection. Called by the fabric from its events only, never from within a call into it
-/// (but for kill_node).
+/// The end of a connection. The fabric calls it from its events only, never from within a call into the fabric (except
+/// kill_node).
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
   virtual bool listening() const = 0;
   /// Its process has died: every connection is gone, and nothing more can be done with the fabric.
   virtual void killed() = 0;
-  /// A connection is being made to this one. What is said to the other side.
+  /// A connection to this endpoint is being made. Returns the answer to the other side.
   virtual Hello accept(ConnectionEnd end, const Hello& from) = 0;
   virtual void connected(ConnectionEnd end, const Hello& from) = 0;
   virtual void connect_failed(ConnectionEnd end) = 0;
@@ -80,12 +81,12 @@ class Endpoint {
   virtual void left(ConnectionEnd end, std::uint64_t token) = 0;
   /// A data packet of `transfer` has reached the other side.
   virtual void delivered(ConnectionEnd end, std::uint64_t transfer) = 0;
-  /// What it asked for by Fabric::poke().
+  /// The call that it requested by Fabric::poke().
   virtual void poked() = 0;
 };
 
-/// One thread. Lives longer than every module attached to it. Every choice is drawn from `random` and nothing depends
-/// on addresses: the same seed and the same calls give the same run, to the byte (digest() says so).
+/// One thread. Lives longer than every module attached to it. `random` decides every choice, and nothing depends on
+/// addresses: the same seed and the same calls give the same run, to the byte (compare digest()).
 ///
 /// Time passes only in deliver_next() and run_until(). What a test does between them happens at one instant.
 class Fabric {
@@ -113,7 +114,7 @@ class Fabric {
   bool deliver_next();
   /// Runs all events up to `when` and sets the clock to it.
   void run_until(MonoTime when);
-  /// Runs `action` at `when`: a fault on order. Its own events count as any other.
+  /// Runs `action` at `when`: a planned fault. Its own events are ordinary ones.
   void at(MonoTime when, UniqueFunction<void()> action) { events_.at(when, std::move(action)); }
 
   // Faults, effective at once.
@@ -122,10 +123,10 @@ class Fabric {
   void kill_node(std::uint32_t node, Death death = Death::kProcess);
   /// Breaks every connection between two nodes, on any path; both sides hear of it, each after a delay of its own.
   void drop_connection(std::uint32_t a, std::uint32_t b);
-  /// Nothing passes from one node to another; what was sent waits. Existing connections survive, new ones time out.
+  /// Nothing passes from one node to another; sent packets wait. Existing connections survive, new ones time out.
   void partition(std::uint32_t a, std::uint32_t b, bool on);
   void partition_one_way(std::uint32_t from, std::uint32_t to, bool on);
-  /// The same for a whole network.
+  /// As partition(), for a whole network.
   void stall(std::uint32_t path, bool on);
   void set_link(std::uint32_t a, std::uint32_t b, const LinkOptions& options) { links_[pair_of(a, b)] = options; }
   void set_nic(std::uint32_t node, const NicOptions& options) { nic_options_[node] = options; }
@@ -139,14 +140,14 @@ class Fabric {
   bool same_machine(std::uint32_t a, std::uint32_t b) const { return machine_of(a) == machine_of(b); }
 
   const FabricStatistics& statistics() const { return statistics_; }
-  /// Of everything that has happened, with its time.
+  /// A digest of everything that has happened, with its time.
   std::uint64_t digest() const { return digest_; }
 
   // For endpoints.
   /// Returns the number of this instance, never used again.
   std::uint64_t enter(Place place, Endpoint& endpoint);
   void leave(Place place, Endpoint& endpoint);
-  /// Connects from `place`; connected() or connect_failed() follows, at the latest after `timeout`.
+  /// Connects two places. connected() or connect_failed() follows, at the latest after `timeout`.
   ConnectionEnd connect(Place from, Place to, const Hello& hello, Duration timeout);
   /// The other side hears of it after a while; this one hears nothing more.
   void close(ConnectionEnd end);

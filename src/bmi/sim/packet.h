@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What travels between two simulated processes: the module's protocol. Never on a real wire, so it has no byte format.
+// The module's protocol between two simulated processes. It never goes over a real network, so it has no byte format.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct ConnectionEnd {
   friend constexpr auto operator<=>(const ConnectionEnd&, const ConnectionEnd&) = default;
 };
 
-/// What a receiver lets one peer make it hold; the sender keeps within it, the receiver checks.
+/// The pools of memory that one peer may make a receiver hold. The sender obeys the limit, and the receiver checks it.
 enum Pool : std::size_t {
   kUnexpectedPool,
   kEagerControlPool,
@@ -33,7 +33,7 @@ using Credits = std::array<std::uint64_t, kPools>;
 
 /// Said by both sides when a connection is made.
 struct Hello {
-  std::uint64_t instance = 0;  // of the process: another one after each restart
+  std::uint64_t instance = 0;  // of the process: changes with each restart
   std::uint64_t peer = 0;      // the connector's own number for the other side
   Place place;
   Credits limits{};                   // what it may be made to hold, by pool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: one process as another one's module sees it. Matching, flow control, transfers, and the end of it all.
+// Peer: the state of one process in another one's module: matching, flow control, transfers, and loss.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace spate::bmi::sim {
 
-/// What a peer uses of its module; outlives it.
+/// The parts of the module that a peer uses. They outlive it.
 struct Host {
   Fabric& fabric;
   Place place;
@@ -136,7 +136,7 @@ class Peer {
   void accept_announced(OpId op, std::uint64_t transfer, std::uint64_t size);
   void complete_receive(OpId op, Errc status, std::uint64_t size);
   void cancel_receive(OpId op);
-  /// False: the peer does not keep to its credit, or to a stranger's share.
+  /// False: the peer has exceeded its credit, or a stranger's limit.
   bool hold(Pool pool, std::uint64_t amount);
   std::uint64_t most_of(Pool pool) const;
   void release(Pool pool, std::uint64_t amount);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Place: where a simulated process stands, and its URL.
+// Place: the address of a simulated process, and its URL.
 #pragma once
 
 #include <compare>

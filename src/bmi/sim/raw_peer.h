@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawPeer: a process of the simulated world that keeps to no rule.
+// RawPeer: a process of the simulated world that may break every rule.
 #pragma once
 
 #include <deque>

@@ -15,9 +15,8 @@
 
 namespace spate::bmi::sim {
 
-/// One thread. Connects for the first post to a peer; a lost connection is made anew by the next one. A process that
-/// connected to us is remembered after its loss (the last kRemembered of them), so that it comes back under its
-/// address.
+/// Not thread-safe: one thread. It connects at the first post to a peer, and again at the next post after a loss. It
+/// remembers the last kRemembered processes that had connected, so that they come back under the same address.
 class SimModule final : public Module, private Endpoint {
  public:
   SimModule(Fabric& fabric, Place place);

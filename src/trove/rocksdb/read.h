@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One read of the store. It is tried inline with what is in memory, and can go on in a thread where it stopped.
+// One read of the store. It is tried inline with the data in memory, and can continue in a thread from where it
+// stopped.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -23,12 +24,13 @@ Errc read_one(rocksdb::DB& db, const rocksdb::ReadOptions& options, ByteView key
 class Read {
  public:
   virtual ~Read() = default;
-  /// Goes on with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options`
-  /// keep it from the device. Otherwise failed.
+  /// Continues with at most `budget` more keys or entries. kOk: finished. kTryAgain: the budget is spent, or `options`
+  /// do not allow the device. Any other code: failed.
   virtual Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) = 0;
   /// Into how many parts the rest can be cut, for as many threads at once.
   virtual unsigned parts() const { return 1; }
-  /// Does the `part`th of `parts` (1..parts()) to its end. Thread-safe with the other parts. As step().
+  /// Executes part number `part` of `parts` (1..parts()) to its end. Different parts may run in different threads.
+  /// Returns as step().
   virtual Errc step_part(rocksdb::DB& db, const rocksdb::ReadOptions& options, unsigned /*part*/, unsigned /*parts*/) {
     return step(db, options, SIZE_MAX);
   }
@@ -49,9 +51,9 @@ class GetRead final : public Read {
 
 class ManyRead final : public Read {
  public:
-  /// Answers what the transaction has written itself at once. `keys` is borrowed until own_keys() is called.
+  /// Answers keys that the transaction has written itself at once. Borrows `keys` until own_keys() is called.
   ManyRead(std::span<const Bytes> keys, const TransactionState& state);
-  /// Copies the keys still to be read and reported: the read is about to outlive the post.
+  /// Copies the keys that are not read and reported yet, since the read is about to outlive the post.
   void own_keys();
   Errc step(rocksdb::DB& db, const rocksdb::ReadOptions& options, std::size_t budget) override;
   unsigned parts() const override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpaceReserve: room on the device that nobody else can take. RocksDB cannot be opened on a full device (it begins a
-// log and a manifest), and a server that cannot start could never remove a file to make room.
+// SpaceReserve: keeps room on the device with a file. RocksDB cannot be opened on a full device, since it creates a log
+// and a manifest, and a server that cannot start could never remove a file to make room.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace spate::trove {
 
-/// One a store's folder. One thread at a time.
+/// One for each store's folder. Not thread-safe.
 class SpaceReserve {
  public:
   /// The file that keeps the room, in the store's folder.
@@ -17,14 +17,14 @@ class SpaceReserve {
 
   explicit SpaceReserve(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Before the store is opened: gives the room back when the device has less than that left.
+  /// Call it before the store is opened. Releases the room if the device has less than that left.
   void release_if_needed();
-  /// While the store is open: keeps the room again, once the device has four times as much free. Does nothing while
-  /// kept.
+  /// Call it while the store is open. Takes the room again once the device has four times as much free. Does nothing
+  /// while it has the room.
   void keep();
   bool kept() const { return kept_; }
-  /// Less is free than RocksDB may need at once: it writes a whole buffer to a table before it gives the log's room
-  /// back.
+  /// Whether less is free than RocksDB may need at once: it writes a whole buffer to a table before it frees the log's
+  /// room.
   static bool short_of_space(const std::string& folder);
 
  private:

@@ -22,10 +22,10 @@ struct RocksdbOptions {
   std::size_t write_buffer_bytes = std::size_t{8} << 20;  // up to three of them while writing fast
   std::size_t conflict_window_bytes = std::size_t{4} << 20;
   unsigned read_threads = 2;  // for reads that are not in memory; started when first needed. >= 1
-  // False: everything goes by the threads, for file systems where even a write into the system's cache may block (NFS).
+  // False: threads do everything, for file systems where even a write into the system's cache may block (NFS).
   bool inline_reads = true;
   bool inline_commits = true;
-  bool short_of_space = false;  // treats the device as one that has room for a start only; for tests
+  bool short_of_space = false;  // behaves as if the device had room for a start only; for tests
   rocksdb::Env* env = nullptr;  // null: the system's. Not owned, outlives the store. For tests
 };
 

@@ -20,14 +20,16 @@ namespace spate::trove {
 
 class RocksdbTransaction;
 
-/// Shared by the transactions that read at it, and by their reads in threads. Gives itself back to RocksDB.
+/// A snapshot, shared by the transactions that read at it and by their reads in threads. The last owner releases it to
+/// RocksDB.
 using SnapshotRef = std::shared_ptr<const rocksdb::Snapshot>;
 
 /// One thread posts and tests. Three kinds of threads work for it, each started when first needed: readers (any order),
-/// one writer (commits that RocksDB would have stalled, in commit order), one syncer.
+/// one writer (commits that RocksDB would have stalled, in commit order), one syncer. The destructor waits for all of
+/// them; no transaction may live then.
 ///
-/// Order: a commit is decided on the posting thread, and written there too unless an earlier one is still on its way
-/// through the writer; so the log's order is the decision order.
+/// Order: the posting thread decides a commit, and also writes it unless an earlier one still waits for the writer. So
+/// the log has the order of the decisions.
 class RocksdbStore final : public Keyval {
  public:
   RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions& options, SpaceReserve reserve);
@@ -45,14 +47,14 @@ class RocksdbStore final : public Keyval {
   // For its transactions.
   Resolver& resolver() { return resolver_; }
   rocksdb::DB& db() { return *db_; }
-  /// For reads of the present state, while nothing is decided that is not applied.
+  /// For reads of the present state, while everything that is decided is also applied.
   RecordCache& records() { return records_; }
   bool inline_reads() const { return inline_reads_; }
   SnapshotRef snapshot();
   /// Tells the transaction to take a snapshot before the next commit changes what it reads; until forgotten.
   void watch(RocksdbTransaction& transaction);
   void forget(RocksdbTransaction& transaction);
-  /// Runs the rest of `read` in a thread; its transaction hears of it through test().
+  /// Runs the rest of `read` in a thread; the transaction gets the result through test().
   void read_in_thread(RocksdbTransaction& transaction, SnapshotRef snapshot, std::unique_ptr<Read> read, void* user);
   /// Writes a commit whose reads were good. As Transaction::post_commit.
   bool commit(const WriteSet& writes, Durability durability, void* user, KeyvalCompletion& done);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: an io_uring set up the best way that the kernel allows, with an eventfd for its completions.
+// Ring: an io_uring with the best flags that the kernel allows, and an eventfd for its completions.
 #pragma once
 
 #include <liburing.h>
@@ -14,8 +14,7 @@
 
 namespace spate::trove {
 
-/// Belongs to the first thread that calls attach(); only that thread may use it (destroying an idle one is free to
-/// all).
+/// Belongs to the first thread that calls attach(). Only that thread may use it; any thread may destroy an idle ring.
 class Ring {
  public:
   /// Tries, in this order: SINGLE_ISSUER | DEFER_TASKRUN (Linux 6.1), COOP_TASKRUN (5.19), no flags. kNotSupported: the
@@ -31,8 +30,8 @@ class Ring {
   bool attach();
   bool owned_by_caller() const { return owner_ == std::this_thread::get_id(); }
 
-  /// Pins memory and makes it known under `slot` (< kRegions): fixed reads and writes name it. By the owner. An empty
-  /// view takes it back. 0, or -errno.
+  /// Registers (and pins) memory under `slot` (< kRegions), for fixed reads and writes. Called by the owner. An empty
+  /// view unregisters it. Returns 0, or -errno.
   static constexpr unsigned kRegions = 64;
   int set_region(unsigned slot, MutableByteView memory);
 
@@ -47,7 +46,7 @@ class Ring {
 
   /// Off while nobody sleeps, so that completions cost no eventfd write.
   void set_events(bool on);
-  /// Something to reap, or for the kernel to finish in our context.
+  /// Whether there is a completion, or work that the kernel must finish in this thread.
   bool pending() const;
 
   /// "single_issuer,defer_taskrun", ...

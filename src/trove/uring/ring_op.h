@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RingOp: one read or write on its way through the ring, as several steps side by side.
+// RingOp: one read or write in the ring, as several concurrent steps.
 #pragma once
 
 #include <sys/uio.h>
@@ -32,8 +32,8 @@ struct RingStep {
   void advance(std::uint64_t bytes);
 };
 
-/// Begun with the operation's open datafile; ended by finish(). Bytes are counted up to the first gap: the file's end,
-/// or an error.
+/// Constructed with the operation's open datafile, ended by finish(). It counts bytes up to the first gap: the file's
+/// end, or an error.
 class RingOp {
  public:
   RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile);
@@ -45,7 +45,7 @@ class RingOp {
 
   /// The next step to be given to the ring, or null: nothing is left, or as much as allowed is in flight.
   RingStep* next_step();
-  /// True: `step` has a rest to be given to the ring again. False: it is over.
+  /// True: `step` has a rest that must be given to the ring again. False: the step has ended.
   bool take_result(RingStep& step, int result);
   bool over() const { return in_flight_ == 0 && (stopped_ || cursor_.left() == 0); }
   BytestreamCompletion finish(DatafileStore& store);

@@ -25,11 +25,11 @@ struct UringOptions {
 /// one; testing or destroying from another thread while the ring has work is a bug.
 class UringBytestreams final : public LocalBytestreams {
  public:
-  /// kNotSupported: no ring to be had here; use the pool.
+  /// kNotSupported: the kernel refuses a ring; use the pool.
   static Result<std::unique_ptr<UringBytestreams>> make(std::shared_ptr<LocalTarget> target, UringOptions options = {});
   ~UringBytestreams() override;
 
-  /// By the thread that posts. Up to Ring::kRegions.
+  /// Called by the thread that posts. At most Ring::kRegions regions.
   Result<void> register_memory(MutableByteView memory) override;
   void forget_memory(MutableByteView memory) override;
   std::size_t test(std::span<BytestreamCompletion> out) override;
@@ -44,7 +44,7 @@ class UringBytestreams final : public LocalBytestreams {
   UringBytestreams(std::shared_ptr<LocalTarget> target, UringOptions options);
   void start(std::unique_ptr<QueuedOp>& op) override;
   bool own_ring();
-  /// Gives the ring as many of the operation's steps as it takes; the rest waits its turn.
+  /// Gives the ring as many of the operation's steps as it accepts; the rest waits.
   void advance(RingOp& op);
   bool give(RingStep& step);
   std::optional<unsigned> region_of(const iovec& piece) const;
