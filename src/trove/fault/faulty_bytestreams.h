@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultyBytestreams: any store, with faults by plan. For tests.
+// FaultyBytestreams: wraps any store and applies planned faults. For tests.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class FaultyBytestreams final : public Bytestreams {
   bool post(const BytestreamRequest& request, void* user, BytestreamCompletion& done) override;
   std::size_t test(std::span<BytestreamCompletion> out) override;
   int wait_descriptor() const override { return inner_->wait_descriptor(); }
-  /// False while a completion is held back: its time wakes nobody.
+  /// Returns false while a completion is delayed, since its time causes no wake.
   bool prepare_to_wait() override { return held_.empty() && inner_->prepare_to_wait(); }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return inner_->list(after, max); }
   Result<SpaceInfo> space() override { return inner_->space(); }
@@ -49,13 +49,13 @@ class FaultyBytestreams final : public Bytestreams {
   Result<std::vector<std::unique_ptr<LeasePage>>> left_leases() override { return inner_->left_leases(); }
   std::string describe() const override { return "fault(" + inner_->describe() + ")"; }
 
-  /// From now on, as a device that memory of another one is out of reach for.
+  /// Behaves from now on as a device that cannot reach another device's memory.
   void refuse_device_memory() { device_memory_refused_ = true; }
-  /// Adds to the plan; counts from now on.
+  /// Adds to the plan. The fault counts posts from now on.
   void add(const BytestreamFault& fault) { plan_.push_back({fault, 0}); }
   std::uint64_t posted(BytestreamOp op) const { return posted_[static_cast<std::size_t>(op)]; }
   std::uint64_t fired() const { return fired_; }
-  /// When the next completion that is held back may go; never() without one.
+  /// When the next delayed completion is due; never() without one.
   MonoTime next_event_time() const;
 
  private:

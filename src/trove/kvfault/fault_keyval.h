@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultKeyval: a keyval store that fails and delays operations on order.
+// FaultKeyval: wraps a keyval store and fails or delays operations as planned.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace spate::trove {
 enum class FaultPoint : std::uint8_t { kGet, kGetMany, kRange, kCommit, kSync };
 inline constexpr std::size_t kFaultPoints = 5;
 
-/// What befalls one operation.
+/// The fault of one operation.
 struct KeyvalFault {
   FaultPoint point = FaultPoint::kCommit;
   std::uint64_t nth = 1;      // counted from the fault's order, >= 1

@@ -30,7 +30,7 @@ struct SimKeyvalOptions {
   /// Of 1000 operations that could complete at their post so many do.
   std::uint32_t immediate_per_mille = 500;
   std::size_t conflict_window_bytes = std::size_t{1} << 20;
-  /// What an earlier process left in its log is made durable when the store is opened. False: a bug on purpose.
+  /// Opening the store makes durable what an earlier process left in its log. False: a planted bug.
   bool sync_recovered = true;
 };
 
@@ -52,7 +52,7 @@ class SimKeyval final : public Keyval {
   MonoTime next_event_time() const { return events_.empty() ? MonoTime::never() : events_.begin()->first.first; }
   /// Runs all events up to `when` and moves the clock to it, unless it is there already.
   void run_until(MonoTime when);
-  /// The process dies: what is in flight completes with kCancelled and goes no further, as does every later post.
+  /// The process dies: operations in flight complete with kCancelled and have no further effect, like every later post.
   void kill();
 
  private:

@@ -12,7 +12,7 @@
 
 namespace spate::trove {
 
-/// Faults on order, effective at once; may be changed at any time.
+/// Planned faults. They take effect at once and may be changed at any time.
 struct SimKeyvalFaults {
   bool full = false;                         // commits fail with kNoSpace
   std::uint32_t read_error_per_mille = 0;    // reads: kIoError
@@ -28,8 +28,8 @@ class SimKeyvalDisk {
   SimKeyvalDisk(const SimKeyvalDisk&) = delete;
   SimKeyvalDisk& operator=(const SimKeyvalDisk&) = delete;
 
-  /// The machine goes down, and what was not synced with it, except for a beginning of each log that `random` draws.
-  /// The store on it must have been killed or destroyed.
+  /// The machine crashes and loses unsynced data, except for a prefix of each log that `random` chooses. The store on
+  /// it must have been killed or destroyed.
   void crash_machine(Random& random);
 
   SimKeyvalFaults faults;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Syncer: group commit. One sync of the log serves everyone who waited when it began.
+// Syncer: group commit. One sync of the log serves all callers that waited when it began.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,7 +14,7 @@
 
 namespace spate::trove {
 
-/// Thread-safe. Its thread is started by the first add(). The destructor finishes what waits.
+/// Thread-safe. The first add() starts its thread. The destructor serves all waiting callers first.
 class Syncer {
  public:
   /// Refills `reserve` when it was used up and there is room again.

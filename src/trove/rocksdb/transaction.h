@@ -7,9 +7,9 @@
 
 namespace spate::trove {
 
-/// While nobody else commits it reads the store's present state, which costs nothing; the store calls pin() just before
-/// a commit would change that state. Nothing to pin is known while commits are under way in the writer: then the first
-/// read takes a snapshot by itself.
+/// While no other transaction commits, it reads the store's present state, which costs nothing. The store calls pin()
+/// just before a commit changes that state. While the writer has commits in flight, there is no state to pin, and the
+/// first read takes a snapshot by itself.
 class RocksdbTransaction final : public Transaction {
  public:
   explicit RocksdbTransaction(RocksdbStore& store);

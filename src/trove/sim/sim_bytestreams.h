@@ -6,8 +6,8 @@
 
 namespace spate::trove {
 
-/// Destroying it is the death of the process: what was in flight may have happened or not, nothing touches the memory
-/// of its requests any more. The disk outlives it.
+/// Destroying it simulates the death of the process: operations in flight may have happened or not, and nothing touches
+/// the memory of their requests any more. The disk outlives it.
 class SimBytestreams final : public Bytestreams {
  public:
   explicit SimBytestreams(SimDisk& disk) : disk_(disk), process_(disk.attach()) {}

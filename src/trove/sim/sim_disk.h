@@ -14,7 +14,7 @@
 
 namespace spate::trove {
 
-/// How fast it is, and how large.
+/// The speed and the size of a disk.
 struct SimDiskModel {
   Duration read_latency = std::chrono::microseconds(80);
   Duration write_latency = std::chrono::microseconds(20);
@@ -40,8 +40,8 @@ struct SimDiskStatistics {
   std::uint64_t crashes = 0;
 };
 
-/// One thread; deterministic from `random`. Operations take effect at the instant of their completion. What a process
-/// had in flight when it went may have happened or not, or a write in part, as `random` says.
+/// Not thread-safe; deterministic from `random`. Operations take effect at the instant of their completion. When a
+/// process dies, `random` decides whether its operations in flight have happened; a write may have happened in part.
 class SimDisk {
  public:
   /// Descriptors of SimDisks lie in [kFirstDescriptor, 2^31); 2^16 for each disk.
@@ -59,13 +59,13 @@ class SimDisk {
   void run_until(MonoTime when);
 
   // Faults, effective at once.
-  /// The machine goes down: what was not synced is lost, kept or torn. Every store on it must have been destroyed.
+  /// The machine crashes: unsynced data is lost, kept or torn. Every store on it must have been destroyed.
   void crash();
   /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part.
   void inject(BytestreamOp op, std::uint64_t nth, Errc status);
   /// Each operation of this kind fails with `status` from now on, and does nothing.
   void refuse(BytestreamOp op, Errc status) { refused_[op] = status; }
-  /// What was injected and has not struck yet never will; nothing is refused any more.
+  /// Removes all injected faults that have not fired, and all refusals.
   void clear_injected() {
     faults_.clear();
     refused_.clear();
@@ -80,8 +80,8 @@ class SimDisk {
 
   /// Leases on its datafiles, and what is passed of them.
   SimLending& lending() { return lending_; }
-  /// A holder writes by itself, at this instant, also to a file that is no datafile any more. Bytes written: less on a
-  /// full disk; kNoSpace when that is none.
+  /// A write of a lease holder by itself, at this instant, also to a file that is no longer a datafile. Returns the
+  /// bytes written, fewer on a full disk; kNoSpace if none fit.
   Result<std::size_t> write_lent(const SimLentFile& lent, std::uint64_t offset, ByteView data);
 
   const SimDiskStatistics& statistics() const { return statistics_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimFile: a simulated datafile that knows what of it has reached the disk.
+// SimFile: a simulated datafile that records which part of it has reached the disk.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class SimFile {
   /// Each change of content, failed ones too.
   void changed(WallTime when);
 
-  /// What programs see is on the disk.
+  /// Makes everything that programs see durable.
   void sync();
   /// The machine goes down: each dirty page is lost, kept or torn, and the size the old or the new, as `random` says.
   void crash(Random& random);

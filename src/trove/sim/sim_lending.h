@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimLending: what a simulated machine's kernel keeps of bypass leases: their pages, and the descriptors that are on
-// their way from one process to another.
+// SimLending: the part of a simulated machine's kernel in bypass leases: their pages, and descriptors in flight between
+// processes.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct SimPage {
   LeaseWords words;
 };
 
-/// A datafile as a holder has it open: the local file of the day on which it was lent, whatever takes its place later.
+/// A datafile that a holder has open: the local file at the time of the grant, whatever replaces it later.
 struct SimLentFile {
   std::shared_ptr<SimFile> file;
   DatafileId id;
@@ -47,7 +47,7 @@ class SimLending {
   std::shared_ptr<SimPage> take_page(int fd);
   std::optional<SimLentFile> take_file(int fd);
 
-  /// The machine goes down: nobody holds anything any more.
+  /// The machine crashes: all leases end.
   void crash();
 
  private:
