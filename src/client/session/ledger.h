@@ -71,11 +71,11 @@ class LedgerRecords {
   std::vector<std::uint32_t> free_;
 };
 
-/// The session with its tickets, the ids of requests under way, locks, files that are open. One process uses it at a
-/// time; a process that is killed leaves it as it was between two machine instructions, which is enough: each part says
-/// in which order it is written. What is called a cause below is the number of the program's call that a request is
-/// part of: the kernel asks a new process again under the same number. Used on one executor but for what says
-/// otherwise.
+/// State of a client in shared memory that outlives its process: the session with its tickets, the ids of requests in
+/// flight, locks, and open files. One process uses it at a time. A killed process may leave it between any two machine
+/// instructions; each part documents the order of its writes, which makes that safe. A *cause* is the number of the
+/// program's call that a request belongs to: the kernel repeats the call to a new process under the same number. One
+/// executor uses it, except where a function says otherwise.
 class Ledger {
  public:
   /// Of the layout in memory: who has another one cannot take over.
@@ -175,7 +175,8 @@ class Ledger {
   /// The slot's next request: written down before it is sent.
   void begin_request(std::uint32_t index, const Slot& slot);
 
-  /// An io server's process has taken a write. A number that is another one after any server has restarted; never 0.
+  /// Notes that an io server's process has accepted a write. Returns a number that changes when any server has
+  /// restarted; never 0.
   std::uint64_t note_written(ServerId server, Incarnation incarnation);
   std::uint64_t write_number() const;
   /// The process that took this client's last write there.

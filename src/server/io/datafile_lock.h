@@ -14,9 +14,11 @@
 
 namespace spate::io {
 
-/// Cached and direct ones each go together with their like. (The page cache is kept in folios of many pages: one that
-/// is being changed cannot be given up for what is written past it, and would later stand for it.) First come, first
-/// served: who comes after one that waits waits behind it. One executor; pinned; outlives its holds.
+/// Orders the writes of one datafile. Cached writes may run together, and so may direct writes, but the two kinds
+/// exclude each other: the page cache consists of folios of many pages, and the kernel cannot drop a folio that is
+/// being changed when a direct write changes the disk below it; the old folio would later hide that write. First come,
+/// first served: a request waits behind earlier ones that wait. Not thread-safe: one executor. Pinned. It outlives its
+/// holds.
 class DatafileLock {
  public:
   explicit DatafileLock(job::Executor& executor) : executor_(executor) {}

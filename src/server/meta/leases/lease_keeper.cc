@@ -69,8 +69,8 @@ LeaseKeeper::LeaseKeeper(MetaCore& core, SessionEvents& events, metrics::Registr
       held_(metrics, "spate_server_meta_leases_held"),
       waits_(metrics, "spate_server_meta_lease_wait_ns") {}
 
-/// Who is heard of so often has not been forgotten; and a change that waits so long is answered within one attempt (10
-/// s).
+/// A quarter of the session's lease. A session that renews its leases this often cannot have expired, and a change that
+/// waits this long is still answered within one attempt (10 s).
 Duration LeaseKeeper::lease() const { return core_.options().session_lease / 4; }
 
 std::uint32_t LeaseKeeper::lease_ms() const {
