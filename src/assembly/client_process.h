@@ -21,26 +21,27 @@ struct ClientSettings {
   Credential credential;             // of this process: own_credential()
   std::optional<Duration> deadline;  // of one operation, instead of client.deadline
   bool server_key = false;           // fsck: also reads the server key
-  /// A thread that keeps the session alive, and answers what servers ask, while no call is under way; false for
-  /// short-lived commands.
+  /// Starts a thread that keeps the session alive and answers servers while no call runs. false for short-lived
+  /// commands.
   bool keeper = true;
-  /// A thread that does nothing but drive the executor: what was started goes on without anybody waiting for it.
+  /// Starts a thread that only drives the executor, so that started operations progress without a waiting caller.
   bool progress_thread = false;
-  /// What outlives the process; may be null. Not owned.
+  /// State that outlives the process; may be null. Not owned.
   client::Ledger* ledger = nullptr;
-  /// Attributes are kept if client.attribute_cache is "on": for a long-lived process that nobody stops or kills. Others
-  /// keep them when it is "all", if they have a thread that answers recalls.
+  /// Caches attributes if client.attribute_cache is "on". For a long-lived process that is rarely stopped or killed.
+  /// Other processes cache them only if it is "all" and they have a thread that answers recalls.
   bool may_keep_attributes = false;
-  /// Whether listings bring them.
+  /// Whether listings fetch attributes to cache.
   client::Listings listings = client::Listings::kAuto;
-  /// Who keeps copies of those; null: nobody. Not owned.
+  /// Keeps further copies of cached attributes; null: nobody does. Not owned.
   client::Copies* copies = nullptr;
 };
 
 /// uid, gid and supplementary groups of this process.
 Credential own_credential();
 
-/// Life cycle: connect() -> run() by any threads -> destroyed (which ends the session, within a second). Thread-safe.
+/// Thread-safe. Life cycle: open() -> run() by any threads -> destroyed, when no run() is active. The destructor ends
+/// the session and waits for that, at most a second.
 class ClientProcess {
  public:
   /// Reads the configuration and the key; no traffic yet.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file system is meant when nobody says.
+// Finds the file system that a program means if it is not named.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ namespace spate::assembly {
 Result<std::string> locate_config(const std::string& given);
 
 /// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state. Empty:
-/// there is no such place, or it is another user's (sudo may keep HOME): what that user has put there is not believed.
+/// there is no such place, or it belongs to another user (sudo may keep HOME), whose files are not trusted.
 std::string current_file();
 
-/// This user's home folder (HOME); empty: there is none, or it is another user's.
+/// This user's home folder (HOME). Empty: there is none, or it belongs to another user.
 std::string own_home();
 
 /// This process's environment, "NAME=value" each.

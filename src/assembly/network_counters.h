@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkCounters: what the network modules count, as metrics: spate_bmi_sent_bytes_total{module="tcp"} and its like.
+// NetworkCounters: the counters of the network modules as metrics, for example
+// spate_bmi_sent_bytes_total{module="tcp"}.
 #pragma once
 
 #include <deque>
@@ -9,7 +10,7 @@
 
 namespace spate::assembly {
 
-/// Dies before both.
+/// Destroyed before both.
 class NetworkCounters {
  public:
   NetworkCounters(metrics::Registry& metrics, const bmi::Network& network);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which network modules this build is linked with. The only place that includes them. (Storage: assembly/storage.)
+// The network modules that this build is linked with. Only this file includes them. (Storage: assembly/storage.)
 #pragma once
 
 #include <memory>

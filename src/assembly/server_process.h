@@ -25,27 +25,28 @@ struct ServerSettings {
   std::string config_file;
   std::vector<config::Override> overrides;
   ServerId server;
-  bool format = false;  // stores that are not there are made, empty; else open() or run() refuses
+  bool format = false;  // creates missing stores, empty; otherwise open() or run() refuses
 };
 
-/// Life cycle: open() (stores are opened, nobody is served yet) -> run() until request_exit() -> destroyed. One thread;
-/// only request_exit() may come from another one or from a signal handler.
+/// Life cycle: open(), which opens the stores and answers no request yet -> run() until request_exit() -> destroyed.
+/// One thread uses it; only request_exit() and rest() may be called by another one, and request_exit() by a signal
+/// handler.
 class ServerProcess {
  public:
-  /// The error says what is in the way: a port in use, a store that is gone, of another server or file system or of a
-  /// newer format, a folder without permission.
+  /// The error names the cause: a port in use; a store that is missing, of another server or file system, or of a newer
+  /// format; a folder without permission.
   static Result<std::unique_ptr<ServerProcess>> open(const ServerSettings& settings);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  /// Serves; `serving` is called once when requests are being answered. Ends in order: requests under way have ended,
-  /// what was committed is durable.
+  /// Serves until request_exit(). Calls `serving` once, when it answers requests. When it returns, running requests
+  /// have ended and everything committed is durable.
   Result<void> run(const std::function<void()>& serving = {});
   void request_exit() { executor_.request_exit(); }
   const config::ServerConfig& self() const { return self_; }
-  /// Little is asked of it for now: memory that is held only to be fast is given back soon. Any thread, while run()
-  /// runs or before.
+  /// The server is idle: it soon gives back memory that it holds only for speed. Any thread may call it, before and
+  /// during run().
   void rest();
 
  private:

@@ -15,9 +15,9 @@
 
 namespace spate::daemon {
 
-/// Runs `spate-export --server ID`, which stands beside this program: what comes from block clients never reaches the
-/// process that holds the file system's data. Made and destroyed by the thread that outlives all others (the kernel
-/// ends the child with it, also when this process is killed).
+/// Runs `spate-export --server ID`, a program beside this one, so that messages of block clients never reach the
+/// process that holds the file system's data. The main thread makes and destroys it: the kernel ends the child when
+/// that thread ends, also when this process is killed. The destructor asks the child to end and waits for it.
 class BlockRole {
  public:
   /// `on_end` is called, from a thread of its own, when the child has ended, for whatever reason.
@@ -25,12 +25,12 @@ class BlockRole {
                                                   std::function<void()> on_end);
   BlockRole(const BlockRole&) = delete;
   BlockRole& operator=(const BlockRole&) = delete;
-  /// Asks it to end and waits: requests under way are answered first.
+  /// Asks the child to end and waits; the child answers running requests first.
   ~BlockRole();
 
-  /// Asks it to end. For signal handlers. False: it has ended.
+  /// Asks the child to end. For signal handlers. False: it has ended already.
   bool ask_to_end();
-  /// It has ended without being asked to.
+  /// Whether the child has ended without a request.
   bool failed() const { return failed_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LogRotation: opens the log file anew when SIGHUP comes.
+// LogRotation: opens the log file again when the process gets SIGHUP.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace spate::daemon {
 
-/// Takes SIGHUP on a thread of its own, because opening a file takes a lock. Made before any other thread, so that all
-/// of them have the signal blocked.
+/// Handles SIGHUP on a thread of its own, since opening a file takes a lock. Make it before any other thread, so that
+/// all threads have the signal blocked. The destructor ends its thread and waits for it.
 class LogRotation {
  public:
   LogRotation();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryKeeper: gives back to the system what a busy time has left in the allocator's hands.
+// MemoryKeeper: gives unused memory of the allocator back to the system after a busy time.
 #pragma once
 
 #include <condition_variable>
@@ -9,10 +9,10 @@
 
 namespace spate::daemon {
 
-/// Made before other threads are: from then on two heaps serve all of them, the main thread's and one of the store's
-/// threads. (Each of RocksDB's threads having its own, what one of them holds on to is lost to the others; a single one
-/// makes listing a large directory a fifth slower.) A thread of its own trims them when the process rests for some
-/// seconds after it was busy.
+/// Make it before other threads. From then on two heaps serve all threads: one for the main thread and one for the
+/// store's threads. (With a heap for each of RocksDB's threads, memory that one of them keeps is lost to the others;
+/// with a single heap, listing a large directory is a fifth slower.) A thread of its own trims the heaps when the
+/// process has been idle for some seconds after it was busy. The destructor ends that thread and waits for it.
 class MemoryKeeper {
  public:
   MemoryKeeper();
@@ -20,8 +20,8 @@ class MemoryKeeper {
   MemoryKeeper& operator=(const MemoryKeeper&) = delete;
   ~MemoryKeeper();
 
-  /// Called when a rest begins, some seconds before the heaps are trimmed, in a thread of its own; empty: nothing is.
-  /// When this returns the one before is not running any more.
+  /// Sets the function that is called when an idle time begins, some seconds before the heaps are trimmed, on this
+  /// class's thread. Empty: none. When on_rest() returns, the earlier function is not running any more.
   void on_rest(std::function<void()> action);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells a service manager (systemd, Type=notify) how far this process is: sd_notify(3) by its plain socket protocol.
+// Tells a service manager (systemd, Type=notify) the state of this process, as sd_notify(3) does.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace spate::daemon {
 
 /// Sends `state` ("READY=1", "STOPPING=1") to the datagram socket named by NOTIFY_SOCKET, a path or "@abstract".
-/// Without that variable: nothing. A manager that does not listen is none of our business: never fails, never blocks.
+/// Without that variable it does nothing. It never fails and never blocks, even if the manager does not listen.
 void notify_service_manager(const std::string& state);
 
 }  // namespace spate::daemon

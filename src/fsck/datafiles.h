@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DatafileCheck: what the io servers hold, page by page, against what the inodes say.
+// DatafileCheck: compares the io servers' datafiles with the inodes, page by page.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class DatafileCheck {
   DatafileCheck(const DatafileCheck&) = delete;
   DatafileCheck& operator=(const DatafileCheck&) = delete;
 
-  /// Fails when the meta server does not answer. An io server that does not is noted.
+  /// Fails if the meta server does not answer. Notes an io server that does not answer.
   job::Task<Result<void>> run(unsigned pass);
 
   std::uint64_t datafiles() const { return datafiles_; }

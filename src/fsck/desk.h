@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Desk: where suspicions go. Each is looked at again by the server that knows, mended if that is asked for, and
-// reported.
+// Desk: collects suspicions. The server concerned checks each one again and, if requested, repairs it; the desk reports
+// the outcome.
 #pragma once
 
 #include <string>
@@ -22,15 +22,15 @@ class Desk {
   Desk& operator=(const Desk&) = delete;
 
   void begin_pass(unsigned pass);
-  /// Takes a suspicion in. `leave`: why it may be looked at but not mended in this run; empty: it may.
+  /// Adds a suspicion. `leave`: why it must not be repaired in this run; empty: it may be.
   void suspect(wire::Finding finding, std::string leave = {});
-  /// Without repair, when too many are kept: settles them. To be called now and then by who suspects.
+  /// Without repair, settles the suspicions if there are too many. The passes call it now and then.
   job::Task<Result<void>> make_room();
-  /// Settles all that is kept, in an order in which no repair spoils another one. Fails when the meta server does not
+  /// Settles all suspicions, in an order in which no repair invalidates another one. Fails if the meta server does not
   /// answer.
   job::Task<Result<void>> settle();
 
-  /// There were more than could be kept: another pass finds them.
+  /// Whether there were more than could be kept. Another pass finds them.
   bool overflowed() const { return overflowed_; }
   std::uint64_t found() const { return found_; }
   std::uint64_t repaired() const { return repaired_; }    // of all passes

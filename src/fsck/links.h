@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkTable: how many names each of a bounded number of inodes has.
+// LinkTable: counts the names of a bounded number of inodes.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace spate::fsck {
 
-/// An inode of the round: what it says of its names, and how many were met.
+/// An inode of the round: its recorded number of names, and the names that were found.
 struct Linked {
   Handle handle;
   std::uint64_t version = 0;
@@ -30,7 +30,7 @@ class LinkTable {
   bool add(const wire::InodeFact& inode);
   /// An entry leads to it. Handles of other rounds are left alone.
   void count(Handle handle);
-  /// Those whose names are not as many as they should be. The table is empty afterwards.
+  /// The inodes with a wrong number of names. Empties the table.
   std::vector<Linked> take_suspects();
 
  private:

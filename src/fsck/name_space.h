@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameSpaceCheck: the meta server's records, page by page, in rounds of as many inodes as the table takes.
+// NameSpaceCheck: checks the meta server's records, page by page, in rounds of as many inodes as fit the table.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace spate::fsck {
 /// One pass; pinned. Memory: the table, a page, and the suspicions that the desk keeps.
 class NameSpaceCheck {
  public:
-  /// `sizes`: null when the io servers are not to be asked.
+  /// `sizes`: null if io servers are not asked.
   NameSpaceCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer, SizeCheck* sizes);
   NameSpaceCheck(const NameSpaceCheck&) = delete;
   NameSpaceCheck& operator=(const NameSpaceCheck&) = delete;

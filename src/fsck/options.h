@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check is told, and what it tells.
+// The options and the results of a check.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct Options {
   bool repair = false;
   /// Also ask the io servers: datafiles that belong to nothing, sizes.
   bool data = true;
-  /// What the servers do in the background is damage when it is older than this.
+  /// Background work of servers counts as damage if it is older than this.
   Duration grace = std::chrono::seconds(60);
   /// Of the table of inodes, bytes: with more inodes than fit, the entries are read several times. >= 4096.
   std::size_t table_bytes = 64U << 20U;
   /// Findings kept in one pass; more are for the next one (or, without repair, are only counted). >= 1.
   std::size_t max_findings = 100'000;
-  /// With repair: the check is made again until it mends nothing, at most so often.
+  /// With repair: the most times that the check runs again, until it repairs nothing.
   unsigned max_passes = 6;
   std::uint32_t page = wire::kMaxScanPage;  // records a request, 1..kMaxScanPage
 };
@@ -41,11 +41,11 @@ constexpr std::string_view outcome_name(Outcome outcome) {
   return "unknown";
 }
 
-/// A finding that has been confirmed, and what became of it.
+/// A confirmed finding and its outcome.
 struct Report {
   wire::Finding finding;
   Outcome outcome = Outcome::kFound;
-  std::string note;  // what was done, or what is in the way
+  std::string note;  // what was done, or what prevents the repair
   std::string path;  // of the object or entry, when the server could tell it
 };
 
@@ -61,7 +61,7 @@ constexpr std::string_view phase_name(Phase phase) {
   return "unknown";
 }
 
-/// How far it is. Called often: once a page.
+/// The progress of the check. Called often: once a page.
 struct Progress {
   unsigned pass = 1;
   Phase phase = Phase::kInodes;
@@ -83,7 +83,7 @@ struct Summary {
   std::uint64_t inodes = 0;
   std::uint64_t entries = 0;
   std::uint64_t datafiles = 0;
-  std::uint64_t unfinished = 0;  // work that is rightly under way in the background
+  std::uint64_t unfinished = 0;  // background work that is not overdue
   std::uint64_t undecided = 0;   // suspicions about objects that clients kept changing
   // Findings.
   std::uint64_t found = 0;     // of the first pass, and of later ones what was new

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Servers: requests to all servers of a file system under the server key, which lets ask what only servers may.
+// Servers: sends requests to all servers of a file system under the server key, which allows requests that only servers
+// may send.
 #pragma once
 
 #include <map>
@@ -17,7 +18,7 @@ struct ServersOptions {
   ClusterMap map;
   Key server_key{};
   rpc::GreetingPolicy greeting;
-  Credential credential;  // of who runs the check: owns what is made (/lost+found)
+  Credential credential;  // of the user who runs the check; owns new objects (/lost+found)
   std::string description = "fsck";
   Duration deadline = std::chrono::seconds(30);  // of one request, resends included
   /// Of a request to an io server whose failure only makes the check incomplete.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SizeCheck: whether the datafile that holds a file's last byte ends with it.
+// SizeCheck: checks that the datafile with a file's last byte ends there.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace spate::fsck {
 
-/// A file whose last byte is missing, or whose datafile goes on behind it, has another size than its inode says. (Other
-/// datafiles that go on behind it are found by DatafileCheck.) One pass; pinned; a bounded number of files are kept.
+/// If a file's last byte is missing, or its datafile is longer, the file's size differs from its inode. (DatafileCheck
+/// finds other datafiles that are too long.) One pass. Pinned. It keeps a bounded number of files.
 class SizeCheck {
  public:
   SizeCheck(Servers& servers, Desk& desk) : servers_(servers), desk_(desk) {}

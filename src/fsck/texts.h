@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings in words. docs/fsck.md says more of each.
+// The text of findings. docs/fsck.md explains each.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string subject(const Report& report);
 std::string complaint(const Report& report);
 /// What --repair does about it, as a sentence without its end; empty when nothing can be done.
 std::string_view remedy(wire::Damage damage);
-/// Bytes that a terminal would obey become \xNN.
+/// Replaces bytes that control a terminal by \xNN.
 std::string printable(std::string_view text);
 
 }  // namespace spate::fsck

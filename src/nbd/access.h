@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AccessList: which clients may use an export, by their addresses and by what TLS knows of them.
+// AccessList: the clients that may use an export, by address and by TLS identity.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,8 @@ namespace spate::nbd {
 inline constexpr std::string_view kCertificate = "cert:";
 inline constexpr std::string_view kKey = "psk:";
 
-/// An empty list lets everybody in. Where it has addresses, a client must come from one of them; where it has
-/// identities, TLS must have found one of them. A client of a Unix socket needs nothing else than "unix" in it. A
-/// value.
+/// A value. An empty list allows every client. If it has addresses, a client must come from one of them; if it has
+/// identities, TLS must have proved one of them. A client of a Unix socket only needs "unix" in the list.
 class AccessList {
  public:
   /// "10.0.0.0/8", "192.0.2.7", "fd00::/8"; "unix" for clients of Unix sockets; "cert:NAME" for a certificate's common

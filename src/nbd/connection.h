@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one client, from the greeting to its end.
+// Connection: one client, from the greeting to the end.
 #pragma once
 
 #include <memory>
@@ -21,13 +21,13 @@ namespace spate::nbd {
 
 class Connection;
 
-/// Who is on the other side.
+/// The client of a connection.
 struct Peer {
   std::string text;              // for the log: "127.0.0.1:4711", "unix uid=1000"
   std::vector<std::uint8_t> ip;  // 4 or 16 bytes; empty for a Unix socket
 };
 
-/// What connections ask of their server. Outlives them.
+/// The functions of the server that connections call. Outlives them.
 class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
@@ -37,31 +37,31 @@ class ConnectionHost {
   virtual Device& device(const std::string& name) = 0;
   /// kNotSupported without certificates and keys.
   virtual Result<std::unique_ptr<Transport>> start_tls(int socket) = 0;
-  /// Nothing of it is under way any more. Destroys it later than in this call.
+  /// The connection has ended completely. The server destroys it, but not within this call.
   virtual void ended(Connection& connection) = 0;
 };
 
-// From where on sendfile costs the server less CPU per byte than a copy into a gathered reply. Measured by bench/nbd on
-// loopback with requests of 8 to 64 KiB, 16 at once: over TCP 0.53 s/GiB copied and 0.59 sent at 16 KiB, 0.51 and 0.40
-// at 24 KiB; over a Unix socket 0.69 and 0.52 at 8 KiB.
+// From this size on sendfile costs the server less CPU per byte than a copy into a gathered reply. Measured by
+// bench/nbd on loopback with requests of 8 to 64 KiB, 16 at once: over TCP 0.53 s/GiB copied and 0.59 sent at 16 KiB,
+// 0.51 and 0.40 at 24 KiB; over a Unix socket 0.69 and 0.52 at 8 KiB.
 inline constexpr std::uint32_t kSendFileFromTcp = 24U * 1024;
 inline constexpr std::uint32_t kSendFileFromUnix = 8U * 1024;
 
-// From which size on a payload (of at most a pipe) goes from the socket to a file through a pipe, copied once instead
-// of twice. A Unix socket holds less than one, which then comes in many small pieces. Measured likewise with writes at
-// depth 16, to a file in memory: of 256 KiB over a Unix socket 0.50 s/GiB by a pipe and 0.43 copied; of 384 KiB and
-// more copied ones have no buffer that is used again.
+// From this size on a payload (at most as large as a pipe) goes from the socket to a file through a pipe, copied once
+// instead of twice. A Unix socket holds less than one payload, which then arrives in many small pieces. Measured in the
+// same way with writes at depth 16 to a file in memory: 256 KiB over a Unix socket take 0.50 s/GiB through a pipe and
+// 0.43 copied. From 384 KiB on copied payloads cannot reuse a buffer.
 inline constexpr std::uint32_t kSplicedFromTcp = 128U * 1024;
 inline constexpr std::uint32_t kSplicedFromUnix = ReplyBuffers::kBytes + 1;
 
-/// What a write brings: in memory, or in a pipe.
+/// The payload of a write, in memory or in a pipe.
 struct Payload {
   Buffer memory;
   Pipe pipe;
   MemoryBudget::Hold hold;  // of the memory
 };
 
-/// What connections share. Outlives them.
+/// The parts that connections share. Outlives them.
 struct ConnectionWorld {
   job::Executor& executor;
   SocketSource& sockets;
@@ -73,7 +73,7 @@ struct ConnectionWorld {
   NegotiationPolicy policy;
   /// Reads of so many bytes are sent from the page cache, without a copy; smaller ones are gathered.
   std::uint32_t send_file_from = kSendFileFromTcp;
-  /// Payloads of so many bytes come by a pipe.
+  /// Payloads of this many bytes or more go through a pipe.
   std::uint32_t spliced_from = kSplicedFromTcp;
   /// A client that has chosen no export by then is dropped.
   Duration negotiation_time = std::chrono::seconds(30);
@@ -87,8 +87,9 @@ struct Traffic {
   std::uint64_t written_bytes = 0;
 };
 
-/// Many requests at once; replies leave in the order in which they are ready. Life cycle: start() -> host.ended() ->
-/// destroyed. One executor; pinned. Requests that were begun run to their end, whatever becomes of the client.
+/// Handles many requests at a time; replies leave in the order in which they are ready. Not thread-safe: one executor.
+/// Pinned. Life cycle: start() -> host.ended() -> destroyed. Requests that have begun run to their end, even if the
+/// client is gone; host.ended() waits for them.
 class Connection final : public ReadyHandler {
  public:
   Connection(ConnectionWorld& world, UniqueFd socket, Peer peer);
@@ -97,12 +98,13 @@ class Connection final : public ReadyHandler {
   Connection& operator=(const Connection&) = delete;
 
   void start();
-  /// No more requests are taken; ends when those under way have been answered.
+  /// Accepts no more requests. The connection ends when all running ones are answered.
   void finish();
-  /// Ends as soon as nothing is under way; what was not sent is dropped.
+  /// Ends as soon as no request runs. Unsent replies are dropped.
   void abandon(std::string_view why);
   void on_ready(std::uint32_t events) override;
-  /// Somebody waits for memory: abandons it if it has held some for too long, and its client does not get on.
+  /// Other connections wait for memory: ends this one if it has held memory for too long without progress of its
+  /// client.
   void drop_if_stalled();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: what an export serves: a local file, a block device, a striped file of a Spate file system.
+// Device: the data of an export: a local file, a block device, or a striped file of a Spate file system.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct StatusExtent {
   std::uint32_t flags = 0;  // kHole, kZero
 };
 
-/// Ranges lie within size() (checked by the caller); memory belongs to the operation until it ends. Any number of
-/// operations at once, one executor. What has been completed is seen by every later operation, of any connection. Life
+/// The caller makes sure that ranges lie within size(). Memory belongs to the operation until it ends. Not thread-safe:
+/// one executor, any number of operations at a time. Every later operation of any connection sees a completed one. Life
 /// cycle: opened -> operations -> close() awaited -> destroyed.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// Bytes, as it is now, or was at the last look().
+  /// The size in bytes, now or at the last look().
   virtual std::uint64_t size() = 0;
   /// Whether somebody else has to be asked how large it is, and the asking: before a client is told of it.
   virtual bool has_to_look() const { return false; }
@@ -40,12 +40,12 @@ class Device {
   virtual bool read_only() const = 0;
   /// For the list: "file /a/b", "striped file spate:/x".
   virtual std::string describe() const = 0;
-  /// What is best asked for at once, bytes, a power of two.
+  /// The best size of a request, bytes, a power of two.
   virtual std::uint32_t preferred_block() const { return 4096; }
 
   // What can be done without waiting is done so, else nothing is done and the answer is false or -1.
 
-  /// All of `memory` from `offset`. kTryAgain: use read().
+  /// Reads all of `memory` from `offset`. kTryAgain: use read().
   virtual Result<void> read_now(std::uint64_t /*offset*/, MutableByteView /*memory*/) { return Errc::kTryAgain; }
   virtual Result<void> write_now(std::uint64_t /*offset*/, ByteView /*memory*/) { return Errc::kTryAgain; }
   /// `size` bytes out of a pipe that holds them. Whether it takes pipes at all, and the call that does not wait.
@@ -66,9 +66,9 @@ class Device {
   virtual job::Task<Result<void>> write_pipe(std::uint64_t /*offset*/, int /*pipe*/, std::size_t /*size*/) {
     co_return Errc::kNotSupported;
   }
-  /// Everything completed before is durable.
+  /// Makes everything durable that has completed before.
   virtual job::Task<Result<void>> flush() = 0;
-  /// The bytes are not needed any more; they read as anything until written again.
+  /// The bytes are no longer needed. Until they are written again, they may read as anything.
   virtual job::Task<Result<void>> trim(Extent range) = 0;
   virtual job::Task<Result<void>> zero(Extent range, ZeroWish wish) = 0;
   /// Reads of the range will not wait; also before resident().
@@ -77,8 +77,8 @@ class Device {
   virtual job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) = 0;
   virtual job::Task<Result<void>> close() = 0;
 
-  /// Grows each time that data which was acknowledged may have been lost (a failed flush). A client that was connected
-  /// then is told so by each of its flushes.
+  /// Grows each time that acknowledged data may have been lost (a failed flush). Each flush of a client that was
+  /// connected at that time reports it.
   std::uint64_t losses() const { return losses_; }
 
  protected:

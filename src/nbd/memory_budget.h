@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryBudget: what the large payloads and replies of all connections may hold together.
+// MemoryBudget: limits the memory of large payloads and replies of all connections together.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace spate::nbd {
 
-/// Shares of a number of bytes, first come, first served. While somebody waits it calls the owner once a second, who
-/// drops those that hold shares and do not get on. A share larger than the whole is given when nobody else has one.
-/// One executor; outlives shares and wishes.
+/// Gives out shares of a number of bytes, first come, first served. While a connection waits, it calls the owner once a
+/// second, which drops connections that hold shares without progress. A share larger than the whole is given when
+/// nobody else has one. Not thread-safe: one executor. It outlives shares and wishes.
 class MemoryBudget {
  public:
   /// Several of the largest requests (kMaxPayload).

@@ -13,7 +13,7 @@
 
 namespace spate::nbd {
 
-/// What a client is told of an export. A value.
+/// The properties of an export that a client learns. A value.
 struct ExportInfo {
   std::string name;
   std::string description;
@@ -28,7 +28,7 @@ struct ExportInfo {
 class Catalogue {
  public:
   virtual ~Catalogue() = default;
-  /// TLS has found out who it is (Transport::identities()): from now on it sees what that one may see.
+  /// TLS has identified the client (Transport::identities()): from now on it sees the exports that it may use.
   virtual void identified(std::vector<std::string> /*identities*/) {}
   /// Names, in the order of the list.
   virtual std::vector<std::string> names() = 0;
@@ -44,8 +44,8 @@ struct NegotiationPolicy {
   bool tls_required = false;  // nothing but STARTTLS and ABORT before
 };
 
-/// Fed with what the client sent, yields what is sent back. Holds at most kMaxOptionBytes of input at its caller; a
-/// longer option is skipped as it comes. Foreign bytes never do more than end it. One connection; pinned.
+/// Takes the client's bytes and yields the answers. The caller needs to hold at most kMaxOptionBytes of input; a longer
+/// option is skipped as it arrives. Wrong bytes only end the negotiation. One connection. Pinned.
 class Negotiation {
  public:
   enum class State : std::uint8_t {
@@ -69,7 +69,7 @@ class Negotiation {
   /// kMaxOptionBytes in `in` and an empty `out` it always takes something.
   std::size_t consume(ByteView in, Bytes& out);
   State state() const { return state_; }
-  /// All that was negotiated in the clear is forgotten.
+  /// Forgets everything that was negotiated without TLS.
   void tls_started();
   /// In state kLook: an export by its own name.
   const std::string& wanted() const { return wanted_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipes: what is received into one goes to a file without passing through the memory of this process.
+// Pipes: data that is received into a pipe goes to a file without passing through the memory of this process.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Pipes {
   static constexpr std::size_t kBytes = 1UL << 20U;
   /// None when too many are in use, or the kernel allows this user no more.
   Pipe take();
-  /// Only when it is empty again; else let it die, and say so by gone().
+  /// Call it only if the pipe is empty again. Otherwise destroy the pipe and call gone().
   void give_back(Pipe pipe);
   void gone() { --in_use_; }
 

@@ -37,13 +37,13 @@ class Server final : private ConnectionHost {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// The first one is also what clients get that name none. Names differ. Clients that are there may ask for it, too.
+  /// Adds an export with a new name. The first one is the default export. Connected clients may use it, too.
   void add(Export exported);
   Result<void> listen(ListeningSocket socket);
   /// Where an export is found: "nbd://127.0.0.1:10809/name".
   std::vector<std::string> urls(std::string_view name) const;
 
-  /// No new clients; those that are there get the answers to what they asked, for at most `grace`. Closes the devices.
+  /// Accepts no more clients, answers running requests for at most `grace`, and closes the devices.
   job::Task<Result<void>> stop(Duration grace);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which storage modules this build is linked with, and how targets and stores are opened. The only place that includes
-// them.
+// The storage modules that this build is linked with, and the functions that open targets and stores. Only this folder
+// includes the modules.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace spate::assembly {
 struct TargetSettings {
   config::TroveKind kind = config::TroveKind::kAuto;
   std::string folder;  // kMemory: not used
-  bool make = false;   // formats it when there is none; else that is kNotFound: its disk may not be mounted
+  bool make = false;   // formats a missing target; otherwise kNotFound, since its disk may not be mounted
   FsId fs;
   TargetId target;
   std::uint64_t memory_bytes = 0;  // kMemory: capacity
