@@ -55,7 +55,7 @@ TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
     std::vector<Asked> pieces;
     std::map<std::int64_t, std::vector<std::uint64_t>> places;  // of each byte
     std::uint64_t place = 0;
-    for (unsigned i = random() % 20; i > 0; --i) {
+    for (auto i = random() % 20; i > 0; --i) {
       const Asked piece{static_cast<std::int64_t>(random() % 100), random() % 8, place};
       for (std::uint64_t b = 0; b < piece.size; ++b)
         places[piece.offset + static_cast<std::int64_t>(b)].push_back(place + b);

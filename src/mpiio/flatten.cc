@@ -296,6 +296,12 @@ std::optional<Walk::Run> Walk::next(std::uint64_t limit, std::int64_t end) {
   return part;
 }
 
+std::optional<std::int64_t> Walk::peek() {
+  if (!pending_) pending_ = raw();
+  if (!pending_) return std::nullopt;
+  return pending_->offset;
+}
+
 std::uint64_t stream_before(const Flat& flat, std::int64_t base, std::int64_t offset) {
   if (offset <= base || flat.size() == 0) return 0;
   const auto distance = static_cast<std::uint64_t>(offset - base);

@@ -106,6 +106,8 @@ class Walk {
   /// The next run, at most `limit` (>= 1) bytes of it, that ends no later than `end` in the file; nothing when all is
   /// walked or the next run begins at or beyond `end`.
   std::optional<Run> next(std::uint64_t limit = UINT64_MAX, std::int64_t end = INT64_MAX);
+  /// Where the next run begins; nothing when all is walked.
+  std::optional<std::int64_t> peek();
   std::uint64_t left() const { return left_ + (pending_ ? pending_->size : 0); }
 
  private:

@@ -19,15 +19,16 @@ namespace fs = std::filesystem;
 struct RunArguments {
   std::string prefixes;
   bool leases = false;
+  bool mpi = false;
   std::vector<std::string> program;
 };
 
 /// In the build folder and where it is installed.
-std::string find_library() {
+std::string find_library(const char* name) {
   std::error_code error;
   const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& folder : {own / "../lib", own / "../lib/x86_64-linux-gnu", own / "../lib64"}) {
-    const fs::path file = folder / "libspate-preload.so";
+    const fs::path file = folder / name;
     if (fs::exists(file, error)) return fs::weakly_canonical(file, error).string();
   }
   return {};
@@ -58,8 +59,13 @@ std::string absolute_list(std::string rest) {
 }
 
 Result<void> set_environment(Context& context, const RunArguments& arguments) {
-  const std::string library = find_library();
+  std::string library = find_library("libspate-preload.so");
   if (library.empty()) return Error(Errc::kNotFound, "libspate-preload.so is not beside this program (in ../lib)");
+  if (arguments.mpi) {
+    const std::string front = find_library("libspate-mpi.so");
+    if (front.empty()) return Error(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
+    library = front + ":" + library;
+  }
   SPATE_TRY(const std::string config, context.config_file());
   SPATE_TRY(std::ignore, context.config_overrides());  // said here rather than by the program
   const char* const before = std::getenv("LD_PRELOAD");
@@ -102,7 +108,8 @@ Command make_run() {
   command.options = {
       {"--at", "where, instead of /spate: PREFIX or PREFIX=SPATE.TOML, several separated by ':'", &arguments->prefixes},
       {"--leases", "keep names and attributes, as mounts do; docs/preload.md says what that costs others",
-       &arguments->leases}};
+       &arguments->leases},
+      {"--mpi", "MPI programs, too: MPI_File_... on the file system goes to Spate; docs/mpi-io.md", &arguments->mpi}};
   command.positionals = {{"PROGRAM", "the program and its arguments", &arguments->program, true}};
   command.starts_program = true;
   command.run = [arguments](Context& context) { return run_program(context, *arguments); };

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/back/access.h"
+
+#include <climits>
+#include <cstring>
+#include <optional>
+
+namespace spate::mpiio {
+namespace {
+
+/// Memory in pieces is packed for so much at a time.
+constexpr std::uint64_t kPackBytes = 8U << 20U;
+/// Pieces of memory this large are given as they are: a copy costs more than a piece. Guess.
+constexpr std::uint64_t kLargeMemoryPiece = 4096;
+
+std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+/// A part of the view's stream, as spate.h describes it, and its memory.
+long transfer_window(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+  const View& view = file.view;
+  const Piece& piece = view.flat->pieces().front();
+  const auto levels = view.flat->levels();
+  const auto first = static_cast<std::uint64_t>(stream.offset);
+  const std::uint64_t tile = first / view.flat->size();
+  const std::uint64_t skip = first % view.flat->size();
+  spate_strided what{};
+  what.offset = static_cast<std::uint64_t>(view.displacement + as_signed(tile) * view.flat->extent() + piece.offset);
+  what.block_size = piece.size;
+  what.level_count = levels.size() + 1;
+  what.levels[0] = {(skip + stream.size - 1) / view.flat->size() + 1, static_cast<std::uint64_t>(view.flat->extent())};
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    what.levels[i + 1] = {levels[i].count, static_cast<std::uint64_t>(levels[i].stride)};
+  const int count = static_cast<int>(memory.size());
+  return write ? spate_write_window(file.file, &what, skip, stream.size, memory.data(), count)
+               : spate_read_window(file.file, &what, skip, stream.size, memory.data(), count);
+}
+
+long transfer_list(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+  std::vector<spate_range> ranges;
+  Walk walk(*file.view.flat, file.view.displacement, static_cast<std::uint64_t>(stream.offset), stream.size);
+  while (const auto run = walk.next()) ranges.push_back({static_cast<std::uint64_t>(run->offset), run->size});
+  const int count = static_cast<int>(memory.size());
+  return write ? spate_write_list(file.file, ranges.data(), ranges.size(), memory.data(), count)
+               : spate_read_list(file.file, ranges.data(), ranges.size(), memory.data(), count);
+}
+
+long transfer_part(const File& file, bool write, Walk::Run stream, const std::vector<iovec>& memory) {
+  const Flat& flat = *file.view.flat;
+  if (flat.dense()) {
+    const off_t offset = file_offset(file.view, static_cast<std::uint64_t>(stream.offset));
+    const int count = static_cast<int>(memory.size());
+    return write ? spate_pwritev(file.file, memory.data(), count, offset)
+                 : spate_preadv(file.file, memory.data(), count, offset);
+  }
+  return flat.pieces().size() == 1 ? transfer_window(file, write, stream, memory)
+                                   : transfer_list(file, write, stream, memory);
+}
+
+/// The memory's pieces for a part of its stream, if they are few and large enough to be given as they are.
+std::optional<std::vector<iovec>> pieces_of(const Memory& memory, std::uint64_t first, std::uint64_t size) {
+  std::vector<iovec> pieces;
+  Walk walk(*memory.flat, 0, first, size);
+  while (const auto run = walk.next()) {
+    if (pieces.size() == IOV_MAX) return std::nullopt;
+    pieces.push_back({memory.base + run->offset, run->size});
+  }
+  if (size / pieces.size() < kLargeMemoryPiece) return std::nullopt;
+  return pieces;
+}
+
+/// The part of an access that begins `done` bytes after its first; its size is what is moved at a time.
+long transfer_packed(const File& file, bool write, Walk::Run stream, const Memory& memory, std::uint64_t done) {
+  if (const auto pieces = pieces_of(memory, done, stream.size)) return transfer_part(file, write, stream, *pieces);
+  const std::unique_ptr<char[]> packed(new char[stream.size]);
+  if (write) gather(memory, done, stream.size, packed.get());
+  const long moved = transfer_part(file, write, stream, {{packed.get(), stream.size}});
+  if (!write && moved > 0) scatter(memory, done, static_cast<std::uint64_t>(moved), packed.get());
+  return moved;
+}
+
+long transfer_now(const File& file, bool write, std::uint64_t first, const Memory& memory) {
+  if (char* const whole = memory.whole())
+    return transfer_part(file, write, {as_signed(first), memory.bytes}, {{whole, memory.bytes}});
+  std::uint64_t done = 0;
+  while (done < memory.bytes) {
+    const std::uint64_t size = std::min(kPackBytes, memory.bytes - done);
+    const long moved = transfer_packed(file, write, {as_signed(first + done), size}, memory, done);
+    if (moved < 0) return moved;
+    done += static_cast<std::uint64_t>(moved);
+    if (static_cast<std::uint64_t>(moved) < size) break;
+  }
+  return as_signed(done);
+}
+
+}  // namespace
+
+char* Memory::whole() const {
+  Walk walk(*flat, 0, 0, bytes);
+  const auto run = walk.next();
+  return run && run->size == bytes ? base + run->offset : nullptr;
+}
+
+Failure memory_of(void* buffer, MPI_Count count, MPI_Datatype type, Memory& out) {
+  if (count < 0) return {MPI_ERR_COUNT, "spate: a negative count"};
+  if (type == MPI_DATATYPE_NULL) return {MPI_ERR_TYPE, "spate: MPI_DATATYPE_NULL"};
+  out.base = static_cast<char*>(buffer);
+  out.flat = flat_of(type);
+  if (out.flat == nullptr) return {MPI_ERR_TYPE, "spate: the type of the memory has too many pieces"};
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(out.flat->size(), static_cast<std::uint64_t>(count), &bytes) || bytes > LONG_MAX)
+    return {MPI_ERR_COUNT, "spate: more bytes than a file can have"};
+  out.bytes = bytes;
+  return {};
+}
+
+void gather(const Memory& memory, std::uint64_t first, std::uint64_t size, char* out) {
+  Walk walk(*memory.flat, 0, first, size);
+  while (const auto run = walk.next()) {
+    std::memcpy(out, memory.base + run->offset, run->size);
+    out += run->size;
+  }
+}
+
+void scatter(const Memory& memory, std::uint64_t first, std::uint64_t size, const char* from) {
+  Walk walk(*memory.flat, 0, first, size);
+  while (const auto run = walk.next()) {
+    std::memcpy(memory.base + run->offset, from, run->size);
+    from += run->size;
+  }
+}
+
+std::int64_t file_offset(const View& view, std::uint64_t position) {
+  const std::uint64_t tile = position / view.flat->size();
+  return view.displacement + as_signed(tile) * view.flat->extent() + view.flat->offset_at(position % view.flat->size());
+}
+
+long transfer(File& file, bool write, std::uint64_t first, const Memory& memory) {
+  if (memory.bytes == 0) return 0;
+  if (!file.atomic) return transfer_now(file, write, first, memory);
+  const RangeLock lock(file.file, write, file_offset(file.view, first),
+                       file_offset(file.view, first + memory.bytes - 1) + 1);
+  return lock.outcome() < 0 ? lock.outcome() : transfer_now(file, write, first, memory);
+}
+
+RangeLock::RangeLock(spate_file* file, bool exclusive, std::int64_t begin, std::int64_t end) : file_(file) {
+  range_.l_type = static_cast<short>(exclusive ? F_WRLCK : F_RDLCK);
+  range_.l_whence = SEEK_SET;
+  range_.l_start = begin;
+  range_.l_len = end - begin;
+  outcome_ = spate_lock(file_, F_OFD_SETLKW, &range_);
+}
+
+RangeLock::~RangeLock() {
+  if (outcome_ < 0) return;
+  range_.l_type = F_UNLCK;
+  spate_lock(file_, F_OFD_SETLK, &range_);
+}
+
+}  // namespace spate::mpiio

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/back/collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "mpiio/exchange_plan.h"
+
+namespace spate::mpiio {
+namespace {
+
+/// Bytes or pieces that go from each rank to each: as MPI_Alltoallv has them.
+struct Counts {
+  explicit Counts(int ranks) : counts(static_cast<std::size_t>(ranks)), starts(static_cast<std::size_t>(ranks)) {}
+  std::vector<int> counts;
+  std::vector<int> starts;
+  /// Fills `starts`; the sum.
+  std::size_t lay_out() {
+    std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
+    return static_cast<std::size_t>(starts.back()) + static_cast<std::size_t>(counts.back());
+  }
+};
+
+/// A piece of the file, as ranks tell it to aggregators.
+struct Told {
+  std::int64_t offset = 0;
+  std::int64_t size = 0;
+};
+
+/// One access in two phases. The steps of each round, on every rank:
+///   plan()      which pieces of this rank go to which aggregator
+///   tell()      the aggregators learn them
+///   a write: send the data, write it; a read: read what is asked, send it back
+class TwoPhases {
+ public:
+  TwoPhases(File& file, bool write, std::uint64_t first, const Memory& memory, const Domains& domains)
+      : file_(file),
+        write_(write),
+        memory_(memory),
+        domains_(domains),
+        walk_(*file.view.flat, file.view.displacement, first, memory.bytes),
+        whole_(memory.bytes == 0 ? nullptr : memory.whole()),
+        out_(file.ranks),
+        in_(file.ranks) {
+    aggregators_ = static_cast<int>(file.hints.cb_nodes);
+    eof_ = INT64_MAX;
+  }
+
+  /// A negative errno of this rank's own reads and writes.
+  long run() {
+    for (int round = 0; round < domains_.rounds(); ++round) {
+      plan(domains_.round_end(round));
+      tell();
+      if (write_) {
+        write_round();
+      } else {
+        read_round();
+      }
+    }
+    finish_write();
+    return outcome_;
+  }
+  /// A read's first byte that is not there, as far as this rank knows.
+  std::int64_t eof() const { return eof_; }
+
+ private:
+  /// Aggregators are spread over the ranks, which lie node by node as a rule.
+  int rank_of(int aggregator) const { return aggregator * file_.ranks / aggregators_; }
+
+  void plan(std::int64_t end) {
+    sent_.assign(static_cast<std::size_t>(file_.ranks), {});
+    stream_.assign(static_cast<std::size_t>(file_.ranks), {});
+    round_first_ = done_;
+    const auto limit = [&](std::int64_t at) { return std::min(end, domains_.strip_end(at)); };
+    std::int64_t strip_end = 0;
+    while (true) {
+      // The next run begins in a strip that is not known yet: look at one byte's strip after the other.
+      auto run = walk_.next(UINT64_MAX, strip_end);
+      if (!run) {
+        const auto next = walk_.peek();
+        if (!next || *next >= end) break;
+        strip_end = limit(*next);
+        continue;
+      }
+      const auto to = static_cast<std::size_t>(rank_of(domains_.owner(run->offset)));
+      sent_[to].push_back({run->offset, static_cast<std::int64_t>(run->size)});
+      stream_[to].push_back({static_cast<std::int64_t>(done_), run->size});
+      done_ += run->size;
+    }
+  }
+
+  /// Exchanges the lists of pieces; lays out the data that follows.
+  void tell() {
+    Counts pieces_out(file_.ranks);
+    Counts pieces_in(file_.ranks);
+    std::vector<Told> told;
+    for (std::size_t rank = 0; rank < sent_.size(); ++rank) {
+      std::int64_t bytes = 0;
+      for (const Told& piece : sent_[rank]) bytes += piece.size;
+      pieces_out.counts[rank] = static_cast<int>(sent_[rank].size() * 2);
+      out_.counts[rank] = static_cast<int>(bytes);
+      told.insert(told.end(), sent_[rank].begin(), sent_[rank].end());
+    }
+    pieces_out.lay_out();
+    PMPI_Alltoall(pieces_out.counts.data(), 1, MPI_INT, pieces_in.counts.data(), 1, MPI_INT, file_.comm);
+    std::vector<Told> heard(pieces_in.lay_out() / 2);
+    PMPI_Alltoallv(told.data(), pieces_out.counts.data(), pieces_out.starts.data(), MPI_INT64_T, heard.data(),
+                   pieces_in.counts.data(), pieces_in.starts.data(), MPI_INT64_T, file_.comm);
+    out_bytes_.resize(out_.lay_out());
+    std::vector<Asked> asked;
+    std::uint64_t place = 0;
+    for (std::size_t rank = 0, at = 0; rank < in_.counts.size(); ++rank) {
+      const std::uint64_t before = place;
+      for (int i = 0; i < pieces_in.counts[rank] / 2; ++i, ++at) {
+        asked.push_back({heard[at].offset, static_cast<std::uint64_t>(heard[at].size), place});
+        place += asked.back().size;
+      }
+      in_.counts[rank] = static_cast<int>(place - before);
+    }
+    in_bytes_.resize(in_.lay_out());
+    merged_ = merge(std::move(asked));
+  }
+
+  /// The bytes of this round's stream: in memory as they are, or packed.
+  char* round_stream() {
+    if (whole_ != nullptr) return whole_ + round_first_;
+    packed_.resize(done_ - round_first_);
+    return packed_.data();
+  }
+
+  void write_round() {
+    char* const stream = round_stream();
+    if (whole_ == nullptr && done_ > round_first_) gather(memory_, round_first_, done_ - round_first_, stream);
+    char* to = out_bytes_.data();
+    for (const auto& runs : stream_) {
+      for (const Walk::Run& run : runs) {
+        std::memcpy(to, stream + (run.offset - static_cast<std::int64_t>(round_first_)), run.size);
+        to += run.size;
+      }
+    }
+    PMPI_Alltoallv(out_bytes_.data(), out_.counts.data(), out_.starts.data(), MPI_BYTE, in_bytes_.data(),
+                   in_.counts.data(), in_.starts.data(), MPI_BYTE, file_.comm);
+    finish_write();  // of the round before, which went on while ranks exchanged
+    if (outcome_ < 0 || merged_.bytes == 0) return;
+    file_bytes_.resize(merged_.bytes);
+    for (const Merged::Copy& copy : merged_.copies)
+      std::memcpy(file_bytes_.data() + copy.stream, in_bytes_.data() + copy.place, copy.size);
+    const std::vector<spate_range> ranges = file_ranges();
+    const iovec memory{file_bytes_.data(), file_bytes_.size()};
+    const long started = spate_write_list_start(file_.file, ranges.data(), ranges.size(), &memory, 1, &writing_);
+    if (started < 0) outcome_ = started;
+  }
+
+  void finish_write() {
+    if (writing_ == nullptr) return;
+    const long written = spate_wait(std::exchange(writing_, nullptr));
+    if (written < 0 && outcome_ == 0) outcome_ = written;
+  }
+
+  void read_round() {
+    file_bytes_.assign(merged_.bytes, 0);
+    if (merged_.bytes > 0 && outcome_ == 0) {
+      const std::vector<spate_range> ranges = file_ranges();
+      const iovec memory{file_bytes_.data(), file_bytes_.size()};
+      const long got = spate_read_list(file_.file, ranges.data(), ranges.size(), &memory, 1);
+      if (got < 0) outcome_ = got;
+      if (got >= 0) note_end(static_cast<std::uint64_t>(got));
+    }
+    for (const Merged::Copy& copy : merged_.copies)
+      std::memcpy(in_bytes_.data() + copy.place, file_bytes_.data() + copy.stream, copy.size);
+    // Back the way that the lists came.
+    PMPI_Alltoallv(in_bytes_.data(), in_.counts.data(), in_.starts.data(), MPI_BYTE, out_bytes_.data(),
+                   out_.counts.data(), out_.starts.data(), MPI_BYTE, file_.comm);
+    char* const stream = round_stream();
+    const char* from = out_bytes_.data();
+    for (const auto& runs : stream_) {
+      for (const Walk::Run& run : runs) {
+        std::memcpy(stream + (run.offset - static_cast<std::int64_t>(round_first_)), from, run.size);
+        from += run.size;
+      }
+    }
+    if (whole_ == nullptr && done_ > round_first_) scatter(memory_, round_first_, done_ - round_first_, stream);
+  }
+
+  /// A read was short: where the file ends, at the latest.
+  void note_end(std::uint64_t got) {
+    for (const Merged::Range& range : merged_.ranges) {
+      if (got < range.size) {
+        eof_ = std::min(eof_, static_cast<std::int64_t>(range.offset + got));
+        return;
+      }
+      got -= range.size;
+    }
+  }
+
+  std::vector<spate_range> file_ranges() const {
+    std::vector<spate_range> ranges;
+    for (const Merged::Range& range : merged_.ranges) ranges.push_back({range.offset, range.size});
+    return ranges;
+  }
+
+  File& file_;
+  const bool write_;
+  const Memory& memory_;
+  const Domains& domains_;
+  int aggregators_ = 1;
+  Walk walk_;
+  char* const whole_;  // the memory's stream, if it is one piece
+
+  std::uint64_t done_ = 0;                      // of the memory's stream
+  std::uint64_t round_first_ = 0;               // the same when the round began
+  std::vector<std::vector<Told>> sent_;         // to each rank
+  std::vector<std::vector<Walk::Run>> stream_;  // the same, as pieces of the memory's stream
+  Counts out_;                                  // bytes between this rank's memory and each aggregator
+  Counts in_;                                   // bytes between this aggregator and each rank
+  std::vector<char> out_bytes_;
+  std::vector<char> in_bytes_;
+  std::vector<char> packed_;
+  std::vector<char> file_bytes_;
+  Merged merged_;
+  spate_op* writing_ = nullptr;
+  long outcome_ = 0;
+  std::int64_t eof_ = 0;
+};
+
+Wish wish_of(const File& file, std::uint64_t first, const Memory& memory, const Failure& own) {
+  Wish wish;
+  wish.error = own.error_class;
+  if (own.failed() || memory.bytes == 0) return wish;
+  wish.first = file_offset(file.view, first);
+  wish.end = file_offset(file.view, first + memory.bytes - 1) + 1;
+  wish.bytes = static_cast<std::int64_t>(memory.bytes);
+  wish.pieces = 1;
+  if (!file.view.flat->dense()) {
+    std::uint64_t pieces = file.view.flat->pieces().size();
+    for (const Level& level : file.view.flat->levels()) pieces *= level.count;
+    wish.pieces +=
+        static_cast<std::int64_t>(memory.bytes / std::max<std::uint64_t>(file.view.flat->size() / pieces, 1));
+  }
+  return wish;
+}
+
+std::vector<Wish> wishes_of_all(const File& file, const Wish& own) {
+  static_assert(sizeof(Wish) == 5 * sizeof(std::int64_t));
+  std::vector<Wish> all(static_cast<std::size_t>(file.ranks));
+  PMPI_Allgather(&own, 5, MPI_INT64_T, all.data(), 5, MPI_INT64_T, file.comm);
+  return all;
+}
+
+Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory, const std::vector<Wish>& wishes) {
+  std::int64_t begin = INT64_MAX;
+  std::int64_t end = 0;
+  for (const Wish& wish : wishes) {
+    if (wish.bytes == 0) continue;
+    begin = std::min(begin, wish.first);
+    end = std::max(end, wish.end);
+  }
+  // Strips are no larger than the buffer, or a rank alone would have a round.
+  const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), file.hints.cb_buffer_size);
+  const Domains domains(begin, end, strip, static_cast<int>(file.hints.cb_nodes), file.hints.cb_buffer_size);
+  TwoPhases work(file, write, first, memory, domains);
+  const Failure own = failure_of(work.run(), (write ? "write " : "read ") + file.path);
+  Moved moved{static_cast<long>(memory.bytes), agree(file, own)};
+  if (!write && !moved.failure.failed()) {
+    std::int64_t eof = work.eof();
+    PMPI_Allreduce(MPI_IN_PLACE, &eof, 1, MPI_INT64_T, MPI_MIN, file.comm);
+    if (eof != INT64_MAX) {
+      const std::uint64_t there = stream_before(*file.view.flat, file.view.displacement, eof);
+      moved.bytes = static_cast<long>(std::min(memory.bytes, there > first ? there - first : 0));
+    }
+  }
+  return moved;
+}
+
+}  // namespace
+
+Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own) {
+  const std::vector<Wish> wishes = wishes_of_all(file, wish_of(file, first, memory, own));
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (own.failed()) return {0, own};
+    if (wishes[rank].error != MPI_SUCCESS)
+      return {0, {static_cast<int>(wishes[rank].error), "spate: wrong arguments on rank " + std::to_string(rank)}};
+  }
+  const Choice choice = write ? file.hints.cb_write : file.hints.cb_read;
+  bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(wishes));
+  together = together && !file.atomic &&
+             std::any_of(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.bytes > 0; });
+  if (together) return two_phases(file, write, first, memory, wishes);
+  const long moved = transfer(file, write, first, memory);
+  return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};
+}
+
+}  // namespace spate::mpiio

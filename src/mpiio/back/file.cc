@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/back/file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "mpiio/back/file_systems.h"
+#include "mpiio/back/shadow.h"
+
+namespace spate::mpiio {
+namespace {
+
+std::shared_mutex files_mutex;
+std::unordered_map<MPI_File, std::unique_ptr<File>>& files() {
+  static auto& all = *new std::unordered_map<MPI_File, std::unique_ptr<File>>;
+  return all;
+}
+
+std::int64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: the same on every rank
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return static_cast<std::int64_t>(hash >> 2U);
+}
+
+/// What the ranks say of the name: all Spate's, none, or a mixture.
+enum class Whose { kSpates, kOthers, kMixed };
+Whose whose(MPI_Comm comm, const std::optional<Name>& name, int amode) {
+  const std::int64_t hash = name ? hash_of(name->path) : -1;
+  std::int64_t own[4] = {hash, -hash, name ? amode : 0, name ? -amode : 0};
+  std::int64_t most[4] = {};
+  PMPI_Allreduce(own, most, 4, MPI_INT64_T, MPI_MAX, comm);
+  if (most[0] == -1) return Whose::kOthers;
+  return most[0] == -most[1] && most[2] == -most[3] ? Whose::kSpates : Whose::kMixed;
+}
+
+Failure check_amode(int amode) {
+  const int access = amode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
+  if (access != MPI_MODE_RDONLY && access != MPI_MODE_WRONLY && access != MPI_MODE_RDWR)
+    return {MPI_ERR_AMODE, "spate: exactly one of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR is taken"};
+  if (access == MPI_MODE_RDONLY && (amode & (MPI_MODE_CREATE | MPI_MODE_EXCL)) != 0)
+    return {MPI_ERR_AMODE, "spate: MPI_MODE_RDONLY goes without MPI_MODE_CREATE and MPI_MODE_EXCL"};
+  if (access == MPI_MODE_RDWR && (amode & MPI_MODE_SEQUENTIAL) != 0)
+    return {MPI_ERR_AMODE, "spate: MPI_MODE_RDWR goes without MPI_MODE_SEQUENTIAL"};
+  return {};
+}
+
+int flags_of(int amode) {
+  if ((amode & MPI_MODE_RDONLY) != 0) return O_RDONLY;
+  return (amode & MPI_MODE_WRONLY) != 0 ? O_WRONLY : O_RDWR;
+}
+
+/// What this rank makes of the hints: rank 0's count, and it says what is wrong.
+void broadcast_hints(File& file, MPI_Info info) {
+  const auto wrong = read_hints(info, file.hints);
+  if (file.rank == 0) {
+    for (const std::string& text : wrong) std::fprintf(stderr, "spate-mpi: %s: %s\n", file.path.c_str(), text.c_str());
+  }
+  PMPI_Bcast(&file.hints, static_cast<int>(sizeof file.hints), MPI_BYTE, 0, file.comm);
+}
+
+Failure open_here(File& file, const Name& name, int flags) {
+  long outcome = 0;
+  file.fs = connect(name.config, &outcome);
+  if (file.fs == nullptr) return failure_of(outcome, "connect");
+  spate_layout layout{};
+  layout.strip_bytes = file.hints.striping_unit;
+  layout.target_count = static_cast<std::uint32_t>(file.hints.striping_factor);
+  layout.first_target = static_cast<std::uint32_t>(file.hints.first_target);
+  const long opened = spate_open_layout(file.fs, name.path.c_str(), flags, file.hints.file_perm, &layout, &file.file);
+  return failure_of(opened, "open " + name.path);
+}
+
+/// Rank 0 first, since it may make the file; the others when it is there.
+Failure open_in_turn(File& file, const Name& name) {
+  Failure failure;
+  const int flags = flags_of(file.amode);
+  if (file.rank == 0) {
+    int making = flags;
+    if ((file.amode & MPI_MODE_CREATE) != 0) making |= O_CREAT;
+    if ((file.amode & MPI_MODE_EXCL) != 0) making |= O_EXCL;
+    failure = open_here(file, name, making);
+  }
+  int first = failure.error_class;
+  PMPI_Bcast(&first, 1, MPI_INT, 0, file.comm);
+  if (first == MPI_SUCCESS && file.rank != 0) failure = open_here(file, name, flags);
+  if (first != MPI_SUCCESS && file.rank != 0) failure = {first, "spate: rank 0 could not open " + name.path};
+  return agree(file, failure);
+}
+
+/// What is shown by get_info and used by collective access: the layout that the file has.
+Failure read_layout(File& file) {
+  spate_layout layout{};
+  const long outcome = spate_get_layout(file.file, &layout);
+  if (outcome < 0) return failure_of(outcome, "layout of " + file.path);
+  file.hints.striping_unit = layout.strip_bytes;
+  file.hints.striping_factor = layout.target_count;
+  file.hints.first_target = layout.first_target;
+  return {};
+}
+
+/// Aggregators: one for each node, at most as many as targets and ranks.
+void count_aggregators(File& file) {
+  if (file.hints.cb_nodes == 0) {
+    MPI_Comm node = MPI_COMM_NULL;
+    PMPI_Comm_split_type(file.comm, MPI_COMM_TYPE_SHARED, file.rank, MPI_INFO_NULL, &node);
+    int place = 0;
+    PMPI_Comm_rank(node, &place);
+    PMPI_Comm_free(&node);
+    const int leader = place == 0 ? 1 : 0;
+    int nodes = 1;
+    PMPI_Allreduce(&leader, &nodes, 1, MPI_INT, MPI_SUM, file.comm);
+    file.hints.cb_nodes = static_cast<std::uint64_t>(nodes);
+    file.hints.cb_nodes = std::min(file.hints.cb_nodes, std::max<std::uint64_t>(file.hints.striping_factor, 1));
+  }
+  file.hints.cb_nodes = std::min(file.hints.cb_nodes, static_cast<std::uint64_t>(file.ranks));
+}
+
+/// A name beside the file that no other open has.
+void name_pointer_file(File& file) {
+  std::uint64_t number = 0;
+  if (file.rank == 0) {
+    std::random_device random;
+    number = (static_cast<std::uint64_t>(random()) << 32U) | random();
+  }
+  PMPI_Bcast(&number, 1, MPI_UINT64_T, 0, file.comm);
+  const std::size_t slash = file.path.rfind('/');
+  char suffix[32];
+  std::snprintf(suffix, sizeof suffix, "%016llx", static_cast<unsigned long long>(number));
+  file.pointer_path = file.path.substr(0, slash + 1) + ".spate-mpi-pointer-" + suffix;
+}
+
+Failure start_at_end(File& file) {
+  if ((file.amode & MPI_MODE_APPEND) == 0) return {};
+  struct stat st{};
+  const long outcome = spate_fstat(file.file, &st);
+  if (outcome >= 0) file.position = file.start = static_cast<std::uint64_t>(st.st_size);
+  return failure_of(outcome, "size of " + file.path);
+}
+
+Failure finish_open(File& file) {
+  if (Failure failure = agree(file, read_layout(file)); failure.failed()) return failure;
+  count_aggregators(file);
+  name_pointer_file(file);
+  file.shadow = make_shadow();
+  Failure failure;
+  if (file.shadow == MPI_FILE_NULL) failure = {MPI_ERR_OTHER, "spate: MPI gives no handle for the file"};
+  if (!failure.failed()) failure = start_at_end(file);
+  return agree(file, failure);
+}
+
+void drop(File& file) {
+  if (file.pointer_file != nullptr) spate_close(file.pointer_file);
+  if (file.file != nullptr) spate_close(file.file);
+  if (file.shadow != MPI_FILE_NULL) free_shadow(&file.shadow);
+  free_copy(file.view.etype);
+  free_copy(file.view.filetype);
+  if (file.comm != MPI_COMM_NULL) PMPI_Comm_free(&file.comm);
+}
+
+}  // namespace
+
+File* find(MPI_File handle) {
+  const std::shared_lock lock(files_mutex);
+  const auto found = files().find(handle);
+  return found == files().end() ? nullptr : found->second.get();
+}
+
+Failure agree(File& file, const Failure& own) {
+  const int mine[2] = {own.error_class, own.failed() ? -file.rank : -file.ranks};
+  int most[2] = {};
+  PMPI_Allreduce(mine, most, 2, MPI_INT, MPI_MAX, file.comm);
+  if (own.failed() || most[0] == MPI_SUCCESS) return own;
+  return {most[0], "spate: " + file.path + ": failed on rank " + std::to_string(-most[1])};
+}
+
+bool all_same(MPI_Comm comm, std::int64_t value) {
+  const std::int64_t own[2] = {value, -value};
+  std::int64_t most[2] = {};
+  PMPI_Allreduce(own, most, 2, MPI_INT64_T, MPI_MAX, comm);
+  return most[0] == -most[1];
+}
+
+void reset_view(View& view, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+                std::shared_ptr<const Flat> flat) {
+  free_copy(view.etype);
+  free_copy(view.filetype);
+  int etype_bytes = 1;
+  PMPI_Type_size(etype, &etype_bytes);
+  view = View{displacement, copy_type(etype), copy_type(filetype), std::move(flat),
+              static_cast<std::uint64_t>(std::max(etype_bytes, 1))};
+}
+
+void change_hints(File& file, MPI_Info info) {
+  const Hints before = file.hints;
+  for (const auto& [key, value] : echoed_hints(info)) file.echoed[key] = value;
+  broadcast_hints(file, info);
+  file.hints.striping_unit = before.striping_unit;
+  file.hints.striping_factor = before.striping_factor;
+  file.hints.first_target = before.first_target;
+  file.hints.cb_nodes = std::clamp<std::uint64_t>(file.hints.cb_nodes, 1, static_cast<std::uint64_t>(file.ranks));
+}
+
+Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* handle, bool* ours) {
+  const auto place = resolve_here(name);
+  const Whose who = whose(comm, place, amode);
+  *ours = who != Whose::kOthers;
+  if (!*ours) return {};
+  *handle = MPI_FILE_NULL;
+  if (who == Whose::kMixed) return {MPI_ERR_NOT_SAME, "spate: the ranks give different names or modes to one open"};
+  if (Failure failure = check_amode(amode); failure.failed()) return failure;
+  auto file = std::make_unique<File>();
+  PMPI_Comm_dup(comm, &file->comm);
+  PMPI_Comm_rank(file->comm, &file->rank);
+  PMPI_Comm_size(file->comm, &file->ranks);
+  file->amode = amode;
+  file->path = place->path;
+  reset_view(file->view, 0, MPI_BYTE, MPI_BYTE, flat_of(MPI_BYTE));
+  file->echoed = echoed_hints(info);
+  broadcast_hints(*file, info);
+  Failure failure = open_in_turn(*file, *place);
+  if (!failure.failed()) failure = finish_open(*file);
+  if (failure.failed()) {
+    drop(*file);
+    return failure;
+  }
+  *handle = file->shadow;
+  const std::unique_lock lock(files_mutex);
+  files()[*handle] = std::move(file);
+  return {};
+}
+
+Failure close_file(MPI_File* handle) {
+  std::unique_ptr<File> file;
+  {
+    const std::unique_lock lock(files_mutex);
+    const auto found = files().find(*handle);
+    file = std::move(found->second);
+    files().erase(found);
+  }
+  Failure failure = failure_of(spate_close(std::exchange(file->file, nullptr)), "close " + file->path);
+  // Rank 0 removes names when all have closed, and knows whether anybody used the shared pointer.
+  const int used = file->pointer_file != nullptr ? 1 : 0;
+  int any_used = 0;
+  PMPI_Allreduce(&used, &any_used, 1, MPI_INT, MPI_MAX, file->comm);
+  if (file->rank == 0) {
+    if (any_used != 0) spate_unlink(file->fs, file->pointer_path.c_str());
+    if ((file->amode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+      const Failure gone = failure_of(spate_unlink(file->fs, file->path.c_str()), "delete " + file->path);
+      if (!failure.failed()) failure = gone;
+    }
+  }
+  failure = agree(*file, failure);
+  *handle = MPI_FILE_NULL;
+  if (failure.failed()) raise(file->shadow, failure);
+  drop(*file);
+  return failure;
+}
+
+}  // namespace spate::mpiio

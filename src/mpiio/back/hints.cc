@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpiio/back/hints.h"
+
+#include <charconv>
+#include <optional>
+
+namespace spate::mpiio {
+namespace {
+
+constexpr std::uint64_t kMostBuffer = 1U << 30U;  // what a rank sends in a round is counted with an int
+constexpr const char* kEchoed[] = {"romio_ds_read",      "romio_ds_write",    "ind_rd_buffer_size",
+                                   "ind_wr_buffer_size", "romio_no_indep_rw", "cb_config_list"};
+
+std::optional<std::string> value_of(MPI_Info info, const char* key) {
+  if (info == MPI_INFO_NULL) return std::nullopt;
+  char text[MPI_MAX_INFO_VAL + 1] = {};
+  int found = 0;
+  if (PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, text, &found) != MPI_SUCCESS || found == 0) return std::nullopt;
+  return std::string(text);
+}
+
+struct Range {
+  std::uint64_t least;
+  std::uint64_t most;
+};
+
+class Reader {
+ public:
+  explicit Reader(MPI_Info info) : info_(info) {}
+
+  template <typename Number>
+  void number(const char* key, Number& out, Range range, int base = 10) {
+    const auto text = value_of(info_, key);
+    if (!text) return;
+    std::uint64_t value = 0;
+    const char* const end = text->data() + text->size();
+    const auto parsed = std::from_chars(text->data(), end, value, base);
+    if (parsed.ec != std::errc() || parsed.ptr != end || value < range.least || value > range.most) {
+      wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: a number from " +
+                      std::to_string(range.least) + " to " + std::to_string(range.most) + " is");
+    } else {
+      out = static_cast<Number>(value);
+    }
+  }
+  void choice(const char* key, Choice& out) {
+    const auto text = value_of(info_, key);
+    if (!text) return;
+    if (*text == "automatic") {
+      out = Choice::kAutomatic;
+    } else if (*text == "enable") {
+      out = Choice::kEnable;
+    } else if (*text == "disable") {
+      out = Choice::kDisable;
+    } else {
+      wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: enable, disable or automatic is");
+    }
+  }
+  std::vector<std::string> wrong;
+
+ private:
+  MPI_Info info_;
+};
+
+const char* text_of(Choice choice) {
+  if (choice == Choice::kAutomatic) return "automatic";
+  return choice == Choice::kEnable ? "enable" : "disable";
+}
+
+}  // namespace
+
+std::vector<std::string> read_hints(MPI_Info info, Hints& hints) {
+  Reader reader(info);
+  reader.number("striping_unit", hints.striping_unit, {4096, 1ULL << 32U});
+  reader.number("striping_factor", hints.striping_factor, {1, UINT32_MAX});
+  reader.number("start_iodevice", hints.first_target, {0, UINT32_MAX});
+  reader.number("cb_nodes", hints.cb_nodes, {1, 1U << 20U});
+  reader.number("cb_buffer_size", hints.cb_buffer_size, {1, kMostBuffer});
+  reader.choice("romio_cb_read", hints.cb_read);
+  reader.choice("romio_cb_write", hints.cb_write);
+  reader.number("file_perm", hints.file_perm, {0, 0777}, 8);
+  return reader.wrong;
+}
+
+std::map<std::string, std::string> echoed_hints(MPI_Info info) {
+  std::map<std::string, std::string> echoed = {{"romio_ds_read", "automatic"}, {"romio_ds_write", "automatic"}};
+  for (const char* key : kEchoed) {
+    if (const auto text = value_of(info, key)) echoed[key] = *text;
+  }
+  return echoed;
+}
+
+MPI_Info make_info(const Hints& hints, const std::map<std::string, std::string>& echoed) {
+  MPI_Info info = MPI_INFO_NULL;
+  if (PMPI_Info_create(&info) != MPI_SUCCESS) return MPI_INFO_NULL;
+  const auto set = [info](const char* key, const std::string& value) { PMPI_Info_set(info, key, value.c_str()); };
+  set("striping_unit", std::to_string(hints.striping_unit));
+  set("striping_factor", std::to_string(hints.striping_factor));
+  set("start_iodevice", std::to_string(hints.first_target));
+  set("cb_nodes", std::to_string(hints.cb_nodes));
+  set("cb_buffer_size", std::to_string(hints.cb_buffer_size));
+  set("romio_cb_read", text_of(hints.cb_read));
+  set("romio_cb_write", text_of(hints.cb_write));
+  set("romio_filesystem_type", "SPATE:");
+  set("romio_visibility_immediate", "true");  // HDF5 asks: what was written is seen by all at once
+  for (const auto& [key, value] : echoed) set(key.c_str(), value);
+  return info;
+}
+
+}  // namespace spate::mpiio

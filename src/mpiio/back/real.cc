@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI's own functions for files, and the shadows made with them.
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "mpiio/back/mpi.h"
+#include "mpiio/back/shadow.h"
+
+namespace spate::mpiio {
+namespace {
+
+std::atomic<void*> library{nullptr};
+
+}  // namespace
+
+void set_real_library(void* handle) { library = handle; }
+
+void* real_symbol(const char* name) { return ::dlsym(library, name); }
+
+MPI_File make_shadow() {
+  static auto* const open = real_function<int(MPI_Comm, const char*, int, MPI_Info, MPI_File*)>("PMPI_File_open");
+  MPI_File shadow = MPI_FILE_NULL;
+  // A file that is always there and that nothing is written beside.
+  if (open == nullptr || open(MPI_COMM_SELF, "/proc/self/exe", MPI_MODE_RDONLY, MPI_INFO_NULL, &shadow) != MPI_SUCCESS)
+    return MPI_FILE_NULL;
+  return shadow;
+}
+
+void free_shadow(MPI_File* shadow) {
+  static auto* const close = real_function<int(MPI_File*)>("PMPI_File_close");
+  if (close != nullptr) close(shadow);
+}
+
+}  // namespace spate::mpiio
+
+/// Called by the front once, with the MPI library of the process.
+extern "C" __attribute__((visibility("default"))) void spate_mpi_start(void* handle) {
+  spate::mpiio::set_real_library(handle);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// libspate-mpi.so: stands before the MPI library of a program and leads its file functions to the back that was
+// compiled for that MPI. Depends on no MPI: it can be preloaded into any program.
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mpiio/front/names.h"
+
+#if !defined(__x86_64__)
+#error "the jumps below are written for x86-64"
+#endif
+
+namespace {
+
+/// A function that the front stands for. `target` is where calls go: at first to what finds that out.
+struct Entry {
+  void* target;
+  const char* name;  // without MPI_
+};
+
+}  // namespace
+
+// Each entry is made of four things: MPI_X and PMPI_X, which jump to its target; its first target, which passes the
+// entry to spate_mpi_resolve; and the entry, in a section that holds nothing else.
+#define SPATE_MPI_ENTRY(name)                                     \
+  asm(".text\n"                                                   \
+      ".balign 16\n"                                              \
+      ".globl MPI_" #name ", PMPI_" #name                         \
+      "\n"                                                        \
+      ".type MPI_" #name                                          \
+      ", @function\n"                                             \
+      ".type PMPI_" #name                                         \
+      ", @function\n"                                             \
+      "MPI_" #name                                                \
+      ":\n"                                                       \
+      "PMPI_" #name                                               \
+      ":\n"                                                       \
+      "  endbr64\n"                                               \
+      "  jmp *.Lentry_" #name                                     \
+      "(%rip)\n"                                                  \
+      ".size MPI_" #name ", . - MPI_" #name                       \
+      "\n"                                                        \
+      ".size PMPI_" #name ", . - PMPI_" #name                     \
+      "\n"                                                        \
+      ".Lfirst_" #name                                            \
+      ":\n"                                                       \
+      "  endbr64\n"                                               \
+      "  leaq .Lentry_" #name                                     \
+      "(%rip), %r11\n"                                            \
+      "  jmp spate_mpi_first_call\n"                              \
+      ".section .rodata\n"                                        \
+      ".Lname_" #name ": .asciz \"" #name                         \
+      "\"\n"                                                      \
+      ".section spate_mpi_entries, \"aw\"\n"                      \
+      ".balign 8\n"                                               \
+      ".Lentry_" #name ": .quad .Lfirst_" #name ", .Lname_" #name \
+      "\n"                                                        \
+      ".text\n");
+#define SPATE_MPI_BOTH(name) SPATE_MPI_ENTRY(name) SPATE_MPI_ENTRY(name##_c)
+
+// Keeps the arguments (integers and pointers: no function here takes others) while the target is looked for.
+asm(".text\n"
+    ".type spate_mpi_first_call, @function\n"
+    "spate_mpi_first_call:\n"
+    "  pushq %rdi\n  pushq %rsi\n  pushq %rdx\n  pushq %rcx\n  pushq %r8\n  pushq %r9\n"
+    "  subq $8, %rsp\n"
+    "  movq %r11, %rdi\n"
+    "  call spate_mpi_resolve\n"
+    "  addq $8, %rsp\n"
+    "  popq %r9\n  popq %r8\n  popq %rcx\n  popq %rdx\n  popq %rsi\n  popq %rdi\n"
+    "  jmp *%rax\n"
+    ".size spate_mpi_first_call, . - spate_mpi_first_call\n");
+
+SPATE_MPI_NAMES(SPATE_MPI_ENTRY)
+SPATE_MPI_LARGE_COUNTS(SPATE_MPI_BOTH)
+
+extern "C" {
+__attribute__((visibility("hidden"))) extern Entry __start_spate_mpi_entries[];
+__attribute__((visibility("hidden"))) extern Entry __stop_spate_mpi_entries[];
+}
+
+namespace {
+
+void complain(const char* first, const char* second = "", const char* third = "") {
+  fprintf(stderr, "spate-mpi: %s%s%s\n", first, second, third);
+}
+
+/// An MPI library, and the back for it.
+struct Mpi {
+  const char* soname;
+  const char* back;
+};
+constexpr Mpi kKnown[] = {{"libmpich.so.12", "libspate-mpi-mpich.so"},   // Debian's MPICH
+                          {"libmpi.so.12", "libspate-mpi-mpich.so"},     // MPICH and what has its ABI
+                          {"libmpi.so.40", "libspate-mpi-openmpi.so"}};  // Open MPI 3 to 5
+
+struct Found {
+  char path[4096];
+  const Mpi* mpi;
+  char unknown[256];  // an MPI library that no back is for
+};
+
+int look_at(dl_phdr_info* info, size_t, void* out) {
+  auto* const found = static_cast<Found*>(out);
+  const char* const slash = strrchr(info->dlpi_name, '/');
+  const char* const name = slash == nullptr ? info->dlpi_name : slash + 1;
+  for (const Mpi& mpi : kKnown) {
+    const size_t size = strlen(mpi.soname);
+    if (strncmp(name, mpi.soname, size) == 0 && (name[size] == '\0' || name[size] == '.') &&
+        strlen(info->dlpi_name) < sizeof found->path) {
+      strcpy(found->path, info->dlpi_name);
+      found->mpi = &mpi;
+      return 1;
+    }
+  }
+  if ((strncmp(name, "libmpi.so", 9) == 0 || strncmp(name, "libmpich.so", 11) == 0) &&
+      strlen(name) < sizeof found->unknown)
+    strcpy(found->unknown, name);
+  return 0;
+}
+
+/// The MPI library that this process has loaded.
+Found find_mpi() {
+  Found found{};
+  dl_iterate_phdr(look_at, &found);
+  return found;
+}
+
+void* open_back(const char* name) {
+  char path[4096];
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<void*>(&open_back), &own) == 0) return nullptr;
+  const char* const slash = strrchr(own.dli_fname, '/');
+  const int folder = slash == nullptr ? 0 : static_cast<int>(slash - own.dli_fname) + 1;
+  if (snprintf(path, sizeof path, "%.*s%s", folder, own.dli_fname, name) >= static_cast<int>(sizeof path))
+    return nullptr;
+  void* const back = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (back == nullptr) complain("no file of Spate can be used, MPI's own functions get them: ", dlerror());
+  return back;
+}
+
+/// Points every entry at the back's function, or at MPI's own where the back has none.
+void load() {
+  const Found found = find_mpi();
+  if (found.mpi == nullptr) {
+    complain("a file function of MPI was called, but no MPI library that Spate knows is loaded: ", found.unknown);
+    abort();
+  }
+  // Everybody may use its symbols from now on: the back is not linked with it, since its name differs between systems.
+  void* const mpi = dlopen(found.path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  void* const back = mpi == nullptr ? nullptr : open_back(found.mpi->back);
+  if (mpi == nullptr) {
+    complain(dlerror());
+    abort();
+  }
+  using Start = void (*)(void*);
+  if (back != nullptr) {
+    if (auto* const start = reinterpret_cast<Start>(dlsym(back, "spate_mpi_start"))) start(mpi);
+  }
+  for (Entry* entry = __start_spate_mpi_entries; entry != __stop_spate_mpi_entries; ++entry) {
+    char name[64];
+    snprintf(name, sizeof name, "spate_%s", entry->name);
+    void* target = back == nullptr ? nullptr : dlsym(back, name);
+    snprintf(name, sizeof name, "PMPI_%s", entry->name);
+    if (target == nullptr) target = dlsym(mpi, name);
+    if (target != nullptr) __atomic_store_n(&entry->target, target, __ATOMIC_RELEASE);
+  }
+}
+
+/// Says when this library cannot do its work: another one's functions are called, which would make local files.
+__attribute__((constructor)) void check_order() {
+  if (find_mpi().path[0] == '\0') return;  // no MPI program, or it loads MPI later
+  Dl_info first{};
+  Dl_info own{};
+  void* const called = dlsym(RTLD_DEFAULT, "MPI_File_open");
+  if (called == nullptr || dladdr(called, &first) == 0 || dladdr(reinterpret_cast<void*>(&open_back), &own) == 0 ||
+      first.dli_fbase == own.dli_fbase)
+    return;
+  complain("the program calls MPI_File_open of ", first.dli_fname,
+           ", no file of Spate can be used: link with -lspate-mpi before MPI, or start it by spate run --mpi");
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void* spate_mpi_resolve(Entry* entry);
+void* spate_mpi_resolve(Entry* entry) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  void* const before = entry->target;
+  pthread_once(&once, load);
+  void* const target = __atomic_load_n(&entry->target, __ATOMIC_ACQUIRE);
+  if (target == before && before != nullptr) {
+    // Still the first target, or another thread has been here since: an entry whose target is code of this library
+    // has none.
+    Dl_info own{};
+    Dl_info other{};
+    if (dladdr(target, &other) != 0 && dladdr(reinterpret_cast<void*>(&open_back), &own) != 0 &&
+        own.dli_fbase == other.dli_fbase) {
+      complain("the MPI library of this program has no MPI_", entry->name);
+      abort();
+    }
+  }
+  return target;
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPI libraries of this machine for the tests of this folder."""
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+from cluster import BIN, SPATE, check, skip
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def libraries():
+    """The MPI libraries that are installed and that Spate was built for; the test is skipped when there is none."""
+    found = [name for name in ("mpich", "openmpi")
+             if shutil.which("mpicc." + name) and shutil.which("mpiexec." + name) and os.path.exists("%s/../lib/libspate-mpi-%s.so" % (BIN, name))]
+    return found or skip("no MPI library (libmpich-dev and mpich, or libopenmpi-dev and openmpi-bin)")
+
+
+def compiled(mpi, folder, source, *flags):
+    """A C program of this folder, compiled with an MPI's own compiler."""
+    program = os.path.join(folder, os.path.splitext(source)[0] + "." + mpi)
+    subprocess.run(["mpicc." + mpi, "-o", program, os.path.join(HERE, source), *flags], check=True)
+    return program
+
+
+def command(mpi, ranks, *words):
+    """What starts a program on so many ranks of this machine, however few processors it has."""
+    options = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
+    return ["mpiexec." + mpi, *options, "-n", str(ranks), *words]
+
+
+def environment(fs, **more):
+    # Open MPI refuses to run as root without these.
+    return dict(fs.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
+
+
+def run(fs, mpi, ranks, *words, timeout=120, env=None, prefix=(SPATE, "run", "--mpi", "--")):
+    """Runs a program under `spate run --mpi`; never raises but when it hangs."""
+    done = subprocess.run([*prefix, *command(mpi, ranks, *words)], env=environment(fs, **(env or {})), timeout=timeout,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    done.stdout, done.stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    return done
