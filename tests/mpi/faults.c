@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective writes in two phases while something fails. Every rank must fail in the same call, with a class of MPI's.
+//   faults PREFIX killed   a rank kills itself while the others are in a collective write
+//   faults PREFIX server   says "running", goes on until a write fails, says "failed", goes on until one succeeds
+//   faults PREFIX full     writes until there is no space
+//   faults PREFIX missing  a file that only one rank names rightly, then one that nobody can open
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 1 << 16, ROUNDS = 4000 };
+
+static int rank, ranks;
+static MPI_File file;
+
+static void fail(const char *what, int detail) {
+  fprintf(stderr, "rank %d: %s (%d)\n", rank, what, detail);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void say(const char *word) {
+  if (rank != 0) return;
+  puts(word);
+  fflush(stdout);
+}
+
+/* The class that all ranks got, which must be one. */
+static int common_class(int code) {
+  int class = MPI_SUCCESS;
+  MPI_Error_class(code, &class);
+  int own[2] = {class, -class}, most[2];
+  MPI_Allreduce(own, most, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (most[0] != -most[1]) fail("ranks got different classes, this one", class);
+  return class;
+}
+
+/* Blocks of 64 bytes of the ranks by turns. */
+static void set_view(void) {
+  MPI_Datatype blocks, tile;
+  MPI_Type_contiguous(64, MPI_BYTE, &blocks);
+  MPI_Type_create_resized(blocks, 0, 64 * ranks, &tile);
+  MPI_Type_commit(&tile);
+  if (MPI_File_set_view(file, rank * 64, MPI_BYTE, tile, "native", MPI_INFO_NULL)) fail("set_view", 0);
+  MPI_Type_free(&blocks);
+  MPI_Type_free(&tile);
+}
+
+static int write_round(int round) {
+  static char bytes[N];
+  memset(bytes, 'a' + (rank + round) % 26, N);
+  return MPI_File_write_at_all(file, (MPI_Offset)round * N, bytes, N, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
+static void until_success(void) {
+  int failed = 0;
+  for (int round = 0; round < ROUNDS * 100; ++round) {
+    const int class = common_class(write_round(round % 16));
+    if (round == 0) say("running");
+    if (class != MPI_SUCCESS && class != MPI_ERR_IO) fail("class", class);
+    if (class != MPI_SUCCESS && !failed) say("failed");
+    if (class == MPI_SUCCESS && failed) return;
+    failed = failed || class != MPI_SUCCESS;
+  }
+  fail("nothing failed, or all", failed);
+}
+
+static void until_full(void) {
+  for (int round = 0; round < ROUNDS; ++round) {
+    const int class = common_class(write_round(round));
+    if (class == MPI_ERR_NO_SPACE && round > 10) return say("full");
+    if (class != MPI_SUCCESS) fail("class", class);
+  }
+  fail("never full", ROUNDS);
+}
+
+static void missing(const char *prefix) {
+  char name[512];
+  MPI_File other;
+  snprintf(name, sizeof name, "%s/%s", prefix, rank == ranks - 1 ? "not there" : "faults");
+  if (common_class(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &other)) != MPI_ERR_NOT_SAME) fail("open", 0);
+  snprintf(name, sizeof name, "%s/none", prefix);
+  if (common_class(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &other)) != MPI_ERR_NO_SUCH_FILE) fail("open", 1);
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc != 3) fail("arguments", argc);
+  char name[512];
+  snprintf(name, sizeof name, "%s/faults", argv[1]);
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "cb_nodes", "3");
+  MPI_Info_set(info, "romio_cb_write", "enable");
+  MPI_Info_set(info, "striping_unit", "4096");
+  if (MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file)) fail("open", 0);
+  set_view();
+  const char *what = argv[2];
+  if (strcmp(what, "killed") == 0) {
+    for (int round = 0; round < ROUNDS; ++round) {
+      if (round == 3 && rank == 1) raise(SIGKILL);
+      write_round(round % 16);
+    }
+  } else if (strcmp(what, "server") == 0) {
+    until_success();
+  } else if (strcmp(what, "full") == 0) {
+    until_full();
+  } else {
+    missing(argv[1]);
+  }
+  MPI_File_close(&file); /* may tell of a lost write */
+  MPI_Finalize();
+  return 0;
+}
