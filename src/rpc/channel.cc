@@ -139,8 +139,12 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   }
   if (options.stop.stopped()) co_return options.stop.reason();
   // What was seen last says more than "timeout": a dead server reads "server 3 (tcp://...): server cannot be reached".
-  if (is_lost(last.code()))
-    co_return Error(last.code(), name() + " gave no answer before the deadline; is it running?");
+  // A connection that broke says no more: it was made anew again and again.
+  const bool broke = last.code() == Errc::kConnectionLost;
+  if (is_lost(last.code())) {
+    const Errc code = broke ? Errc::kTimeout : last.code();
+    co_return Error(code, name() + " gave no answer before the deadline; is it running?");
+  }
   if (excuse) co_return *std::move(excuse);
   co_return Error(Errc::kTimeout, name() + " gave no answer before the deadline");
 }

@@ -81,13 +81,13 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The reply to `body` (an encoded message), or the error: the server's own (with its context), or kTimeout /
-  /// kUnreachable naming the server when the deadline passed first. The server is told a deadline that is a little
-  /// earlier (a tenth, at most 1 s), so that what it waits for in vain is its answer before ours passes. After kTimeout
-  /// the request may or may not have had an effect. kUnauthenticated, kSessionUnknown and kSessionFenced are returned,
-  /// not retried, when a new greeting does not help. A request that the server ended because of a newer greeting of
-  /// this client (kCancelled) is sent again. kForgottenRequest: a change was sent, its answer was lost, and now the
-  /// session is gone that would have known it.
+  /// The reply to `body` (an encoded message), or the error: the server's own (with its context); or when the deadline
+  /// passed first, naming the server, kUnreachable if no connection could be made in the end, else kTimeout. The server
+  /// is told a deadline that is a little earlier (a tenth, at most 1 s), so that what it waits for in vain is its
+  /// answer before ours passes. After kTimeout the request may or may not have had an effect. kUnauthenticated,
+  /// kSessionUnknown and kSessionFenced are returned, not retried, when a new greeting does not help. A request that
+  /// the server ended because of a newer greeting of this client (kCancelled) is sent again. kForgottenRequest: a
+  /// change was sent, its answer was lost, and now the session is gone that would have known it.
   job::Task<Result<RawReply>> call(wire::Op op, ByteView body, CallOptions options);
 
   /// The same with typed messages.

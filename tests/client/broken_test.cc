@@ -54,6 +54,25 @@ TEST_F(Broken, AReadWhoseDataIsCutOffAfterTheReplyIsAskedForAgain) {
   EXPECT_OK(executor_.run(file->close()));
 }
 
+/// The servers can be reached, and every connection breaks: a reset would tell nobody how long was tried.
+TEST_F(Broken, WhatBreaksEachTimeHasTimedOut) {
+  auto file = create("a");
+  ASSERT_NE(file, nullptr);
+  executor_.run(client_->stop());
+  options_.deadline = std::chrono::milliseconds(200);
+  client_ = std::make_unique<Client>(options_, *context_, random_);
+  const std::uint64_t passed = plan_->passed(bmi::fault::Point::kCompletion);
+  for (std::uint64_t nth = 1; nth <= 200; ++nth) {
+    bmi::fault::Fault fault;
+    fault.point = bmi::fault::Point::kCompletion;
+    fault.nth = passed + nth;
+    plan_->add(fault);
+  }
+  const auto opened = executor_.run(client_->open(path_from_root("a"), wire::kOpenRead));
+  EXPECT_ERRC(opened, Errc::kTimeout);
+  plan_->clear();
+}
+
 TEST_F(Broken, AWriteIsDoneWhereverTheConnectionBreaks) {
   auto file = create("a");
   ASSERT_NE(file, nullptr);

@@ -11,13 +11,14 @@ pids() { cut -d' ' -f1 "$dir"/fs/run/*.pid; }
 
 echo before > "$dir/soft/file"
 for stop in -STOP -KILL; do
+  if [ $stop = -STOP ]; then error='timed out'; else error='No route to host'; fi
   stopped=$(pids)
   # shellcheck disable=SC2086
   kill $stop $stopped
   (cat "$dir/hard/file" > "$dir/read" && echo "after $stop" > "$dir/hard/file") &
   waits=$!
   for call in "cat $dir/soft/file" "mkdir $dir/soft/d$stop" "stat $dir/soft/other" "dd status=none if=/dev/zero of=$dir/soft/file count=1 conv=notrunc"; do
-    fails 'timed out\|No route to host\|Connection reset by peer' timeout 20 $call
+    fails "$error" timeout 20 $call
   done
   kill -0 "$waits"
   if [ $stop = -STOP ]; then kill -CONT $stopped; else "$spate" up -q --dir "$dir/fs"; fi

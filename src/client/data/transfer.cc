@@ -213,7 +213,9 @@ job::Task<Result<void>> read_share(Transfer& transfer, const Share& share) {
   job::Executor& executor = transfer.target.cluster.executor();
   for (;;) {
     auto done = co_await read_once(transfer, share);
-    if (done || !lost(done.code()) || executor.now() + kReadAgainAfter >= transfer.limits.deadline) co_return done;
+    if (done || !lost(done.code())) co_return done;
+    if (executor.now() + kReadAgainAfter >= transfer.limits.deadline)
+      co_return Error(Errc::kTimeout, share.channel->name() + " did not send all data before the deadline");
     const auto slept = co_await executor.sleep(kReadAgainAfter, transfer.limits.stop);
     if (!slept) co_return Error(transfer.limits.stop.reason());
   }
