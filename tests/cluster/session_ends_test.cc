@@ -125,6 +125,14 @@ TEST_F(LostLocksTest, WhoHeldNoLockWritesAndCutsOn) {
   EXPECT_EQ(content(silent_, *mine), filled('b'));
 }
 
+/// Programs have a descriptor, and are told what became of its file.
+TEST_F(LostLocksTest, ACloseOfWhatEndedWithItsSessionSaysSo) {
+  const FilePtr mine = open(silent_, "f");
+  be_silent();
+  be_heard();
+  EXPECT_EQ(run(silent_, mine->close()).code(), Errc::kSessionFenced);
+}
+
 /// A request for more of a file that it had locked before is its first one after the silence.
 TEST_F(LostLocksTest, ALockThatIsTakenAfterTheSilenceIsReleased) {
   const FilePtr file = open(silent_, "f");

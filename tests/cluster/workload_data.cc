@@ -329,7 +329,7 @@ job::Task<void> Workload::ftruncate(OpenFilePtr open) {
   }
   doubts_.push_back({cut, open->handle, true, false, {}});
   const bool gone = done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
-  if (gone || (done.code() == Errc::kBadDescriptor && open_lost(*open))) co_return;
+  if (gone || (done.code() == Errc::kSessionFenced && open_lost(*open))) co_return;
   note_failure("ftruncate", done.code(), begun);
 }
 
@@ -348,7 +348,7 @@ job::Task<void> Workload::close(OpenFilePtr open) {
     co_return;
   }
   const bool gone = code == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle);
-  if (gone || (code == Errc::kBadDescriptor && open_lost(*open))) co_return;
+  if (gone || (code == Errc::kSessionFenced && open_lost(*open))) co_return;
   note_failure("close", code, begun);
 }
 

@@ -19,8 +19,7 @@ from table import SLOTS, WORKERS, Table, content, version_of
 
 COUNT = struct.Struct("<QI")  # the count, and who has counted
 # A holder of leases or locks that stood still, or whose server has restarted, is told so. Nothing else may fail.
-# EBADF: of a call under way when the session's opens ended, seen once; EIO would say more.
-TOLD = (errno.EIO, errno.EBADF)
+TOLD = (errno.EIO,)
 GONE = (errno.EIO, errno.ESTALE)  # a read of what was removed after the reader's session had run out
 
 

@@ -232,6 +232,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
 }
 
 job::Task<Result<Attributes>> File::stat() {
+    if (reply.code() == Errc::kBadDescriptor) co_return Error(Errc::kSessionFenced, "its session ended meanwhile");
   wire::GetattrRequest request;
   request.handle = handle_;
   const Limits limits = cluster_.limits();

@@ -55,7 +55,7 @@ class File {
   job::Task<void> hand_over(Limits limits);
 
   /// Of the session in which it is open: of an answer to a resent open, perhaps one that has ended meanwhile. Then the
-  /// next operation opens it again, and close() has nothing to close (kBadDescriptor).
+  /// next operation opens it again, and close() has nothing to close (kSessionFenced).
   std::uint32_t session_epoch() const { return capability_.session_epoch; }
   Handle handle() const { return handle_; }
   const Layout& layout() const { return layout_; }

@@ -36,7 +36,10 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseRequest request, r
     if (waited.code() != Errc::kTimeout) co_return waited.error();
     co_return Error(Errc::kTimeout, meta_->name() + " has not answered a close yet");
   }
-  if (session_ended(closing->reply.code())) co_return Error(Errc::kBadDescriptor, "it was closed with its session");
+  // Of a descriptor that a program has: it is told that its session ended, not that there is no such descriptor.
+  const Errc code = closing->reply.code();
+  if (session_ended(code) || code == Errc::kBadDescriptor)
+    co_return Error(Errc::kSessionFenced, "the file was closed with its session");
   co_return std::move(closing->reply);
 }
 
