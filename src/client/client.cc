@@ -15,13 +15,6 @@ constexpr std::uint32_t kLookupRoom = 48 * 1024;
 /// Room for an answer that may hold the largest extended attribute.
 constexpr std::uint32_t kXattrRoom = kMaxXattrValueBytes + 4096;
 
-Rights rights_of(std::uint8_t open_flags) {
-  unsigned rights = 0;
-  if ((open_flags & wire::kOpenRead) != 0) rights |= static_cast<unsigned>(Rights::kRead);
-  if ((open_flags & wire::kOpenWrite) != 0) rights |= static_cast<unsigned>(Rights::kWrite);
-  return static_cast<Rights>(rights);
-}
-
 /// Never fails itself: `out` tells.
 job::Task<Result<void>> server_space(rpc::Channel& channel, Limits limits, SpaceUse::Server& out) {
   const wire::IoStatfsRequest request;
@@ -170,29 +163,27 @@ job::Task<Result<std::unique_ptr<File>>> Client::opened(Result<wire::OpenReply> 
   if (!reply->object.layout) {
     co_return reply->object.attributes.type == FileType::kDirectory ? Errc::kIsDirectory : Errc::kNotSupported;
   }
-  co_return std::make_unique<File>(cluster_, *std::move(reply), rights_of(open_flags));
+  co_return std::make_unique<File>(cluster_, *std::move(reply), open_flags);
 }
 
 job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8_t open_flags) {
   wire::OpenRequest request;
   request.where = std::move(where);
   request.open_flags = open_flags;
-  auto reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
-  if (reply.code() == Errc::kInvalidArgument && (open_flags & wire::kOpenByUser) != 0) {  // an older server
-    request.open_flags &= static_cast<std::uint8_t>(~wire::kOpenByUser);
-    reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
-  }
-  auto file = co_await opened(std::move(reply), open_flags);
+  const Limits limits = cluster_.limits();
+  auto reply = co_await ask_to_open(cluster_, request, limits);
+  auto file = co_await opened(std::move(reply), request.open_flags);
   co_return file;
 }
 
 job::Task<Result<std::unique_ptr<File>>> Client::open_again(Ledger::Open& record) {
   wire::OpenRequest request;
   request.where.start = record.handle;
-  request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite);
+  request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
   request.renew = true;
-  auto reply = co_await cluster_.change<wire::OpenReply>(request, cluster_.limits());
-  auto file = co_await opened(std::move(reply), record.open_flags);
+  const Limits limits = cluster_.limits();
+  auto reply = co_await ask_to_open(cluster_, request, limits);
+  auto file = co_await opened(std::move(reply), request.open_flags);
   if (file) (*file)->inherit(record);
   co_return file;
 }
@@ -215,7 +206,11 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.layout = std::move(object.layout);
   request.open_flags = open_flags;
   auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
-  auto file = co_await opened(std::move(reply), open_flags);
+  // The server sees by itself whose it is; a later open must say it.
+  const bool for_user =
+      (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
+  auto file =
+      co_await opened(std::move(reply), static_cast<std::uint8_t>(open_flags | (for_user ? wire::kOpenByUser : 0)));
   co_return file;
 }
 

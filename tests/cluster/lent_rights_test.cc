@@ -161,5 +161,23 @@ TEST_F(LentRightsTest, SetBetweenTwoWritesTheyGoWithTheSecond) {
   EXPECT_EQ(mode(root_, name), kPlain);
 }
 
+/// Root's session has opened it for a user, has been silent for too long, and opens it anew at the user's next write.
+TEST_F(LentRightsTest, GoWithAUsersWriteAfterTheSessionHadRunOut) {
+  const std::string name = make_program();
+  const auto flags = static_cast<std::uint8_t>(kLentReadWrite | wire::kOpenByUser);
+  auto opened = run(root_, root_.client().open(client::path_from_root(name), flags));
+  ASSERT_TRUE(opened);
+  world_.fabric().partition(root_.node(), kMetaServer.value, true);
+  world_.run_for(std::chrono::seconds(20));
+  world_.fabric().partition(root_.node(), kMetaServer.value, false);
+  EXPECT_EQ(mode(user_, name), kLending) << "an open changes nothing";
+  const Bytes data(100);
+  EXPECT_EQ(run(root_, (*opened)->write(0, data)).code(), Errc::kOk);
+  EXPECT_EQ(mode(user_, name), kPlain);
+  EXPECT_TRUE(run(root_, (*opened)->close()));
+  world_.run_for(std::chrono::seconds(2));
+  EXPECT_EQ(mode(user_, name), kPlain);
+}
+
 }  // namespace
 }  // namespace spate::cluster

@@ -25,10 +25,18 @@ std::vector<View> cut(const datatype::BasicMemoryMap<View>& map, std::uint64_t f
 
 }  // namespace
 
-File::File(Cluster& cluster, wire::OpenReply reply, Rights rights)
+Rights rights_of(std::uint8_t open_flags) {
+  unsigned rights = 0;
+  if ((open_flags & wire::kOpenRead) != 0) rights |= static_cast<unsigned>(Rights::kRead);
+  if ((open_flags & wire::kOpenWrite) != 0) rights |= static_cast<unsigned>(Rights::kWrite);
+  return static_cast<Rights>(rights);
+}
+
+File::File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags)
     : cluster_(cluster),
       handle_(reply.object.attributes.handle),
-      rights_(rights),
+      rights_(rights_of(open_flags)),
+      by_user_((open_flags & wire::kOpenByUser) != 0),
       layout_(std::move(*reply.object.layout)),
       attributes_(reply.object.attributes),
       capability_(reply.capability),
@@ -224,6 +232,7 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
   }
   if (!reply) {
     uncertain_ = true;
+    if (reply.code() == Errc::kBadDescriptor) co_return Error(Errc::kSessionFenced, "its session ended meanwhile");
     co_return std::move(reply).error();
   }
   for (auto& state : states_) state.reset();  // the meta server knows better now
@@ -232,7 +241,6 @@ job::Task<Result<void>> File::truncate(std::uint64_t size) {
 }
 
 job::Task<Result<Attributes>> File::stat() {
-    if (reply.code() == Errc::kBadDescriptor) co_return Error(Errc::kSessionFenced, "its session ended meanwhile");
   wire::GetattrRequest request;
   request.handle = handle_;
   const Limits limits = cluster_.limits();

@@ -40,7 +40,8 @@ struct CopySpan {
 /// executor.
 class File {
  public:
-  File(Cluster& cluster, wire::OpenReply reply, Rights rights);
+  /// `open_flags`: as it was opened, wire::OpenFlags; what of them a later open must repeat is kept.
+  File(Cluster& cluster, wire::OpenReply reply, std::uint8_t open_flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -174,6 +175,7 @@ class File {
   Rights rights_;
   Layout layout_;
   Attributes attributes_;
+  bool by_user_;  // root's session has opened it for somebody else
   Capability capability_;
   std::unique_ptr<const Distribution> distribution_;
   wire::DataPath path_ = wire::DataPath::kAutomatic;
@@ -196,6 +198,11 @@ class File {
 
 /// Fills what a file whose size is not known says through its datafiles.
 job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
+Rights rights_of(std::uint8_t open_flags);
+
+/// Asks for an open. An older server is not told that a user opens it (kOpenByUser): `request` is as it was answered.
+job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits);
+
                                                   Limits limits);
 
 /// Size, allocation, mtime and change sum of all slots together; `states` holds each slot once.

@@ -10,6 +10,7 @@ void File::keep_in(Ledger::Open& record) {
   record.reads_count = reads_count_;
 }
 
+  if (by_user_) record.open_flags |= wire::kOpenByUser;
 /// What was written is not known here, and may not be synced: the next sync covers everything, and the meta server asks
 /// for the size itself after the close.
 void File::inherit(Ledger::Open& record) {

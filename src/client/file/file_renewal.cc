@@ -49,14 +49,24 @@ job::Task<Result<std::vector<SlotState>>> File::ask_slots(std::vector<std::uint3
   }
 }
 
+job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits) {
+  auto reply = co_await cluster.change<wire::OpenReply>(request, limits);
+  if (reply.code() == Errc::kInvalidArgument && (request.open_flags & wire::kOpenByUser) != 0) {
+    request.open_flags &= static_cast<std::uint8_t>(~wire::kOpenByUser);
+    reply = co_await cluster.change<wire::OpenReply>(request, limits);
+  }
+  co_return reply;
+}
+
 /// In the session in which the file is open only its capability is asked for; in a later one each open counts anew.
 job::Task<Result<void>> File::open_again(Limits limits) {
   wire::OpenRequest request;
   request.where.start = handle_;
   if (allows(rights_, Rights::kRead)) request.open_flags |= wire::kOpenRead;
   if (allows(rights_, Rights::kWrite)) request.open_flags |= wire::kOpenWrite;
+  if (by_user_) request.open_flags |= wire::kOpenByUser;
   request.renew = opened_in(cluster_.identity().session());
-  auto reply = co_await cluster_.change<wire::OpenReply>(request, limits);
+  auto reply = co_await ask_to_open(cluster_, request, limits);
   if (!reply) co_return std::move(reply).error().within("the file must be opened again");
   // Between the end of one session, or epoch, and the next the file was not open: others may have written it alone.
   if (!opened_in({reply->capability.client, reply->capability.session_epoch})) uncertain_ = true;
