@@ -13,6 +13,8 @@ namespace spate::fuse {
 namespace {
 
 constexpr unsigned kMaxThreads = 64;
+constexpr std::uint64_t kLeastMemory = std::uint64_t{16} << 20U;
+constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 30U;
 constexpr Duration kMaxBusyPoll = std::chrono::milliseconds(10);
 constexpr std::uint64_t kMaxReadahead = std::uint64_t{64} << 20U;
 
@@ -88,6 +90,14 @@ Result<void> set_busy_poll(MountOptions& options, std::string_view value) {
   return {};
 }
 
+Result<void> set_memory(MountOptions& options, std::string_view value) {
+  const auto bytes = parse_size(value);
+  if (!bytes || *bytes < kLeastMemory || *bytes > kMostMemory)
+    return Error(Errc::kInvalidArgument, "is a size such as 256MiB, 16MiB to 1GiB");
+  options.memory = *bytes;
+  return {};
+}
+
 Result<void> set_readahead(MountOptions& options, std::string_view value) {
   const auto bytes = parse_size(value);
   if (!bytes || *bytes > kMaxReadahead) return Error(Errc::kInvalidArgument, "is a size such as 4MiB, at most 64MiB");
@@ -134,6 +144,7 @@ const std::map<std::string_view, Setter>& setters() {
       {"threads", set_threads},
       {"busy_poll", set_busy_poll},
       {"readahead", set_readahead},
+      {"memory", set_memory},
       {"log", set_log},
       {"fsname", set_source},
   };
@@ -268,13 +279,17 @@ std::string_view readdirplus_word(const MountOptions& options) {
   return std::find_if(kListings.begin(), kListings.end(), is_it)->name;
 }
 
+unsigned worker_limit(const MountOptions& options) {
+  return std::max(options.threads, static_cast<unsigned>(options.memory / kWorkerBytes));
+}
+
 std::string_view usage() {
   return "usage: spate-mount SPATE.TOML DIRECTORY [-f] [-v] [-o OPTION,...]\n"
          "Mounts a Spate file system; `spate mount DIRECTORY` finds its spate.toml by itself.\n"
          "  -f  stay in the foreground   -v  log every change of state\n"
          "  ro  allow_other  cache=none|auto|writeback  soft|hard  threads=N  busy_poll=TIME  readahead=SIZE\n"
          "  log=FILE  fsname=NAME  relatime|noatime|strictatime  leases|noleases  attr_cache=mount|kernel  acl|noacl\n"
-         "  readdirplus=no|auto|yes\n"
+         "  readdirplus=no|auto|yes  memory=SIZE\n"
          "  dev suid noexec\n";
 }
 

@@ -44,6 +44,8 @@ struct MountOptions {
   bool foreground = false;
   bool verbose = false;
   unsigned threads = 4;  // 1..64, that are kept for requests of the kernel
+  /// Of all worker threads together, at most, 16 MiB to 1 GiB: kWorkerBytes each (worker_limit()).
+  std::uint64_t memory = std::uint64_t{256} << 20U;
   /// How long one goes on asking the kernel before it sleeps, 0..10 ms.
   Duration busy_poll = std::chrono::microseconds(100);
   std::uint64_t readahead = std::uint64_t{4}
@@ -52,6 +54,13 @@ struct MountOptions {
 
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };
+
+/// What a worker thread may hold: room for the largest request, a write of 1 MiB, and for the largest answer, a read of
+/// 1 MiB, with their headers.
+inline constexpr std::uint64_t kWorkerBytes = (std::uint64_t{2} << 20U) + 65536;
+
+/// How many worker threads `memory` allows, at least as many as are kept.
+unsigned worker_limit(const MountOptions& options);
 
 /// Reads `spate-mount SOURCE DIR [-f] [-v] [-n] [-o A,B=C]...`, which is also how mount(8) calls /sbin/mount.spate.
 /// kInvalidArgument names the option that is wrong and those there are. Arguments without the program's name.

@@ -53,9 +53,32 @@ TEST(MountOptions, ValuesAreChecked) {
   }
   EXPECT_EQ(options.readahead, 1U << 20U);
   EXPECT_EQ(options.log_file, "/tmp/x");
-  for (const char* wrong : {"cache=some", "cache", "threads=0", "threads=65", "threads=4x", "threads=", "attr_cache",
-                            "attr_cache=none", "readdirplus", "readdirplus=some", "readahead=1TiB", "readahead=much",
-                            "busy_poll", "busy_poll=soon", "busy_poll=11ms", "log=x", "ro=1"}) {
+  EXPECT_TRUE(parse_option_list("memory=16MiB,threads=4", options));
+  EXPECT_LE(worker_limit(options) * kWorkerBytes, std::uint64_t{16} << 20U);
+  EXPECT_GE(worker_limit(options), 7U);
+  EXPECT_TRUE(parse_option_list("threads=64", options));
+  EXPECT_EQ(worker_limit(options), 64U) << "as many as are kept";
+  for (const char* wrong : {"memory",
+                            "memory=1MiB",
+                            "memory=2GiB",
+                            "memory=much",
+                            "cache=some",
+                            "cache",
+                            "threads=0",
+                            "threads=65",
+                            "threads=4x",
+                            "threads=",
+                            "attr_cache",
+                            "attr_cache=none",
+                            "readdirplus",
+                            "readdirplus=some",
+                            "readahead=1TiB",
+                            "readahead=much",
+                            "busy_poll",
+                            "busy_poll=soon",
+                            "busy_poll=11ms",
+                            "log=x",
+                            "ro=1"}) {
     const auto parsed = parse_option_list(wrong, options);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_ERRC(parsed, Errc::kInvalidArgument) << wrong;

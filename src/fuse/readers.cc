@@ -11,7 +11,6 @@
 namespace spate::fuse {
 namespace {
 
-constexpr unsigned kMaxWorkers = 256;  // more requests than that wait in the kernel
 // How many more lone requests than others there were of late, each of the others taken for a few: not above the one,
 // and one thread reads from the other on.
 constexpr unsigned kMostAlone = 64;
@@ -77,7 +76,7 @@ bool Readers::wait_until_called() {
 void Readers::call_one(std::unique_lock<std::mutex>& lock) {
   if (stopped_) return;
   const bool start = kept_.empty();
-  if (start && workers_ >= kMaxWorkers) return;
+  if (start && workers_ >= options_.most) return;
   ++reading_;
   nobody_reads_ = false;
   if (!start) {
@@ -180,6 +179,16 @@ bool Readers::wait_for_end(std::chrono::milliseconds limit) {
 unsigned Readers::reading() const {
   const std::lock_guard lock(mutex_);
   return reading_;
+}
+
+unsigned Readers::workers() const {
+  const std::lock_guard lock(mutex_);
+  return workers_;
+}
+
+unsigned Readers::at_work() const {
+  const std::lock_guard lock(mutex_);
+  return at_work_;
 }
 
 unsigned Readers::kept() const {

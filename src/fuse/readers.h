@@ -18,8 +18,9 @@
 namespace spate::fuse {
 
 struct ReadersOptions {
-  int device = -1;    // /dev/fuse; readable when a request waits. Not owned
-  unsigned kept = 4;  // threads that wait for the kernel, or for being needed, while nothing happens
+  int device = -1;      // /dev/fuse; readable when a request waits. Not owned
+  unsigned kept = 4;    // threads that wait for the kernel, or for being needed, while nothing happens
+  unsigned most = 256;  // threads in all, not fewer than `kept`; more requests than that wait in the kernel
   /// How long a thread that is alone goes on asking for the next request before it sleeps, as long as that pays; 0: not
   /// at all.
   Duration busy_poll = Duration(0);
@@ -75,6 +76,10 @@ class Readers final : public job::Source {
   /// That read or are about to.
   unsigned reading() const;
   unsigned kept() const;
+  /// Threads there are, whatever they do.
+  unsigned workers() const;
+  /// Those that have a request.
+  unsigned at_work() const;
 
   std::size_t poll() override;
   int wait_descriptor() const override { return -1; }

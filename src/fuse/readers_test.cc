@@ -33,7 +33,8 @@ struct ReadersTest : testing::Test {
 
   UniqueFd device{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   unsigned started = 0;  // that read, since the beginning
-  Readers readers{{device.get(), kKept, std::chrono::hours(1)}, [this](bool reads) { started += reads ? 1 : 0; }};
+  Readers readers{{device.get(), kKept, 2 * kMany, std::chrono::hours(1)},
+                  [this](bool reads) { started += reads ? 1 : 0; }};
 };
 
 TEST_F(ReadersTest, ALoneRequestNeedsNoOtherWhileTheExecutorPolls) {
@@ -164,6 +165,18 @@ TEST_F(ReadersTest, OneThatReadsAloneLooksForARequestWithoutSleeping) {
   let_one_wait();
   reader.join();
   EXPECT_TRUE(found);
+}
+
+TEST_F(ReadersTest, ThereAreNoMoreThreadsThanAllowed) {
+  constexpr unsigned kMost = 6;
+  Readers few({device.get(), kKept, kMost, Duration(0)}, [this](bool reads) { started += reads ? 1 : 0; });
+  few.start();
+  started = 0;
+  for (unsigned i = 0; i < kMost - 1; ++i) few.request_begins(false);  // one of those that are kept is not called
+  EXPECT_EQ(few.workers(), kMost);
+  EXPECT_EQ(started, kMost - kKept);
+  EXPECT_EQ(few.at_work(), kMost - 1);
+  EXPECT_EQ(few.reading(), 0U);
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ Session::Session(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      readers_({fuse_session_fd(session_.get()), mount.options.threads, mount.options.busy_poll},
+      readers_({fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options),
+                mount.options.busy_poll},
                [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
   make_interruptible();
   mount_.readers = &readers_;
@@ -191,6 +192,7 @@ void Session::resume() {
 /// on.
 bool Session::hand_over() {
   draining_ = true;
+  SPATE_LOG("fuse", info, "handing over");
   const bool drained = wait_for_workers();
   if (!drained && !can_resend(mount_)) return false;
   if (!drained) SPATE_LOG("fuse", warn, "hands over while operations wait for a server");
@@ -215,8 +217,13 @@ bool Session::hand_over() {
 /// "name value" a line.
 std::string Session::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
-  return fmt::format("open_files {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied {}\n", mount_.files.size(),
-                     kept.hits, kept.misses, kept.recalls, kept.copied);
+  const unsigned workers = readers_.workers();
+  return fmt::format(
+      "open_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\nworker_memory_at_most_bytes "
+      "{}\nanswered_from_leases {}\n"
+      "asked {}\nrecalled {}\ncopied {}\n",
+      mount_.files.size(), mount_.closes.under_way(), workers, readers_.at_work(), worker_limit(mount_.options),
+      workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied);
 }
 
 std::optional<Session::End> Session::on_message(int control) {

@@ -20,9 +20,8 @@ mountpoint -q "$dir/typed"
 fails 'log: takes an absolute path' "$spate" mount "$dir/typed" -o log=mount.log
 
 # Its processes are killed: what is left in the name space can be taken away.
-status() { "$spate" mount --status "$dir/one" | awk -v what="$1" '$1 == what { print $2 }'; }
 # shellcheck disable=SC2046
-kill -9 $(status keeper) $(status server)
+kill -9 $(status one keeper) $(status one server)
 fails 'not connected\|connection abort' ls "$dir/one"
 fails 'a mount that has ended' "$spate" mount "$dir/one"
 "$spate" umount "$dir/one"

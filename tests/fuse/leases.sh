@@ -39,7 +39,6 @@ looked=$(asked lookup_lease)
 for _ in $(seq 10); do stat "$dir/a/tree/"* > /dev/null; done
 equal "$(asked lookup_lease)" "$looked"
 # Of a mount is told what its leases have saved.
-status() { "$spate" mount --status "$dir/$1" | sed -n "s/^$2 //p"; }
 before=$(status a answered_from_leases)
 for i in $(seq 5); do stat "$dir/a/tree/$i" > /dev/null; done
 [ "$(status a answered_from_leases)" -gt "$before" ] && [ "$(status a asked)" -gt 0 ]

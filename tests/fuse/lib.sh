@@ -37,5 +37,17 @@ asked() {
     index($1, "spate_rpc_request_ns_count") == 1 && index($1, op) { sum += $2 } END { print sum + 0 }'
 }
 
+# status NAME WHAT: what `spate mount --status` says of the mount.
+status() { "$spate" mount --status "$dir/$1" | sed -n "s/^$2 //p"; }
+
+# wait_until COMMAND...: until it succeeds, a minute at most.
+wait_until() {
+  local end=$((SECONDS + 60))
+  until "$@"; do
+    [ $SECONDS -lt $end ] || { echo "has not come: $*"; return 1; }
+    sleep 0.02
+  done
+}
+
 # equal WHAT WANTED: two strings.
 equal() { [ "$1" = "$2" ] || { echo "is \"$1\", should be \"$2\""; return 1; }; }

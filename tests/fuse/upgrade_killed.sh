@@ -7,21 +7,22 @@ mount_at one
 mkdir "$dir/new"
 cp "$SPATE_BIN/spate" "$SPATE_BIN/spate-mount" "$dir/new"
 
-server() { "$spate" mount --status "$dir/one" | awk '$1 == "server" { print $2 }'; }
+is_waiting() { [ "$(status one workers_with_request)" -gt 0 ]; }
+hands_over() { grep -q 'handing over' "$dir/fs/log/mount.log"; }
 
 # A call that waits for the meta server keeps the old program from handing over.
-meta=$(pgrep -f "spated --config $dir/fs/spate.toml --server 1 ")
-old=$(server)
+meta=$(cut -d' ' -f1 "$dir/fs/run/server-1.pid")
+old=$(status one server)
 kill -STOP "$meta"
 stat "$dir/one/nothing" 2> /dev/null &
 call=$!
-sleep 0.5
+wait_until is_waiting
 "$dir/new/spate" mount --upgrade "$dir/one" &
 upgrade=$!
-sleep 1
+wait_until hands_over
 kill -9 "$old"
 kill -CONT "$meta"
 wait "$upgrade"
-equal "$(readlink "/proc/$(server)/exe")" "$dir/new/spate-mount"
+equal "$(readlink "/proc/$(status one server)/exe")" "$dir/new/spate-mount"
 if wait "$call"; then echo 'there is something'; exit 1; fi
 grep -q "upgraded directory=$dir/one program=$dir/new/spate-mount" "$dir/fs/log/mount.log"
