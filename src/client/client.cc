@@ -188,13 +188,18 @@ job::Task<Result<std::unique_ptr<File>>> Client::open_again(Ledger::Open& record
   co_return file;
 }
 
-job::Task<Result<void>> Client::close_inherited(const Ledger::Open& record) {
+job::Task<Result<void>> Client::close_inherited(const Ledger::Open& record, UniqueFunction<void()> on_ended) {
   wire::CloseRequest request;
   request.handle = record.handle;
   request.rights = rights_of(record.open_flags);
-  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(cluster_.limits()));
+  if (record.closing) {
+    request.data = record.close_data;
+    request.atime = record.close_atime;
+  }
+  const Limits limits = cluster_.limits();
+  SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(limits));
   const rpc::SessionEpoch session = cluster_.identity().session();
-  auto done = co_await cluster_.close(std::move(request), session, cluster_.limits());
+  auto done = co_await cluster_.close(std::move(request), session, limits, std::move(on_ended));
   if (!done) co_return std::move(done).error();
   co_return Result<void>();
 }

@@ -69,15 +69,17 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
 }
 
-job::Task<Result<void>> close_one(Mount& mount, client::Client& client, OpenFile& open) {
-  if (open.file == nullptr) {
-    auto closed = co_await client.close_inherited(*open.record);
+/// The ledger knows it until the meta server has ended the open, which may be after this has failed.
+job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
+  UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
+  if (open->file == nullptr) {
+    auto closed = co_await client.close_inherited(*open->record, std::move(on_ended));
     co_return closed;
   }
-  const bool wrote = allows(open.file->rights(), Rights::kWrite);
-  if (wrote) mount.closing.begin(open.handle);
-  auto closed = co_await mount.pages.close(*open.file);
-  if (wrote) mount.closing.end(open.handle);
+  const bool wrote = allows(open->file->rights(), Rights::kWrite);
+  if (wrote) mount.closing.begin(open->handle);
+  auto closed = co_await mount.pages.close(*open->file, std::move(on_ended));
+  if (wrote) mount.closing.end(open->handle);
   if (!closed) co_return std::move(closed).error();
   co_return Result<void>();
 }
@@ -107,10 +109,10 @@ void close_file(Mount& mount, std::uint64_t number) {
   const std::uint64_t cause = Pending::of_this_thread().cause();
   const auto closed = mount.process.run([&](client::Client& c) {
     c.cluster().next_cause(cause);
-    return close_one(mount, c, *open);
+    return close_one(mount, c, open);
   });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
-  mount.files.forget(*open);
+  mount.files.released(*open);
 }
 
 /// The kernel has taken the answer to an open, and dropped its pages if it was told to; or it has not (`error`).
@@ -240,9 +242,9 @@ job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_p
                                  std::uint64_t cause) {
   client::Client& client = mount.process.client();
   client.cluster().next_cause(cause);
-  const auto closed = co_await close_one(mount, client, *open);
+  const auto closed = co_await close_one(mount, client, open);
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
-  mount.files.forget(*open);
+  mount.files.released(*open);
   fuse_reply_err(request, 0);
   co_return Unit();
 }
@@ -333,6 +335,16 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
 }
 
 }  // namespace
+
+job::Task<Unit> close_left(Mount& mount) {
+  client::Client& client = mount.process.client();
+  for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
+    client.cluster().next_cause(open->record->close_cause);
+    const auto closed = co_await close_one(mount, client, open);
+    if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
+  }
+  co_return Unit();
+}
 
 void add_data_operations(fuse_lowlevel_ops& operations) {
   operations.open = open;

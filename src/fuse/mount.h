@@ -32,8 +32,9 @@ struct Mount {
   assembly::ClientProcess& process;
   Credential credential;  // that the session acts with
   client::Ledger& ledger;
-  KernelCopies* copies = nullptr;  // null: the kernel keeps nothing
-  OpenFiles files{ledger};
+  KernelCopies* copies = nullptr;                                                 // null: the kernel keeps nothing
+  std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(ledger);  // closes may outlive the mount
+  OpenFiles& files = *shared_files;
   OpenDirectories directories{ledger.first_number()};
   client::KeptPages pages{ledger.kept()};
   KernelLocks locks{process, ledger};
@@ -69,6 +70,9 @@ void release_locks(Mount& mount, std::uint64_t open, Handle handle);
 
 /// The open file of a request, opened again when that was done by an earlier process of the mount. kBadDescriptor.
 Result<std::shared_ptr<OpenFile>> open_file(fuse_req_t request, std::uint64_t number);
+
+/// Ends the opens of files that programs had closed when the process before ended.
+job::Task<Unit> close_left(Mount& mount);
 
 /// Runs `reply` unless the request has been given up; how every handler answers. 0, or what the kernel said.
 template <typename Reply>

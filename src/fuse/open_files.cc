@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/open_files.h"
 
+#include <atomic>
+#include <utility>
+
 namespace spate::fuse {
 
 OpenFiles::OpenFiles(client::Ledger& ledger) : ledger_(ledger), last_(ledger.first_number()) {
@@ -9,6 +12,10 @@ OpenFiles::OpenFiles(client::Ledger& ledger) : ledger_(ledger), last_(ledger.fir
     file->handle = record.handle;
     file->direct = record.direct;
     file->record = &record;
+    if (record.released) {
+      left_.push_back(std::move(file));
+      return;
+    }
     files_.emplace(record.number, std::move(file));
     inherited_.emplace(record.cause, record.number);
   });
@@ -69,6 +76,16 @@ void OpenFiles::forget(OpenFile& file) {
   const std::lock_guard lock(mutex_);
   if (file.record != nullptr) ledger_.opens().remove(*file.record);
   file.record = nullptr;
+}
+
+void OpenFiles::released(OpenFile& file) {
+  const std::lock_guard lock(mutex_);
+  if (file.record != nullptr) std::atomic_ref(file.record->released).store(true, std::memory_order_release);
+}
+
+std::vector<std::shared_ptr<OpenFile>> OpenFiles::take_left() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(left_, {});
 }
 
 std::size_t OpenFiles::size() const {

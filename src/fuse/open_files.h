@@ -47,6 +47,10 @@ class OpenFiles {
   /// Takes it out; null when there is none. A later process knows it until forget().
   std::shared_ptr<OpenFile> remove(std::uint64_t number);
   void forget(OpenFile& file);
+  /// The kernel asks for it no more; until forget() the next process closes it, should this one end.
+  void released(OpenFile& file);
+  /// What the process before has left to be closed, once.
+  std::vector<std::shared_ptr<OpenFile>> take_left();
   std::size_t size() const;
   std::vector<std::shared_ptr<OpenFile>> all() const;
 
@@ -58,6 +62,7 @@ class OpenFiles {
   std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenFile>> files_;
   std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // by cause: numbers
+  std::vector<std::shared_ptr<OpenFile>> left_;
 };
 
 }  // namespace spate::fuse

@@ -108,6 +108,7 @@ Session::Session(Mount& mount, SessionPtr session)
   mount_.readers = &readers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
   mount_.process.run([](client::Client& c) { return resume_client(c); });
+  std::ignore = mount_.closes.begin([&its = mount_] { return close_left(its); });
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 
@@ -191,8 +192,8 @@ void Session::resume() {
 /// What cannot be answered in time is answered by the next process, if the kernel can ask again. False: this one goes
 /// on.
 bool Session::hand_over() {
-  draining_ = true;
   SPATE_LOG("fuse", info, "handing over");
+  draining_ = true;
   const bool drained = wait_for_workers();
   if (!drained && !can_resend(mount_)) return false;
   if (!drained) SPATE_LOG("fuse", warn, "hands over while operations wait for a server");

@@ -112,7 +112,8 @@ class File {
 
   /// Ends the open; the object is of no more use, whatever comes out. A reader tells in the same request when it read
   /// last, where that is due (Options::atime). kLostWrite as in sync().
-  job::Task<Result<Attributes>> close(CloseOptions options = {});
+  /// `on_ended`: as Cluster::close().
+  job::Task<Result<Attributes>> close(CloseOptions options = {}, UniqueFunction<void()> on_ended = {});
 
   /// Which path a read or write of this range would take, slot by slot.
   job::Task<Result<std::vector<SlotPath>>> explain(std::uint64_t offset, std::uint64_t size, bool is_write);
@@ -166,6 +167,7 @@ class File {
   void leave(bool removed);
   void keep_unsynced(const std::vector<SlotState>& slots);
   void keep_synced();
+  void keep_close(const wire::CloseRequest& request, std::uint64_t cause);
   job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
   job::Task<void> learn_data();
   std::optional<wire::DataSummary> summary() const;
@@ -173,9 +175,9 @@ class File {
   Cluster& cluster_;
   Handle handle_;
   Rights rights_;
+  bool by_user_;  // root's session has opened it for somebody else
   Layout layout_;
   Attributes attributes_;
-  bool by_user_;  // root's session has opened it for somebody else
   Capability capability_;
   std::unique_ptr<const Distribution> distribution_;
   wire::DataPath path_ = wire::DataPath::kAutomatic;
@@ -196,13 +198,13 @@ class File {
   std::optional<WallTime> read_at_;  // the last one that does
 };
 
-/// Fills what a file whose size is not known says through its datafiles.
-job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
 Rights rights_of(std::uint8_t open_flags);
 
 /// Asks for an open. An older server is not told that a user opens it (kOpenByUser): `request` is as it was answered.
 job::Task<Result<wire::OpenReply>> ask_to_open(Cluster& cluster, wire::OpenRequest& request, Limits limits);
 
+/// Fills what a file whose size is not known says through its datafiles.
+job::Task<Result<Attributes>> complete_attributes(Cluster& cluster, Attributes attributes, const Layout& layout,
                                                   Limits limits);
 
 /// Size, allocation, mtime and change sum of all slots together; `states` holds each slot once.

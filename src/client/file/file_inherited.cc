@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the next process must know of an open file (client/session/ledger.h).
+#include <atomic>
+
 #include "client/bypass/bypass.h"
 #include "client/file/file_operation.h"
 
@@ -8,9 +10,9 @@ namespace spate::client {
 void File::keep_in(Ledger::Open& record) {
   record_ = &record;
   record.reads_count = reads_count_;
+  if (by_user_) record.open_flags |= wire::kOpenByUser;
 }
 
-  if (by_user_) record.open_flags |= wire::kOpenByUser;
 /// What was written is not known here, and may not be synced: the next sync covers everything, and the meta server asks
 /// for the size itself after the close.
 void File::inherit(Ledger::Open& record) {
@@ -50,6 +52,16 @@ void File::keep_synced() {
     if (unsynced_->all_safe()) record->unsynced = 0;
   }
   record_->lost_write = false;  // it has just been told
+}
+
+/// The next process sends the same request under the same id: this one may have been carried out by then.
+void File::keep_close(const wire::CloseRequest& request, std::uint64_t cause) {
+  unsynced_->records().erase(record_);  // once it is closed the record may be another one's
+  record_->close_data = request.data;
+  record_->close_atime = request.atime;
+  record_->close_cause = cause;
+  std::atomic_ref(record_->closing).store(true, std::memory_order_release);
+  record_ = nullptr;
 }
 
 }  // namespace spate::client

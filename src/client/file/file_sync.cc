@@ -102,7 +102,7 @@ job::Task<void> File::learn_data() {
   wrote_by_itself_ = false;
 }
 
-job::Task<Result<Attributes>> File::close(CloseOptions options) {
+job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<void()> on_ended) {
   const Limits limits = cluster_.limits();
   co_await bypass_->give_back(limits);
   if (options.learn_data) co_await learn_data();
@@ -117,7 +117,8 @@ job::Task<Result<Attributes>> File::close(CloseOptions options) {
   const Result<void> lost = check_lost();
   if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
   const rpc::SessionEpoch opened_in{capability_.client, capability_.session_epoch};
-  auto reply = co_await cluster_.close(std::move(request), opened_in, limits);
+  if (record_ != nullptr) keep_close(request, limits.cause);
+  auto reply = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
   leave(reply && reply->attributes.link_count == 0);
   if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again
   if (!reply) co_return std::move(reply).error();

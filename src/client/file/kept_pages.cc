@@ -99,10 +99,10 @@ bool KeptPages::followed(const File& file) {
   return found != writing_.end() && found->second.files.contains(&file) && !found->second.spoiled;
 }
 
-job::Task<Result<Attributes>> KeptPages::close(File& file) {
+job::Task<Result<Attributes>> KeptPages::close(File& file, UniqueFunction<void()> on_ended) {
   CloseOptions options;
   options.learn_data = followed(file);
-  auto closed = co_await file.close(options);
+  auto closed = co_await file.close(options, std::move(on_ended));
   end_writing(file, closed);
   co_return closed;
 }

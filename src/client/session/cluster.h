@@ -58,8 +58,10 @@ class Cluster {
 
   /// Ends an open of a file that was opened in that epoch of the session. It goes on until it is answered, or with it
   /// the open has ended with its session, also when this fails with `limits`: nothing is left open then for long.
-  /// kBadDescriptor: it has ended with its session already.
-  job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits);
+  /// kSessionFenced: it has ended with its session already. `on_ended`, if any, is called when nothing is left open:
+  /// perhaps after this has failed, and not at all if the client is stopped before.
+  job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits,
+                                            UniqueFunction<void()> on_ended = {});
 
   /// The channel to the server that holds a target; kStaleMap when the map names none.
   Result<rpc::Channel*> io_channel(TargetId target);

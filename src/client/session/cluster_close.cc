@@ -11,19 +11,22 @@ namespace spate::client {
 struct Cluster::Closing {
   explicit Closing(job::Executor& executor) : ended(executor) {}
   Result<wire::CloseReply> reply = Errc::kUnknown;
+  UniqueFunction<void()> on_ended;
   job::Event ended;
 };
 
 /// Under one request id as long as it takes: under another one it could end another open of the file.
 job::Task<void> Cluster::close_for_sure(wire::CloseRequest request, Limits limits, std::shared_ptr<Closing> closing) {
   closing->reply = co_await change<wire::CloseReply>(request, limits);
+  if (closing->on_ended && closing->reply.code() != Errc::kCancelled) closing->on_ended();
   closing->ended.set();
 }
 
 job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseRequest request, rpc::SessionEpoch opened_in,
-                                                   Limits limits) {
+                                                   Limits limits, UniqueFunction<void()> on_ended) {
   // Shared with the close itself, which may outlive this call.
   const auto closing = std::make_shared<Closing>(executor());
+  closing->on_ended = std::move(on_ended);
   Limits for_sure = limits;
   for_sure.deadline = MonoTime::never();
   for_sure.stop = stopping_;

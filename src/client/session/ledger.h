@@ -21,6 +21,7 @@
 #include "model/capability.h"
 #include "model/ids.h"
 #include "model/lock_ranges.h"
+#include "wire/meta_messages.h"
 
 namespace spate::client {
 
@@ -79,7 +80,7 @@ class LedgerRecords {
 class Ledger {
  public:
   /// Of the layout in memory: who has another one cannot take over.
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   static constexpr std::size_t kFaceBytes = 4096;
 
   struct Session {
@@ -145,6 +146,11 @@ class Ledger {
     bool direct = false;
     bool reads_count = true;
     bool lost_write = false;
+    bool released = false;  // the face is asked for it no more: only its close is not answered
+    bool closing = false;   // its close has been sent, as the rest says
+    std::uint64_t close_cause = 0;
+    std::optional<wire::DataSummary> close_data;
+    std::optional<WallTime> close_atime;
   };
   /// Through which open file a lock was taken.
   struct LockUse {
