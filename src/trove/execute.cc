@@ -167,7 +167,7 @@ void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamReq
               BytestreamCompletion& done) {
   done.status = store.admit(datafile, request.extents);
   if (done.status == Errc::kOk) {
-    // Somebody did something to the file, which the counter tells; its content was not changed, so mtime stays.
+    // The counter shows an operation on the file. Its content was not changed, so mtime stays.
     const ChangeScope change(datafile, WallTime{});
     done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_KEEP_SIZE);
   }
@@ -202,7 +202,7 @@ void copy(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest
   finish_change(store, datafile, done);
 }
 
-/// A new open file description: what its holder does to it (offset, flags) is not ours.
+/// A new open file description, so that its holder's offset and flags do not affect ours.
 void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
   const int access = how == Lend::kRead ? O_RDONLY : how == Lend::kWrite ? O_WRONLY : O_RDWR;
   const std::string self = "/proc/self/fd/" + std::to_string(datafile.fd());
@@ -214,7 +214,7 @@ void lend(const LocalDatafile& datafile, Lend how, BytestreamCompletion& done) {
   done.file = std::make_shared<DatafileDescriptor>(std::move(fd));
 }
 
-/// Does the operation make the datafile? A write of nothing and a truncate to nothing leave it as it is: empty.
+/// Whether the operation creates the datafile. An empty write and a truncate to 0 do not: it stays empty.
 bool creates(const BytestreamRequest& request) {
   switch (request.op) {
     case BytestreamOp::kWrite:

@@ -186,7 +186,7 @@ void SimFile::crash(Random& random) {
   const std::uint64_t size = now_.size;
   now_.size = ~std::uint64_t{0};
   truncate(size);
-  if (differs) {  // content that nobody has seen: it must not carry a counter that somebody knows
+  if (differs) {  // content that no client has seen: it must not have a counter that a client knows
     now_.counter = counter + 1;
     now_.mtime_ns = mtime_ns;
   }

@@ -24,7 +24,7 @@ class SimLeasePage final : public LeasePage {
     own_.state.store(page_->words.state.load());
     return own_;
   }
-  /// A number only: closing it does nothing, as it is above all that the kernel gives.
+  /// Only a number: closing it does nothing, since it is larger than any descriptor of the kernel.
   Result<UniqueFd> descriptor() const override { return UniqueFd(number_); }
   void keep() override { kept_ = true; }
 

@@ -45,7 +45,7 @@ Errc SimDisk::write_piece(SimFile& file, std::uint64_t offset, ByteView piece) {
 }
 
 Result<std::size_t> SimDisk::write_lent(const SimLentFile& lent, std::uint64_t offset, ByteView data) {
-  if (find(lent.id) != lent.file) {  // fenced: what is written goes nowhere, and takes no room that anybody counts
+  if (find(lent.id) != lent.file) {  // fenced: the write has no effect and uses no counted space
     lent.file->write(offset, data);
     return data.size();
   }
