@@ -65,6 +65,7 @@ Result<std::unique_ptr<LeasePage>> FolderLeasePage::make(int folder, const Lease
   words->slot = title.datafile.slot;
   words->epoch = title.epoch;
   words->writable = title.writable ? 1 : 0;
+  words->counter = title.counter;
   const std::string boot = current_boot_id();
   std::memcpy(words->boot_id, boot.data(), std::min(boot.size(), sizeof words->boot_id));
   return std::unique_ptr<LeasePage>(new FolderLeasePage(leases.release(), name, std::move(page)));

@@ -18,6 +18,7 @@ struct LeaseTitle {
   ClientId client;
   std::uint32_t epoch = 0;
   bool writable = false;
+  std::uint64_t counter = 0;  // LeaseWords::counter
 };
 
 /// The lease ends when the page is destroyed, unless keep() was called. Not thread-safe.

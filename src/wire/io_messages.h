@@ -177,6 +177,27 @@ struct DatafileSyncRequest {
 };
 using DatafileSyncReply = DatafileStatReply;
 
+/// As DatafileSyncRequest, but an error of write-back is no failure: the reply tells of it, to everybody and each time.
+struct DatafileFlushRequest {
+  static constexpr Op kOp = Op::kDatafileFlush;
+  static constexpr std::string_view kName = "datafile flush request";
+  Handle handle;
+  std::vector<SlotRef> slots;
+  template <typename A>
+  void fields(A& a) {
+    a(handle, slots);
+  }
+};
+struct DatafileFlushReply {
+  static constexpr std::string_view kName = "datafile flush reply";
+  std::vector<DatafileState> datafiles;  // as in slots
+  std::vector<std::uint64_t> lost;       // as in slots: writes up to this change counter may be lost; 0: none
+  template <typename A>
+  void fields(A& a) {
+    a(datafiles, lost);
+  }
+};
+
 struct DatafileRef {
   Handle handle;
   SlotRef slot;

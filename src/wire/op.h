@@ -61,7 +61,8 @@ namespace spate::wire {
   X(DatafileCopy, 72, "datafile_copy")         \
   X(BypassLease, 73, "bypass_lease")           \
   X(BypassReturn, 74, "bypass_return")         \
-  X(ExplainPath, 75, "explain_path")
+  X(ExplainPath, 75, "explain_path")           \
+  X(DatafileFlush, 76, "datafile_flush")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

@@ -104,18 +104,18 @@ TEST_F(ClientPromises, FsyncCoversWhatWasCut) {
     auto file = create("f");
     ASSERT_OK(executor_.run(file->write(0, bytes(3 * kStrip))));
     ASSERT_OK(executor_.run(file->sync()));
-    EXPECT_EQ(requests("datafile_sync"), 3U);
+    EXPECT_EQ(requests("datafile_flush"), 3U);
     ASSERT_OK(executor_.run(file->sync()));
-    EXPECT_EQ(requests("datafile_sync"), 3U);  // nothing new
+    EXPECT_EQ(requests("datafile_flush"), 3U);  // nothing new
     ASSERT_OK(executor_.run(file->truncate(10)));
     ASSERT_OK(executor_.run(file->sync()));
-    EXPECT_EQ(requests("datafile_sync"), 6U);
+    EXPECT_EQ(requests("datafile_flush"), 6U);
     ASSERT_OK(executor_.run(file->close()));
   }
   auto file = open("f", wire::kOpenWrite | wire::kOpenTruncate);
   ASSERT_OK(executor_.run(file->write(0, bytes(1))));
   ASSERT_OK(executor_.run(file->sync()));
-  EXPECT_EQ(requests("datafile_sync"), 9U);
+  EXPECT_EQ(requests("datafile_flush"), 9U);
   ASSERT_OK(executor_.run(file->close()));
 }
 

@@ -24,7 +24,7 @@ class ClientUnsynced : public ClientData {
     std::uint64_t sum = 0;
     for (auto& host : io_) {
       const auto snapshot = host->metrics.snapshot();
-      const auto* sample = snapshot.find("spate_rpc_request_ns", {{"op", "datafile_sync"}});
+      const auto* sample = snapshot.find("spate_rpc_request_ns", {{"op", "datafile_flush"}});
       sum += sample == nullptr ? 0 : sample->histogram.count();
     }
     return sum;
@@ -100,6 +100,78 @@ TEST_F(ClientUnsynced, WhatIsSyncedIsNotRemembered) {
   ASSERT_EQ(sync(*file), Errc::kOk);
   ASSERT_EQ(close(*file), Errc::kOk);
   EXPECT_EQ(client_->cluster().unsynced().size(), 0U);
+}
+
+/// Of slot 0, which a server of incarnation 7 has written or synced.
+std::vector<SlotState> state_of_slot(std::uint64_t counter, std::uint64_t lost = 0) {
+  SlotState state{0, {}, Incarnation(7)};
+  state.state.change_counter = counter;
+  state.lost = lost;
+  return {state};
+}
+
+class UnsyncedWrites : public ::testing::Test {
+ protected:
+  /// What a sync of all that is dirty hears.
+  void sync(std::uint64_t lost) {
+    std::ignore = file_.take_dirty();
+    file_.synced(state_of_slot(100, lost));
+  }
+  SystemClock clock_;
+  job::Executor executor_{clock_};
+  UnsyncedFile file_{Handle(1), 4, executor_};
+};
+
+TEST_F(UnsyncedWrites, AreLostWhenTheFirstIsNotAboveTheCounter) {
+  file_.note_written(state_of_slot(20));
+  file_.note_written(state_of_slot(10));
+  sync(9);
+  EXPECT_EQ(file_.losses(), 0U);
+  file_.note_written(state_of_slot(20));
+  file_.note_written(state_of_slot(10));
+  sync(10);
+  EXPECT_EQ(file_.losses(), 1U);
+}
+
+TEST_F(UnsyncedWrites, OfBeforeASyncDoNotCountAnyMore) {
+  file_.note_written(state_of_slot(10));
+  sync(0);
+  file_.note_written(state_of_slot(30));
+  sync(20);
+  EXPECT_EQ(file_.losses(), 0U);
+}
+
+TEST_F(UnsyncedWrites, DuringASyncCountForTheNext) {
+  file_.note_written(state_of_slot(10));
+  std::ignore = file_.take_dirty();
+  file_.note_written(state_of_slot(30));
+  file_.synced(state_of_slot(30));
+  sync(20);
+  EXPECT_EQ(file_.losses(), 0U);
+  file_.note_written(state_of_slot(40));
+  std::ignore = file_.take_dirty();
+  file_.note_written(state_of_slot(60));
+  file_.synced(state_of_slot(60, 50));
+  EXPECT_EQ(file_.losses(), 1U);
+  sync(60);
+  EXPECT_EQ(file_.losses(), 2U);
+}
+
+TEST_F(UnsyncedWrites, StayWhenASyncFails) {
+  file_.note_written(state_of_slot(10));
+  file_.put_back(file_.take_dirty());
+  file_.note_written(state_of_slot(30));
+  sync(10);
+  EXPECT_EQ(file_.losses(), 1U);
+}
+
+TEST_F(UnsyncedWrites, WhoseCounterIsNotKnownMayBeLost) {
+  file_.note_written(state_of_slot(0));
+  sync(0);
+  EXPECT_EQ(file_.losses(), 0U);
+  file_.note_written(state_of_slot(0));
+  sync(5);
+  EXPECT_EQ(file_.losses(), 1U);
 }
 
 TEST(UnsyncedFilesTest, TheOldestClosedFileIsSyncedWhole) {

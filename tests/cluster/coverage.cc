@@ -19,8 +19,9 @@ constexpr std::array kOps = {
 };
 
 constexpr std::array<std::string_view, kFaultKinds> kFaultNames = {
-    "delay",          "reorder",       "drop_connection", "partition", "stalled_path", "killed_server",
-    "crashed_server", "killed_client", "crashed_client",  "disk_full", "io_error",     "stuck_holder"};
+    "delay",         "reorder",        "drop_connection", "partition",      "stalled_path",
+    "killed_server", "crashed_server", "killed_client",   "crashed_client", "disk_full",
+    "io_error",      "stuck_holder",   "failed_sync"};
 
 /// Empty: the workload sends such requests, or makes a server send them.
 std::string_view why_unused(Op op) {
@@ -35,6 +36,7 @@ std::string_view why_unused(Op op) {
     case Op::kDatafileList:
     case Op::kDatafileProbe:
       return "asked by spate fsck only, which the workload does not run (src/fsck has its own tests)";
+    case Op::kDatafileSync: return "asked by clients of earlier versions only: datafile_flush has taken its place";
     default: return {};
   }
 }
@@ -46,7 +48,7 @@ bool waits_for_holders(Op op) {
     case Op::kWrite:
     case Op::kPunch:
     case Op::kDatafileStat:
-    case Op::kDatafileSync:
+    case Op::kDatafileFlush:
     case Op::kDatafileTruncate:
     case Op::kDatafileRemove:
     case Op::kFence:
@@ -78,6 +80,7 @@ std::string_view why_never(FaultKind kind, Op op) {
   if (!unused.empty()) return unused;
   const bool client_dies = kind == FaultKind::kKilledClient || kind == FaultKind::kCrashedClient;
   if (client_dies && of_a_server(op)) return "asked by the meta server: there is no client that could die";
+  if (kind == FaultKind::kFailedSync && op != Op::kDatafileFlush) return "syncs no datafile";
   if (kind == FaultKind::kStuckHolder && !waits_for_holders(op)) return "is in no lease's way, nor in a holder's";
   return {};
 }

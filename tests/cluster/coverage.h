@@ -26,8 +26,9 @@ enum class FaultKind : std::uint8_t {
   kDiskFull,
   kIoError,
   kStuckHolder,  // what a client writes by itself, under a lease, does not end
+  kFailedSync,   // write-back meets errors, which the next sync of a datafile hears of and no other
 };
-inline constexpr std::size_t kFaultKinds = 12;
+inline constexpr std::size_t kFaultKinds = 13;
 std::string_view name(FaultKind kind);
 std::optional<FaultKind> fault_by_name(std::string_view text);
 std::optional<wire::Op> op_by_name(std::string_view text);

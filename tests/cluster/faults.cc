@@ -14,6 +14,10 @@ constexpr std::uint64_t kPlannedMost = 12;
 /// How late after the arrival of the request that it was aimed at a fault strikes at most.
 constexpr std::uint64_t kAimNs = 150'000;
 
+/// How long syncs fail at least, and how long clients are still to sync afterwards.
+constexpr Duration kSyncsFail = std::chrono::milliseconds(300);
+constexpr Duration kSyncsAfter = std::chrono::milliseconds(500);
+
 bool of_network(FaultKind kind) { return kind <= FaultKind::kStalledPath; }
 
 }  // namespace
@@ -34,6 +38,10 @@ void FaultDriver::plan(std::uint64_t operations, const std::vector<Aim>& aims) {
     planned.kind = i == 0 ? FaultKind::kKilledServer : i == 1 ? FaultKind::kCrashedServer : kind;
     // The first two strike for certain.
     if (i >= 2 && random_.chance(4, 5)) planned.aim = op;
+    if (i == 2 && random_.chance(1, 2)) {
+      planned.kind = FaultKind::kFailedSync;
+      planned.aim = wire::Op::kDatafileFlush;
+    }
     planned_.push_back(planned);
   }
   std::sort(planned_.begin(), planned_.end(),
@@ -139,6 +147,7 @@ void FaultDriver::strike(FaultKind kind, Target target) {
       if (target.client == nullptr) return;
       return strike_client(*target.client, kind == FaultKind::kKilledClient ? Death::kProcess : Death::kMachine);
     case FaultKind::kStuckHolder: return strike_holder(target);
+    case FaultKind::kFailedSync: return fail_syncs(target);
     case FaultKind::kDiskFull:
     case FaultKind::kIoError: return strike_storage(kind, target);
     default: return strike_network(kind, target);
@@ -276,14 +285,14 @@ void FaultDriver::strike_server(ServerId server, Death death) {
   });
 }
 
-/// Power fails while a killed process's successor is new: what the first one left to be synced must be durable as soon
-/// as the second one says so.
+/// Power fails: after a restart, while a killed process's successor is new (what the first one left to be synced must
+/// be durable as soon as the second one says so); or after a failed write-back.
 void FaultDriver::crash_soon(ServerId server) {
   scene_.disturbances.begin();
   scene_.world.at(scene_.world.now() + some_span(), [this, server] {
     scene_.disturbances.end(scene_.world.now());
     if (ending_ || down_.contains(server)) return;
-    scene_.journal.note(fmt::format("FAULT power server={} after its restart", server.value));
+    scene_.journal.note(fmt::format("FAULT power server={}", server.value));
     strike_server(server, Death::kMachine);
   });
 }
@@ -327,6 +336,22 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
       disk->set_capacity(scene_.disk_bytes);
       disk->clear_injected();
     }
+  });
+}
+
+/// The next syncs find that write-back has failed, later ones do not; a power failure some time after shows what was
+/// lost.
+void FaultDriver::fail_syncs(const Target& target) {
+  ServerDisks& server_disks = scene_.world.disks(target.server);
+  for (auto& disk : server_disks.targets) {
+    const std::uint64_t count = 1 + random_.below(3);
+    for (std::uint64_t nth = 1; nth <= count; ++nth) disk->inject(trove::BytestreamOp::kSync, nth, Errc::kIoError);
+  }
+  const Duration span = kSyncsFail + some_span();
+  scene_.syncs_wanted_until = scene_.world.now() + span + kSyncsAfter;
+  keep_in_force(FaultKind::kFailedSync, target, span, [this, &server_disks, server = target.server] {
+    for (auto& disk : server_disks.targets) disk->clear_injected();
+    if (!ending_) crash_soon(server);
   });
 }
 

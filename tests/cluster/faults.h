@@ -81,6 +81,7 @@ class FaultDriver {
   void kill_stuck(std::uint32_t node);
   void strike_storage(FaultKind kind, const Target& target);
   void hurt_disks(FaultKind kind, const Target& target);
+  void fail_syncs(const Target& target);
   void hurt_records(FaultKind kind, const Target& target);
   void keep_in_force(FaultKind kind, const Target& target, Duration span, UniqueFunction<void()> mend);
   void mend(InForcePlace place);

@@ -296,6 +296,7 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate) {
   if (plant == Plant::kHarshRenewal) return make_harsh_service(inner);
+  if (plant == Plant::kForgottenError) return make_forgetful_service(inner);
   if (plant != Plant::kStaleResend) return nullptr;
   return std::make_unique<ResendingService>(inner, executor, gate);
 }

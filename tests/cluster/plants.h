@@ -43,6 +43,7 @@ enum class Plant : std::uint8_t {
   kShortGrace,
   kLateCut,
   kTornWrite,
+  kForgottenError,
 };
 
 std::string_view name(Plant plant);
@@ -64,7 +65,8 @@ std::unique_ptr<rpc::Service> plant_in_meta_service(Plant plant, rpc::Service& i
 std::unique_ptr<rpc::Service> plant_in_io_service(Plant plant, rpc::Service& inner, job::Executor& executor,
                                                   job::Gate& gate);
 
-/// Of kHarshRenewal.
+/// Of kHarshRenewal and kForgottenError.
 std::unique_ptr<rpc::Service> make_harsh_service(rpc::Service& inner);
+std::unique_ptr<rpc::Service> make_forgetful_service(rpc::Service& inner);
 
 }  // namespace spate::cluster

@@ -57,6 +57,7 @@ constexpr std::array kRows = {
     PlantRow{Plant::kTornWrite, "torn-write",
              "a truncation gets in between the blocks and the ends of a write past the page cache",
              Defect::kTornDirectWrite},
+    PlantRow{Plant::kForgottenError, "forgotten-write-error", "an io server tells an error of write-back only once"},
 };
 
 const PlantRow& row_of(Plant plant) {

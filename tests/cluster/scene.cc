@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/checksum.h"
@@ -26,6 +27,16 @@ void Scene::cut_off(std::uint32_t node, Duration span) {
     world.fabric().partition(kMetaServer.value, node, false);
     disturbances.end(world.now());
   });
+}
+
+bool Scene::writes_may_be_lost() {
+  const auto write_back_failed = [this](ServerId server) {
+    const auto& disks = world.disks(server).targets;
+    return std::any_of(disks.begin(), disks.end(),
+                       [](const auto& disk) { return disk->statistics().failed_syncs > 0; });
+  };
+  const auto servers = world.servers();
+  return io_server_died || std::any_of(servers.begin(), servers.end(), write_back_failed);
 }
 
 void Scene::expect_excuse(std::string_view what, Errc code, MonoTime begun) {

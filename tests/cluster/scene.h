@@ -70,8 +70,10 @@ struct Scene {
   std::set<std::uint64_t> scratch;  // files that only take copies
   LockModel locks;
   Disturbances disturbances;
-  /// An io server has died since the beginning: an fsync may say that a write may be lost.
+  /// An io server has died since the beginning.
   bool io_server_died = false;
+  /// That, or the write-back of an io server's disk has failed: an fsync may say that a write may be lost.
+  bool writes_may_be_lost();
   /// A meta server has served. Until then a crash of its machine may leave nothing at all, not even a root.
   bool made = false;
   /// The meta server's machine has crashed: opens may have been forgotten.
@@ -88,6 +90,8 @@ struct Scene {
   std::uint64_t guard_doubts = 0;
   /// Who has a lock is cut off: others are to want it until he writes on.
   MonoTime guard_wanted_until;
+  /// Write-back fails: all clients are to write and sync until then.
+  MonoTime syncs_wanted_until;
   /// Nothing passes between this client and the meta server for a while.
   void cut_off(std::uint32_t node, Duration span);
   std::string failure;  // the first one

@@ -121,6 +121,22 @@ std::vector<wire::DatafileSyncRequest> samples() {
 }
 
 template <>
+std::vector<wire::DatafileFlushRequest> samples() {
+  wire::DatafileFlushRequest m;
+  m.handle = kFile;
+  m.slots = slot_set().slots;
+  return {m};
+}
+
+template <>
+std::vector<wire::DatafileFlushReply> samples() {
+  wire::DatafileFlushReply m;
+  m.datafiles = states();
+  m.lost = {0, 0x123456789ABCDEF0};
+  return {m};
+}
+
+template <>
 std::vector<wire::DatafileRemoveRequest> samples() {
   wire::DatafileRemoveRequest m;
   m.datafiles = {{kFile, {1, TargetId(513)}}, {Handle(8), {0, TargetId(512)}}};

@@ -39,7 +39,8 @@ World::World(WorldOptions options)
   SPATE_CHECK(listening.has_value());
   url_ = *listening;
   keyval_ = trove::make_memory_keyval();
-  keyval_context_ = std::make_unique<job::KeyvalContext>(*keyval_, *executor_);
+  faulty_keyval_ = std::make_unique<trove::FaultKeyval>(*keyval_, *clock_);
+  keyval_context_ = std::make_unique<job::KeyvalContext>(*faulty_keyval_, *executor_);
   for (std::size_t i = 0; i < options_.targets; ++i) {
     auto storage = std::make_unique<Storage>();
     storage->store = std::make_shared<trove::MemStore>(options_.capacity_bytes);

@@ -15,6 +15,7 @@
 #include "rpc/server.h"
 #include "server/io/io_service.h"
 #include "trove/fault/faulty_bytestreams.h"
+#include "trove/kvfault/fault_keyval.h"
 #include "trove/mem/mem_store.h"
 
 namespace spate::io::testing {
@@ -67,6 +68,7 @@ class World {
   const std::string& url() const { return url_; }
   IoService& io() { return *io_; }
   trove::FaultyBytestreams& storage(std::size_t index) { return *storages_[index]->streams; }
+  trove::FaultKeyval& records() { return *faulty_keyval_; }
   trove::MemStore& store(std::size_t index) { return *storages_[index]->store; }
   /// Sum of the metrics of that name.
   std::uint64_t metric(std::string_view name) const;
@@ -95,6 +97,7 @@ class World {
   std::unique_ptr<bmi::Network> network_;
   std::unique_ptr<job::NetworkContext> context_;
   std::unique_ptr<trove::Keyval> keyval_;
+  std::unique_ptr<trove::FaultKeyval> faulty_keyval_;
   std::unique_ptr<job::KeyvalContext> keyval_context_;
   std::vector<std::unique_ptr<Storage>> storages_;
   std::unique_ptr<IoService> io_;

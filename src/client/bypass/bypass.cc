@@ -166,7 +166,8 @@ job::Task<Result<std::optional<Bypass::Moved>>> Bypass::move(const SlotWork& wor
   if (move.status() != Errc::kOk) co_return move.status();
   (work.is_write ? held->written_bytes : held->read_bytes) += move.bytes();
   bytes_moved_ += move.bytes();
-  const Moved moved{move.bytes(), size.value_or(0)};
+  const std::uint64_t granted = held->words().counter;
+  const Moved moved{move.bytes(), size.value_or(0), granted == 0 ? 0 : granted + 1};
   co_return std::optional<Moved>(moved);
 }
 

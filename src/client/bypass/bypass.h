@@ -36,6 +36,7 @@ class Bypass {
   struct Moved {
     std::uint64_t bytes = 0;
     std::uint64_t datafile_bytes = 0;  // its size, afterwards
+    std::uint64_t counter = 0;         // the datafile's change counter was not below that; 0: not known
   };
   /// Nothing: the lease has been recalled, ask the server. kLostWrite: the server has fenced this client in the middle
   /// of the write, which may have gone nowhere.

@@ -12,7 +12,8 @@ struct SlotState {
   std::uint32_t slot = 0;
   wire::DatafileState state;
   Incarnation incarnation;
-  bool by_client = false;  // written past the server: `state` is not known
+  bool by_client = false;  // written past the server: of `state`, only a counter that the write's is not below is known
+  std::uint64_t lost = 0;  // a sync: writes up to this change counter may be lost; 0: none
 };
 
 }  // namespace spate::client

@@ -42,7 +42,7 @@ Result<void> note_states(Transfer& transfer, const Share& share, std::span<const
   if (states.size() != share.slots.size())
     return Error(Errc::kProtocol, share.channel->name() + " told of other slots than asked");
   for (std::size_t i = 0; i < states.size(); ++i) {
-    transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation, false});
+    transfer.states.push_back(SlotState{share.slots[i].slot, states[i], incarnation});
   }
   return {};
 }
@@ -140,6 +140,7 @@ job::Task<Result<bool>> move_by_client(Transfer& transfer, const Share& share, b
     if (!is_write) transfer.sent[slot] = (*moved)->bytes;
     SlotState state{slot, {}, share.channel->incarnation(), is_write};
     state.state.size = (*moved)->datafile_bytes;
+    state.state.change_counter = (*moved)->counter;
     states.push_back(state);
   }
   if (able) transfer.states.insert(transfer.states.end(), states.begin(), states.end());
@@ -275,7 +276,29 @@ job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, bool
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }
 
+job::Task<Result<void>> flush_share(Transfer& transfer, const Share& share) {
+  wire::DatafileFlushRequest request;
+  request.handle = transfer.target.handle;
+  request.slots = share.slots;
+  Bytes body;
+  wire::encode_body(request, body);
+  auto raw = co_await share.channel->call(wire::Op::kDatafileFlush, body, call_options(transfer, share));
+  if (!raw) co_return refused_by(share, std::move(raw).error());
+  auto reply = wire::decode_body<wire::DatafileFlushReply>(raw->body);
+  if (!reply) co_return std::move(reply).error().within(share.channel->name());
+  if (reply->lost.size() != reply->datafiles.size())
+    co_return Error(Errc::kProtocol, share.channel->name() + " told of losses of other slots than asked");
+  SPATE_CO_TRY(std::ignore, note_states(transfer, share, reply->datafiles, raw->header.incarnation));
+  const std::size_t first = transfer.states.size() - reply->lost.size();
+  for (std::size_t i = 0; i < reply->lost.size(); ++i) transfer.states[first + i].lost = reply->lost[i];
+  co_return Result<void>();
+}
+
 job::Task<Result<void>> ask_share(Transfer& transfer, const Share& share, bool sync) {
+  if (sync && (share.channel->features() & wire::kFeatureFlushes) != 0) {
+    auto flushed = co_await flush_share(transfer, share);
+    co_return flushed;
+  }
   wire::DatafileStatRequest request;
   request.handle = transfer.target.handle;
   request.slots = share.slots;

@@ -17,6 +17,7 @@ void UnsyncedFile::note_written(std::span<const SlotState> slots) {
   for (const SlotState& s : slots) {
     Slot& slot = slots_[s.slot];
     if (slot.since && *slot.since != s.incarnation) lose(slot);
+    slot.first = slot.since ? std::min(slot.first, s.state.change_counter) : s.state.change_counter;
     slot.since = s.incarnation;
     slot.dirty = true;
   }
@@ -30,13 +31,19 @@ std::vector<std::uint32_t> UnsyncedFile::take_dirty() {
   if (std::exchange(assumed_, false)) note_all();
   std::vector<std::uint32_t> dirty;
   for (auto& [number, slot] : slots_) {
-    if (std::exchange(slot.dirty, false)) dirty.push_back(number);
+    if (!std::exchange(slot.dirty, false)) continue;
+    slot.taken = std::exchange(slot.first, kNone);
+    dirty.push_back(number);
   }
   return dirty;
 }
 
 void UnsyncedFile::put_back(std::span<const std::uint32_t> slots) {
-  for (const std::uint32_t slot : slots) slots_[slot].dirty = true;
+  for (const std::uint32_t number : slots) {
+    Slot& slot = slots_[number];
+    slot.dirty = true;
+    slot.first = std::min(slot.first, std::exchange(slot.taken, kNone));
+  }
 }
 
 void UnsyncedFile::synced(std::span<const SlotState> slots) {
@@ -44,8 +51,14 @@ void UnsyncedFile::synced(std::span<const SlotState> slots) {
     const auto found = slots_.find(s.slot);
     if (found == slots_.end()) continue;
     Slot& slot = found->second;
-    if (slot.since && *slot.since != s.incarnation) lose(slot);
-    if (!slot.dirty) slots_.erase(found);  // else it was written again meanwhile
+    const bool lost = s.lost != 0 && s.lost >= slot.taken;
+    slot.taken = kNone;
+    if (slot.since && (lost || *slot.since != s.incarnation)) lose(slot);
+    if (!slot.dirty) {
+      slots_.erase(found);
+    } else if (slot.first != kNone) {  // written again meanwhile
+      slot.since = s.incarnation;
+    }
   }
 }
 

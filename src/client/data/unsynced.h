@@ -33,14 +33,18 @@ class UnsyncedFile {
   /// All of it was cut, or may have been written: by which process of each server is not known.
   void note_all();
   /// An earlier process of this client has written the slot last by way of a server of that incarnation.
-  void inherit(std::uint32_t slot, Incarnation writer) { slots_[slot].since = writer; }
+  void inherit(std::uint32_t slot, Incarnation writer) {
+    slots_[slot].since = writer;
+    slots_[slot].first = 0;
+  }
   void note_loss() { ++losses_; }
 
   /// What a sync must cover. Not dirty any more: what is written from now on is for the next one.
   std::vector<std::uint32_t> take_dirty();
   /// The sync of these has failed.
   void put_back(std::span<const std::uint32_t> slots);
-  /// It has succeeded, at servers of these incarnations: one other than that which took a write has perhaps lost it.
+  /// It has succeeded, at servers of these incarnations: one other than that which took a write has perhaps lost it, as
+  /// has one that says so of a change counter that the write's is not above.
   void synced(std::span<const SlotState> slots);
   /// `of` tells the incarnation that was last heard of a slot's server, if any: another one has perhaps lost a write.
   template <typename IncarnationOf>
@@ -67,8 +71,11 @@ class UnsyncedFile {
 
  private:
   friend class UnsyncedFiles;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   struct Slot {
     std::optional<Incarnation> since;  // the server process that took writes which are not synced
+    std::uint64_t first = kNone;       // change counter of the first of them; 0: not known
+    std::uint64_t taken = kNone;       // the same of those that a sync is to cover that is under way
     bool dirty = false;
   };
   void lose(Slot& slot);

@@ -60,7 +60,8 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
   identity_.policy = options_.greeting;
   identity_.credential = options_.credential;
   identity_.description = options_.description;
-  identity_.features = options_.keep_attributes ? wire::kOurFeatures : wire::kFeatureNone;  // all are about leases
+  identity_.features = wire::kOurFeatures;
+  if (!options_.keep_attributes) identity_.features &= ~wire::kLeaseFeatures;
   inherit_session();
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));

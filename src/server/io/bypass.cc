@@ -24,8 +24,9 @@ trove::Lend access_of(const wire::BypassLeaseRequest& request, Rights rights) {
   return allows(rights, Rights::kRead) ? trove::Lend::kBoth : trove::Lend::kWrite;
 }
 
-trove::LeaseTitle title_of(const LeaseWork& work, DatafileId id) {
+trove::LeaseTitle title_of(const LeaseWork& work, DatafileId id, std::uint64_t counter) {
   trove::LeaseTitle title;
+  title.counter = counter;
   title.datafile = id;
   title.client = work.call.peer->client;
   title.epoch = epoch_of(work.call);
@@ -71,13 +72,15 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   if (lent.code() == Errc::kNotSupported || (lent && lent->file == nullptr))
     co_return no("the target's storage has no files to be passed on");
   if (!lent) co_return std::move(lent).error();
+  SPATE_CO_TRY(const auto stat,
+               co_await stat_datafile(target, asker_of(work.call, nullptr), key.id, work.active.token()));
   Lease lease;
   lease.client = client;
   lease.epoch = epoch_of(work.call);
   lease.expiry = work.call.header.capability->expiry;
   lease.key = key;
   lease.target = &target;
-  auto page = target.device.storage().store().make_lease(title_of(work, key.id));
+  auto page = target.device.storage().store().make_lease(title_of(work, key.id, stat.change_counter));
   if (!page) co_return no(page.error().message());
   const auto passed = pass(work, index, **page, *lent->file);
   if (!passed) co_return no(passed.error().message());

@@ -1,46 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sync of datafiles: every write, punch and truncate that has been answered survives a crash of the machine.
+// Sync and flush of datafiles: every write, punch and truncate that has been answered survives a crash of the machine.
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
 #include "server/io/storage.h"
-#include "server/io/store.h"
+#include "server/io/sync.h"
 
 namespace spate::io {
 namespace {
 
-/// One sync under way. Lives on the handler's frame.
+/// One request under way. Lives on the handler's frame.
 struct SyncWork {
   Parts& parts;
   flow::Asker asker;
   ActiveRequest& active;
-  wire::DatafileSyncReply reply;
 };
 
-job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, wire::DatafileState& state) {
+struct Synced {
+  wire::DatafileState state;
+  SyncOutcome outcome;
+};
+
+job::Task<Result<void>> sync_slot(SyncWork& work, Target& target, DatafileId id, Synced& synced) {
   SPATE_CO_TRY(std::ignore, co_await work.parts.leases.note({target.description.id, id}, work.active.token()));
-  SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, target, id, work.active.token()));
+  SPATE_CO_TRY(synced.outcome, co_await sync_datafile(work.parts, target, id, work.active.token()));
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(target, work.asker, id, work.active.token()));
-  state = state_of(stat);
+  synced.state = state_of(stat);
   co_return Result<void>();
+}
+
+/// All slots; what the spans name outlives the task.
+job::Task<Result<std::vector<Synced>>> sync_slots(Parts& parts, const rpc::Call& call, Handle handle,
+                                                  std::span<const wire::SlotRef> slots) {
+  SPATE_CO_TRY(ClientTable::Entry* const caller, authorize(parts, call, handle, Rights::kNone, Need::kRequired));
+  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(parts, slots));
+  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
+  SyncWork work{parts, asker_of(call, caller), active};
+  std::vector<Synced> synced(targets.size());
+  std::vector<job::Task<Result<void>>> tasks;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    tasks.push_back(sync_slot(work, *targets[i], {handle, slots[i].slot}, synced[i]));
+  }
+  SPATE_CO_TRY(std::ignore, co_await run_all(parts.executor, std::move(tasks), active.stop()));
+  co_return std::move(synced);
 }
 
 }  // namespace
 
+job::Task<Result<wire::DatafileFlushReply>> IoService::datafile_flush(rpc::Call& call,
+                                                                      wire::DatafileFlushRequest request) {
+  SPATE_CO_TRY(const std::vector<Synced> synced, co_await sync_slots(*parts_, call, request.handle, request.slots));
+  wire::DatafileFlushReply reply;
+  for (const Synced& slot : synced) {
+    reply.datafiles.push_back(slot.state);
+    reply.lost.push_back(slot.outcome.lost);
+  }
+  co_return reply;
+}
+
+/// Of clients that do not know datafile_flush: they hear of a loss by this one request only, as of an error.
 job::Task<Result<wire::DatafileSyncReply>> IoService::datafile_sync(rpc::Call& call,
                                                                     wire::DatafileSyncRequest request) {
-  SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.handle, Rights::kNone, Need::kRequired));
-  SPATE_CO_TRY(const std::vector<Target*> targets, find_targets(*parts_, request.slots));
-  ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  SyncWork work{*parts_, asker_of(call, caller), active, {}};
-  work.reply.datafiles.resize(targets.size());
-  std::vector<job::Task<Result<void>>> tasks;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    tasks.push_back(sync_slot(work, *targets[i], {request.handle, request.slots[i].slot}, work.reply.datafiles[i]));
+  SPATE_CO_TRY(const std::vector<Synced> synced, co_await sync_slots(*parts_, call, request.handle, request.slots));
+  wire::DatafileSyncReply reply;
+  for (const Synced& slot : synced) {
+    if (slot.outcome.lossy) co_return Error(Errc::kIoError, "write-back has failed");
+    reply.datafiles.push_back(slot.state);
   }
-  SPATE_CO_TRY(std::ignore, co_await run_all(parts_->executor, std::move(tasks), active.stop()));
-  co_return std::move(work.reply);
+  co_return reply;
 }
 
 }  // namespace spate::io

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "job/semaphore.h"
 #include "server/io/datafile_lock.h"
 #include "server/io/records.h"
 #include "trove/bytestream.h"
@@ -22,7 +23,7 @@ class DatafileTable {
   DatafileTable& operator=(const DatafileTable&) = delete;
 
   struct Entry {
-    Entry(job::Executor& executor, const DatafileKey& its_key) : key(its_key), lock(executor) {}
+    Entry(job::Executor& executor, const DatafileKey& its_key) : key(its_key), lock(executor), sync_turn(executor, 1) {}
     const DatafileKey key;
     /// Shared by writes and punches, exclusive for truncate and removal.
     DatafileLock lock;
@@ -33,6 +34,12 @@ class DatafileTable {
     std::optional<WallTime> tombstone;
     /// Until then nobody gets a lease to write it.
     MonoTime no_writer_until;
+    /// One sync at a time (sync.h). Syncs are counted as they begin; the last one that has ended well, and the last one
+    /// that has met an error of write-back.
+    job::Semaphore sync_turn;
+    std::uint64_t syncs_begun = 0;
+    std::uint64_t synced = 0;
+    std::uint64_t lossy_sync = 0;
 
    private:
     friend class DatafileTable;

@@ -47,6 +47,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve<wire::PunchRequest>(Access::kAuthenticated, this, &IoService::punch);
   serve<wire::DatafileStatRequest>(Access::kAuthenticated, this, &IoService::datafile_stat);
   serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
+  serve<wire::DatafileFlushRequest>(Access::kAuthenticated, this, &IoService::datafile_flush);
   serve<wire::DatafileRangesRequest>(Access::kAuthenticated, this, &IoService::datafile_ranges);
   serve<wire::DatafileCopyRequest>(Access::kAuthenticated, this, &IoService::datafile_copy);
   serve<wire::BypassLeaseRequest>(Access::kAuthenticated, this, &IoService::bypass_lease);
@@ -98,6 +99,7 @@ job::Task<Result<void>> IoService::purge() {
   for (bool more = may_go; more && !parts_->stopping.stopped();) {
     SPATE_CO_TRY(more, co_await purge_tombstones(*parts_, now));
   }
+  SPATE_CO_TRY(std::ignore, co_await purge_losses(*parts_));
   const WallTime before{now.ns - parts_->options.longest_capability.count()};
   co_return co_await purge_fences(*parts_, before);
 }

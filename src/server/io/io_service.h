@@ -54,6 +54,7 @@ class IoService final : public rpc::Service {
   job::Task<Result<wire::DatafileTruncateReply>> datafile_truncate(rpc::Call& call,
                                                                    wire::DatafileTruncateRequest request);
   job::Task<Result<wire::DatafileSyncReply>> datafile_sync(rpc::Call& call, wire::DatafileSyncRequest request);
+  job::Task<Result<wire::DatafileFlushReply>> datafile_flush(rpc::Call& call, wire::DatafileFlushRequest request);
   job::Task<Result<wire::DatafileRemoveReply>> datafile_remove(rpc::Call& call, wire::DatafileRemoveRequest request);
   job::Task<Result<wire::DatafileListReply>> datafile_list(rpc::Call& call, wire::DatafileListRequest request);
   job::Task<Result<wire::DatafileProbeReply>> datafile_probe(rpc::Call& call, wire::DatafileProbeRequest request);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -52,6 +53,9 @@ struct Parts {
   ClientTable clients;
   DatafileTable datafiles;
   Leases leases;
+
+  /// Whose write-back has failed, which the keyval store has not taken down yet (sync.h).
+  std::map<DatafileKey, DatafileTable::Use> unrecorded_losses;
 
   /// Nothing that has a tombstone is there because of a crash of the machine (removal.h).
   bool removals_redone = false;

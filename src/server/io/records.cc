@@ -16,6 +16,7 @@ constexpr std::uint8_t kTombstoneEnd = 'e';
 constexpr std::uint8_t kFence = 'f';
 constexpr std::uint8_t kIdentity = 'i';
 constexpr std::uint8_t kRedone = 'r';
+constexpr std::uint8_t kLoss = 'l';
 constexpr std::uint8_t kVersion = 1;
 
 constexpr std::size_t kDatafileBytes = 4 + 8 + 4;
@@ -81,6 +82,12 @@ Bytes tombstone_key(const DatafileKey& datafile) {
   return key;
 }
 
+Bytes loss_key(const DatafileKey& datafile) {
+  Bytes key = key_of(kLoss);
+  put(key, datafile);
+  return key;
+}
+
 Bytes fence_key(ClientId client) {
   Bytes key = key_of(kFence);
   put(key, client.value, 8);
@@ -103,6 +110,8 @@ Bytes tombstone_end_after(WallTime until) {
 Bytes tombstone_end_first() { return key_of(kTombstoneEnd); }
 Bytes tombstone_end_after_all() { return key_of(kTombstoneEnd + 1); }
 Bytes fence_after_all() { return key_of(kFence + 1); }
+Bytes loss_first() { return key_of(kLoss); }
+Bytes loss_after_all() { return key_of(kLoss + 1); }
 
 Result<TombstoneEnd> decode_tombstone_end_key(ByteView key) {
   if (key.size() != kTombstoneEndBytes || !has_prefix(key, kTombstoneEnd))
@@ -166,6 +175,15 @@ Bytes encode(const RedoneRecord& record) {
   return value;
 }
 
+Bytes encode(const LossRecord& record) {
+  Bytes value;
+  Encoder out(value);
+  out.u8(kVersion);
+  out.u64(record.counter);
+  out.u64(record.boot);
+  return value;
+}
+
 Result<TruncateRecord> decode_truncate(ByteView value) {
   Decoder in(value);
   SPATE_TRY(std::ignore, check_version(in, "truncate record"));
@@ -211,6 +229,16 @@ Result<RedoneRecord> decode_redone(ByteView value) {
   RedoneRecord record;
   record.boot = in.u64();
   SPATE_TRY(std::ignore, in.finish("record of removals done again"));
+  return record;
+}
+
+Result<LossRecord> decode_loss(ByteView value) {
+  Decoder in(value);
+  SPATE_TRY(std::ignore, check_version(in, "loss record"));
+  LossRecord record;
+  record.counter = in.u64();
+  record.boot = in.u64();
+  SPATE_TRY(std::ignore, in.finish("loss record"));
   return record;
 }
 

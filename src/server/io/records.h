@@ -49,10 +49,20 @@ struct RedoneRecord {
   friend bool operator==(const RedoneRecord&, const RedoneRecord&) = default;
 };
 
+/// Writes of the datafile up to this change counter may be lost, of those that were not synced before.
+struct LossRecord {
+  /// The counter is not known yet: it may be any write.
+  static constexpr std::uint64_t kUnsettled = ~std::uint64_t{0};
+  std::uint64_t counter = kUnsettled;
+  std::uint64_t boot = 0;  // under which start of the machine
+  friend bool operator==(const LossRecord&, const LossRecord&) = default;
+};
+
 Bytes identity_key();
 Bytes redone_key();
 Bytes truncate_key(const DatafileKey& datafile);
 Bytes tombstone_key(const DatafileKey& datafile);
+Bytes loss_key(const DatafileKey& datafile);
 Bytes fence_key(ClientId client);
 /// The index of tombstones by the end of their time; its value is empty. `until` before 1970 counts as 1970.
 Bytes tombstone_end_key(WallTime until, const DatafileKey& datafile);
@@ -61,6 +71,9 @@ Bytes tombstone_end_after(WallTime until);
 Bytes tombstone_end_first();
 Bytes tombstone_end_after_all();
 Bytes fence_after_all();
+/// All keys of losses lie between these two.
+Bytes loss_first();
+Bytes loss_after_all();
 
 struct TombstoneEnd {
   WallTime until;
@@ -74,12 +87,14 @@ Bytes encode(const TombstoneRecord& record);
 Bytes encode(const FenceRecord& record);
 Bytes encode(const IdentityRecord& record);
 Bytes encode(const RedoneRecord& record);
+Bytes encode(const LossRecord& record);
 /// kCorrupt, or kFormatTooNew for a version that this build does not know.
 Result<TruncateRecord> decode_truncate(ByteView value);
 Result<TombstoneRecord> decode_tombstone(ByteView value);
 Result<FenceRecord> decode_fence(ByteView value);
 Result<IdentityRecord> decode_identity(ByteView value);
 Result<RedoneRecord> decode_redone(ByteView value);
+Result<LossRecord> decode_loss(ByteView value);
 
 }  // namespace spate::io
 

@@ -24,6 +24,8 @@ TEST(Records, KeysAreAsDocumented) {
   EXPECT_EQ(tombstone_end_key(WallTime{0x0102}, kDatafile),
             bytes_of({'I', 'e',  0,    0,    0,    0,    0,    0,    1,    2,    1,    2,    3,
                       4,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24}));
+  EXPECT_EQ(loss_key(kDatafile),
+            bytes_of({'I', 'l', 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24}));
   EXPECT_EQ(identity_key(), bytes_of({'I', 'i'}));
   EXPECT_EQ(redone_key(), bytes_of({'I', 'r'}));
   EXPECT_EQ(fence_key(ClientId(0x0102)), bytes_of({'I', 'f', 0, 0, 0, 0, 0, 0, 1, 2}));
@@ -31,6 +33,7 @@ TEST(Records, KeysAreAsDocumented) {
 
 TEST(Records, ValuesAreAsDocumented) {
   EXPECT_EQ(encode(TruncateRecord{0x0201, 3}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(encode(LossRecord{0x0201, 3}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode(TombstoneRecord{WallTime{0x0201}}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode(IdentityRecord{FsId(0x0201), ServerId(3)}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0}));
   EXPECT_EQ(encode(RedoneRecord{0x0201}), bytes_of({1, 1, 2, 0, 0, 0, 0, 0, 0}));
@@ -42,6 +45,7 @@ TEST(Records, DecodeWhatWasEncoded) {
   EXPECT_EQ(decode_tombstone(encode(TombstoneRecord{WallTime{78}})).value(), TombstoneRecord{WallTime{78}});
   const FenceRecord fence{5, WallTime{79}};
   EXPECT_EQ(decode_fence(encode(fence)).value(), fence);
+  EXPECT_EQ(decode_loss(encode(LossRecord{77, 5})).value(), (LossRecord{77, 5}));
   EXPECT_EQ(decode_redone(encode(RedoneRecord{77})).value(), RedoneRecord{77});
   const IdentityRecord identity{FsId(77), ServerId(78)};
   EXPECT_EQ(decode_identity(encode(identity)).value(), identity);
@@ -84,6 +88,8 @@ TEST(Records, TheIndexSortsByTime) {
   EXPECT_LT(key(256), tombstone_end_after(WallTime{256}));
   EXPECT_LT(tombstone_end_after(WallTime{256}), key(257));
   EXPECT_LT(fence_key(ClientId(~0ULL)), fence_after_all());
+  EXPECT_LT(loss_first(), loss_key(kDatafile));
+  EXPECT_LT(loss_key(kDatafile), loss_after_all());
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "server/io/storage.h"
-
 namespace spate::io {
 namespace {
 
@@ -47,6 +45,7 @@ job::Task<Result<void>> add_tombstones(job::Transaction& transaction, std::span<
     transaction.put(name, encode(record));
     transaction.put(tombstone_end_key(record.until, key), {});
     transaction.erase(truncate_key(key));
+    transaction.erase(loss_key(key));
   }
   co_return Result<void>();
 }
@@ -122,27 +121,61 @@ job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std
   co_return done;
 }
 
-job::Task<Result<void>> sync_datafile(Parts& parts, Target& target, DatafileId id, job::StopToken stop) {
-  const Bytes key = truncate_key({target.description.id, id});
-  // What is recorded before the sync is durable after it; a truncate that comes meanwhile waits for the next sync.
-  SPATE_CO_TRY(const std::optional<Bytes> before, co_await load(parts, key));
-  trove::BytestreamRequest request;
-  request.op = trove::BytestreamOp::kSync;
-  request.id = id;
-  SPATE_CO_TRY(std::ignore, co_await run_op(target, ClientId(), request, stop));
-  if (!before) co_return Result<void>();
-  SPATE_CO_TRY(TruncateRecord record, decode_truncate(*before));
+job::Task<Result<std::optional<Bytes>>> load_truncate_record(Parts& parts, const DatafileKey& key) {
+  auto value = co_await load(parts, truncate_key(key));
+  co_return value;
+}
+
+job::Task<Result<void>> truncate_is_durable(Parts& parts, const DatafileKey& key, const Bytes& before) {
+  SPATE_CO_TRY(TruncateRecord record, decode_truncate(before));
   if (record.boot == 0) co_return Result<void>();
   record.boot = 0;
+  const Bytes name = truncate_key(key);
   Result<void> done = Errc::kConflict;
   for (int i = 0; i < kMaxConflicts && done.code() == Errc::kConflict; ++i) {
     job::Transaction transaction = parts.keyval.begin();
-    SPATE_CO_TRY(const std::optional<Bytes> now, co_await get(transaction, key));
+    SPATE_CO_TRY(const std::optional<Bytes> now, co_await get(transaction, name));
     if (now != before) co_return Result<void>();
-    transaction.put(key, encode(record));
+    transaction.put(name, encode(record));
     done = co_await commit(transaction, trove::Durability::kMachine);
   }
   co_return done;
+}
+
+job::Task<Result<std::uint64_t>> load_loss(Parts& parts, const DatafileKey& key) {
+  SPATE_CO_TRY(const std::optional<Bytes> value, co_await load(parts, loss_key(key)));
+  if (!value) co_return std::uint64_t{0};
+  SPATE_CO_TRY(const LossRecord record, decode_loss(*value));
+  co_return record.boot == parts.options.boot ? record.counter : 0;
+}
+
+job::Task<Result<void>> store_loss(Parts& parts, const DatafileKey& key, std::uint64_t counter) {
+  job::Transaction transaction = parts.keyval.begin();
+  transaction.put(loss_key(key), encode(LossRecord{counter, parts.options.boot}));
+  auto done = co_await commit(transaction, trove::Durability::kProcess);
+  co_return done;
+}
+
+job::Task<Result<void>> purge_losses(Parts& parts) {
+  job::Transaction transaction = parts.keyval.begin();
+  trove::KeyRange range;
+  range.begin = loss_first();
+  range.end = loss_after_all();
+  range.limit = kPurgeBatch;
+  const trove::KeyvalCompletion found = co_await transaction.range(range);
+  if (found.status != Errc::kOk) co_return found.status;
+  bool any = false;
+  for (const trove::KeyValue& entry : found.entries) {
+    const auto record = decode_loss(entry.value);
+    if (!record || record->boot == parts.options.boot) continue;
+    transaction.erase(entry.key);
+    any = true;
+  }
+  if (!any) co_return Result<void>();
+  // A conflict with a loss of today: the next round sees it.
+  auto done = co_await commit(transaction, trove::Durability::kProcess);
+  if (!done && done.code() != Errc::kConflict) co_return done;
+  co_return Result<void>();
 }
 
 job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until) {

@@ -28,10 +28,20 @@ bool may_be_removed(const DatafileTable::Entry& entry);
 job::Task<Result<std::uint64_t>> load_truncate(Parts& parts, const DatafileKey& key);
 /// Done, as far as this start of the machine goes. Survives the process.
 job::Task<Result<void>> store_truncate(Parts& parts, const DatafileKey& key, std::uint64_t generation);
-/// Makes the datafile durable, and what is recorded of its truncates with it.
-job::Task<Result<void>> sync_datafile(Parts& parts, Target& target, DatafileId id, job::StopToken stop);
+/// The record of its last truncate as it is now, for truncate_is_durable(); nothing before the first.
+job::Task<Result<std::optional<Bytes>>> load_truncate_record(Parts& parts, const DatafileKey& key);
+/// What the record told of is durable by now: it need never be done again. Unless another truncate came meanwhile.
+job::Task<Result<void>> truncate_is_durable(Parts& parts, const DatafileKey& key, const Bytes& record);
 
-/// Tombstones for all of `keys` (never shortening one that is there); their truncate records go. Durable when it ends.
+/// Unsynced writes up to this change counter may be lost (LossRecord); 0: none.
+job::Task<Result<std::uint64_t>> load_loss(Parts& parts, const DatafileKey& key);
+/// Survives the process. A crash of the machine is a loss of its own, of which clients hear by the incarnation.
+job::Task<Result<void>> store_loss(Parts& parts, const DatafileKey& key, std::uint64_t counter);
+/// Removes up to one batch of losses from before the machine's last start.
+job::Task<Result<void>> purge_losses(Parts& parts);
+
+/// Tombstones for all of `keys` (never shortening one that is there); their records of truncates and losses go. Durable
+/// when it ends.
 job::Task<Result<void>> store_tombstones(Parts& parts, std::span<const DatafileKey> keys, WallTime until);
 /// Removes up to one batch of tombstones that end at or before `now`; false when none is left.
 job::Task<Result<bool>> purge_tombstones(Parts& parts, WallTime now);

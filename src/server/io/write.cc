@@ -10,6 +10,7 @@
 #include "server/io/peer.h"
 #include "server/io/storage.h"
 #include "server/io/store.h"
+#include "server/io/sync.h"
 
 namespace spate::io {
 namespace {
@@ -113,11 +114,13 @@ job::Task<Result<void>> write_slot(WriteWork& work, std::size_t index) {
     stat = co_await write_bulk(work, index);
   }
   if (!stat) co_return std::move(stat).error();
-  if (work.request.sync) {
-    SPATE_CO_TRY(std::ignore, co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
-  }
   if (!*stat) {
     SPATE_CO_TRY(*stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
+  }
+  if (work.request.sync) {
+    SPATE_CO_TRY(const SyncOutcome synced,
+                 co_await sync_datafile(work.parts, *slot.target, slot.id, work.active.token()));
+    if (synced.lost >= (*stat)->change_counter) co_return Error(Errc::kLostWrite, "write-back has failed");
   }
   work.states[index] = state_of(**stat);
   co_return Result<void>();

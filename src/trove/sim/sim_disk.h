@@ -37,6 +37,7 @@ struct SimDiskStatistics {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t syncs = 0;
+  std::uint64_t failed_syncs = 0;
   std::uint64_t crashes = 0;
 };
 
@@ -61,9 +62,10 @@ class SimDisk {
   // Faults, effective at once.
   /// The machine crashes: unsynced data is lost, kept or torn. Every store on it must have been destroyed.
   void crash();
-  /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part.
+  /// The `nth` (>= 1) operation of this kind to be carried out from now on fails with `status`; a write may do a part,
+  /// and a sync has met errors of write-back (SimFile::fail_write_back), which the next one knows nothing of.
   void inject(BytestreamOp op, std::uint64_t nth, Errc status);
-  /// Each operation of this kind fails with `status` from now on, and does nothing.
+  /// Each operation of this kind fails with `status` from now on, and does nothing; a sync as with inject().
   void refuse(BytestreamOp op, Errc status) { refused_[op] = status; }
   /// Removes all injected faults that have not fired, and all refusals.
   void clear_injected() {
@@ -135,6 +137,7 @@ class SimDisk {
   void cut(SimFile& file, const BytestreamRequest& request);
   void remove(const DatafileId& id);
   void sync(const DatafileId& id);
+  void fail(const Operation& operation);
   void open(const FilePtr& file, Operation& operation);
   Errc injected(BytestreamOp op);
   Errc refusal(const Operation& operation) const;

@@ -148,6 +148,31 @@ TEST(SimDisk, CrashTearsWhatWasNotSynced) {
   EXPECT_GT(fates.torn_pages, 20);
 }
 
+TEST(SimDisk, WhatAFailedSyncLosesNoLaterOneWrites) {
+  constexpr std::size_t kBytes = 10 * SimFile::kPage;
+  int lost = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    World world(seed);
+    world.write(0, filled(kBytes, 1));
+    world.run(BytestreamOp::kSync);
+    world.write(0, filled(kBytes, 2));
+    world.disk.inject(BytestreamOp::kSync, 1, Errc::kIoError);
+    EXPECT_EQ(world.run(BytestreamOp::kSync).status, Errc::kIoError);
+    EXPECT_EQ(world.disk.statistics().failed_syncs, 1U);
+    EXPECT_EQ(world.read(0, kBytes), filled(kBytes, 2));  // from the page cache
+    world.write(0, filled(1, 3));                         // its whole page is dirty again
+    const BytestreamStat synced = world.run(BytestreamOp::kSync).stat;
+    world.crash();
+    const Bytes content = world.read(0, kBytes);
+    EXPECT_EQ(content[0], std::byte{3});
+    EXPECT_EQ(content[SimFile::kPage - 1], std::byte{2});
+    const bool differs = std::find(content.begin() + 1, content.end(), std::byte{1}) != content.end();
+    lost += differs ? 1 : 0;
+    if (differs) EXPECT_GT(world.run(BytestreamOp::kStat).stat.change_counter, synced.change_counter);
+  }
+  EXPECT_GT(lost, 10);
+}
+
 TEST(SimDisk, CrashMayLoseNamesAndBringBackRemovedOnes) {
   int created = 0;
   int removed = 0;

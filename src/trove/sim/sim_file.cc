@@ -49,6 +49,7 @@ std::size_t SimFile::read(std::uint64_t offset, MutableByteView out) const {
 
 SimFile::Page& SimFile::page_to_change(std::uint64_t index) {
   dirty_.insert(index);
+  lost_.erase(index);
   PagePtr& page = now_.pages[index];
   if (page == nullptr) {
     page = std::make_shared<Page>();
@@ -59,7 +60,9 @@ SimFile::Page& SimFile::page_to_change(std::uint64_t index) {
 }
 
 void SimFile::drop_page(std::uint64_t index) {
-  if (now_.pages.erase(index) > 0) dirty_.insert(index);
+  if (now_.pages.erase(index) == 0) return;
+  dirty_.insert(index);
+  lost_.erase(index);
 }
 
 void SimFile::zero_within_page(std::uint64_t offset, std::uint64_t size) {
@@ -146,6 +149,22 @@ void SimFile::sync() {
   changed_since_sync_ = false;
 }
 
+void SimFile::fail_write_back(Random& random) {
+  for (auto it = dirty_.begin(); it != dirty_.end();) {
+    const auto page = now_.pages.find(*it);
+    if (page == now_.pages.end()) {  // a hole
+      ++it;
+      continue;
+    }
+    if (random.chance(1, 3)) {
+      disk_.pages[*it] = page->second;
+    } else {
+      lost_.insert(*it);
+    }
+    it = dirty_.erase(it);
+  }
+}
+
 bool SimFile::settle_page(std::uint64_t index, Random& random) {
   const auto newer = now_.pages.find(index);
   const auto older = disk_.pages.find(index);
@@ -172,9 +191,10 @@ bool SimFile::settle_page(std::uint64_t index, Random& random) {
 }
 
 void SimFile::crash(Random& random) {
-  bool differs = false;
+  bool differs = !lost_.empty();
   for (const std::uint64_t index : dirty_) differs |= settle_page(index, random);
   dirty_.clear();
+  lost_.clear();
   if (changed_since_sync_ && random.chance(1, 2)) {
     differs |= disk_.size != now_.size;
     disk_.size = now_.size;

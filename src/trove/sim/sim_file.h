@@ -36,8 +36,12 @@ class SimFile {
   /// Each change of content, failed ones too.
   void changed(WallTime when);
 
-  /// Makes everything that programs see durable.
+  /// Makes everything that programs see durable, but for what write-back has lost.
   void sync();
+  /// Write-back meets errors: of the dirty pages with data, `random` chooses those that are written. The others stay as
+  /// programs see them and are no longer dirty, as on Linux: no later sync writes them. Sizes and holes are metadata,
+  /// which the next sync writes.
+  void fail_write_back(Random& random);
   /// The machine goes down: each dirty page is lost, kept or torn, and the size the old or the new, as `random` says.
   void crash(Random& random);
 
@@ -58,7 +62,8 @@ class SimFile {
 
   Image now_;
   Image disk_;
-  std::set<std::uint64_t> dirty_;  // pages whose two images may differ
+  std::set<std::uint64_t> dirty_;  // pages whose two images may differ, to be written by the next sync
+  std::set<std::uint64_t> lost_;   // pages that write-back has lost, and nobody has changed since
   bool changed_since_sync_ = false;
 };
 

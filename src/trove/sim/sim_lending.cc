@@ -67,6 +67,7 @@ Result<std::unique_ptr<LeasePage>> SimLending::make_page(const LeaseTitle& title
   page->words.slot = title.datafile.slot;
   page->words.epoch = title.epoch;
   page->words.writable = title.writable ? 1 : 0;
+  page->words.counter = title.counter;
   pages_[*number] = page;
   return std::unique_ptr<LeasePage>(std::make_unique<SimLeasePage>(*number, std::move(page), alive, pages_));
 }

@@ -174,13 +174,20 @@ Errc SimDisk::refusal(const Operation& operation) const {
   return end > model_.max_datafile_bytes ? Errc::kFileTooBig : Errc::kOk;
 }
 
+/// What a failed operation does all the same.
+void SimDisk::fail(const Operation& operation) {
+  if (operation.request.op != BytestreamOp::kSync) return;
+  ++statistics_.failed_syncs;
+  if (const FilePtr file = find(operation.request.id)) file->fail_write_back(random_);
+}
+
 void SimDisk::carry_out(Operation& operation) {
   ++statistics_.operations;
   const BytestreamRequest& request = operation.request;
   operation.done.status = refusal(operation);
-  if (operation.done.status != Errc::kOk) return;
+  if (operation.done.status != Errc::kOk) return fail(operation);
   operation.done.status = injected(request.op);
-  if (operation.done.status != Errc::kOk && request.op != BytestreamOp::kWrite) return;
+  if (operation.done.status != Errc::kOk && request.op != BytestreamOp::kWrite) return fail(operation);
   if (request.op == BytestreamOp::kRemove) return remove(request.id);
   if (request.op == BytestreamOp::kSync) sync(request.id);
   FilePtr file = find(request.id);
