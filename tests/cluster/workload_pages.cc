@@ -44,6 +44,7 @@ job::Task<void> Workload::use_pages() {
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} close {} with pages: {}", index_, handle, name(closed.code())));
   const bool gone = scene_.history.may_be_gone(handle);
+  if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // told: later syncs need not tell it again
   if (closed || closed.code() == Errc::kLostWrite || closed.code() == Errc::kSessionFenced) co_return;
   if (closed.code() != Errc::kStaleHandle || !gone) note_failure("close", closed.code(), begun);
 }
