@@ -127,7 +127,7 @@ std::vector<std::string> record_types(const std::string& header, const std::stri
 }
 
 TEST(Golden, EveryRecordIsThere) {
-  const auto meta = record_types("meta/records.h", "void encode_record");
+  const auto meta = record_types("meta/store/records.h", "void encode_record");
   const auto io = record_types("io/records.h", "Bytes encode");
   EXPECT_GE(meta.size(), 10U);
   EXPECT_GE(io.size(), 3U);
