@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -149,6 +150,12 @@ Errc for_each_extent(int fd, std::span<const Extent> extents, int mode) {
   return Errc::kOk;
 }
 
+std::uint64_t end_of(std::span<const Extent> extents) {
+  std::uint64_t end = 0;
+  for (const Extent& extent : extents) end = std::max(end, extent.size == 0 ? 0 : extent.offset + extent.size);
+  return end;
+}
+
 void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
             BytestreamCompletion& done) {
   {
@@ -166,10 +173,12 @@ void change(DatafileStore& store, LocalDatafile& datafile, const BytestreamReque
 void allocate(DatafileStore& store, LocalDatafile& datafile, const BytestreamRequest& request,
               BytestreamCompletion& done) {
   done.status = store.admit(datafile, request.extents);
+  if (done.status == Errc::kOk) done.status = datafile.stat(done.stat);
   if (done.status == Errc::kOk) {
-    // The counter shows an operation on the file. Its content was not changed, so mtime stays.
-    const ChangeScope change(datafile, WallTime{});
-    done.status = for_each_extent(datafile.fd(), request.extents, FALLOC_FL_KEEP_SIZE);
+    // The counter shows an operation on the file. Its content was not changed, so mtime stays, unless the file grows.
+    const bool grows = request.extend && end_of(request.extents) > done.stat.size;
+    const ChangeScope change(datafile, grows ? request.now : WallTime{});
+    done.status = for_each_extent(datafile.fd(), request.extents, grows ? 0 : FALLOC_FL_KEEP_SIZE);
   }
   // Reserving space makes the kernel stamp the inode: the times are stored over it.
   datafile.touch();

@@ -20,15 +20,16 @@ constexpr std::uint16_t kOldestProtocolVersion = 1;
 /// Optional abilities. Hello negotiates those that both sides have.
 enum Feature : std::uint64_t {
   kFeatureNone = 0,
-  kFeatureLeases = 1,   // replies to changes begin with what was touched (lease_messages.h)
-  kFeatureGrants = 2,   // and then say what may be kept of it; only with leases
-  kFeatureLists = 4,    // list_lease is known
-  kFeatureFlushes = 8,  // datafile_flush is known
+  kFeatureLeases = 1,      // replies to changes begin with what was touched (lease_messages.h)
+  kFeatureGrants = 2,      // and then say what may be kept of it; only with leases
+  kFeatureLists = 4,       // list_lease is known
+  kFeatureFlushes = 8,     // datafile_flush is known
+  kFeatureAllocates = 16,  // datafile_allocate is known
 };
 /// Those of a client that keeps attributes.
 constexpr std::uint64_t kLeaseFeatures = kFeatureLeases | kFeatureGrants | kFeatureLists;
 /// What a server of this version can do. A client asks for what it uses.
-constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes;
+constexpr std::uint64_t kOurFeatures = kLeaseFeatures | kFeatureFlushes | kFeatureAllocates;
 
 enum class Priority : std::uint8_t { kControl = 0, kNormal = 1, kBackground = 2 };
 

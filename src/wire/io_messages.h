@@ -165,6 +165,22 @@ struct PunchRequest {
 };
 using PunchReply = WriteReply;
 
+/// Reserves space as PunchRequest does with `allocate`; with `extend` the datafiles reach at least as far, too: what is
+/// new reads as zeros and holds no data.
+struct DatafileAllocateRequest {
+  static constexpr Op kOp = Op::kDatafileAllocate;
+  static constexpr std::string_view kName = "datafile allocate request";
+  SlotSet where;
+  datatype::Description what;
+  bool extend = false;
+  WallTime fs_time;  // becomes mtime of what is extended
+  template <typename A>
+  void fields(A& a) {
+    a(where, what, extend, fs_time);
+  }
+};
+using DatafileAllocateReply = WriteReply;
+
 struct DatafileSyncRequest {
   static constexpr Op kOp = Op::kDatafileSync;
   static constexpr std::string_view kName = "datafile sync request";

@@ -62,7 +62,8 @@ namespace spate::wire {
   X(BypassLease, 73, "bypass_lease")           \
   X(BypassReturn, 74, "bypass_return")         \
   X(ExplainPath, 75, "explain_path")           \
-  X(DatafileFlush, 76, "datafile_flush")
+  X(DatafileFlush, 76, "datafile_flush")       \
+  X(DatafileAllocate, 77, "datafile_allocate")
 
 enum class Op : std::uint16_t {
 #define SPATE_OP_ENUM(id, number, text) k##id = number,

@@ -90,6 +90,28 @@ def random_holes(r, seed, steps):
     r.face.close(fd)
 
 
+def reserved(r):
+    """Space that was reserved is no data, also behind the end; on all servers."""
+    do = lambda call, *a, **k: named(r, call, *a, **k)
+    for mode in (0, KEEP):
+        fd = r.open("/reserved_%d" % mode, os.O_RDWR | os.O_CREAT, 0o644)
+        do("fallocate", fd, mode, 0, 1 << 20)
+        do("fstat", fd, show=lambda st: st.st_size)
+        do("lseek", fd, 0, SEEK_DATA)
+        do("pwrite", fd, pattern(1, 5000), 2 << 20)
+        for at in (0, 1 << 19, (1 << 20) - 1, 1 << 20, 2 << 20):
+            do("lseek", fd, at, SEEK_DATA, show=blocks)
+            do("lseek", fd, at, SEEK_HOLE, show=blocks)
+        do("fallocate", fd, mode, 1 << 20, 4 << 20)
+        do("fstat", fd, show=lambda st: st.st_size)
+        scan(do, fd)
+        do("fallocate", fd, ZERO, 5 << 20, 1 << 20)
+        do("fstat", fd, show=lambda st: st.st_size)
+        scan(do, fd)
+        do("pread", fd, 6 << 20, 0)  # last: reserved space that was read counts as data while it is in ext4's page cache
+        r.face.close(fd)
+
+
 def copies(r):
     do = lambda call, *a, **k: named(r, call, *a, **k)
     source = r.open("/source", os.O_RDWR | os.O_CREAT, 0o644)
@@ -162,4 +184,5 @@ def run(r):
     edges(r)
     for seed in range(4):
         random_holes(r, seed, 40)
+    reserved(r)
     copies(r)

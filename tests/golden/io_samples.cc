@@ -113,6 +113,16 @@ std::vector<wire::PunchRequest> samples() {
 }
 
 template <>
+std::vector<wire::DatafileAllocateRequest> samples() {
+  wire::DatafileAllocateRequest m;
+  m.where = slot_set();
+  m.what = sample_descriptions().front();
+  m.extend = true;
+  m.fs_time = WallTime{1'700'000'000'000'000'052};
+  return {m};
+}
+
+template <>
 std::vector<wire::DatafileSyncRequest> samples() {
   wire::DatafileSyncRequest m;
   m.handle = kFile;

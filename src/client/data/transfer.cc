@@ -261,17 +261,32 @@ job::Task<Result<void>> write_share(Transfer& transfer, const Share& share) {
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }
 
-job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, bool allocate) {
-  wire::PunchRequest request;
-  request.where = slot_set(transfer.target, share);
-  request.what = transfer.what;
-  request.allocate = allocate;
-  request.fs_time = transfer.target.cluster.fs_time();
-  Bytes body;
-  wire::encode_body(request, body);
-  auto raw = co_await share.channel->call(wire::Op::kPunch, body, call_options(transfer, share));
+Bytes punch_body(const Transfer& transfer, const Share& share, Punch how) {
+  const auto fill = [&](auto request) {
+    request.where = slot_set(transfer.target, share);
+    request.what = transfer.what;
+    request.fs_time = transfer.target.cluster.fs_time();
+    if constexpr (requires { request.extend; }) {
+      request.extend = true;
+    } else {
+      request.allocate = how == Punch::kSpace;
+    }
+    Bytes body;
+    wire::encode_body(request, body);
+    return body;
+  };
+  return how == Punch::kExtends ? fill(wire::DatafileAllocateRequest()) : fill(wire::PunchRequest());
+}
+
+job::Task<Result<void>> punch_share(Transfer& transfer, const Share& share, Punch how) {
+  const bool extends = how == Punch::kExtends;
+  if (extends && (share.channel->features() & wire::kFeatureAllocates) == 0)
+    co_return Error(Errc::kNotSupported, share.channel->name() + " is of an earlier version");
+  const Bytes body = punch_body(transfer, share, how);
+  const wire::Op op = extends ? wire::Op::kDatafileAllocate : wire::Op::kPunch;
+  auto raw = co_await share.channel->call(op, body, call_options(transfer, share));
   if (!raw) co_return refused_by(share, std::move(raw).error());
-  auto reply = wire::decode_body<wire::PunchReply>(raw->body);
+  auto reply = wire::decode_body<wire::WriteReply>(raw->body);
   if (!reply) co_return std::move(reply).error().within(share.channel->name());
   co_return note_states(transfer, share, reply->datafiles, raw->header.incarnation);
 }
@@ -398,14 +413,14 @@ job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::D
   co_return result;
 }
 
-job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, bool allocate,
+job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, Punch how,
                                         Limits limits) {
   const datatype::MemoryMap no_memory{std::span<const MutableByteView>()};
   Transfer transfer{target, what, no_memory, limits, {}, {}};
   auto shares = shares_of(transfer);
   if (!shares) co_return std::move(shares).error();
   std::vector<job::Task<Result<void>>> tasks;
-  for (const Share& share : *shares) tasks.push_back(punch_share(transfer, share, allocate));
+  for (const Share& share : *shares) tasks.push_back(punch_share(transfer, share, how));
   if (tasks.empty()) co_return TransferResult();
   auto done = co_await run_shares(target.cluster.executor(), std::move(tasks));
   if (!done) co_return std::move(done).error();

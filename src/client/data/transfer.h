@@ -44,8 +44,13 @@ job::Task<Result<TransferResult>> read(TransferTarget target, const datatype::De
 job::Task<Result<TransferResult>> write(TransferTarget target, const datatype::Description& what,
                                         std::span<const ByteView> memory, Limits limits);
 
-/// Zeros (or reserves, with `allocate`) what is described.
-job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, bool allocate,
+enum class Punch : std::uint8_t {
+  kZeros,    // becomes zeros; the size stays
+  kSpace,    // gets its space; the size stays
+  kExtends,  // gets its space, and belongs to the file. kNotSupported by an older server
+};
+/// What becomes of what is described.
+job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, Punch how,
                                         Limits limits);
 
 /// The state of the given slots' datafiles, asked of their servers in parallel; `sync`: made durable first.

@@ -195,8 +195,9 @@ job::Task<Result<TransferResult>> File::transfer(const TransferTarget& target, O
   switch (operation.kind) {
     case Kind::kRead: result = co_await client::read(target, part, operation.read_memory, limits); break;
     case Kind::kWrite: result = co_await client::write(target, part, operation.write_memory, limits); break;
-    case Kind::kPunch: result = co_await client::punch(target, part, false, limits); break;
-    case Kind::kAllocate: result = co_await client::punch(target, part, true, limits); break;
+    case Kind::kPunch: result = co_await client::punch(target, part, Punch::kZeros, limits); break;
+    case Kind::kAllocate: result = co_await client::punch(target, part, Punch::kSpace, limits); break;
+    case Kind::kExtend: result = co_await client::punch(target, part, Punch::kExtends, limits); break;
   }
   co_return result;
 }

@@ -123,7 +123,7 @@ class File {
   std::uint64_t bypassed_bytes() const;
 
  private:
-  enum class Kind { kRead, kWrite, kPunch, kAllocate };
+  enum class Kind { kRead, kWrite, kPunch, kAllocate, kExtend };
   struct CopyShare;
   using CopyShares = std::vector<CopyShare>;
   struct Operation;
@@ -146,6 +146,7 @@ class File {
     std::uint64_t least = 0;
     job::StopToken stop;
   };
+  job::Task<Result<void>> extend_by_servers(std::uint64_t size);
   job::Task<Result<std::uint64_t>> append_in_turn(AppendWish wish);
   job::Task<Result<void>> right_in_time(Appends::AppendedPtr file, job::StopToken stop);
   job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendWish wish);

@@ -30,9 +30,25 @@ job::Task<Result<std::uint64_t>> File::append(std::span<const ByteView> memory, 
   co_return end;
 }
 
-/// A byte, as posix_fallocate(3) writes it: a truncation could cut what another client has appended meanwhile.
+/// The last byte gets its space and belongs to the file, without being written: so it is no data to SEEK_DATA, and what
+/// others append meanwhile stays. A truncation could cut that.
+job::Task<Result<void>> File::extend_by_servers(std::uint64_t size) {
+  SPATE_CO_TRY(const std::uint64_t end, co_await size_now(cluster_.limits()));
+  if (end >= size) co_return Result<void>();
+  auto last = datatype::Description::contiguous(size - 1, 1);
+  if (!last) co_return std::move(last).error();
+  Operation operation{Kind::kExtend, *last, {}, {}, {}};
+  auto done = co_await run(operation);
+  if (!done) co_return std::move(done).error();
+  co_return Result<void>();
+}
+
+/// Where servers or their local file systems do not know how, by a zero byte, as posix_fallocate(3) does it.
 job::Task<Result<void>> File::extend_to(std::uint64_t size) {
+  if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (size == 0) co_return Result<void>();
+  auto extended = co_await extend_by_servers(size);
+  if (extended || extended.code() != Errc::kNotSupported) co_return extended;
   const std::array<ByteView, 1> zero{ByteView(&kZero, 1)};
   AppendWish wish;
   wish.memory = zero;

@@ -45,6 +45,7 @@ IoService::IoService(const IoOptions& options, std::vector<IoTarget> targets, jo
   serve_encoded<wire::ReadRequest>(Access::kAuthenticated, this, &IoService::read);
   serve<wire::WriteRequest>(Access::kAuthenticated, this, &IoService::write);
   serve<wire::PunchRequest>(Access::kAuthenticated, this, &IoService::punch);
+  serve<wire::DatafileAllocateRequest>(Access::kAuthenticated, this, &IoService::datafile_allocate);
   serve<wire::DatafileStatRequest>(Access::kAuthenticated, this, &IoService::datafile_stat);
   serve<wire::DatafileSyncRequest>(Access::kAuthenticated, this, &IoService::datafile_sync);
   serve<wire::DatafileFlushRequest>(Access::kAuthenticated, this, &IoService::datafile_flush);

@@ -50,6 +50,8 @@ class IoService final : public rpc::Service {
   job::Task<Result<Bytes>> read(rpc::Call& call, wire::ReadRequest request);
   job::Task<Result<wire::WriteReply>> write(rpc::Call& call, wire::WriteRequest request);
   job::Task<Result<wire::PunchReply>> punch(rpc::Call& call, wire::PunchRequest request);
+  job::Task<Result<wire::DatafileAllocateReply>> datafile_allocate(rpc::Call& call,
+                                                                   wire::DatafileAllocateRequest request);
   job::Task<Result<wire::DatafileStatReply>> datafile_stat(rpc::Call& call, wire::DatafileStatRequest request);
   job::Task<Result<wire::DatafileTruncateReply>> datafile_truncate(rpc::Call& call,
                                                                    wire::DatafileTruncateRequest request);

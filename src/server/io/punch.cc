@@ -11,10 +11,19 @@
 namespace spate::io {
 namespace {
 
-/// One punch under way. Lives on the handler's frame.
+/// What becomes of the described bytes.
+struct Wish {
+  const wire::SlotSet& where;
+  const datatype::Description& what;
+  trove::BytestreamOp op;
+  bool extend = false;
+  WallTime now;
+};
+
+/// One request under way. Lives on its frame.
 struct PunchWork {
   Parts& parts;
-  const wire::PunchRequest& request;
+  const Wish& wish;
   flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
@@ -27,7 +36,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
                co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared, work.asker.client,
                                                work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
-  datatype::SlotCursor cursor(work.request.what, *work.slots.distribution, slot.id.slot);
+  datatype::SlotCursor cursor(work.wish.what, *work.slots.distribution, slot.id.slot);
   std::vector<Extent> extents;
   while (!cursor.done()) {
     if (cursor.next_extents({~0ULL, flow::kMaxPieces}, extents) == 0) {
@@ -35,10 +44,11 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
       continue;
     }
     trove::BytestreamRequest request;
-    request.op = work.request.allocate ? trove::BytestreamOp::kAllocate : trove::BytestreamOp::kPunch;
+    request.op = work.wish.op;
+    request.extend = work.wish.extend;
     request.id = slot.id;
     request.extents = extents;
-    request.now = work.request.fs_time;
+    request.now = work.wish.now;
     SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.asker, request, work.active.token()));
   }
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
@@ -46,22 +56,37 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
   co_return Result<void>();
 }
 
-}  // namespace
-
-job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::PunchRequest request) {
-  request.fs_time = credible_time(*parts_, request.fs_time);
+/// `wish` and what it names outlive the task.
+job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Wish& wish) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(*parts_, call, request.where.handle, Rights::kWrite, Need::kRequired));
-  SPATE_CO_TRY(Slots slots, find_slots(*parts_, call, request.where));
+               authorize(parts, call, wish.where.handle, Rights::kWrite, Need::kRequired));
+  SPATE_CO_TRY(Slots slots, find_slots(parts, call, wish.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  PunchWork work{*parts_, request, asker_of(call, caller), active, slots, {}};
+  PunchWork work{parts, wish, asker_of(call, caller), active, slots, {}};
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));
-  auto outcome = co_await run_all(parts_->executor, std::move(tasks), active.stop());
+  auto outcome = co_await run_all(parts.executor, std::move(tasks), active.stop());
   if (!outcome) co_return explain(std::move(outcome).error(), active, caller);
-  wire::PunchReply reply;
+  wire::WriteReply reply;
   reply.datafiles = std::move(work.states);
+  co_return reply;
+}
+
+}  // namespace
+
+job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::PunchRequest request) {
+  const auto op = request.allocate ? trove::BytestreamOp::kAllocate : trove::BytestreamOp::kPunch;
+  const Wish wish{request.where, request.what, op, false, credible_time(*parts_, request.fs_time)};
+  auto reply = co_await carry_out(*parts_, call, wish);
+  co_return reply;
+}
+
+job::Task<Result<wire::DatafileAllocateReply>> IoService::datafile_allocate(rpc::Call& call,
+                                                                            wire::DatafileAllocateRequest request) {
+  const Wish wish{request.where, request.what, trove::BytestreamOp::kAllocate, request.extend,
+                  credible_time(*parts_, request.fs_time)};
+  auto reply = co_await carry_out(*parts_, call, wish);
   co_return reply;
 }
 

@@ -112,6 +112,8 @@ void SimFile::allocate(const Extent& extent) {
   }
 }
 
+void SimFile::extend(std::uint64_t size) { now_.size = std::max(now_.size, size); }
+
 std::uint64_t SimFile::data_ranges(std::uint64_t from, std::size_t max, std::vector<Extent>& out) const {
   for (auto it = now_.pages.lower_bound(from / kPage); it != now_.pages.end() && it->first * kPage < now_.size; ++it) {
     const std::uint64_t begin = std::max(it->first * kPage, from);

@@ -31,6 +31,8 @@ class SimFile {
   void truncate(std::uint64_t size);
   void punch(const Extent& extent);
   void allocate(const Extent& extent);
+  /// The size is at least that from now on.
+  void extend(std::uint64_t size);
   /// Ranges of written pages from `from` on, at most `max`; where the look ended.
   std::uint64_t data_ranges(std::uint64_t from, std::size_t max, std::vector<Extent>& out) const;
   /// Each change of content, failed ones too.

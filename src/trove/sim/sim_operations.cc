@@ -129,6 +129,7 @@ Errc SimDisk::allocate(SimFile& file, const Operation& operation) {
     const std::uint64_t missing = file.missing_pages(extent);
     if (missing > pages_free()) return Errc::kNoSpace;
     file.allocate(extent);
+    if (operation.request.extend) file.extend(extent.offset + extent.size);
     used_bytes_ += missing * SimFile::kPage;
   }
   return Errc::kOk;
@@ -228,10 +229,12 @@ void SimDisk::carry_out_on(SimFile& file, Operation& operation) {
     case BytestreamOp::kTruncate:
     case BytestreamOp::kPunch: cut(file, request); break;
     case BytestreamOp::kNoteChange: file.changed(request.now); break;
-    case BytestreamOp::kAllocate:
+    case BytestreamOp::kAllocate: {
+      const std::uint64_t before = file.size();
       operation.done.status = allocate(file, operation);
-      file.changed(WallTime{});
+      file.changed(file.size() > before ? request.now : WallTime{});
       break;
+    }
     case BytestreamOp::kCopy:
       if (operation.extents.front().size > 0) operation.done.status = copy(file, operation);
       break;
