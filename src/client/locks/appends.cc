@@ -34,16 +34,20 @@ Appends::AppendedPtr Appends::join(Handle handle) {
   return file;
 }
 
+/// The file stays in files_, and the turn is kept, until the server has answered: whoever opens it meanwhile asks for
+/// the right afterwards. Else the server might see that wish first, and what it has taken back this client would use.
 job::Task<void> Appends::leave(AppendedPtr file) {
-  if (--file->users > 0) co_return;
-  auto turn = co_await file->turn.acquire(1);  // one that was given up by its caller may be under way
-  if (!turn || file->users > 0) co_return;     // may have changed
-  files_.erase(file->handle);
-  if (must_keep(file->handle)) {
-    job::spawn(gate_, give_up(file->handle));
-    co_return;
+  if (file->users == 1) {
+    auto turn = co_await file->turn.acquire(1);  // one that was given up by its caller may be under way
+    if (turn && file->users == 1) {              // may have changed
+      if (must_keep(file->handle)) {
+        job::spawn(gate_, give_up(file->handle));
+      } else {
+        std::ignore = co_await locks_.release(file->handle, kRight);
+      }
+    }
   }
-  std::ignore = co_await locks_.release(file->handle, kRight);
+  if (--file->users == 0) files_.erase(file->handle);
 }
 
 job::Task<Result<void>> Appends::take(AppendedPtr file, job::StopToken stop) {
@@ -78,16 +82,14 @@ void Appends::recall(Handle handle) {
 
 /// An append that is under way ends first.
 job::Task<void> Appends::give_up(Handle handle) {
+  const AppendedPtr file = join(handle);  // nobody asks for the right while it is given back
   while (must_keep(handle)) std::ignore = co_await executor_.sleep(kLookAgain, stopping_);
-  const auto found = files_.find(handle);
-  if (found == files_.end()) {
-    std::ignore = co_await locks_.release(handle, kRight);
-    co_return;
+  {
+    auto turn = co_await file->turn.acquire(1);
+    file->recalled = true;  // the file may have been opened after the recall
+    if (turn) co_await done(file);
   }
-  const AppendedPtr file = found->second;
-  auto turn = co_await file->turn.acquire(1);
-  file->recalled = true;  // the file may have been opened after the recall
-  if (turn) co_await done(file);
+  co_await leave(file);
 }
 
 }  // namespace spate::client

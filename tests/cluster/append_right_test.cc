@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The right to append is given back with the last open of a file while the same client opens the file anew.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/cluster/calls.h"
+
+namespace spate::cluster {
+namespace {
+
+constexpr std::uint64_t kRecord = 100;
+constexpr int kRounds = 300;
+
+/// Opens the file, appends to it, closes it.
+job::Task<Result<void>> append_once(client::Client& client) {
+  const Bytes data(kRecord, std::byte{'x'});
+  auto file = co_await client.open(client::path_from_root("log"), wire::kOpenWrite);
+  if (!file) co_return std::move(file).error();
+  const std::array<ByteView, 1> memory{ByteView(data)};
+  auto appended = co_await (*file)->append(memory);
+  if (!appended) co_return std::move(appended).error();
+  auto closed = co_await (*file)->close();
+  if (!closed) co_return std::move(closed).error();
+  co_return Result<void>();
+}
+
+TEST(AppendRightTest, IsNotHeldByTwoWhenAFileIsClosedAndOpenedAtOnce) {
+  World world{WorldOptions{}};
+  ClientProcess& one = world.start_client();
+  ClientProcess& two = world.start_client();
+  auto made = call(world, one, one.client().create(client::path_from_root("log"), wire::kOpenWrite, {}));
+  ASSERT_EQ(made.code(), Errc::kOk);
+  ASSERT_EQ(call(world, one, (*made)->close()).code(), Errc::kOk);
+  std::uint64_t appends = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::pair<ClientProcess*, Outcome<Result<void>>>> under_way;
+    for (ClientProcess* const client : {&one, &one, &two, &one, &two}) {
+      under_way.emplace_back(client, begin_call(*client, append_once(client->client())));
+      world.run_for(std::chrono::microseconds(world.random().below(200)));
+    }
+    for (auto& [client, outcome] : under_way) {
+      ASSERT_EQ(end_call(world, outcome).code(), Errc::kOk);
+      ++appends;
+    }
+    const auto found = call(world, one, one.client().stat(client::path_from_root("log")));
+    ASSERT_EQ(found.code(), Errc::kOk);
+    ASSERT_EQ(found->attributes.size, appends * kRecord) << "two appends went to one place in round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace spate::cluster
