@@ -78,6 +78,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.copies = settings.copies;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
+    options.newer_client_key = [file = process->config_.fs.client_key_file] { return config::read_key_file(file); };
   }
   if (settings.server_key) {  // servers want it whatever `auth` says
     SPATE_TRY(options.server_key, config::read_key_file(process->config_.fs.server_key_file));

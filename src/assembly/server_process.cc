@@ -157,11 +157,11 @@ ServerProcess::~ServerProcess() = default;
 
 Result<void> ServerProcess::read_keys() {
   if (config_.fs.auth != config::Auth::kKey) {
-    SPATE_TRY(server_key_, config::read_key_file(config_.fs.server_key_file));
+    SPATE_TRY(server_keys_, config::read_keys(config_.fs.server_key_file));
     return {};
   }
-  SPATE_TRY(client_key_, config::read_key_file(config_.fs.client_key_file));
-  SPATE_TRY(server_key_, config::read_key_file(config_.fs.server_key_file));
+  SPATE_TRY(client_keys_, config::read_keys(config_.fs.client_key_file));
+  SPATE_TRY(server_keys_, config::read_keys(config_.fs.server_key_file));
   return {};
 }
 
@@ -207,8 +207,8 @@ Result<void> ServerProcess::make_services() {
   options.server = self_.id;
   options.incarnation = incarnation_of(self_, random_);
   options.key_required = config_.fs.auth == config::Auth::kKey;
-  options.client_key = client_key_;
-  options.server_key = server_key_;
+  options.client_key = client_keys_;
+  options.server_key = server_keys_;
   options.allow_version_1 = config_.auth.allow_v1;
   if (options.allow_version_1) SPATE_LOG("assembly", warn, "auth.allow_v1: peers of before an upgrade are let in");
   if (self_.roles.meta) options.roles.emplace_back("meta");
@@ -221,7 +221,7 @@ Result<void> ServerProcess::make_services() {
     meta.fs = config_.fs.id;
     meta.server = self_.id;
     meta.make_store = format_;
-    meta.server_key = server_key_;
+    meta.server_key = server_keys_;
     meta.map = config::cluster_map(config_);
     meta.strip_bytes = config_.defaults.strip_bytes;
     meta.strip_count = config_.defaults.strip_count;
@@ -230,7 +230,7 @@ Result<void> ServerProcess::make_services() {
     meta.session_lease = config_.meta.session_lease;
     meta::IoServersOptions io_servers;
     io_servers.map = meta.map;
-    io_servers.server_key = server_key_;
+    io_servers.server_key = server_keys_.used;
     io_servers.greeting = greeting_policy(config_.auth);
     io_servers.description = "meta server " + std::to_string(self_.id.value);
     io_servers_ = std::make_unique<meta::ChannelIoServers>(io_servers, *context_, random_);
@@ -241,7 +241,7 @@ Result<void> ServerProcess::make_services() {
     io::IoOptions io;
     io.fs = config_.fs.id;
     io.server = self_.id;
-    io.server_key = server_key_;
+    io.server_key = server_keys_;
     io.boot = boot_id();
     io.max_descriptors = descriptors_for_datafiles();
     io.policy = policy_of(config_.flow);

@@ -71,8 +71,8 @@ class ServerProcess {
   SystemClock clock_;
   SystemRandom random_;
   metrics::Registry metrics_;
-  Key client_key_{};
-  Key server_key_{};
+  KeyRing client_keys_;
+  KeyRing server_keys_;
   job::Executor executor_;
   std::unique_ptr<bmi::Network> network_;
   std::unique_ptr<NetworkCounters> network_counters_;

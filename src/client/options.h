@@ -44,6 +44,7 @@ struct BypassOptions {
 struct Options {
   ClusterMap map;
   std::optional<Key> client_key;
+  std::function<Result<Key>()> newer_client_key = nullptr;  // rpc::Identity::newer_key
   /// Set for fsck and for tests of servers: the client may then ask what only servers may (admin_call).
   std::optional<Key> server_key;
   rpc::GreetingPolicy greeting;

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <tuple>
 
 #include "base/unique_fd.h"
@@ -21,6 +23,19 @@ int hex_digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+/// Nothing unless it is 64 hex digits.
+std::optional<spate::Key> parse_line(std::string_view line) {
+  spate::Key key{};
+  if (line.size() != kHexDigits) return std::nullopt;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    const int high = hex_digit(line[2 * i]);
+    const int low = hex_digit(line[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    key[i] = static_cast<std::byte>(high * 16 + low);
+  }
+  return key;
 }
 
 Result<void> check_status(int fd, const std::string& path) {
@@ -49,21 +64,30 @@ std::string key_file_text(const spate::Key& key) {
   return text + '\n';
 }
 
-Result<spate::Key> parse_key_file(std::string_view text, const std::string& path) {
-  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  spate::Key key{};
-  bool good = text.size() == kHexDigits;
-  for (std::size_t i = 0; good && i < key.size(); ++i) {
-    const int high = hex_digit(text[2 * i]);
-    const int low = hex_digit(text[2 * i + 1]);
-    good = high >= 0 && low >= 0;
-    if (good) key[i] = static_cast<std::byte>(high * 16 + low);
+Result<KeyRing> parse_key_file(std::string_view text, const std::string& path) {
+  KeyRing keys;
+  for (std::size_t line = 0; line == 0 || !text.empty(); ++line) {
+    const std::optional<spate::Key> key = line < kMaxKeys ? parse_line(text.substr(0, text.find('\n'))) : std::nullopt;
+    if (!key) {
+      return Error(Errc::kInvalidArgument,
+                   path + " is no key file: it must hold 64 hex digits, and may hold 7 more such lines");
+    }
+    if (line == 0) {
+      keys.used = *key;
+    } else {
+      keys.others.push_back(*key);
+    }
+    text.remove_prefix(std::min(text.size(), kHexDigits + 1));
   }
-  if (!good) return Error(Errc::kInvalidArgument, path + " is no key file: it must hold 64 hex digits");
-  return key;
+  return keys;
 }
 
 Result<spate::Key> read_key_file(const std::string& path) {
+  SPATE_TRY(const KeyRing keys, read_keys(path));
+  return keys.used;
+}
+
+Result<KeyRing> read_keys(const std::string& path) {
   if (path.empty()) {
     return Error(
         Errc::kInvalidArgument,
@@ -74,7 +98,7 @@ Result<spate::Key> read_key_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return errno_error(errno, "open key file " + path);
   SPATE_TRY(std::ignore, check_status(fd.get(), path));
-  std::array<char, kHexDigits + 2> text{};
+  std::array<char, kMaxKeys*(kHexDigits + 1) + 1> text{};
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t n = ::read(fd.get(), text.data() + size, text.size() - size);

@@ -54,6 +54,29 @@ TEST_F(KeyFileTest, AFileThatOthersMayUseIsRefusedWithTheRemedy) {
   }
 }
 
+TEST_F(KeyFileTest, TheFirstLineIsUsedAndTheOthersCount) {
+  const std::string a(64, 'a');
+  const std::string b(64, 'b');
+  for (const std::string& end : {std::string(), std::string("\n")}) {
+    write(a + "\n" + b + end);
+    const auto keys = read_keys(path);
+    ASSERT_OK(keys);
+    EXPECT_EQ(keys->used.at(0), std::byte{0xaa});
+    ASSERT_EQ(keys->others.size(), 1U);
+    EXPECT_EQ(keys->others[0].at(0), std::byte{0xbb});
+    EXPECT_EQ(read_key_file(path)->at(0), std::byte{0xaa});
+  }
+  std::string most;
+  for (std::size_t i = 0; i < kMaxKeys; ++i) most += a + "\n";
+  write(most);
+  EXPECT_EQ(read_keys(path)->others.size(), kMaxKeys - 1);
+  for (const std::string& bad :
+       {most + a + "\n", a + "\n\n", "\n" + a, a + "\n" + b + "c\n", a + b, a + " " + b, a + "\r\n" + b + "\r\n"}) {
+    write(bad);
+    EXPECT_ERRC(read_keys(path), Errc::kInvalidArgument) << bad;
+  }
+}
+
 TEST_F(KeyFileTest, OnlyWholeKeysAreTaken) {
   write(std::string(64, 'A') + "\n");
   EXPECT_EQ(read_key_file(path)->at(31), std::byte{0xaa});

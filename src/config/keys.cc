@@ -138,13 +138,15 @@ std::vector<Key> fs_rows() {
            "key: clients and servers prove that they hold the key files. none: whoever reaches a server is let in; "
            "only with servers that nobody reaches from another machine (127.0.0.1, [::1], localhost, shm).",
            "key|none"}),
-      row<&Config::fs, &FsConfig::client_key_file>(
-          {"fs", "client_key_file", Type::kPath,
-           "File (mode 0600, 64 hex digits) that lets clients in. Needed with auth = \"key\".", "", 0, kMaxText}),
+      row<&Config::fs, &FsConfig::client_key_file>({"fs", "client_key_file", Type::kPath,
+                                                    "File (mode 0600, 64 hex digits) that lets clients in. Needed with "
+                                                    "auth = \"key\". More such lines in it: keys "
+                                                    "that servers still accept (docs/operating.md, New keys).",
+                                                    "", 0, kMaxText}),
       row<&Config::fs, &FsConfig::server_key_file>(
           {"fs", "server_key_file", Type::kPath,
            "File (mode 0600, 64 hex digits) that only servers hold: capabilities are sealed with it. Needed with "
-           "auth = \"key\".",
+           "auth = \"key\". More lines: as in client_key_file.",
            "", 0, kMaxText}),
   };
 }

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/capability.h"
 
+#include <algorithm>
+
 namespace spate {
 namespace {
 
 // The first byte separates the kinds: a ticket can never be replayed as a capability.
 constexpr std::uint8_t kCapabilityKind = 1;
 constexpr std::uint8_t kTicketKind = 2;
+
+template <typename Signed>
+bool signed_by_any(const KeyRing& keys, FsId fs, const Signed& item) {
+  if (equal_secret(sign(keys.used, fs, item), item.mac)) return true;
+  return std::any_of(keys.others.begin(), keys.others.end(),
+                     [&](const Key& key) { return equal_secret(sign(key, fs, item), item.mac); });
+}
 
 }  // namespace
 
@@ -40,11 +49,7 @@ Mac sign(const Key& server_key, FsId fs, const SessionTicket& t) {
   return hmac(server_key, message);
 }
 
-bool verify(const Key& server_key, FsId fs, const Capability& c) {
-  return equal_secret(sign(server_key, fs, c), c.mac);
-}
-bool verify(const Key& server_key, FsId fs, const SessionTicket& t) {
-  return equal_secret(sign(server_key, fs, t), t.mac);
-}
+bool verify(const KeyRing& server_keys, FsId fs, const Capability& c) { return signed_by_any(server_keys, fs, c); }
+bool verify(const KeyRing& server_keys, FsId fs, const SessionTicket& t) { return signed_by_any(server_keys, fs, t); }
 
 }  // namespace spate

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/checksum.h"
 #include "base/clock.h"
@@ -43,10 +44,20 @@ struct SessionTicket {
   friend bool operator==(const SessionTicket&, const SessionTicket&) = default;
 };
 
+/// The keys of one role of a file system, while they are being changed (docs/operating.md, "New keys"): one is used,
+/// the others still count when they come from somebody else.
+struct KeyRing {
+  KeyRing() = default;
+  KeyRing(const Key& only) : used(only) {}  // NOLINT(google-explicit-constructor): as a rule there is one
+  Key used{};
+  std::vector<Key> others;
+};
+
 /// The MAC of a genuine one, over the file system's id and every field but the MAC.
 Mac sign(const Key& server_key, FsId fs, const Capability& capability);
 Mac sign(const Key& server_key, FsId fs, const SessionTicket& ticket);
-bool verify(const Key& server_key, FsId fs, const Capability& capability);
-bool verify(const Key& server_key, FsId fs, const SessionTicket& ticket);
+/// Whether it was signed by one of the keys.
+bool verify(const KeyRing& server_keys, FsId fs, const Capability& capability);
+bool verify(const KeyRing& server_keys, FsId fs, const SessionTicket& ticket);
 
 }  // namespace spate

@@ -18,15 +18,16 @@ bool is_kind(wire::PeerKind kind) { return kind == wire::PeerKind::kClient || ki
 }  // namespace
 
 Acceptor::Acceptor(const AcceptorOptions& options) : options_(options) {
-  const auto made = [&](wire::KeyRole role, const Key& file) {
+  const auto add = [&](wire::KeyRole role, const Key& file) {
     const wire::FileKey key(options_.fs, file);
-    return OneKey{role, file, key.id(), key.for_acceptor(role, options_.server)};
+    keys_.push_back(OneKey{role, file, key.id(), key.for_acceptor(role, options_.server)});
   };
-  keys_ = {made(wire::KeyRole::kClient, options_.client_key), made(wire::KeyRole::kServer, options_.server_key)};
-}
-
-const Acceptor::OneKey& Acceptor::key_of(wire::KeyRole role) const {
-  return keys_[role == wire::KeyRole::kServer ? 1 : 0];
+  const auto add_all = [&](wire::KeyRole role, const KeyRing& files) {
+    add(role, files.used);
+    for (const Key& file : files.others) add(role, file);
+  };
+  add_all(wire::KeyRole::kClient, options_.client_key);
+  add_all(wire::KeyRole::kServer, options_.server_key);
 }
 
 bool Acceptor::speaks(std::uint16_t version) const {
@@ -64,6 +65,7 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
     return Error(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
   }
   handshake.role = found->role;
+  handshake.key = found->key;
   return {};
 }
 
@@ -110,8 +112,8 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   if (!handshake.role) return body;
   Bytes signed_part = to_bytes(head);
   signed_part.insert(signed_part.end(), body.begin(), body.end() - sizeof(wire::Proof));
-  handshake.transcript.emplace(key_of(*handshake.role).key, handshake.client_nonce, handshake.server_nonce,
-                               message.whole, signed_part);
+  handshake.transcript.emplace(handshake.key, handshake.client_nonce, handshake.server_nonce, message.whole,
+                               signed_part);
   std::ranges::copy(handshake.transcript->server_mac(), body.end() - sizeof(wire::Proof));
   return body;
 }
@@ -154,13 +156,17 @@ Result<Accepted> Acceptor::prove_version_1(const Received& message, const Handsh
   if (!is_kind(request->kind)) return Errc::kProtocol;
   if (request->server_nonce != handshake.server_nonce) return Errc::kUnauthenticated;
   const bool server = request->kind == wire::PeerKind::kServer;
-  const Key& key = key_of(server ? wire::KeyRole::kServer : wire::KeyRole::kClient).file;
-  if ((server || options_.key_required) &&
-      !equal_secret(wire::auth_proof(key, *request, handshake.client_nonce), request->proof)) {
-    return wrong_key(request->kind);
+  const wire::KeyRole role = server ? wire::KeyRole::kServer : wire::KeyRole::kClient;
+  auto found = std::ranges::find_if(keys_, [&](const OneKey& key) {
+    return key.role == role &&
+           equal_secret(wire::auth_proof(key.file, *request, handshake.client_nonce), request->proof);
+  });
+  if (found == keys_.end()) {
+    if (server || options_.key_required) return wrong_key(request->kind);
+    found = keys_.begin();
   }
   Accepted accepted;
-  accepted.server_proof = wire::server_proof(key, handshake.server_nonce, handshake.client_nonce);
+  accepted.server_proof = wire::server_proof(found->file, handshake.server_nonce, handshake.client_nonce);
   accepted.request = *std::move(request);
   return accepted;
 }

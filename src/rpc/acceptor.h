@@ -2,10 +2,10 @@
 // Acceptor: the answering side of handshakes, as pure functions of messages (docs/wire.md, "Handshake").
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/random.h"
 #include "wire/handshake.h"
@@ -17,8 +17,8 @@ struct AcceptorOptions {
   FsId fs;
   ServerId server;
   bool key_required = true;
-  Key client_key{};
-  Key server_key{};
+  KeyRing client_key;
+  KeyRing server_key;
   std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a peer asks
   bool allow_version_1 = false;                 // peers of before the present handshake are let in
 };
@@ -29,7 +29,8 @@ struct Handshake {
   std::uint64_t features = 0;
   wire::Nonce client_nonce{};
   wire::Nonce server_nonce{};
-  std::optional<wire::KeyRole> role;           // version 2: the key that the initiator named; none: it has none
+  std::optional<wire::KeyRole> role;           // version 2: of the key that the initiator named; none: it has none
+  Key key{};                                   // between its holders and this server
   std::optional<wire::Transcript> transcript;  // with a role
   wire::Protect protect = wire::Protect::kNone;
 };
@@ -74,13 +75,12 @@ class Acceptor {
     Key key;  // between its holders and this server
   };
   std::string spoken() const;
-  const OneKey& key_of(wire::KeyRole role) const;
   Result<void> choose_key(const wire::HelloOffer& offer, Handshake& handshake) const;
   Result<Accepted> prove(const Received& message, Handshake& handshake) const;
   Result<Accepted> prove_version_1(const Received& message, const Handshake& handshake) const;
 
   AcceptorOptions options_;
-  std::array<OneKey, 2> keys_;
+  std::vector<OneKey> keys_;  // of each role, the one in use first
 };
 
 }  // namespace spate::rpc

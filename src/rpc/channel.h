@@ -150,6 +150,8 @@ class Channel {
   void note_url();
   job::Task<Result<void>> ensure_greeted(job::StopToken stop);
   job::Task<Result<void>> greet(job::StopToken stop);
+  job::Task<Result<void>> greet_anywhere(job::StopToken stop);
+  void take_newer_key();
   job::Task<Result<void>> greet_once(std::uint16_t version, bool& stranger, job::StopToken stop);
   job::Task<Result<void>> authenticate(Initiator& initiator, bmi::Address address, job::StopToken stop);
   void join(const wire::AuthenticateReply& accepted, const SessionPtr& session);

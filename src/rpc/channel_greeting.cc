@@ -29,6 +29,26 @@ Error Channel::refusal(Error error) const {
 }
 
 job::Task<Result<void>> Channel::greet(job::StopToken stop) {
+  const std::optional<Key> tried = identity_.key;
+  auto result = co_await greet_anywhere(stop);
+  if (result.code() != Errc::kUnauthenticated) co_return result;
+  if (identity_.key == tried) take_newer_key();  // else another channel has found it meanwhile
+  if (identity_.key != tried) result = co_await greet_anywhere(stop);
+  co_return result;
+}
+
+/// The key file may hold another one by now, which was made when the old one was to be given up.
+void Channel::take_newer_key() {
+  if (!identity_.newer_key) return;
+  const Result<Key> key = identity_.newer_key();
+  if (!key) SPATE_LOG("rpc", warn, "key refused, and no other one: {}", key.error());
+  if (!key || identity_.key == *key) return;
+  SPATE_LOG("rpc", info, "another key is in the key file now, and is used from now on");
+  identity_.key = *key;
+}
+
+/// At whichever of its URLs the server is met.
+job::Task<Result<void>> Channel::greet_anywhere(job::StopToken stop) {
   std::uint16_t version = wire::kProtocolVersion;
   Result<void> result;
   for (std::size_t urls = options_.urls.size(); urls > 0;) {

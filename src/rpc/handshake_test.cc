@@ -50,6 +50,43 @@ TEST(Handshake, WhatTheKernelVouchesForIsNotSealed) {
   EXPECT_TRUE(meeting.both_sealed);
 }
 
+TEST(Handshake, WhileKeysAreChangedBothAreAccepted) {
+  for (const unsigned used : {1U, 2U, 11U, 12U}) {
+    const bool server = used % 10 == 2;
+    Meeting meeting;
+    meeting.options.client_key.others = {key_of(11), key_of(21)};
+    meeting.options.server_key.others = {key_of(12)};
+    meeting.identity.kind = server ? wire::PeerKind::kServer : wire::PeerKind::kClient;
+    meeting.identity.key = key_of(used);
+    ASSERT_EQ(reason(meeting), "let in") << used;
+    EXPECT_EQ(meeting.accepted_kind, meeting.identity.kind);
+    EXPECT_EQ(meeting.keys.link, meeting.initiator_keys.link);
+    meeting.kind = server ? wire::PeerKind::kClient : wire::PeerKind::kServer;
+    EXPECT_TRUE(refused(meeting, "acceptor", "wrong")) << "an old key gives the rights of its own role only";
+
+    Meeting afterwards;
+    afterwards.identity = meeting.identity;
+    if (used > 10) {
+      EXPECT_TRUE(refused(afterwards, "acceptor", "use the key files of this file system"));
+    }
+  }
+}
+
+TEST(Handshake, OfVersion1TooEachKeyIsAccepted) {
+  for (const unsigned used : {1U, 11U, 3U}) {
+    Meeting meeting;
+    meeting.version = 1;
+    meeting.options.allow_version_1 = true;
+    meeting.options.client_key.others = {key_of(11)};
+    meeting.identity.key = key_of(used);
+    if (used == 3) {
+      EXPECT_TRUE(refused(meeting, "acceptor", "wrong client key"));
+    } else {
+      EXPECT_EQ(reason(meeting), "let in") << used;
+    }
+  }
+}
+
 TEST(Handshake, EveryFlippedByteIsFound) {
   Meeting plain;
   ASSERT_EQ(reason(plain), "let in");

@@ -2,9 +2,11 @@
 // Identity: who a client (or a server calling another) is, shared by all of its channels.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "job/task.h"
 #include "wire/session_messages.h"
 
@@ -28,6 +30,8 @@ struct Identity {
   wire::PeerKind kind = wire::PeerKind::kClient;
   FsId fs;
   std::optional<Key> key;  // the client key (kind client) or the server key (kind server)
+  /// Asked when a server has refused the key: the one that is to be used from now on. Null: it stays as it is.
+  std::function<Result<Key>()> newer_key;
   Credential credential;
   std::string description;
   std::uint64_t features = 0;  // wire::Feature: what this process wants of servers

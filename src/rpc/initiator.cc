@@ -13,7 +13,7 @@ std::string_view scheme_of(std::string_view url) { return url.substr(0, url.find
 }  // namespace
 
 Initiator::Initiator(const Identity& identity, ServerId wanted, std::uint16_t version, Random& random)
-    : identity_(identity), wanted_(wanted), version_(version) {
+    : identity_(identity), key_(identity.key), wanted_(wanted), version_(version) {
   random.fill(nonce_);
 }
 
@@ -31,8 +31,8 @@ Bytes Initiator::hello(wire::RequestHeader header) {
   if (version_ < wire::kTranscriptVersion) return hello_;
   wire::HelloOffer offer;
   offer.server = wanted_;
-  if (identity_.key) {
-    offer.key_id = wire::FileKey(identity_.fs, *identity_.key).id();
+  if (key_) {
+    offer.key_id = wire::FileKey(identity_.fs, *key_).id();
   } else {
     offer.suites = 0;
     offer.protect = wire::Protect::kNone;
@@ -67,7 +67,7 @@ Result<void> Initiator::check_reply() const {
                  "wants to speak protocol " + std::to_string(reply_.version) + ", which was not offered");
   }
   if (identity_.fs && reply_.fs != identity_.fs) return Error(Errc::kWrongFileSystem, "serves another file system");
-  if (reply_.key_required && !identity_.key) {
+  if (reply_.key_required && !key_) {
     return Error(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
   return {};
@@ -75,11 +75,11 @@ Result<void> Initiator::check_reply() const {
 
 /// Nothing of the reply is believed before its server_mac is good.
 Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
-  if (!identity_.key) {
+  if (!key_) {
     if (answer_.suite == wire::Suite::kNone) return {};
     return Error(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
-  const Key key = wire::FileKey(identity_.fs, *identity_.key).for_acceptor(role_of(identity_.kind), reply_.server);
+  const Key key = wire::FileKey(identity_.fs, *key_).for_acceptor(role_of(identity_.kind), reply_.server);
   transcript_.emplace(key, nonce_, reply_.server_nonce, hello_, reply.first(reply.size() - sizeof(wire::Proof)));
   if (answer_.suite != wire::Suite::kUmac64 || !equal_secret(transcript_->server_mac(), answer_.server_mac)) {
     return Error(Errc::kUnauthenticated, "did not prove the key: wrong key file, or somebody else listens there");
@@ -99,8 +99,8 @@ Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
 
 Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequest request) {
   request.server_nonce = reply_.server_nonce;
-  if (version_ < wire::kTranscriptVersion && identity_.key) {
-    request.proof = wire::auth_proof(*identity_.key, request, nonce_);
+  if (version_ < wire::kTranscriptVersion && key_) {
+    request.proof = wire::auth_proof(*key_, request, nonce_);
   }
   header.version = version_;
   header.op = wire::Op::kAuthenticate;
@@ -119,8 +119,8 @@ Bytes Initiator::authenticate(wire::RequestHeader header, wire::AuthenticateRequ
 
 bool Initiator::proven(const wire::AuthenticateReply& reply) const {
   // Whoever has a key is never content with a server that asks for none: it may be anybody.
-  if (version_ >= wire::kTranscriptVersion || !identity_.key) return true;
-  return equal_secret(wire::server_proof(*identity_.key, reply_.server_nonce, nonce_), reply.server_proof);
+  if (version_ >= wire::kTranscriptVersion || !key_) return true;
+  return equal_secret(wire::server_proof(*key_, reply_.server_nonce, nonce_), reply.server_proof);
 }
 
 }  // namespace spate::rpc

@@ -41,6 +41,7 @@ class Initiator {
   Result<void> check_answer(ByteView reply, std::string_view reached);
 
   const Identity& identity_;
+  const std::optional<Key> key_;  // the identity's may change meanwhile
   const ServerId wanted_;
   const std::uint16_t version_;
   wire::Nonce nonce_{};

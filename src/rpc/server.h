@@ -27,8 +27,8 @@ struct ServerOptions {
   Incarnation incarnation;
   std::uint64_t map_version = 1;
   bool key_required = true;
-  Key client_key{};
-  Key server_key{};
+  KeyRing client_key;
+  KeyRing server_key;
   bool allow_version_1 = false;  // peers whose handshake binds nothing to this server are let in
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"

@@ -64,14 +64,14 @@ inline std::vector<std::unique_ptr<bmi::Module>> only(const MakeModule& make) {
 /// One server process.
 struct Site {
   Site(const MakeModule& make, job::Executor& executor, Random& random, std::uint32_t id,
-       const std::string& listen = "tcp://127.0.0.1:0", FsId fs = kFs)
+       const std::string& listen = "tcp://127.0.0.1:0", FsId fs = kFs, const Key& key = client_key())
       : network(bmi::make_network(only(make))), context(std::make_unique<job::NetworkContext>(*network, executor)) {
     url = *network->listen(listen, context->id());
     rpc::ServerOptions options;
     options.fs = fs;
     options.server = ServerId(id);
     options.incarnation = Incarnation(1000 + id);
-    options.client_key = client_key();
+    options.client_key = key;
     options.server_key = server_key();
     server = std::make_unique<rpc::Server>(options, *context, random, metrics);
     server->add(deeds);

@@ -57,6 +57,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
   identity_.kind = wire::PeerKind::kClient;
   identity_.fs = options_.map.fs;
   identity_.key = options_.client_key;
+  identity_.newer_key = options_.newer_client_key;
   identity_.policy = options_.greeting;
   identity_.credential = options_.credential;
   identity_.description = options_.description;

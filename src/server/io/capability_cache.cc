@@ -14,7 +14,7 @@ bool CapabilityCache::genuine(const Capability& capability) {
     return true;
   }
   ++verifications_;
-  if (!verify(server_key_, fs_, capability)) return false;
+  if (!verify(server_keys_, fs_, capability)) return false;
   add(capability);
   return true;
 }

@@ -12,8 +12,8 @@ namespace spate::io {
 /// Bounded: two generations, of which the older one goes when the younger one is full. O(1). One executor.
 class CapabilityCache {
  public:
-  CapabilityCache(const Key& server_key, FsId fs, std::size_t max)
-      : server_key_(server_key), fs_(fs), half_(max / 2 + 1) {}
+  CapabilityCache(const KeyRing& server_keys, FsId fs, std::size_t max)
+      : server_keys_(server_keys), fs_(fs), half_(max / 2 + 1) {}
 
   /// Whether the MAC is genuine for every other field.
   bool genuine(const Capability& capability);
@@ -33,7 +33,7 @@ class CapabilityCache {
 
   void add(const Capability& capability);
 
-  const Key server_key_;
+  const KeyRing server_keys_;
   const FsId fs_;
   const std::size_t half_;
   Table young_;

@@ -20,7 +20,7 @@ enum class BypassPolicy : std::uint8_t { kOff, kRead, kWrite };
 struct IoOptions {
   FsId fs;
   ServerId server;
-  Key server_key{};  // what capabilities and tickets are signed with
+  KeyRing server_key;  // what capabilities and tickets are signed with
   /// Differs after each start of the machine (a hash of /proc/sys/kernel/random/boot_id), so that what only a crash of
   /// the machine can lose is known to be in doubt. 0: the machine is taken never to crash.
   std::uint64_t boot = 0;

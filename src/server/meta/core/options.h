@@ -13,7 +13,7 @@ struct MetaOptions {
   FsId fs;
   ServerId server;
   std::uint16_t shard = 0;  // of every handle that this server gives out
-  Key server_key{};         // signs capabilities and tickets
+  KeyRing server_key;       // capabilities and tickets are signed by the one in use
   ClusterMap map;
   std::uint64_t strip_bytes = 1ULL << 20U;  // of files whose directory says nothing else
   std::uint32_t strip_count = 0;            // targets of such a file; 0 = all

@@ -94,7 +94,7 @@ Capability OpenTable::capability_for(Operation& operation, const InodeRecord& in
   capability.gid = operation.who().gid;
   capability.project = inode.attributes.project;
   capability.expiry = WallTime{operation.now().ns + options.capability_life.count()};
-  capability.mac = sign(options.server_key, options.fs, capability);
+  capability.mac = sign(options.server_key.used, options.fs, capability);
   return capability;
 }
 

@@ -132,7 +132,7 @@ SessionTicket SessionTable::ticket_for(const Session& session) const {
   ticket.uid = session.record.credential.uid;
   ticket.gid = session.record.credential.gid;
   ticket.expiry = WallTime{core_.clock().wall().ns + kTicketLife.count()};
-  ticket.mac = sign(options.server_key, options.fs, ticket);
+  ticket.mac = sign(options.server_key.used, options.fs, ticket);
   return ticket;
 }
 

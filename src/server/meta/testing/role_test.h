@@ -34,7 +34,7 @@ class RoleTest : public ::testing::Test {
         io(executor) {
     (void)log::set_level("server", log::Level::off);
     options = test_options();
-    options.server_key.fill(std::byte{5});
+    options.server_key.used.fill(std::byte{5});
     open();
   }
   ~RoleTest() override {

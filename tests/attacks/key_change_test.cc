@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file system's client key is changed: who has the old one is refused, unless its key file holds the new one by now.
+#include "bmi/tcp/tcp_module.h"
+#include "tests/attacks/site.h"
+
+namespace spate::attacks {
+namespace {
+
+class KeyChangeTest : public ::testing::Test {
+ protected:
+  Victim client() { return {make_, executor_, random_, wire::PeerKind::kClient, {site_.url}, 1}; }
+
+  SystemClock clock_;
+  job::Executor executor_{clock_};
+  SystemRandom random_;
+  MakeModule make_ = [this]() -> std::unique_ptr<bmi::Module> { return bmi::tcp::make_tcp_module(clock_); };
+  Site site_{make_, executor_, random_, 1, "tcp://127.0.0.1:0", kFs, key_of(9)};
+};
+
+TEST_F(KeyChangeTest, WhoHasTheOldKeyIsRefusedByName) {
+  Victim old = client();
+  EXPECT_NE(old.reason(wire::Op::kMkdir).find("wrong client key"), std::string::npos);
+  EXPECT_EQ(site_.deeds.joined, 0);
+}
+
+TEST_F(KeyChangeTest, WhoFindsTheNewKeyInItsFileGoesOn) {
+  Victim running = client();
+  int looked = 0;
+  running.identity.newer_key = [&looked]() -> Result<Key> {
+    ++looked;
+    return key_of(9);
+  };
+  EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");
+  EXPECT_EQ(looked, 1);
+  EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");
+  EXPECT_EQ(looked, 1) << "a key that is accepted is not looked for again";
+}
+
+TEST_F(KeyChangeTest, WhatOneChannelHasFoundAnotherOneUses) {
+  Victim running = client();
+  running.identity.newer_key = [&running]() -> Result<Key> {
+    running.identity.key = key_of(9);  // as if another channel had looked while this one was refused
+    return Errc::kNotFound;
+  };
+  EXPECT_EQ(running.reason(wire::Op::kMkdir), "done");
+}
+
+TEST_F(KeyChangeTest, AFileThatHelpsNotChangesNothing) {
+  for (const Result<Key>& found : {Result<Key>(client_key()), Result<Key>(key_of(8)), Result<Key>(Errc::kNotFound)}) {
+    Victim running = client();
+    running.identity.newer_key = [&found] { return found; };
+    EXPECT_NE(running.reason(wire::Op::kMkdir).find("wrong client key"), std::string::npos);
+  }
+  EXPECT_EQ(site_.deeds.joined, 0);
+}
+
+}  // namespace
+}  // namespace spate::attacks
