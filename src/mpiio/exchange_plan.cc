@@ -2,6 +2,7 @@
 #include "mpiio/exchange_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace spate::mpiio {
 
@@ -24,6 +25,24 @@ bool worth_two_phases(std::span<const Wish> wishes) {
     covered = std::max(covered, wish.end);
   }
   return interleaved || pieces > 4 * static_cast<std::int64_t>(sorted.size());
+}
+
+std::uint64_t round_share(std::span<const Wish> wishes, std::uint64_t buffer_bytes, int aggregators) {
+  constexpr std::uint64_t kMostInRound = std::uint64_t{1} << 30U;
+  // How many times the ranks together want a byte, where they want it most: each rank's bytes count as spread evenly.
+  std::vector<std::pair<std::int64_t, double>> changes;
+  for (const Wish& wish : wishes) {
+    if (wish.bytes == 0) continue;
+    const double density = static_cast<double>(wish.bytes) / static_cast<double>(wish.end - wish.first);
+    changes.emplace_back(wish.first, density);
+    changes.emplace_back(wish.end, -density);
+  }
+  std::sort(changes.begin(), changes.end());
+  double now = 0;
+  double most = 1;
+  for (const auto& [offset, change] : changes) most = std::max(most, now += change);
+  const auto share = static_cast<std::uint64_t>(static_cast<double>(buffer_bytes) / most);
+  return std::max<std::uint64_t>(1, std::min(share, kMostInRound / static_cast<std::uint64_t>(aggregators)));
 }
 
 Domains::Domains(std::int64_t first, std::int64_t end, std::uint64_t strip_bytes, int aggregators,

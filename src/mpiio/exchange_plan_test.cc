@@ -38,6 +38,17 @@ TEST(ExchangePlan, NoAggregatorGetsMoreThanItsBuffer) {
 
 TEST(ExchangePlan, ABufferSmallerThanAStripStillHasOne) { EXPECT_EQ(Domains(0, 1000, 100, 2, 1).rounds(), 5); }
 
+TEST(ExchangePlan, RanksThatWantTheSameBytesShareTheBuffer) {
+  const Wish by_turns[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+  EXPECT_EQ(round_share(by_turns, 1 << 20, 2), 1U << 20U);
+  const std::vector<Wish> all_the_same(64, Wish{0, 1000, 1000, 100, 0});
+  EXPECT_EQ(round_share(all_the_same, 1 << 20, 2), (1U << 20U) / 64);
+  EXPECT_EQ(round_share(by_turns, 1 << 30, 4), 1U << 28U);
+  const Wish apart[] = {{0, 10, 10, 1, 0}, {10, 20, 10, 1, 0}, {20, 30, 10, 1, 0}};
+  EXPECT_EQ(round_share(apart, 100, 1), 100U);
+  EXPECT_EQ(round_share(all_the_same, 10, 1), 1U);
+}
+
 TEST(ExchangePlan, TwoPhasesAreForSmallPieces) {
   const Wish small[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
   EXPECT_TRUE(worth_two_phases(small));

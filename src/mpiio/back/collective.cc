@@ -257,9 +257,11 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
     begin = std::min(begin, wish.first);
     end = std::max(end, wish.end);
   }
-  // Strips are no larger than the buffer, or a rank alone would have a round.
-  const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), file.hints.cb_buffer_size);
-  const Domains domains(begin, end, strip, static_cast<int>(file.hints.cb_nodes), file.hints.cb_buffer_size);
+  const int aggregators = static_cast<int>(file.hints.cb_nodes);
+  const std::uint64_t share = round_share(wishes, file.hints.cb_buffer_size, aggregators);
+  // A strip that is larger than what fits into a round is dealt in parts.
+  const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);
+  const Domains domains(begin, end, strip, aggregators, share);
   TwoPhases work(file, write, first, memory, domains);
   const Failure own = failure_of(work.run(), (write ? "write " : "read ") + file.path);
   Moved moved{static_cast<long>(memory.bytes), agree(file, own)};
