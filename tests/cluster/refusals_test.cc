@@ -69,6 +69,21 @@ TEST_F(RefusalsTest, AFileThatIsTooLargeForADiskIsRefusedAtOnceInEveryWay) {
   EXPECT_TRUE(run(client_, file->close()));
 }
 
+TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
+  make("from", 9000);
+  auto from = create("from");
+  auto to = create("to");
+  ASSERT_TRUE(from != nullptr && to != nullptr);
+  const MonoTime before = world_.now();
+  // Strip on strip, so that the servers copy, and across strips, so that the client does.
+  for (const std::uint64_t offset : {kTooFar, kTooFar + 100})
+    EXPECT_EQ(run(client_, to->copy_from(*from, {0, offset, 9000})).code(), Errc::kFileTooBig) << offset;
+  EXPECT_LT(world_.now() - before, std::chrono::seconds(5)) << "somebody tries again and again";
+  EXPECT_EQ(run(client_, to->stat())->size, 0U);
+  EXPECT_TRUE(run(client_, from->close()));
+  EXPECT_TRUE(run(client_, to->close()));
+}
+
 TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
   make("f", 9000);
   auto mine = create("f");
