@@ -51,6 +51,28 @@ AcceptorOptions acceptor_options(const ServerOptions& options) {
           options.server_key, options.features, options.allow_version_1};
 }
 
+/// False: the message is none that the peer has sealed. Else it is without its seal from now on.
+bool unseal(Arrived& request) {
+  if (!request.peer->sealing) return true;
+  Sealing& sealing = *request.peer->sealing;
+  const bmi::Tag tag = request.message.tag;
+  Buffer& payload = request.message.payload;
+  if (!sealing.window.open(tag) || !sealing.seals.genuine(tag, std::as_const(payload).view())) return false;
+  sealing.window.take(tag);
+  payload.shrink(payload.size() - Seals::kSize);
+  request.sealed = true;
+  return true;
+}
+
+Call call_of(const Arrived& request) {
+  Call call;
+  call.tag = request.message.tag;
+  call.peer = request.peer;
+  call.address = request.peer->bound;
+  call.sealed = request.sealed;
+  return call;
+}
+
 }  // namespace
 
 /// A row of the table with what is measured of it.
@@ -134,19 +156,26 @@ std::vector<std::shared_ptr<Peer>> Server::peers() const {
 void Server::on_request(bmi::UnexpectedMessage message) {
   const bmi::Address bound = network_.network().bound(message.peer);
   if (!bound) return;  // its connection is gone: there is nobody to answer
+  Arrived request;
+  request.peer = peer_of(message.peer, bound);
+  request.message = std::move(message);
+  // Now, in the order in which the requests were sealed: some wait for a place while those behind them go on.
+  if (!unseal(request)) {
+    return drop_peer(*request.peer, "seal broken: a message that was altered, repeated, or not sealed");
+  }
   // A stranger's requests have bounds of their own, and are refused at once unless it greets.
-  const bool first = goes_first(message) || !peer_of(message.peer, bound)->admitted;
+  const bool first = goes_first(request) || !request.peer->admitted;
   if (first || (places_.free() && waiting_.empty())) {
-    begin(std::move(message));
-  } else if (!waiting_.put(message) && refusing_ < kMostRefusals) {
+    begin(std::move(request));
+  } else if (!waiting_.put(request) && refusing_ < kMostRefusals) {
     ++refusing_;
-    if (!job::spawn(gate_, refuse_busy(std::move(message)))) --refusing_;
+    if (!job::spawn(gate_, refuse_busy(std::move(request)))) --refusing_;
   }
 }
 
 /// What ends soon, or only waits aside, and others depend on. It has not been checked yet who asks.
-bool Server::goes_first(const bmi::UnexpectedMessage& message) const {
-  Decoder in(std::as_const(message.payload).view());
+bool Server::goes_first(const Arrived& request) const {
+  Decoder in(std::as_const(request.message.payload).view());
   in.u16();  // version
   const auto op = static_cast<wire::Op>(in.u16());
   switch (op) {
@@ -161,9 +190,9 @@ bool Server::goes_first(const bmi::UnexpectedMessage& message) const {
   return found != operations_.end() && found->second->row.access == Access::kServersOnly;
 }
 
-void Server::begin(bmi::UnexpectedMessage message) {
+void Server::begin(Arrived request) {
   places_.take();
-  if (!job::spawn(gate_, answer(std::move(message)))) places_.give_back();
+  if (!job::spawn(gate_, answer(std::move(request)))) places_.give_back();
 }
 
 void Server::begin_waiting() {
@@ -173,17 +202,11 @@ void Server::begin_waiting() {
   beginning_ = false;
 }
 
-job::Task<void> Server::refuse_busy(bmi::UnexpectedMessage message) {
-  Call call;
-  call.address = network_.network().bound(message.peer);
-  call.peer = peer_of(message.peer, call.address);
-  call.tag = message.tag;
-  ByteView bytes = std::as_const(message.payload).view();
-  const bool genuine = unseal(call, bytes);
-  if (!genuine) drop_peer(*call.peer, "seal broken: a message that was altered, repeated, or not sealed");
-  wire::Reader reader(bytes);
+job::Task<void> Server::refuse_busy(Arrived request) {
+  Call call = call_of(request);
+  wire::Reader reader(std::as_const(request.message.payload).view());
   reader(call.header);
-  if (genuine && reader.decoder().ok()) {
+  if (reader.decoder().ok()) {
     job::DeadlineScope scope(network_.executor(), network_.executor().now() + kReplyGrace, stopping_);
     call.stop = scope.token();
     Result<Bytes> busy = Error(Errc::kBusy, "the server has more requests than it can keep");
@@ -192,35 +215,18 @@ job::Task<void> Server::refuse_busy(bmi::UnexpectedMessage message) {
   --refusing_;
 }
 
-job::Task<void> Server::answer(bmi::UnexpectedMessage message) {
-  Call call;
-  call.tag = message.tag;
-  call.address = network_.network().bound(message.peer);
-  if (call.address) {  // else its connection is gone: there is nobody to answer
-    call.peer = peer_of(message.peer, call.address);
+job::Task<void> Server::answer(Arrived request) {
+  Call call = call_of(request);
+  if (network_.network().bound(request.message.peer) == call.address) {  // else there is nobody to answer
     call.places = &places_;
     const StrangersRequest counted(*this, call.peer);
-    ByteView bytes = std::as_const(message.payload).view();
-    if (!takes_one_more(*call.peer)) {
-      drop_peer(*call.peer, "a stranger with too many requests under way");
-    } else if (unseal(call, bytes)) {
-      co_await take(call, bytes);
+    if (takes_one_more(*call.peer)) {
+      co_await take(call, std::as_const(request.message.payload).view());
     } else {
-      drop_peer(*call.peer, "seal broken: a message that was altered, repeated, or not sealed");
+      drop_peer(*call.peer, "a stranger with too many requests under way");
     }
   }
   places_.give_back();
-}
-
-/// False: the message is none that the peer has sealed. Else `message` is without its seal.
-bool Server::unseal(Call& call, ByteView& message) {
-  if (!call.peer->sealing) return true;
-  Sealing& sealing = *call.peer->sealing;
-  if (!sealing.window.open(call.tag) || !sealing.seals.genuine(call.tag, message)) return false;
-  sealing.window.take(call.tag);
-  message = message.first(message.size() - Seals::kSize);
-  call.sealed = true;
-  return true;
 }
 
 job::Task<void> Server::take(Call& call, ByteView message) {

@@ -68,15 +68,14 @@ class Server {
   struct Operation;
 
   void on_request(bmi::UnexpectedMessage message);
-  bool goes_first(const bmi::UnexpectedMessage& message) const;
-  void begin(bmi::UnexpectedMessage message);
+  bool goes_first(const Arrived& request) const;
+  void begin(Arrived request);
   void begin_waiting();
-  job::Task<void> refuse_busy(bmi::UnexpectedMessage message);
-  job::Task<void> answer(bmi::UnexpectedMessage message);
+  job::Task<void> refuse_busy(Arrived request);
+  job::Task<void> answer(Arrived request);
   job::Task<void> answer_known(Call& call, ByteView body);
   job::Task<Result<Bytes>> execute(Call& call, ByteView body, Calls::Entry& entry);
   job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry);
-  bool unseal(Call& call, ByteView& message);
   job::Task<void> take(Call& call, ByteView message);
   wire::ReplyHeader reply_header(const Call& call) const;
   Result<Bytes> hello(Call& call, ByteView body);

@@ -6,9 +6,16 @@
 #include <deque>
 #include <unordered_map>
 
-#include "bmi/network.h"
+#include "rpc/call.h"
 
 namespace spate::rpc {
+
+/// A request that has come and has not begun.
+struct Arrived {
+  bmi::UnexpectedMessage message;  // without its seal
+  std::shared_ptr<Peer> peer;      // who sent it, by which connection
+  bool sealed = false;             // it was
+};
 
 /// First come, first served. One executor.
 class WaitingRoom {
@@ -17,44 +24,44 @@ class WaitingRoom {
   WaitingRoom(std::uint64_t most_bytes, std::uint64_t most_bytes_of_a_peer)
       : most_bytes_(most_bytes), most_bytes_of_a_peer_(most_bytes_of_a_peer) {}
 
-  bool empty() const { return messages_.empty(); }
-  /// Takes the message. False: there is no room for it, and it was left as it is.
-  bool put(bmi::UnexpectedMessage& message) {
-    const std::uint64_t size = size_of(message);
-    std::uint64_t& of_peer = bytes_of_peer_[message.peer];
+  bool empty() const { return requests_.empty(); }
+  /// Takes the request. False: there is no room for it, and it was left as it is.
+  bool put(Arrived& request) {
+    const std::uint64_t size = size_of(request);
+    std::uint64_t& of_peer = bytes_of_peer_[request.message.peer];
     if (bytes_ + size > most_bytes_ || of_peer + size > most_bytes_of_a_peer_) {
-      if (of_peer == 0) bytes_of_peer_.erase(message.peer);
+      if (of_peer == 0) bytes_of_peer_.erase(request.message.peer);
       return false;
     }
     of_peer += size;
     bytes_ += size;
-    messages_.push_back(std::move(message));
+    requests_.push_back(std::move(request));
     return true;
   }
-  /// The oldest message. Precondition: !empty().
-  bmi::UnexpectedMessage take() {
-    bmi::UnexpectedMessage message = std::move(messages_.front());
-    messages_.pop_front();
-    const std::uint64_t size = size_of(message);
+  /// The oldest one. Precondition: !empty().
+  Arrived take() {
+    Arrived request = std::move(requests_.front());
+    requests_.pop_front();
+    const std::uint64_t size = size_of(request);
     bytes_ -= size;
-    const auto of_peer = bytes_of_peer_.find(message.peer);
+    const auto of_peer = bytes_of_peer_.find(request.message.peer);
     if ((of_peer->second -= size) == 0) bytes_of_peer_.erase(of_peer);
-    return message;
+    return request;
   }
   void clear() {
-    messages_.clear();
+    requests_.clear();
     bytes_of_peer_.clear();
     bytes_ = 0;
   }
 
  private:
   /// With what the queue itself needs for it.
-  static std::uint64_t size_of(const bmi::UnexpectedMessage& message) { return message.payload.size() + 64; }
+  static std::uint64_t size_of(const Arrived& request) { return request.message.payload.size() + 64; }
 
   const std::uint64_t most_bytes_;
   const std::uint64_t most_bytes_of_a_peer_;
   std::uint64_t bytes_ = 0;
-  std::deque<bmi::UnexpectedMessage> messages_;
+  std::deque<Arrived> requests_;
   std::unordered_map<bmi::Address, std::uint64_t> bytes_of_peer_;
 };
 

@@ -6,16 +6,16 @@
 namespace spate::rpc {
 namespace {
 
-bmi::UnexpectedMessage message(std::uint64_t peer, std::uint64_t tag, std::size_t bytes) {
-  bmi::UnexpectedMessage made;
-  made.peer = bmi::Address(peer);
-  made.tag = bmi::Tag(tag);
-  made.payload = Buffer(bytes);
+Arrived request(std::uint64_t peer, std::uint64_t tag, std::size_t bytes) {
+  Arrived made;
+  made.message.peer = bmi::Address(peer);
+  made.message.tag = bmi::Tag(tag);
+  made.message.payload = Buffer(bytes);
   return made;
 }
 
 bool put(WaitingRoom& room, std::uint64_t peer, std::uint64_t tag, std::size_t bytes) {
-  bmi::UnexpectedMessage one = message(peer, tag, bytes);
+  Arrived one = request(peer, tag, bytes);
   return room.put(one);
 }
 
@@ -24,7 +24,7 @@ TEST(WaitingRoomTest, IsLeftInTheOrderOfArrival) {
   EXPECT_TRUE(put(room, 1, 1, 10));
   EXPECT_TRUE(put(room, 2, 2, 10));
   EXPECT_TRUE(put(room, 1, 3, 10));
-  for (const std::uint64_t tag : {1U, 2U, 3U}) EXPECT_EQ(room.take().tag, bmi::Tag(tag));
+  for (const std::uint64_t tag : {1U, 2U, 3U}) EXPECT_EQ(room.take().message.tag, bmi::Tag(tag));
   EXPECT_TRUE(room.empty());
 }
 
@@ -40,9 +40,9 @@ TEST(WaitingRoomTest, OnePeerTakesOnlyItsShare) {
 TEST(WaitingRoomTest, HoldsNoMoreThanItsBound) {
   WaitingRoom room(1000, 1000);
   EXPECT_TRUE(put(room, 1, 1, 600));
-  bmi::UnexpectedMessage refused = message(2, 2, 600);
+  Arrived refused = request(2, 2, 600);
   EXPECT_FALSE(room.put(refused));
-  EXPECT_EQ(refused.payload.size(), 600U) << "a message that was refused is the caller's still";
+  EXPECT_EQ(refused.message.payload.size(), 600U) << "a request that was refused is the caller's still";
   room.take();
   EXPECT_TRUE(room.put(refused));
 }

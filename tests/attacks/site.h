@@ -47,9 +47,11 @@ class Deeds final : public rpc::Service {
   int made = 0;
   int scanned = 0;
   int joined = 0;
+  job::Event* hold = nullptr;  // no deed is done before it is set
 
  private:
-  static job::Task<Result<Bytes>> done(int& counter) {
+  job::Task<Result<Bytes>> done(int& counter) {
+    if (hold != nullptr) std::ignore = co_await hold->wait({});
     ++counter;
     co_return Bytes();
   }
@@ -64,7 +66,8 @@ inline std::vector<std::unique_ptr<bmi::Module>> only(const MakeModule& make) {
 /// One server process.
 struct Site {
   Site(const MakeModule& make, job::Executor& executor, Random& random, std::uint32_t id,
-       const std::string& listen = "tcp://127.0.0.1:0", FsId fs = kFs, const Key& key = client_key())
+       const std::string& listen = "tcp://127.0.0.1:0", FsId fs = kFs, const Key& key = client_key(),
+       const std::function<void(rpc::ServerOptions&)>& adjust = nullptr)
       : network(bmi::make_network(only(make))), context(std::make_unique<job::NetworkContext>(*network, executor)) {
     url = *network->listen(listen, context->id());
     rpc::ServerOptions options;
@@ -73,6 +76,7 @@ struct Site {
     options.incarnation = Incarnation(1000 + id);
     options.client_key = key;
     options.server_key = server_key();
+    if (adjust) adjust(options);
     server = std::make_unique<rpc::Server>(options, *context, random, metrics);
     server->add(deeds);
     server->start();
@@ -95,7 +99,7 @@ struct Site {
 /// One client, or server that asks another: who is to be deceived.
 struct Victim {
   Victim(const MakeModule& make, job::Executor& executor, Random& random, wire::PeerKind kind,
-         std::vector<std::string> urls, std::uint32_t server)
+         std::vector<std::string> urls, std::uint32_t server, Duration attempt_timeout = std::chrono::seconds(1))
       : network(bmi::make_network(only(make))), context(std::make_unique<job::NetworkContext>(*network, executor)) {
     identity.kind = kind;
     identity.fs = kFs;
@@ -104,7 +108,7 @@ struct Victim {
     rpc::ChannelOptions options;
     options.urls = std::move(urls);
     options.server = ServerId(server);
-    options.attempt_timeout = std::chrono::seconds(1);
+    options.attempt_timeout = attempt_timeout;
     channel = std::make_unique<rpc::Channel>(std::move(options), *context, identity, random);
   }
   /// One request that needs the greeting; its outcome.
