@@ -76,6 +76,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.keep_attributes = keeps;
   options.listings = settings.listings;
   options.copies = settings.copies;
+  options.on_wait = settings.on_wait;
   if (process->config_.fs.auth == config::Auth::kKey) {
     SPATE_TRY(options.client_key, config::read_key_file(process->config_.fs.client_key_file));
     options.newer_client_key = [file = process->config_.fs.client_key_file] { return config::read_key_file(file); };

@@ -35,6 +35,8 @@ struct ClientSettings {
   client::Listings listings = client::Listings::kAuto;
   /// Keeps further copies of cached attributes; null: nobody does. Not owned.
   client::Copies* copies = nullptr;
+  /// client::Options::on_wait
+  std::function<void(const rpc::ServerWait&)> on_wait = {};
 };
 
 /// uid, gid and supplementary groups of this process.

@@ -2,6 +2,7 @@
 // What a client needs to know to use a file system; made from spate.toml by client/connect.h or by hand in tests.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "model/attributes.h"
 #include "model/cluster_map.h"
 #include "rpc/identity.h"
+#include "rpc/wait_watch.h"
 
 namespace spate::client {
 
@@ -80,6 +82,8 @@ struct Options {
   Listings listings = Listings::kAuto;
   /// Who keeps what is answered from there (client/attributes/copies.h); null: nobody. Not owned, outlives the client.
   Copies* copies = nullptr;
+  /// Told on the executor's thread of each server that keeps calls waiting (rpc/wait_watch.h). May be empty.
+  std::function<void(const rpc::ServerWait&)> on_wait;
 };
 
 }  // namespace spate::client

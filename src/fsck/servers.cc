@@ -15,6 +15,7 @@ Servers::Servers(ServersOptions options, job::NetworkContext& network, Random& r
     rpc::ChannelOptions channel;
     channel.urls = server.urls;
     channel.server = server.id;
+    channel.watch = options_.watch;
     channels_.emplace(server.id, std::make_unique<rpc::Channel>(std::move(channel), network, identity_, random));
     if (server.roles.meta && !meta_) meta_ = server.id;
   }

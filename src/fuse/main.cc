@@ -2,7 +2,6 @@
 // main() of spate-mount, which mount(8) knows as /sbin/mount.spate.
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,12 +46,9 @@ Result<void> open_log(const fuse::MountOptions& options) {
   return {};
 }
 
-/// The parent: waits until the child says that it is ready or has ended. The child's errors went to the same terminal.
+/// The parent: waits until the child says that it is ready or has ended. The child's errors, and which server it waits
+/// for, went to the same terminal.
 int wait_for(pid_t child, int pipe) {
-  constexpr int kNoticeMs = 3000;
-  pollfd look{pipe, POLLIN, 0};
-  if (::poll(&look, 1, kNoticeMs) == 0)
-    std::fprintf(stderr, "spate-mount: waits for the servers of the file system; Ctrl-C gives it up\n");
   char ready = 0;
   if (::read(pipe, &ready, 1) == 1) return 0;
   int status = 1;

@@ -46,6 +46,11 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
   settings.listings = options.listings;
   settings.copies = copies;
   if (!options.soft) settings.deadline = kForEver;
+  settings.on_wait = [](const rpc::ServerWait& wait) {
+    rpc::log_wait(wait);
+    if (wait.state == rpc::ServerWait::State::kBegun)
+      std::fprintf(stderr, "spate-mount: has waited for %s; Ctrl-C gives it up\n", rpc::text_of(wait).c_str());
+  };
   SPATE_TRY(settings.overrides, config::overrides_from_environment(assembly::whole_environment()));
   const std::string leases = options.kernel_keeps_attributes ? "on" : options.leases;
   for (const auto& [key, value] :

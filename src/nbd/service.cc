@@ -238,6 +238,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const ExportOptions
   settings.program = "export";
   settings.credential = assembly::own_credential();
   settings.keeper = false;  // always inside a call
+  settings.on_wait = rpc::log_wait;
   return assembly::ClientProcess::open(settings);
 }
 

@@ -104,6 +104,13 @@ bool is_ignored_by_default(int number) {
   return number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 }
 
+/// Those that the program lets in, and that have not reached it because a call is under way.
+std::uint64_t waiting_signals() {
+  std::uint64_t waiting = 0;
+  raw(SYS_rt_sigpending, &waiting, sizeof waiting);
+  return waiting & ~front().thread()->program_mask;
+}
+
 unsigned read_umask() {
   const long file = raw(SYS_open, "/proc/self/status", O_RDONLY | O_CLOEXEC);
   std::array<char, 1024> text{};
@@ -122,6 +129,7 @@ struct ThreadStart {
 void* run_inside(void* data) {
   const std::unique_ptr<ThreadStart> start(static_cast<ThreadStart*>(data));
   ++front().thread()->inside;
+  front().thread()->program_mask = ~std::uint64_t{0};  // signals are the program's threads' affair
   return start->run(start->argument);
 }
 
@@ -129,10 +137,22 @@ void* run_inside(void* data) {
 
 const Front& front() { return *the_front; }
 
+void let_default_signals_act() {
+  const std::uint64_t waiting = waiting_signals();
+  std::uint64_t act = 0;
+  for (int number = 1; number <= 64; ++number) {
+    if ((waiting >> (number - 1) & 1U) == 0) continue;
+    KernelAction action{};
+    raw(SYS_rt_sigaction, number, nullptr, &action, sizeof action.mask);
+    if (action.handler == SIG_DFL) act |= std::uint64_t{1} << (number - 1);
+  }
+  if (act == 0) return;
+  raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &act, nullptr, sizeof act);
+  raw(SYS_rt_sigprocmask, SIG_BLOCK, &act, nullptr, sizeof act);
+}
+
 long interruption() {
-  std::uint64_t waiting = 0;
-  raw(SYS_rt_sigpending, &waiting, sizeof waiting);
-  waiting &= ~front().thread()->program_mask;
+  const std::uint64_t waiting = waiting_signals();
   long found = 0;
   for (int number = 1; number <= 64; ++number) {
     if ((waiting >> (number - 1) & 1U) == 0) continue;

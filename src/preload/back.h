@@ -10,6 +10,8 @@ namespace spate::preload {
 /// Set before anything else of the back runs.
 const Front& front();
 
+/// In the middle of a call that may take long: what ends or stops a program that has no handler for it does so now.
+void let_default_signals_act();
 /// What signals that have come since the call began, and wait for its end, make of a call that waits. 0: nothing, it
 /// goes on; else its result: -EINTR, or kAgain where all their handlers have SA_RESTART.
 long interruption();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/mounts.h"
 
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -39,12 +40,22 @@ Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   return log::set_levels(level);
 }
 
-void tell(const std::string& prefix, const Error& error) {
-  const std::string line = "spate: " + prefix + ": " + error.message() + "\n";
+void tell(const std::string& prefix, const std::string& what) {
+  const std::string line = "spate: " + prefix + ": " + what + "\n";
   raw(SYS_write, 2, line.data(), line.size());
 }
 
+/// What is open as standard error; nothing: none is.
+std::optional<std::pair<dev_t, ino_t>> standard_error() {
+  struct stat st{};
+  if (raw(SYS_fstat, 2, &st) != 0) return std::nullopt;
+  return std::pair(st.st_dev, st.st_ino);
+}
+
 }  // namespace
+
+Mount::Mount(const MountPoint& point, unsigned index)
+    : prefix_(point.prefix, point.prefix_size), config_(point.config), index_(index), stderr_(standard_error()) {}
 
 dev_t Mount::device() const { return makedev(kDeviceMajor, index_); }
 
@@ -58,6 +69,11 @@ Result<std::unique_ptr<Mount::Running>> Mount::start() const {
   SPATE_TRY(std::ignore, set_log_level(settings.overrides));
   settings.program = program_invocation_short_name;
   settings.credential = assembly::own_credential();
+  settings.on_wait = [prefix = prefix_, before = stderr_](const rpc::ServerWait& wait) {
+    let_default_signals_act();
+    if (wait.state == rpc::ServerWait::State::kBegun && before && standard_error() == before)
+      tell(prefix, "has waited for " + rpc::text_of(wait));
+  };
   SPATE_TRY(auto process, assembly::ClientProcess::open(settings));
   return std::make_unique<Running>(std::move(process), prefix_);
 }
@@ -81,7 +97,7 @@ Result<Mount::Running*> Mount::client() {
     auto made = start();
     if (!made) {
       static bool told = false;
-      if (!told) tell(prefix_, made.error());
+      if (!told) tell(prefix_, made.error().message());
       told = true;
       return Error(Errc::kIoError, made.error().message());
     }

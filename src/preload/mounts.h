@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "assembly/client_process.h"
 #include "posix/file_system.h"
@@ -26,8 +27,7 @@ struct HolderPlace {
 /// Thread-safe, but for forget() and end().
 class Mount {
  public:
-  explicit Mount(const MountPoint& point, unsigned index)
-      : prefix_(point.prefix, point.prefix_size), config_(point.config), index_(index) {}
+  explicit Mount(const MountPoint& point, unsigned index);
 
   const std::string& prefix() const { return prefix_; }
   /// st_dev of everything in it: the same in every program that has the same list of prefixes.
@@ -67,6 +67,8 @@ class Mount {
   const std::string prefix_;
   const std::string config_;
   const unsigned index_;
+  /// Standard error as it was at the start. A program may close it, and open a file of its own in its place.
+  const std::optional<std::pair<dev_t, ino_t>> stderr_;
   std::unique_ptr<std::mutex> starting_ = std::make_unique<std::mutex>();
   std::unique_ptr<Running> running_;  // guarded by starting_ while it is null
   std::atomic<bool> keeps_{false};    // the client keeps attributes

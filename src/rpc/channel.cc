@@ -6,6 +6,7 @@
 
 #include "log/fields.h"
 #include "log/log.h"
+#include "rpc/wait_watch.h"
 
 namespace spate::rpc {
 namespace {
@@ -24,14 +25,37 @@ std::uint32_t told_deadline(Duration left) {
 
 class Channel::Under {
  public:
-  explicit Under(Channel& channel) : channel_(channel) { ++channel_.calls_; }
+  Under(Channel& channel, wire::Op op) : channel_(channel), counts_(op != wire::Op::kLockEvents) {
+    ++channel_.calls_;
+    if (!counts_) return;
+    waiting.since = channel_.network_.executor().now();
+    previous_ = channel_.newest_;
+    (previous_ != nullptr ? previous_->next_ : channel_.oldest_) = this;
+    channel_.newest_ = this;
+    if (channel_.options_.watch != nullptr) channel_.options_.watch->call_begins();
+  }
   Under(const Under&) = delete;
   Under& operator=(const Under&) = delete;
-  ~Under() { --channel_.calls_; }
+  ~Under() {
+    --channel_.calls_;
+    if (!counts_) return;
+    (previous_ != nullptr ? previous_->next_ : channel_.oldest_) = next_;
+    (next_ != nullptr ? next_->previous_ : channel_.newest_) = previous_;
+  }
+
+  Waiting waiting;
 
  private:
   Channel& channel_;
+  const bool counts_;
+  Under* previous_ = nullptr;
+  Under* next_ = nullptr;
 };
+
+std::optional<Channel::Waiting> Channel::waiting() const {
+  if (oldest_ == nullptr) return std::nullopt;
+  return oldest_->waiting;
+}
 
 Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random)
     : options_(std::move(options)),
@@ -40,7 +64,13 @@ Channel::Channel(ChannelOptions options, job::NetworkContext& network, Identity&
       random_(random),
       greeting_done_(network.executor()),
       incarnation_sent_(options_.incarnations_above),
-      next_tag_(random.next() << kTagBitsPerRequest) {}
+      next_tag_(random.next() << kTagBitsPerRequest) {
+  if (options_.watch != nullptr) options_.watch->add(*this);
+}
+
+Channel::~Channel() {
+  if (options_.watch != nullptr) options_.watch->remove(*this);
+}
 
 std::string Channel::name() const {
   const std::string url = options_.urls.empty() ? "no address" : options_.urls.front();
@@ -89,7 +119,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
   auto resolved = resolve();
   if (!resolved) co_return std::move(resolved).error();
   return_to_first_url();
-  const Under under(*this);
+  Under under(*this, op);
   Duration backoff = options_.first_backoff;
   int greetings_left = kMaxGreetingsPerCall;
   bool may_have_run = false;  // sent before, and nothing heard of it
@@ -134,6 +164,7 @@ job::Task<Result<RawReply>> Channel::call(wire::Op op, ByteView body, CallOption
       break;
     }
     last = std::move(reply).error();
+    under.waiting.why = code;
     std::ignore = co_await executor.sleep(backoff, scope.token());
     backoff = std::min(backoff * 2, options_.longest_backoff);
   }

@@ -68,6 +68,8 @@ struct ChannelOptions {
   Duration longest_return = std::chrono::minutes(10);
   /// Incarnations told to the server are above it: those of an earlier process of this client are below.
   std::uint64_t incarnations_above = 0;
+  /// Told of each call; null: nobody watches. Not owned, outlives the channel.
+  class WaitWatch* watch = nullptr;
 };
 
 /// One executor; pinned; any number of calls at once. The peer is greeted (hello, authenticate) before the first
@@ -78,6 +80,7 @@ struct ChannelOptions {
 class Channel {
  public:
   Channel(ChannelOptions options, job::NetworkContext& network, Identity& identity, Random& random);
+  ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -119,6 +122,13 @@ class Channel {
   }
   /// Makes the next request greet again (a new session was opened).
   void greet_again() { session_.reset(); }
+  /// The call that has waited longest for this server, and what came of its last attempt. Not of a call that the server
+  /// answers when there is something to tell (lock_events).
+  struct Waiting {
+    MonoTime since;
+    Errc why = Errc::kTimeout;
+  };
+  std::optional<Waiting> waiting() const;
 
  private:
   /// A call under way.
@@ -184,7 +194,9 @@ class Channel {
   Incarnation incarnation_;
   std::atomic<bool> restarted_{false};
   std::uint64_t map_version_ = 0;
-  std::size_t calls_ = 0;                   // under way
+  std::size_t calls_ = 0;    // under way
+  Under* oldest_ = nullptr;  // of those that waiting() is about, in the order in which they began
+  Under* newest_ = nullptr;
   MonoTime return_at_ = MonoTime::never();  // it was seen at another URL than its first: when to try that one again
   Duration return_wait_{0};                 // before that
 };

@@ -142,6 +142,9 @@ Result<assembly::ClientSettings> Context::client_settings(std::string file) cons
   settings.program = "spate";
   settings.credential = assembly::own_credential();
   settings.keeper = false;  // a command is always inside a call
+  settings.on_wait = [this](const rpc::ServerWait& wait) {
+    if (!quiet && wait.state == rpc::ServerWait::State::kBegun) tell_wait(wait);
+  };
   return settings;
 }
 
@@ -161,6 +164,12 @@ Result<assembly::ClientProcess*> Context::file_system(bool with_server_key) {
   SPATE_TRY(process_, assembly::ClientProcess::open(settings));
   if (names_dead_servers && !quiet) name_dead_servers(config_path, process_->config());
   return process_.get();
+}
+
+/// A line of progress may stand there.
+void Context::tell_wait(const rpc::ServerWait& wait) const {
+  std::fprintf(stderr, "%sspate: has waited for %s; Ctrl-C gives it up\n", stderr_is_terminal() ? "\r\033[K" : "",
+               printable_lines(rpc::text_of(wait)).c_str());
 }
 
 int Context::fail(const Error& error, std::string_view what) {

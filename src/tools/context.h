@@ -64,6 +64,7 @@ class Context {
     std::string message;
   };
   static nlohmann::json to_json(const Failure& failure);
+  void tell_wait(const rpc::ServerWait& wait) const;
 
   std::unique_ptr<assembly::ClientProcess> process_;
   std::vector<Failure> failures_;

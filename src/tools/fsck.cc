@@ -182,7 +182,7 @@ int run_fsck(Context& context, const FsckOptions& options) {
                 refused ? std::move(process).error().within("run it as the owner of the server key") : process.error());
   }
   client::Cluster& cluster = (*process)->client().cluster();
-  fsck::Servers servers(servers_options(cluster.options()), cluster.network(), (*process)->random());
+  fsck::Servers servers(servers_options(cluster), cluster.network(), (*process)->random());
   const auto summary = (*process)->run([&](client::Client&) { return fsck::run(servers, check, printer); });
   printer.wipe();
   if (!summary) return fail(context, summary.error());
@@ -192,7 +192,8 @@ int run_fsck(Context& context, const FsckOptions& options) {
 
 }  // namespace
 
-fsck::ServersOptions servers_options(const client::Options& client) {
+fsck::ServersOptions servers_options(client::Cluster& cluster) {
+  const client::Options& client = cluster.options();
   fsck::ServersOptions options;
   options.map = client.map;
   options.server_key = *client.server_key;
@@ -201,6 +202,7 @@ fsck::ServersOptions servers_options(const client::Options& client) {
   options.description = client.description + " (fsck)";
   options.deadline = client.deadline;
   options.io_deadline = std::min<Duration>(client.deadline, options.io_deadline);
+  options.watch = cluster.watch();
   return options;
 }
 

@@ -10,6 +10,6 @@ namespace spate::tools {
 Command make_fsck();
 
 /// For a process that was opened with the server key.
-fsck::ServersOptions servers_options(const client::Options& client);
+fsck::ServersOptions servers_options(client::Cluster& cluster);
 
 }  // namespace spate::tools

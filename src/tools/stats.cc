@@ -92,7 +92,7 @@ class Asker {
     }
     asker.keyed_ = *std::move(keyed);
     client::Cluster& cluster = asker.keyed_->client().cluster();
-    fsck::ServersOptions options = servers_options(cluster.options());
+    fsck::ServersOptions options = servers_options(cluster);
     options.deadline = options.io_deadline = kDeadline;
     asker.servers_ = std::make_unique<fsck::Servers>(std::move(options), cluster.network(), asker.keyed_->random());
     return asker;

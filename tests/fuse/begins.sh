@@ -33,8 +33,8 @@ meta=$(pgrep -f "spated --config $dir/fs/spate.toml --server 1 ")
 kill -STOP "$meta"
 setsid "$spate" mount "$dir/one" 2> "$dir/said" &
 command=$!
-for _ in $(seq 100); do ! grep -q 'waits for the servers' "$dir/said" || break; sleep 0.1; done
-grep -q 'waits for the servers' "$dir/said"
+for _ in $(seq 100); do ! grep -q 'has waited for server 1' "$dir/said" || break; sleep 0.1; done
+grep -q 'has waited for server 1' "$dir/said"
 kill -TERM -- "-$command"
 wait "$command" && exit 1
 for _ in $(seq 100); do pgrep -f "spate.toml $dir/one\$" > /dev/null || break; sleep 0.1; done

@@ -64,6 +64,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
   identity_.features = wire::kOurFeatures;
   if (!options_.keep_attributes) identity_.features &= ~wire::kLeaseFeatures;
   inherit_session();
+  if (options_.on_wait) watch_.emplace(network_.executor(), options_.on_wait);
   for (const ServerEntry& server : options_.map.servers) {
     channels_.emplace(server.id, make_channel(server));
     if (server.roles.meta && meta_ == nullptr) meta_ = channels_[server.id].get();
@@ -79,7 +80,14 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
   options.server = server.id;
   options.attempt_timeout = options_.attempt_timeout;
   if (options_.ledger != nullptr) options.incarnations_above = options_.ledger->first_number();
+  options.watch = watch();
   return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
+}
+
+std::vector<rpc::ServerWait> Cluster::waits(Duration least) const {
+  std::vector<const rpc::Channel*> channels;
+  for (const auto& [server, channel] : channels_) channels.push_back(channel.get());
+  return rpc::waits_for(channels, network_.executor().now(), least);
 }
 
 Limits Cluster::limits(job::StopToken stop) {
@@ -111,6 +119,7 @@ job::Task<void> Cluster::stop(Limits limits) {
     auto ended = co_await ask<wire::EndSessionReply>(request, limits);
     if (!ended) SPATE_LOG("client", debug, "session not ended error={}", ended.error());
   }
+  if (watch_) co_await watch_->stop();
   co_await gate_.close();
 }
 

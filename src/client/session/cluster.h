@@ -19,6 +19,7 @@
 #include "job/gate.h"
 #include "job/network.h"
 #include "rpc/channel.h"
+#include "rpc/wait_watch.h"
 
 namespace spate::client {
 
@@ -100,6 +101,10 @@ class Cluster {
   const AttributeCache& attributes() const { return attributes_; }
   /// Whether any server was seen to restart: else no write is lost. Thread-safe.
   bool any_restarted() const;
+  /// The servers that keep calls waiting for at least `least`.
+  std::vector<rpc::ServerWait> waits(Duration least) const;
+  /// For other channels of this process; null: nobody wants to be told.
+  rpc::WaitWatch* watch() { return watch_ ? &*watch_ : nullptr; }
   /// All io servers' channels, by server id.
   const std::map<ServerId, std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
@@ -123,6 +128,7 @@ class Cluster {
   SeededRandom traces_;  // random_ costs a system call a number
   rpc::Identity identity_;
   RequestSlots slots_;
+  std::optional<rpc::WaitWatch> watch_;  // if anybody wants to be told
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
   rpc::Channel* meta_ = nullptr;
   Offload offload_;  // for what may wait for a device
