@@ -47,7 +47,7 @@ class Servers:
         return self
 
     def __exit__(self, *unused):
-        subprocess.run([self.spate, "--quiet", "down", "--dir", self.dir], env=self.environment, check=False)
+        subprocess.run([self.spate, "--quiet", "down", "--force", "--dir", self.dir], env=self.environment, check=False)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     @property

@@ -125,7 +125,7 @@ class Server:
 
     def __exit__(self, *unused):
         if os.path.exists(self.dir + "/spate.toml"):
-            subprocess.run([os.path.join(self.options.bin, "spate"), "--quiet", "down", "--dir", self.dir], env=self.env, check=False)
+            subprocess.run([os.path.join(self.options.bin, "spate"), "--quiet", "down", "--force", "--dir", self.dir], env=self.env, check=False)
         for root in self.roots:
             shutil.rmtree(root, ignore_errors=True)
 

@@ -89,6 +89,11 @@ Pending::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_o
 
 namespace {
 
+/// That an answer takes a moment is no news.
+job::Task<std::vector<rpc::ServerWait>> servers_waited_for(client::Client& client) {
+  co_return client.cluster().waits(std::chrono::seconds(1));
+}
+
 /// Programs may ask for nothing for a long time, and others wait for what the process before has kept.
 job::Task<Unit> resume_client(client::Client& client) {
   client.cluster().resume();
@@ -219,12 +224,14 @@ bool Session::hand_over() {
 std::string Session::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
   const unsigned workers = readers_.workers();
-  return fmt::format(
-      "open_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\nworker_memory_at_most_bytes "
-      "{}\nanswered_from_leases {}\n"
-      "asked {}\nrecalled {}\ncopied {}\n",
-      mount_.files.size(), mount_.closes.under_way(), workers, readers_.at_work(), worker_limit(mount_.options),
-      workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied);
+  std::string text = fmt::format(
+      "file_system {}\nopen_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\n"
+      "worker_memory_at_most_bytes {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied {}\n",
+      mount_.options.config_file, mount_.files.size(), mount_.closes.under_way(), workers, readers_.at_work(),
+      worker_limit(mount_.options), workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied);
+  for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
+    text += fmt::format("waits_for {}\n", rpc::text_of(wait));
+  return text;
 }
 
 std::optional<Session::End> Session::on_message(int control) {

@@ -11,6 +11,7 @@
 
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/mounts.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
@@ -24,6 +25,7 @@ constexpr Duration kStopGrace = std::chrono::seconds(60);  // their disks are sy
 
 struct DownOptions {
   std::string folder;
+  bool force = false;
 };
 
 /// Servers that run without a pid file are to be stopped, too.
@@ -80,6 +82,18 @@ std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers
   return turns;
 }
 
+/// Programs that use them would wait until the servers are back.
+Result<void> check_no_mounts(const std::string& folder) {
+  std::string list;
+  for (const MountPoint& one : mounts_of(config_path(folder)))
+    list += "\n  `spate umount " + shell_word(one.directory) + "`";
+  if (list.empty()) return {};
+  return Error(Errc::kBusy,
+               "it is mounted; unmount it first, or stop the servers all the same with --force (programs "
+               "then wait for `spate up`):" +
+                   list);
+}
+
 int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options.folder);
   if (!folder) return context.fail(folder.error());
@@ -93,6 +107,8 @@ int run_down(Context& context, const DownOptions& options) {
                         ", so `spate down` stops none of them; stop" +
                         commands_on_hosts(config_path(*folder), loaded->config.servers, "stop"));
   }
+  if (const auto unused = options.force ? Result<void>() : check_no_mounts(*folder); !unused)
+    return context.fail(unused.error(), *folder);
   const auto lock = lock_folder(*folder, kLockPatience);
   if (!lock) return context.fail(lock.error());
   int code = kExitOk;
@@ -184,7 +200,9 @@ int run_status(Context& context, const DownOptions&) {
 
 }  // namespace
 
-int stop_file_system(Context& context, const std::string& folder) { return run_down(context, DownOptions{folder}); }
+int stop_file_system(Context& context, const std::string& folder) {
+  return run_down(context, DownOptions{folder, true});
+}
 
 Command make_down() {
   auto options = std::make_shared<DownOptions>();
@@ -192,7 +210,8 @@ Command make_down() {
   command.name = "down";
   command.group = "Start and stop";
   command.summary = "stop the servers that `spate up` started (the data stays)";
-  command.options = {{"--dir", "the folder given to `spate up`", &options->folder}};
+  command.options = {{"--dir", "the folder given to `spate up`", &options->folder},
+                     {"--force", "also while it is mounted: programs wait until `spate up`", &options->force}};
   command.run = [options](Context& context) { return run_down(context, *options); };
   return command;
 }

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <mntent.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/mounts.h"
 #include "tools/text.h"
 
 namespace spate::tools {
@@ -77,35 +77,23 @@ int run_status(Context& context, const std::string& directory) {
   return kExitOk;
 }
 
-/// The type of what was mounted there last; empty: nothing is.
-std::string mounted_type(const std::string& directory) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(::setmntent("/proc/self/mounts", "re"), ::endmntent);
-  std::error_code ignored;
-  const std::string whole = fs::weakly_canonical(directory, ignored).string();
-  std::string found;
-  while (const mntent* entry = mounts == nullptr ? nullptr : ::getmntent(mounts.get())) {
-    if (whole == entry->mnt_dir || directory == entry->mnt_dir) found = entry->mnt_type;
-  }
-  return found;
-}
-
-bool is_mount_point(const std::string& directory) { return !mounted_type(directory).empty(); }
-
-/// The last that was mounted there is a file system of Spate.
-bool is_mounted(const std::string& directory) { return mounted_type(directory) == "fuse.spate"; }
-
 /// "remount" is among the options.
 bool remounts(const std::string& options) { return ("," + options + ",").find(",remount,") != std::string::npos; }
 
-/// There is a directory, on which nothing of Spate is mounted yet.
+/// Nobody looks into a live mount: that waits for its servers, which may be down.
+Result<void> check_not_mounted(const std::string& directory) {
+  const std::string word = shell_word(directory);
+  const MountPoint there = mounted_at(directory);
+  if (there.type == "fuse.spate" && has_ended(there))
+    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + word + "`");
+  if (there.type == "fuse.spate")
+    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + word + "` tells more");
+  return {};
+}
+
 Result<void> prepare_directory(const std::string& directory, bool create) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
-  const std::string word = shell_word(directory);
-  if (error == std::errc::not_connected)
-    return Error(Errc::kBusy, "a mount that has ended is left at " + directory + "; `spate umount " + word + "`");
-  if (is_mounted(directory))
-    return Error(Errc::kBusy, directory + " is mounted already; `spate mount --status " + word + "` tells more");
   if (fs::is_directory(status)) return {};
   if (fs::exists(status)) return Error(Errc::kNotDirectory, directory + " is a file: name a directory");
   if (!create) return Error(Errc::kNotFound, "there is no directory " + directory + "; -p makes it");
@@ -119,6 +107,8 @@ int run_mount(Context& context, const MountArguments& arguments) {
   auto config = context.config_file();
   if (!config) return context.fail(config.error());
   if (!remounts(arguments.options)) {
+    const auto free = check_not_mounted(arguments.directory);
+    if (!free) return context.fail(free.error());
     const auto running = context.check_running();
     if (!running) return context.fail(running.error());
     const auto prepared = prepare_directory(arguments.directory, arguments.create);
@@ -154,7 +144,7 @@ int run_umount(Context& context, const std::string& directory, bool lazy) {
   if (::umount2(directory.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return kExitOk;
   int error = errno;
   // Without root the kernel refuses before it looks whether anything is mounted there.
-  if (error == EPERM) error = is_mount_point(directory) ? run_fusermount(directory, lazy) : EINVAL;
+  if (error == EPERM) error = !mounted_at(directory).type.empty() ? run_fusermount(directory, lazy) : EINVAL;
   switch (error) {
     case 0: return kExitOk;
     case EBUSY:

@@ -9,7 +9,7 @@ namespace spate::tools {
 /// Where a file system is when nobody says: $XDG_DATA_HOME/spate, or ~/.local/share/spate.
 std::string default_folder();
 
-/// What `spate up` and `spate down` do with the file system in this folder; the exit code.
+/// What `spate up` and `spate down --force` do with the file system in this folder; the exit code.
 int start_file_system(Context& context, const std::string& folder);
 int stop_file_system(Context& context, const std::string& folder);
 

@@ -12,7 +12,7 @@ mounts=()
 end() {
   local mount
   for mount in "${mounts[@]}"; do "$spate" umount -z "$mount" 2> /dev/null || true; done
-  "$spate" down -q --dir "$dir/fs" > /dev/null 2>&1 || true
+  "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   rm -rf "$dir"
 }
 trap end EXIT

@@ -99,7 +99,7 @@ class Cluster:
     def __exit__(self, kind, error, trace):
         if error is not None:
             print("server logs:\n" + self.logs(), file=sys.stderr)
-        stopped = self.run("down", "-q", "--dir", self.dir) if os.path.exists(self.dir + "/spate.toml") else None
+        stopped = self.run("down", "-q", "--force", "--dir", self.dir) if os.path.exists(self.dir + "/spate.toml") else None
         left = [pid for pid in self.seen if alive(pid)]
         for pid in left:
             os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ mkdir "$dir/local"
 
 end() {
   for holder in $(pgrep -f "spate-holder $dir/"); do kill "$holder" || true; done
-  "$spate" down -q --dir "$dir/fs" > /dev/null 2>&1 || true
+  "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   rm -rf "$dir"
 }
 trap end EXIT

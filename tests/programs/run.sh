@@ -25,7 +25,7 @@ running=
 end() {
   [ -z "$running" ] || kill "$running" 2> /dev/null || true  # ended before the script: timeout(1) passes it on
   [ "$face" != mount ] || "$spate" umount -z "$dir/m" 2> /dev/null || true
-  "$spate" down -q --dir "$dir/fs" > /dev/null 2>&1 || true
+  "$spate" down -q --force --dir "$dir/fs" > /dev/null 2>&1 || true
   [ -n "${KEEP:-}" ] && [ "$failed" = 1 ] && echo "kept: $dir" || rm -rf "$dir"
 }
 trap end EXIT
