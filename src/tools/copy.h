@@ -2,6 +2,8 @@
 // Copying data between local files and the file system: `spate cp`, `cat`, `put`, `get`.
 #pragma once
 
+#include <optional>
+
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -32,9 +34,26 @@ class Troubles {
   bool ended_ = false;
 };
 
+/// A regular file, as far as it decides whether a copy of it is needed.
+struct CopyState {
+  std::uint64_t size = 0;
+  WallTime mtime;
+};
+
 /// One `spate cp`: what its coroutines share. Outlives them.
 struct CopyRun {
   bool recursive = false;  // directories, with everything below
+  bool keep = false;       // what is there
+  bool update = false;     // a file that is there with the same size and time is left alone
+  bool dry = false;        // nothing is made, only told
+  bool verbose = false;    // each file is told
+
+  /// Whether anybody has to look at what is there first.
+  bool looks() const { return keep || update; }
+  /// `there`: what has the name, if it is a regular file; other things that have it: `taken`.
+  bool leaves_alone(bool taken, const std::optional<CopyState>& there, const CopyState& source) const;
+  /// Tells what is copied, if that was asked for. True: go on and do it.
+  bool begin(const std::string& from, const std::string& to) const;
   Progress progress;
   Troubles troubles;
 };

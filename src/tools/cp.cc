@@ -15,7 +15,7 @@ namespace {
 
 struct CpOptions {
   std::vector<std::string> paths;
-  bool recursive = false;
+  CopyRun run;
 };
 
 /// What is to be done, by direction.
@@ -126,15 +126,31 @@ int run_cp(Context& context, const CpOptions& options) {
     return context.fail(last + " is no directory, which several sources need (" +
                         (target->remote ? "spate mkdir" : "mkdir") + " makes one)");
   const Plan plan = make_plan(options, *target);
-  const bool shown = !context.quiet && context.stderr_is_terminal();
-  CopyRun run;
-  run.recursive = options.recursive;
+  const bool shown = !context.quiet && !options.run.dry && context.stderr_is_terminal();
+  CopyRun run = options.run;
   run.troubles.clear_line(shown);
   (*process)->run([&](client::Client& client) { return copy_all(client, plan, run, shown); });
   return run.troubles.any() ? kExitFailed : kExitOk;
 }
 
+/// Some file systems keep whole seconds.
+bool same_time(WallTime a, WallTime b) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const bool whole = a.ns % kSecond == 0 || b.ns % kSecond == 0;
+  return whole ? a.ns / kSecond == b.ns / kSecond : a == b;
+}
+
 }  // namespace
+
+bool CopyRun::leaves_alone(bool taken, const std::optional<CopyState>& there, const CopyState& source) const {
+  if (keep && (taken || there)) return true;
+  return update && there && there->size == source.size && same_time(there->mtime, source.mtime);
+}
+
+bool CopyRun::begin(const std::string& from, const std::string& to) const {
+  if (verbose || dry) print(fmt::format("{} -> {}\n", printable(from), printable(to)));
+  return !dry;
+}
 
 void Troubles::tell(const Error& error) {
   const bool last = ends_all(error.code());
@@ -153,7 +169,17 @@ Command make_cp() {
   command.summary = "copy files and trees in, out and within, with modes, times and links";
   command.positionals = {
       {"PATH", "sources, then the destination; one side, or both, begins with spate:", &options->paths, true}};
-  command.options = {{"-r,--recursive", "directories with everything below", &options->recursive}};
+  command.details =
+      "-u goes on with a copy that was interrupted: files that are there with the same size and time are left alone, "
+      "all\n"
+      "others are copied anew, also where the destination is newer (rsync decides so, too; -n keeps all that is "
+      "there).";
+  command.options = {
+      {"-r,-R,-a,--recursive,--archive", "directories with everything below", &options->run.recursive},
+      {"-u,--update", "leave out files that are there with the same size and time", &options->run.update},
+      {"-n,--no-clobber", "leave alone what is there", &options->run.keep},
+      {"-v,--verbose", "print the name of each file that is copied", &options->run.verbose},
+      {"--dry-run", "print what would be copied, and make nothing", &options->run.dry}};
   command.run = [options](Context& context) { return run_cp(context, *options); };
   return command;
 }

@@ -128,8 +128,25 @@ job::Task<Result<void>> fill_in(Job& job, const Entry& entry, client::File& file
   co_return moved;
 }
 
+/// Whether there is nothing to be done; also tells what is.
+job::Task<Result<bool>> is_left_out(Job& job, const Entry& entry) {
+  const Making& making = entry.making;
+  if (job.run.looks()) {
+    auto found = co_await job.client.stat(making.where);
+    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + making.to);
+    std::optional<CopyState> there;
+    if (found && found->attributes.type == FileType::kRegular)
+      there = CopyState{found->attributes.size, found->attributes.mtime};
+    const CopyState source{static_cast<std::uint64_t>(entry.st.st_size), wall(entry.st.st_mtim)};
+    if (job.run.leaves_alone(found.has_value(), there, source)) co_return true;
+  }
+  co_return !job.run.begin(making.from, "spate:" + making.to);
+}
+
 job::Task<Result<void>> file_in(Job& job, const Entry& entry) {
   const Making& making = entry.making;
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  if (left_out) co_return Result<void>();
   SPATE_CO_TRY(const UniqueFd fd, open_source(making.from, entry.st));
   std::optional<Whole> whole;
   if (static_cast<std::uint64_t>(entry.st.st_size) <= kWholeBytes && !may_have_holes(entry.st)) {
@@ -209,13 +226,16 @@ job::Task<Result<void>> directory_in(Job& job, const Entry& entry) {
   SPATE_CO_TRY(const std::vector<std::string> names, local_names(making.from));
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mode |= 0700U;  // until its entries are there
-  SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
-  const FolderPtr folder = make_folder(job, there, entry);
+  FolderPtr folder;          // of a dry run none is made
+  if (job.run.begin(making.from, "spate:" + making.to)) {
+    SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(job.client, making, attributes));
+    folder = make_folder(job, there, entry);
+  }
   for (const std::string& name : names) {
     Entry below;
     below.making.from = join_path(making.from, name);
     below.making.to = join_path(making.to, name);
-    below.making.where = place_in(*folder, name);
+    below.making.where = folder != nullptr ? place_in(*folder, name) : client::path_from_root(below.making.to, false);
     below.folder = folder;
     below.inside = true;
     co_await tree_in(job, std::move(below));
@@ -228,6 +248,8 @@ job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
   const ssize_t n = ::readlink(entry.making.from.c_str(), target.data(), target.size());
   if (n < 0) co_return errno_error(errno, entry.making.from);
   target.resize(static_cast<std::size_t>(n));
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  if (left_out) co_return Result<void>();
   wire::NewAttributes attributes = attributes_of(entry.st);
   attributes.mtime = wall(entry.st.st_mtim);
   const auto make = [&] { return job.client.symlink(entry.making.where, target, attributes); };
@@ -238,6 +260,8 @@ job::Task<Result<void>> symlink_in(Job& job, const Entry& entry) {
 /// A further name of a file that is there already, or on its way.
 job::Task<Result<void>> link_in(Job& job, const wire::NamePath& first, const Entry& entry) {
   auto units = co_await job.slots.acquire(kFilesAtOnce);  // its first name exists by now
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(job, entry));
+  if (left_out) co_return Result<void>();
   const auto make = [&] { return job.client.link(first, entry.making.where); };
   auto made = co_await make_anew(job.client, entry.making, make);
   co_return made;

@@ -151,7 +151,24 @@ Result<void> finish_local(const LocalFile& local, const Source& file) {
   return finish(local.fd.get(), file);
 }
 
+/// Whether there is nothing to be done; also tells what is.
+bool is_left_out(const Out& out, const Source& source) {
+  if (out.run.looks()) {
+    const LocalPlace& place = source.place;
+    struct stat st{};
+    const bool taken =
+        ::fstatat(place.at(), place.c_str(), &st, place.folder == nullptr ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    std::optional<CopyState> there;
+    if (taken && S_ISREG(st.st_mode))
+      there = CopyState{static_cast<std::uint64_t>(st.st_size),
+                        WallTime{std::int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec}};
+    if (out.run.leaves_alone(taken, there, {source.attributes.size, source.attributes.mtime})) return true;
+  }
+  return !out.run.begin("spate:" + source.from, source.to);
+}
+
 job::Task<Result<void>> file_out(Out& out, const Source& file) {
+  if (is_left_out(out, file)) co_return Result<void>();
   const wire::NamePath object = object_of(file);
   auto opened = co_await out.client.open(object, wire::kOpenRead);
   if (!opened) co_return std::move(opened).error().within("spate:" + file.from);
@@ -189,19 +206,21 @@ Result<void> symlink_out(const Source& link, const std::string& target) {
 /// A further name of a file that is here already, or on its way.
 job::Task<Result<void>> link_out(Out& out, const LocalPlace& first, const Source& source) {
   auto units = co_await out.slots.acquire(kFilesAtOnce);  // its first name exists by now
+  if (is_left_out(out, source)) co_return Result<void>();
   const LocalPlace& place = source.place;
   co_return make_anew_here(source, [&] { return ::linkat(first.at(), first.c_str(), place.at(), place.c_str(), 0); });
 }
 
 job::Task<void> tree_out(Out& out, Source source);
 
-/// `folder`: the copy of the directory.
+/// `folder`: the copy of the directory; null: none is made.
 job::Task<Result<void>> entry_below(Out& out, const Source& directory, const wire::DirectoryEntry& entry,
                                     const std::shared_ptr<const UniqueFd>& folder) {
   if (!is_entry_name(entry.name))
     co_return Error(Errc::kProtocol,
                     "spate:" + directory.from + ": a server gave a name that cannot stand in a directory");
   Source source{join_path(directory.from, entry.name), join_path(directory.to, entry.name), {folder, entry.name}, {}};
+  if (folder == nullptr) source.place.name = source.to;
   if (entry.attributes) {
     source.attributes = *entry.attributes;
   } else {
@@ -255,6 +274,10 @@ job::Task<Result<void>> directory_out(Out& out, const Source& directory) {
   const Attributes& a = directory.attributes;
   if (!out.run.recursive)
     co_return Error(Errc::kInvalidArgument, "spate:" + directory.from + " is a directory: use -r");
+  if (!out.run.begin("spate:" + directory.from, directory.to)) {
+    auto told = co_await entries_out(out, directory, nullptr);
+    co_return told;
+  }
   SPATE_CO_TRY(UniqueFd made, make_directory_here(directory));
   const std::shared_ptr<const UniqueFd> folder = std::make_shared<UniqueFd>(std::move(made));
   auto copied = co_await entries_out(out, directory, folder);
@@ -290,7 +313,7 @@ job::Task<Result<void>> object_out(Out& out, Source source) {
     const wire::NamePath link = object_of(source);
     auto object = co_await out.client.stat(link);
     if (!object) co_return std::move(object).error().within("spate:" + source.from);
-    copied = symlink_out(source, object->target);
+    if (!is_left_out(out, source)) copied = symlink_out(source, object->target);
   } else if (type == FileType::kRegular) {
     copied = co_await begin_file_out(out, std::move(source));
   } else {

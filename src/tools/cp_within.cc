@@ -137,7 +137,24 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   co_return done;
 }
 
+/// Whether there is nothing to be done; also tells what is.
+job::Task<Result<bool>> is_left_out(Within& within, const Pair& pair, const Attributes& a) {
+  if (within.run.looks()) {
+    const Making making = making_of_file(pair);
+    auto found = co_await within.client.stat(making.where);
+    if (!found && found.code() != Errc::kNotFound) co_return std::move(found).error().within("spate:" + pair.to);
+    std::optional<CopyState> there;
+    if (found && found->attributes.type == FileType::kRegular)
+      there = CopyState{found->attributes.size, found->attributes.mtime};
+    const CopyState source{a.size, a.mtime};
+    if (within.run.leaves_alone(found.has_value(), there, source)) co_return true;
+  }
+  co_return !within.run.begin("spate:" + pair.from, "spate:" + pair.to);
+}
+
 job::Task<Result<void>> copy_file(Within& within, const Pair& pair, const Attributes& a) {
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
+  if (left_out) co_return Result<void>();
   SPATE_CO_TRY(std::ignore, co_await check_other(within, pair, a.handle));
   // The file that was looked at, whatever has its name by now.
   wire::NamePath file;
@@ -160,6 +177,7 @@ job::Task<void> copy_file_in_slot(Within& within, Pair pair, Attributes a) {
 
 job::Task<void> copy_tree(Within& within, Pair pair);
 
+/// `copy`: null when none is made.
 job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle directory, Handle copy) {
   wire::ReaddirRequest request;
   request.handle = directory;
@@ -170,6 +188,7 @@ job::Task<Result<void>> copy_entries(Within& within, const Pair& pair, Handle di
       request.cookie = entry.cookie;
       Pair below{join_path(pair.from, entry.name), join_path(pair.to, entry.name), name_in(directory, entry.name),
                  name_in(copy, entry.name), true};
+      if (!copy) below.place = client::path_from_root(below.to, false);
       co_await copy_tree(within, std::move(below));
     }
     end = page->end || page->entries.empty();
@@ -183,6 +202,10 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
   wire::NewAttributes attributes = attributes_of(a);
   attributes.mode |= 0700U;  // until its entries are there
   const Making making = making_of(pair);
+  if (!within.run.begin("spate:" + pair.from, "spate:" + pair.to)) {
+    auto told = co_await copy_entries(within, pair, a.handle, Handle());
+    co_return told;
+  }
   SPATE_CO_TRY(const Attributes there, co_await make_or_find_directory(within.client, making, attributes));
   if (within.made == 0) within.made = there.handle.value;
   auto copied = co_await copy_entries(within, pair, a.handle, there.handle);
@@ -201,8 +224,11 @@ job::Task<Result<void>> copy_directory(Within& within, const Pair& pair, const A
 }
 
 /// A further name of a copy that is there already, or on its way.
-job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing, const Pair& pair) {
+job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing, const Pair& pair,
+                                  const Attributes& a) {
   auto all = co_await within.slots.acquire(kCopiesAtOnce);  // its first name exists by now
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, a));
+  if (left_out) co_return Result<void>();
   const Making making = making_of(pair);
   const auto make = [&] { return within.client.link(existing, making.where); };
   auto made = co_await make_anew(within.client, making, make);
@@ -212,6 +238,8 @@ job::Task<Result<void>> link_copy(Within& within, const wire::NamePath& existing
 job::Task<Result<void>> copy_symlink(Within& within, const Pair& pair, const wire::ObjectReply& object) {
   wire::NewAttributes attributes = attributes_of(object.attributes);
   attributes.mtime = object.attributes.mtime;
+  SPATE_CO_TRY(const bool left_out, co_await is_left_out(within, pair, object.attributes));
+  if (left_out) co_return Result<void>();
   const Making making = making_of(pair);
   const auto make = [&] { return within.client.symlink(making.where, object.target, attributes); };
   auto made = co_await make_anew(within.client, making, make);
@@ -223,7 +251,7 @@ job::Task<Result<void>> begin_copy(Within& within, Pair pair, const Attributes& 
     const auto [known, fresh] = within.linked.try_emplace(a.handle, pair.place);
     if (!fresh) {
       const wire::NamePath first = known->second;
-      auto made = co_await link_copy(within, first, pair);
+      auto made = co_await link_copy(within, first, pair, a);
       co_return made;
     }
   }

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from cluster import SPATE, Cluster, check, wait_until
+from cluster import SPATE, Cluster, check, same_tree, wait_until
 
 
 def lines(fs, *args):
@@ -195,6 +195,56 @@ def mistakes(fs):
     says(ended(fs, 1, "setstripe", "-c", "-2", "spate:/other"), "-2")
 
 
+def copying(fs):
+    """cp -R, -a, -v, -n, -u and --dry-run, in every direction. An interrupted copy goes on with -u."""
+    tree = fs.root + "/tree"
+    os.makedirs(tree + "/deep")
+    for name, data in (("a", b"one"), ("deep/b", b"two"), ("deep/c", b"")):
+        with open(tree + "/" + name, "wb") as f:
+            f.write(data)
+        os.utime(tree + "/" + name, ns=(10**18, 10**18 + 5))
+    os.symlink("a", tree + "/link")
+
+    def copied(*args):
+        return sorted(lines(fs, "cp", "-v", *args))
+
+    def files(source, target):
+        return sorted("%s/%s -> %s/%s" % (source, n, target, n) for n in ("a", "deep/b", "deep/c"))
+
+    def only_files(told):
+        return [line for line in told if line.endswith(("/a", "/b", "/c"))]
+
+    places = ((tree, "spate:/in"), ("spate:/in", "spate:/within"), ("spate:/within", fs.root + "/out"))
+    for source, target in places:
+        dry = sorted(lines(fs, "cp", "-R", "--dry-run", source, target))
+        equal(only_files(dry), files(source, target), "cp --dry-run")
+        there = os.path.exists(target) if target.startswith("/") else fs.run("stat", target).returncode == 0
+        check(not there, "--dry-run has made " + target)
+        equal(copied("-a", source, target), dry, "cp -a -v says what --dry-run has said")
+    equal(os.stat(fs.root + "/out/deep/b").st_mtime_ns, 10**18 + 5, "the time of a copy")
+
+    # Into what is there: `cp -r tree spate:/` makes spate:/tree.
+    fs.spate("cp", "-r", tree, "spate:/")
+    equal(only_files(copied("-ru", tree, "spate:/")), [], "cp -u of what is the same")
+    equal(only_files(copied("-rn", tree, "spate:/")), [], "cp -n of what is there")
+    equal(only_files(copied("-ru", "spate:/tree", fs.root + "/again")), files("spate:/tree", fs.root + "/again"), "cp -u of what is not there")
+    os.mkdir(fs.root + "/kept")
+    fs.spate("cp", "-r", "spate:/tree", fs.root + "/kept")
+    equal(only_files(copied("-ru", "spate:/tree", fs.root + "/kept")), [], "cp -u out")
+    fs.spate("mkdir", "spate:/kept")
+    fs.spate("cp", "-r", "spate:/tree", "spate:/kept")
+    equal(only_files(copied("-ru", "spate:/tree", "spate:/kept")), [], "cp -u within")
+
+    # As after an interruption: a file whose data did not all arrive, one that is missing, one of another size.
+    fs.spate("put", "spate:/tree/deep/b", input=b"tw\0")
+    fs.spate("rm", "spate:/tree/deep/c")
+    equal([line.split("/")[-1] for line in only_files(copied("-rn", tree, "spate:/"))], ["c"], "cp -n makes what is missing")
+    equal(fs.spate("cat", "spate:/tree/deep/b"), b"tw\0", "cp -n has overwritten")
+    equal([line.split("/")[-1] for line in only_files(copied("-r", "--update", tree, "spate:/"))], ["b"], "cp --update")
+    equal(fs.spate("cat", "spate:/tree/deep/b"), b"two", "cp --update")
+    same_tree(tree, fs.root + "/out")
+
+
 def failures_as_json(fs):
     """A list gets a row for each failure; where nothing could be done, there is an object with the error."""
     for command in ("ls", "stat", "du", "getstripe"):
@@ -222,6 +272,7 @@ def main():
         finding(fs)
         heads_and_tails(fs)
         other_programs(fs)
+        copying(fs)
         mistakes(fs)
         failures_as_json(fs)
 
