@@ -24,9 +24,6 @@
 namespace spate::tools {
 namespace {
 
-/// The file system of this machine: what a user has who names none.
-constexpr const char* kMachineConfig = "/etc/spate/spate.toml";
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);

@@ -71,6 +71,9 @@ class Context {
   bool printed_result_ = false;
 };
 
+/// The file system of this machine: what a user has who names none.
+inline constexpr const char* kMachineConfig = "/etc/spate/spate.toml";
+
 /// That this spate.toml is not there, and what makes one.
 Error no_file_system(const std::string& config_file);
 

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "config/describe.h"
@@ -173,6 +175,24 @@ Result<void> create_deployment(const DeploymentPlan& plan, Random& random) {
   const std::string path = config_path(plan.folder);
   SPATE_TRY(std::ignore, write_file(path + ".new", config::to_toml(config)));
   if (::rename((path + ".new").c_str(), path.c_str()) != 0) return errno_error(errno, "write " + path);
+  return {};
+}
+
+Result<void> remove_deployment(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> ours;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (is_ours(at->path().filename().string())) ours.push_back(at->path());
+  // The configuration last: what is left of a removal that was cut short can be removed by the next.
+  std::sort(ours.begin(), ours.end(), [&](const fs::path& a, const fs::path& b) {
+    return std::pair(a == config_path(folder), a) < std::pair(b == config_path(folder), b);
+  });
+  for (const fs::path& path : ours) {
+    if (!error) fs::remove_all(path, error);
+    if (error) return errno_error(error.value(), "remove " + path.string());
+  }
+  if (error) return errno_error(error.value(), "look into " + folder);
+  fs::remove(folder, error);  // not of other things
   return {};
 }
 

@@ -4,13 +4,17 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "assembly/locate.h"
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/known.h"
 #include "tools/mounts.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"
@@ -71,6 +75,32 @@ std::size_t stop_all(Context& context, const std::string& folder, const std::vec
   return stopped;
 }
 
+/// Servers whose folder was removed, or replaced by another, under them.
+std::size_t stop_orphans(Context& context, const std::string& folder, int& code) {
+  std::size_t stopped = 0;
+  for (const RunningServer& one : running_servers()) {
+    if (one.config_file != config_path(folder)) continue;
+    const auto done = stop_server(folder, one.server, one.pid, kStopGrace);
+    if (!done) code = context.fail(done.error());
+    stopped += done ? 1U : 0U;
+  }
+  return stopped;
+}
+
+/// The folder is gone, and with it the lock, the pid files and the data.
+int end_orphans(Context& context, const std::string& folder, const Error& why) {
+  int code = kExitOk;
+  const std::size_t stopped = stop_orphans(context, folder, code);
+  if (stopped == 0 && code == kExitOk) return context.fail(why);
+  forget_file_system(config_path(folder));
+  if (context.json) {
+    context.print_json({{"folder", printable(folder)}, {"stopped", stopped}});
+  } else if (!context.quiet) {
+    print(fmt::format("Stopped {} of a file system whose folder is gone: {}\n", counted(stopped, "server"), folder));
+  }
+  return code;
+}
+
 /// Block servers write what they hold back to the others, which have to be there still: they end first.
 std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers,
                                             const Result<config::LoadedConfig>& loaded) {
@@ -82,7 +112,8 @@ std::vector<std::vector<ServerId>> in_turns(const std::vector<ServerId>& servers
   return turns;
 }
 
-/// Programs that use them would wait until the servers are back.
+}  // namespace
+
 Result<void> check_no_mounts(const std::string& folder) {
   std::string list;
   for (const MountPoint& one : mounts_of(config_path(folder)))
@@ -94,13 +125,28 @@ Result<void> check_no_mounts(const std::string& folder) {
                    list);
 }
 
+namespace {
+
+/// What `spate down` without a name means if it has been removed; empty: it was named.
+std::string last_folder(const Context& context) {
+  if (!context.fs.empty() || std::getenv("SPATE_FS") != nullptr) return {};
+  std::ifstream in(assembly::current_file());
+  std::string config;
+  std::getline(in, config);
+  return std::filesystem::path(config).parent_path().string();
+}
+
 int run_down(Context& context, const DownOptions& options) {
   auto folder = folder_of(context, options.folder);
-  if (!folder) return context.fail(folder.error());
+  if (!folder) {
+    const std::string gone = last_folder(context);
+    return gone.empty() ? context.fail(folder.error()) : end_orphans(context, gone, folder.error());
+  }
   if (const auto own = check_owner(*folder); !own) return context.fail(own.error());
   const auto loaded = config::load_file(config_path(*folder), {});
   if (!loaded && servers_with_pid_files(*folder).empty()) {
-    return context.fail(loaded.code() == Errc::kNotFound ? no_file_system(config_path(*folder)) : loaded.error());
+    if (loaded.code() == Errc::kNotFound) return end_orphans(context, *folder, no_file_system(config_path(*folder)));
+    return context.fail(loaded.error());
   }
   if (loaded && !is_deployment(*folder)) {
     return context.fail("`spate up` has not started the servers of " + config_path(*folder) +
@@ -121,6 +167,7 @@ int run_down(Context& context, const DownOptions& options) {
   std::size_t stopped = 0;
   for (const auto& servers : in_turns(servers_of(*folder, loaded), loaded))
     stopped += stop_all(context, *folder, servers, code);
+  stopped += stop_orphans(context, *folder, code);
   if (context.json) {
     context.print_json({{"folder", printable(*folder)}, {"stopped", stopped}});
   } else if (!context.quiet) {

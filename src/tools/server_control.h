@@ -44,6 +44,15 @@ std::vector<ServerProcessState> look_at_servers(const std::string& folder, const
 /// Notes a process that runs without a pid file, so that `spate down` finds it. kNotFound: no such process.
 Result<void> adopt_server(const std::string& folder, ServerId server, int pid);
 
+/// A spated of this user on this machine, by its command line.
+struct RunningServer {
+  int pid = 0;
+  std::string config_file;
+  ServerId server;
+};
+/// All of them, in this mount name space: also those whose folder has been removed.
+std::vector<RunningServer> running_servers();
+
 /// A spated that has been started and has not yet said that it serves.
 struct StartedServer {
   ServerId server;

@@ -11,6 +11,7 @@
 #include "assembly/locate.h"
 #include "config/load.h"
 #include "tools/deployment.h"
+#include "tools/known.h"
 #include "tools/name_space.h"
 #include "tools/probe.h"
 #include "tools/server_control.h"
@@ -34,15 +35,6 @@ constexpr std::uint32_t kUsualIoServers = 4;
 constexpr std::uint32_t kUsualPort = 7400;
 
 constexpr Duration kStartTimeout = std::chrono::seconds(60);  // a store may have a long log to replay
-
-void remember_as_current(const std::string& config_file) {
-  const std::filesystem::path path = assembly::current_file();
-  if (path.empty()) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);
-  std::filesystem::remove(path, ignored);  // a link is not written through
-  std::ofstream(path) << config_file << "\n";
-}
 
 struct Started {
   std::vector<StartedServer> servers;
@@ -162,7 +154,7 @@ int start_all(Context& context, const UpOptions& options) {
     stop_started(folder, *started);
     return code;
   }
-  remember_as_current(config_path(folder));
+  remember_file_system(config_path(folder));
   tell(context, folder, config, *started);
   return kExitOk;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate up`, `spate down`, `spate restart`, `spate status`, `spate logs`, `spate ping`.
+// `spate up`, `spate down`, `spate restart`, `spate status`, `spate logs`, `spate ping`,
+// `spate list`, `spate destroy`.
 #pragma once
 
 #include "tools/command.h"
@@ -13,11 +14,16 @@ std::string default_folder();
 int start_file_system(Context& context, const std::string& folder);
 int stop_file_system(Context& context, const std::string& folder);
 
+/// kBusy, naming them, when the file system in this folder is mounted: programs would wait until the servers are back.
+Result<void> check_no_mounts(const std::string& folder);
+
 Command make_up();
 Command make_down();
 Command make_restart();
 Command make_logs();
 Command make_status();
 Command make_ping();
+Command make_list();
+Command make_destroy();
 
 }  // namespace spate::tools

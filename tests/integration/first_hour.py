@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What newcomers stumble over in their first hour: each is taken, or refused with a sentence that says what to do."""
+import json
 import os
 import shutil
 import socket
 import subprocess
 
-from cluster import SPATE, Cluster, check, free_ports
+from cluster import SPATE, Cluster, alive, check, free_ports
 
 
 def says(text, *words):
@@ -111,6 +112,43 @@ def logs_and_restart(fs):
     says(fs.spate("logs", "--dir", fs.dir).decode(), "serving")
 
 
+def lists_and_removes(fs):
+    """What runs here is found also when its folder is gone, and a file system is removed by one command."""
+    gone, kept = fs.root + "/gone", fs.root + "/kept"
+    for folder in (gone, kept):
+        fs.spate("up", "-q", "--dir", folder, "--io", "1", "--port", str(free_ports(2)))
+    says(fs.spate("list").decode(), fs.dir + "  up, 3 servers\n", kept + "  up, 2 servers\n")
+    with open(gone + "/run/server-2.pid") as f:
+        pid = int(f.read().split()[0])
+    shutil.rmtree(gone)
+    says(fs.spate("list").decode(), gone + "  removed, but 2 servers still run; `spate down --dir %s` ends them" % gone)
+    listed = json.loads(fs.spate("list", "--json"))
+    check([one["removed"] for one in listed["file_systems"] if one["config"] == gone + "/spate.toml"] == [True], "%s" % listed)
+    says(fs.spate("down", "--dir", gone).decode(), "Stopped 2 servers", "gone")
+    check(not alive(pid), "a server of a removed folder runs on")
+    check(gone not in fs.spate("list").decode(), "a removed file system is still listed")
+    says(ended(fs, 1, "down", "--dir", gone), gone + "/spate.toml")
+
+    # A new one in the same place does not hide the old servers.
+    fs.spate("up", "-q", "--dir", gone, "--io", "1", "--port", str(free_ports(2)))
+    shutil.rmtree(gone)
+    fs.spate("up", "-q", "--dir", gone, "--io", "1", "--port", str(free_ports(2)))
+    says(fs.spate("down", "--dir", gone).decode(), "Stopped 4 servers")
+
+    says(ended(fs, 2, "destroy", "--dir", kept, stdin=subprocess.DEVNULL), "--yes")
+    check(os.path.exists(kept + "/spate.toml"), "destroyed without a question")
+    with open(kept + "/mine", "w") as f:
+        f.write("not the file system's")
+    says(fs.spate("destroy", "--yes", "--dir", kept).decode(), "Removed " + kept)
+    check(os.listdir(kept) == ["mine"], "left: %s" % os.listdir(kept))
+    says(ended(fs, 1, "destroy", "--yes", "--dir", kept), "there is no " + kept + "/spate.toml")
+    etc = fs.root + "/client"
+    says(ended(fs, 1, "destroy", "--yes", "--dir", etc), "has not made")
+    fs.spate("destroy", "-q", "-y", "--dir", gone)
+    check(not os.path.exists(gone), "an empty folder is left")
+    fs.spate("up", "-q", "--dir", fs.dir)  # the last one again
+
+
 def mounts(fs):
     """umount of what is no mount says so, also to an ordinary user; getstripe takes a path on a mount."""
     os.mkdir(fs.root + "/no mount")
@@ -143,6 +181,7 @@ def main():
         file_system_of_the_machine(fs)
         servers_of_other_hosts(fs)
         logs_and_restart(fs)
+        lists_and_removes(fs)
         mounts(fs)
 
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/known.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "assembly/locate.h"
+
+namespace spate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Beside the name of the last one; empty: this user has no home.
+fs::path list_file() {
+  const fs::path current = assembly::current_file();
+  return current.empty() ? fs::path() : current.parent_path() / "file-systems";
+}
+
+/// Replaces a link rather than what it leads to.
+void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  fs::remove(path, ignored);
+  std::ofstream out(path);
+  for (const std::string& line : lines) out << line << "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> known_file_systems() {
+  std::ifstream in(list_file());
+  std::vector<std::string> all;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('/')) all.push_back(line);
+  }
+  return all;
+}
+
+void remember_file_system(const std::string& config_file) {
+  const fs::path current = assembly::current_file();
+  if (current.empty()) return;
+  write_lines(current, {config_file});
+  std::vector<std::string> all = known_file_systems();
+  if (std::find(all.begin(), all.end(), config_file) != all.end()) return;
+  all.push_back(config_file);
+  write_lines(list_file(), all);
+}
+
+void forget_file_system(const std::string& config_file) {
+  const fs::path current = assembly::current_file();
+  if (current.empty()) return;
+  std::vector<std::string> all = known_file_systems();
+  std::erase(all, config_file);
+  write_lines(list_file(), all);
+  std::ifstream in(current);
+  std::string last;
+  std::error_code ignored;
+  if (std::getline(in, last) && last == config_file) fs::remove(current, ignored);
+}
+
+}  // namespace spate::tools

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file systems that this user's `spate up` has started: a list of spate.toml files, and which one was the last.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace spate::tools {
+
+/// Those that `spate up` has started and `spate destroy` has not removed; a file may be gone all the same.
+std::vector<std::string> known_file_systems();
+/// Started just now: the one that commands mean when nobody names another.
+void remember_file_system(const std::string& config_file);
+void forget_file_system(const std::string& config_file);
+
+}  // namespace spate::tools
