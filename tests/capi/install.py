@@ -33,15 +33,18 @@ def find(root, name):
     return found[0]
 
 
-def unit(prefix):
-    text = open(find(prefix, "spated@.service"), encoding="utf-8").read()
+def unit(root, prefix):
+    """`root` was installed as `prefix`, which the units name."""
+    text = open(find(root, "spated@.service"), encoding="utf-8").read()
     start = [line for line in text.splitlines() if line.startswith("ExecStart=")][0]
-    check(start.split()[0].endswith("/bin/spated") and "--server %i" in start, start)
+    check(start.split()[0] == "ExecStart=" + prefix + "/bin/spated" and "--server %i" in start, start)
+    with open(find(root, "spate-export@.service"), encoding="utf-8") as file:
+        check("\nExecStart=%s/bin/spate export" % prefix in file.read(), "the unit of an export starts another program")
     if shutil.which("systemd-analyze"):
         # It looks for the binary where the unit says: there is one for the moment.
-        here = prefix + "/spated@1.service"
+        here = root + "/spated@1.service"
         with open(here, "w", encoding="utf-8") as file:
-            file.write(text.replace(start.split()[0], "ExecStart=" + prefix + "/bin/spated"))
+            file.write(text.replace(start.split()[0], "ExecStart=" + root + "/bin/spated"))
         run("systemd-analyze", "verify", "--man=no", here)
         os.remove(here)
     check("Type=notify" in text and "@" not in text.replace("spated@", ""), "the unit is not filled in")
@@ -61,7 +64,7 @@ def main(root):
     os.rename(prefix, moved)  # an installed tree may be moved
     for name in ("bin/spate", "bin/spated", "include/spate.h"):
         check(os.path.exists(moved + "/" + name), name + " is not installed")
-    unit(moved)
+    unit(moved, prefix)
     library = os.path.dirname(find(moved, "libspate.so.0.1.0"))
     visible(library + "/libspate.so")
     env = dict(os.environ, LD_LIBRARY_PATH=library, HOME=root, XDG_STATE_HOME=root + "/state", XDG_DATA_HOME=root + "/data")
