@@ -114,10 +114,6 @@ TEST_P(Planted, IsFound) {
     for (const std::uint64_t nth : {1U, 4U, 8U, 12U, 16U, 20U, 30U, 40U})
       options.aims.push_back({FaultKind::kStuckHolder, wire::Op::kWrite, nth});
   }
-  if (options.plant == Plant::kForgottenError) {  // what was lost must be another client's, too, and not written again
-    for (const std::uint64_t nth : {2U, 8U, 20U})
-      options.aims.push_back({FaultKind::kFailedSync, wire::Op::kDatafileFlush, nth});
-  }
   // A late write of a holder that lands where others have written since is rare: not from the first seed on.
   const std::uint64_t first = options.plant == Plant::kFalseFence ? 400 : 1;
   for (options.seed = first; options.seed < first + kMostSeedsForAPlant; ++options.seed) {
@@ -137,8 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kLostFence, Plant::kRenameLoop, Plant::kForgottenRecall,
                                            Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
-                                           Plant::kOwnFsync, Plant::kForgottenError, Plant::kHarshRenewal,
-                                           Plant::kKeptPages),
+                                           Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');
