@@ -27,7 +27,8 @@ bool is_private(const std::string& folder, uid_t user) {
   return ::lstat(folder.c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == user && (st.st_mode & 0077U) == 0;
 }
 
-/// Nobody but root and the user may rename what is in it, or has to leave alone what is another's (a sticky folder).
+/// Whether only root and the user may rename entries of the folder, or the folder is sticky, so that users cannot
+/// rename entries of others.
 bool is_safe_parent(const std::string& folder, uid_t user) {
   struct stat st{};
   const std::string parent = folder.substr(0, folder.rfind('/'));

@@ -13,7 +13,7 @@ ContextId Core::open_context() { return contexts_.open(started_).id(); }
 void Core::close_context(ContextId id) {
   std::unique_ptr<Context> closed;
   {
-    const std::lock_guard lock(mutex_);  // whoever has found it, under the lock, is done with it
+    const std::lock_guard lock(mutex_);  // a thread that found it under the lock has finished with it
     SPATE_CHECK(find_context(id).completions().size() == 0);
     closed = contexts_.close(id);
   }

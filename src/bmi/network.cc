@@ -320,12 +320,12 @@ void Core::ModuleSink::unexpected(PeerId peer, Address address, Tag tag, Buffer 
       return;
     }
   }
-  module_.consumed(peer, charge);  // nobody listens any more: dropped
+  module_.consumed(peer, charge);  // no context listens any more: dropped
 }
 
 void Core::ModuleSink::forgotten(PeerId /*peer*/, Address address) {
   const std::lock_guard lock(core_.mutex_);
-  // Peers that come, send and go must not leave behind more than those who stay may.
+  // Peers that connect, send and leave must not leave more behind than connected peers may.
   const AddressEntry* entry = core_.addresses_.find(address);
   Context* context = entry == nullptr ? nullptr : core_.contexts_.find(entry->context);
   if (context != nullptr) {

@@ -67,7 +67,7 @@ PageWatch::~PageWatch() {
 }
 
 bool PageWatch::watch(const PageRange& range) {
-  // Write protection that is never switched on: no page ever faults, and the events come all the same.
+  // Write protection that is never switched on: no page ever faults, but the events arrive.
   uffdio_register request{};
   request.range = {range.begin, range.size()};
   request.mode = UFFDIO_REGISTER_MODE_WP;

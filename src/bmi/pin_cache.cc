@@ -66,7 +66,7 @@ void PinCache::release(Region& region) {
   }
   if (region.kept_ > 0) return;
   idle_.push_back(region);
-  if (!region.watched_) retire(region);  // nobody would tell that its pages are gone
+  if (!region.watched_) retire(region);  // nothing would report that its pages are gone
 }
 
 Result<void> PinCache::keep(MutableByteView memory) {
@@ -91,7 +91,7 @@ void PinCache::drop(MutableByteView memory) {
   // Registering may have failed, or its pages were gone before.
   if (region == nullptr || region->kept_ == 0 || --region->kept_ > 0) return;
   if (region->users_ == 0) idle_.push_back(*region);
-  retire(*region);  // its pages may be gone the next moment, and nobody watches them
+  retire(*region);  // its pages may disappear at any moment, and they are not watched
 }
 
 bool PinCache::overlaps_kept(const PageRange& range) {
@@ -116,7 +116,7 @@ PageRange PinCache::with_neighbours(const PageRange& wanted) const {
 
 Result<PinCache::Region*> PinCache::add(const PageRange& wanted) {
   if (overlaps_kept(wanted)) {
-    // Beside memory that somebody keeps registered, which stays findable: this one is for its user alone.
+    // It overlaps explicitly registered memory, which stays findable. This region serves only its own user.
     SPATE_TRY(std::unique_ptr<Region> region, make(wanted, false));
     region->retired_ = true;
     retired_.push_back(std::move(region));

@@ -29,7 +29,7 @@ Result<spate_options> known_options(const spate_options* given) {
   return options;
 }
 
-/// A library is silent: what failed is told to the caller. SPATE_LOG_LEVEL or the setting log.level makes it talk.
+/// A library does not log: the caller gets the errors. SPATE_LOG_LEVEL or the setting log.level enables the log.
 Result<void> set_log_level(const std::vector<config::Override>& overrides) {
   std::string level = "off";
   for (const config::Override& one : overrides) {

@@ -17,7 +17,7 @@ void fill(const posix::DirectoryItem& item, spate_dirent* out) {
   std::memcpy(out->name, item.name.data(), std::min(item.name.size(), sizeof out->name - 1));
 }
 
-/// Of "." and ".." nothing is told: their attributes are no part of the listing.
+/// Gives no attributes for "." and "..", since a listing does not have them.
 void fill(const posix::DirectoryItem& item, struct stat* out) {
   *out = item.attributes ? posix::to_stat(*item.attributes) : (struct stat){};
 }

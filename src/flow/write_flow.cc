@@ -165,8 +165,8 @@ job::Task<Result<void>> WriteFlow::store_blocks(const BlockCarry::Blocks& blocks
   co_return stored;
 }
 
-/// What has arrived in the other device's memory already. To wait for a buffer with one in hand is right here: they are
-/// of two pools, and nobody waits the other way round.
+/// Writes what has already arrived in the other device's memory. Waiting for a buffer while holding one is safe here:
+/// they belong to two pools, and no flow waits in the opposite order.
 job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockCarry::Blocks& blocks) {
   SPATE_CO_TRY(const BufferPool::Lease buffer,
                co_await context_.pool.acquire(share_.asker.client, main_buffer_bytes(), watch_.token()));

@@ -103,7 +103,7 @@ void Executor::wake() {
   const std::uint64_t one = 1;
   // Only a full counter can fail here, and then a wake is pending already.
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof one);
-  woken_.store(true, std::memory_order_release);  // after the write: whoever sees it finds something to take back
+  woken_.store(true, std::memory_order_release);  // after the write: a thread that sees it finds something to read
 }
 
 void Executor::run() {

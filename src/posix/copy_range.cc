@@ -8,7 +8,7 @@
 
 namespace spate::posix {
 
-/// In the order of Linux, which decides what is told of a call that is wrong in two ways.
+/// Checks in the order of Linux, which decides the error of a call that is wrong in two ways.
 Result<void> OpenFile::check_copy(const OpenFile& source) const {
   if ((source.flags_ & O_PATH) != 0 || (flags_ & O_PATH) != 0) return Errc::kBadDescriptor;
   if (source.type_ == FileType::kDirectory || type_ == FileType::kDirectory) return Errc::kIsDirectory;

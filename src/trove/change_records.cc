@@ -119,7 +119,7 @@ Result<std::unique_ptr<ChangeRecords>> ChangeRecords::take_over(int folder, cons
     return errno_error(ENOSPC, "allocate change records");
   }
   const std::size_t room = (static_cast<std::size_t>(st.st_size) - kHeaderBytes) / kRecordBytes;
-  const Bytes zeros(room * kRecordBytes);  // all of them: the next start applies what it finds
+  const Bytes zeros(room * kRecordBytes);  // all of them, since the next start applies whatever it finds
   if (::pwrite(fd.get(), zeros.data(), zeros.size(), kHeaderBytes) != static_cast<ssize_t>(zeros.size())) {
     return errno_error(errno, "clear change records");
   }

@@ -31,7 +31,7 @@ constexpr unsigned kDioAlign = STATX_DIOALIGN;
 constexpr std::size_t kDioMemAlignAt = 0x98;
 constexpr std::size_t kDioOffsetAlignAt = 0x9c;
 
-/// The alignment that the kernel names; 0: none can be had; kLeastAlignment when it does not tell.
+/// The alignment that the kernel names; 0: no direct access; kLeastAlignment if the kernel does not tell.
 std::uint32_t named_alignment(int fd) {
   alignas(8) std::array<std::byte, 256> raw{};
   if (::syscall(SYS_statx, fd, "", AT_EMPTY_PATH, kDioAlign, raw.data()) != 0) return kLeastAlignment;

@@ -117,7 +117,7 @@ FolderStore::Datafile FolderStore::pick_victim(bool may_block) {
 }
 
 void FolderStore::put_out(const Datafile& victim) {
-  // Written back while still in the table: whoever opens the file again must find its counter in the inode.
+  // Written back while it is still in the table, since the next open of the file must find its counter in the inode.
   const bool failed = victim->write_back() != Errc::kOk;
   const std::lock_guard lock(mutex_);
   const auto it = entries_.find(victim->id());

@@ -22,7 +22,8 @@ LocalBytestreams::~LocalBytestreams() {
   while (on_threads_ > 0) idle_.wait(lock);
 }
 
-/// The device is looked at only after a part of what it had free has been written here: others write to it, too.
+/// Checks the device's space again after a part of its free space was written here, since other processes write to it,
+/// too.
 bool LocalBytestreams::has_room(std::uint64_t bytes) {
   if (bytes <= unlooked_bytes_) {
     unlooked_bytes_ -= bytes;

@@ -103,7 +103,7 @@ ChangeTimes LocalDatafile::times() const {
 
 Errc LocalDatafile::stat(BytestreamStat& out) const {
   // The counter first: a size from before a change never goes with the counter of that change. A size from after it may
-  // go with an older counter; whoever made the change tells a newer one.
+  // go with an older counter; the change itself reports a newer one.
   const ChangeTimes before = times();
   struct stat st{};
   if (::fstat(fd(), &st) != 0) return errc_from_errno(errno);

@@ -57,7 +57,7 @@ void Resolver::record(Version version, const WriteSet& writes) {
 
 void Resolver::applied_now(Version version, const WriteSet& writes) {
   SPATE_CHECK(version == applied_ + 1);
-  // Nobody live: every later transaction begins after this commit and will never ask about it.
+  // No transaction is live: every later one begins after this commit and never asks about it.
   if (oldest_ != nullptr) record(version, writes);
   applied_ = version;
   prune();

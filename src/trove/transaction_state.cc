@@ -31,7 +31,7 @@ void TransactionState::finish_range(const KeyRange& range, StoreEntries found, c
   SPATE_CHECK(done.more || !found.more);
   if (done.more) entries.resize(range.limit);
   if (range.mode == ReadMode::kChecked) {
-    // A change beyond the last entry is no conflict: who wants to know what is there reads on.
+    // A change beyond the last entry is no conflict: a caller that depends on it reads on.
     if (done.more) {
       reads.add_range_to(range.begin, entries.back().key);
     } else {

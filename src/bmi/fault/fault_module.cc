@@ -115,7 +115,7 @@ void FaultModule::apply(const Fault& fault, const Tracked& tracked, Outcome& out
     case Action::kFail:
       outcome.status = fault.status;
       outcome.actual_size = 0;
-      // Whoever is told that the connection is lost must find it so.
+      // A caller that is told of a lost connection must find it lost.
       if (fault.status == Errc::kConnectionLost && tracked.peer) judged.disconnect.push_back(tracked.peer);
       break;
     case Action::kDropConnection:

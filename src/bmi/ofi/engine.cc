@@ -31,7 +31,7 @@ struct Deaf final : WireClient {
 
 }  // namespace
 
-/// Whatever still comes is nobody's: before its endpoint is closed, where that must be.
+/// Receives and drops everything that still arrives, where that is necessary before the endpoint is closed.
 void Engine::quieten(Wire& wire) {
   constexpr Duration kQuiet = std::chrono::milliseconds(50);
   constexpr Duration kPatience = std::chrono::milliseconds(250);
@@ -45,7 +45,7 @@ void Engine::quieten(Wire& wire) {
 }
 
 Engine::~Engine() {
-  // What was reported as sent leaves, and those who are there hear that this side goes: for a moment only.
+  // Lets packets leave that were reported as sent, and tells connected peers about the end, for a moment only.
   constexpr Duration kPatience = std::chrono::milliseconds(200);
   Deaf deaf;
   for (const auto& [id, peer] : peers_) {

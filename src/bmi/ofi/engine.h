@@ -30,7 +30,8 @@
 namespace spate::bmi::ofi {
 
 /// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
-/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all endpoints and waits for no peer.
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor lets sent packets leave and tells connected peers, for
+/// at most 200 ms, and closes all endpoints.
 ///
 /// Each URL that it listens on has an endpoint (wire) of its own. Outbound peers share one endpoint per device.
 class Engine final : public OfiModule, private PeerHost {

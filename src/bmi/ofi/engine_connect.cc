@@ -196,7 +196,7 @@ bool Engine::said_before(Peer& peer, const Hello& hello) {
   return true;
 }
 
-/// A peer of its own until it is admitted: whoever has overheard a link's id takes nobody's place.
+/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
 Peer* Engine::stranger(Entry& entry, const Hello& hello) {
   const auto known = inbound_.find(hello.link);
   if (known != inbound_.end() && said_before(*known->second, hello)) return nullptr;
@@ -234,7 +234,7 @@ Peer* Engine::returning_peer(Entry& entry, const Hello& hello) {
   if (known != inbound_.end()) {
     Peer& peer = *known->second;
     if (said_before(peer, hello)) return nullptr;
-    // Reads of its last session are still under way on another endpoint: it may try again.
+    // Reads of its last session are still in flight on another endpoint: it may try again.
     if (peer.wire != entry.wire.get() && peer.grace_of_reads() != MonoTime::never()) return nullptr;
     lose_peer(peer, Errc::kConnectionLost);  // it has a new session, so the old one is dead
     std::erase(gone_, &peer);

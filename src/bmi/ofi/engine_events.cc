@@ -18,19 +18,19 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr Duration kTurnAgain = milliseconds(1);   // peers to which the provider could not send
-constexpr Duration kSweepSoon = milliseconds(20);  // while somebody connects or lets go of memory
+constexpr Duration kSweepSoon = milliseconds(20);  // while a peer connects or releases memory
 constexpr Duration kSweepShm = milliseconds(50);   // the end of other processes
 constexpr Duration kSweepCalm = milliseconds(500);
 // Providers that cannot sleep are looked at again after so long, which doubles while nothing happens.
 constexpr Duration kLookAgain = microseconds(25);
-constexpr Duration kLookAgainBusy = microseconds(500);  // at most, while somebody is connected
+constexpr Duration kLookAgainBusy = microseconds(500);  // at most, while a peer is connected
 constexpr Duration kLookAgainIdle = milliseconds(10);
 
 }  // namespace
 
 bool Engine::progress() {
-  // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
-  // stays readable until that thread has fetched the events.
+  // A thread waits here for another one that is inside. If it returned, it would spin, since the descriptor stays
+  // readable until the other thread has fetched the events.
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
@@ -233,9 +233,8 @@ void Engine::sweep_peer(Peer& peer, MonoTime now, Wire*& hung) {
   peer.say(PacketType::kPing);
 }
 
-/// For reads that do not end, which hold up whoever wants his memory back, and for a connection that has failed and is
-/// not made again: the endpoint and every session of it are given up. Who was being connected still is, over the new
-/// one.
+/// For reads that do not end, and so keep their caller's memory, and for a connection that has failed and is not made
+/// again. Gives up the endpoint and all its sessions. Attempts to connect continue over the new endpoint.
 void Engine::reopen(Wire& wire) {
   SPATE_LOG("bmi/ofi", warn,
             "a read does not end or a connection cannot be used: endpoint closed and opened anew provider={}",

@@ -69,7 +69,7 @@ void Peer::reset(Errc status) {
   }
   for (OfiOp* op = first_op_; op != nullptr;) {
     OfiOp* const next = op->next_of_peer;
-    // Whoever had the key shall not read what is there after this operation.
+    // A peer with the key must not read what the memory holds after this operation.
     if (op->located) {
       for (PinCache::Region* region : op->pins) wire->pins().forget(*region);
     }
@@ -78,7 +78,7 @@ void Peer::reset(Errc status) {
     } else if (op->state != OpState::kEnding) {
       end_later(*op, status);
     } else {
-      op->remote_id = 0;  // nobody is left to be answered
+      op->remote_id = 0;  // there is no peer to answer any more
     }
     op = next;
   }
@@ -129,7 +129,7 @@ void Peer::cancel(OfiOp& op) {
     case OpState::kWithdrawing:
     case OpState::kEnding: return;  // it was cancelled before
     case OpState::kPosted: c.posted.remove(op); break;
-    case OpState::kAwaitData: break;  // the data will find nobody and be dropped
+    case OpState::kAwaitData: break;  // the data will find no receive and be dropped
     case OpState::kFilling: c.incoming.op = nullptr; break;
     case OpState::kPulling: return cancel_pulling(op);
   }
@@ -144,7 +144,7 @@ void Peer::cancel_sending(OfiOp& op) {
   no_data.id = op.remote_id;
   const bool is_data = op.remote_id != 0;
   ClassState& c = state_of(op.message_class);
-  // Charged for good once a part of it has left: the receiver gives it back.
+  // The charge stays once a part has left: the receiver returns it.
   if (c.queue.withdraw(op, is_data ? &no_data : nullptr)) c.ours.available += op.charged;
   finish(op, Errc::kCancelled, 0);
   flush();

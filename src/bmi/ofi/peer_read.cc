@@ -27,7 +27,8 @@ void Peer::pull(OfiOp& op, const Arrived& arrived) {
   op.reads = 0;
   pulls_.push_back(op);
   if (wire->local_needed() && !pin(op)) {
-    // Nowhere to read to: the sender is told that its message was taken, this side's caller that it failed.
+    // There is no memory to read into: the sender learns that its message was taken, and this side's caller gets the
+    // failure.
     pulls_.remove(op);
     answer(PacketType::kTaken, op.message_class, op.remote_id);
     return finish(op, Errc::kNoMemory, 0);
@@ -122,7 +123,7 @@ void Peer::cancel_pulling(OfiOp& op) {
   if (op.reads > 0) {
     const std::uint64_t remote_id = op.remote_id;
     end_later(op, Errc::kCancelled);
-    op.remote_id = remote_id;  // to be answered: the session goes on
+    op.remote_id = remote_id;  // will be answered, since the session continues
     return;
   }
   answer(PacketType::kTaken, op.message_class, op.remote_id);

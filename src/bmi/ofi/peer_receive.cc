@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving side of a peer. Whatever comes in was written by somebody else: each handler returns false for what the
-// protocol does not allow, and the module drops the peer.
+// The receiving side of a peer. Everything that arrives was written by another process: each handler returns false for
+// what the protocol does not allow, and the module drops the peer.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -57,7 +57,7 @@ void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
   c.theirs.consume(cost);
   SendQueue& queue = state_of(MessageClass::kControl).queue;
-  // Any packet takes it along; one of its own only where the sender might wait for it.
+  // Any packet carries it. It gets a packet of its own only if the sender might wait for it.
   if (c.theirs.owed <= kept_back(host_.local_limits(), message_class) || !queue.empty()) return;
   PacketHeader header;
   header.type = PacketType::kCredit;

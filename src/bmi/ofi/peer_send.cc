@@ -173,7 +173,7 @@ bool Peer::charge(OfiOp& op) {
 }
 
 bool Peer::charge(MessageClass message_class, std::uint64_t cost, bool unexpected) {
-  // Expected messages that nobody takes leave part of the credit to unexpected ones.
+  // Expected messages without a receive leave part of the credit to unexpected ones.
   return state_of(message_class).ours.take(cost, unexpected ? 0 : reserve_of(remote_, message_class));
 }
 

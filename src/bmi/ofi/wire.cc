@@ -25,7 +25,7 @@ constexpr std::size_t kSlabPackets = 64;
 /// completion queue has room for those of so many peers as the universe has, and devices have a limit (32,767 entries
 /// with rdma_rxe, which libfabric's 256 peers exceed by one): more peers share it. And no second cache of registrations
 /// below PinCache: what that one deregisters would stay registered, and a peer that has its key would read what is
-/// there later. Set before libfabric reads its settings, and only where nobody has said otherwise.
+/// there later. Set before libfabric reads its settings, and only if the environment does not set it.
 void choose_settings() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -304,7 +304,7 @@ void Wire::give_slot(Slot& slot) { free_slots_.push_back(&slot); }
 std::byte* Wire::data_of(Slot& slot) { return slot.data; }
 
 std::uint64_t Wire::new_key() {
-  // Random: who was given one key shall not guess another.
+  // Random, so that a peer that got one key cannot guess another.
   SystemRandom random;
   const std::size_t size = fabric_->info->domain_attr->mr_key_size;
   const std::uint64_t key = random.next();

@@ -108,9 +108,10 @@ bool Wire::insert_address(Route& route) {
   return true;
 }
 
-/// Called when a route is closed. For shm an address is a mapping of the other's memory, to be made anew. With the
-/// others it is kept for whoever comes back: in 1.17 rxm and net lose what is sent soon after an address was taken out
-/// and put back. Strangers' addresses go in the order of their coming.
+/// Called when a route is closed. With shm an address is a mapping of the other side's memory, which must be made
+/// again. With other providers it is kept in case the peer comes back: in 1.17 rxm and net lose messages that are sent
+/// soon after an address was removed and inserted again. Addresses beyond the limit are removed in the order of their
+/// arrival.
 void Wire::remove_address(const Route& route) {
   constexpr std::size_t kKept = 4096;
   fi_addr_t at = route.fabric_address;
@@ -242,7 +243,7 @@ void Wire::on_failed_completion(WireClient& client) {
   // shm, in 1.17, does not say which read failed; it does them one after the other, so it was the oldest.
   if (context == nullptr && !reads_in_flight_.empty()) context = &reads_in_flight_.front().fabric;
   if (context == nullptr) return;
-  // What a queue pair in its error state gives back. ofi_rxm goes on using it, in 1.17.
+  // The error of a queue pair in its error state. ofi_rxm 1.17 continues to use it.
   auto* any = reinterpret_cast<Context*>(context);
   const bool flushed = entry.err == FI_EIO || entry.err == FI_ECANCELED;  // nothing of ours cancels a send
   if (flushed && any->kind == Context::Kind::kSend) {

@@ -28,7 +28,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, good);
 }
 
-/// The kernel's form of an endpoint. A path too long for it goes by way of its folder's descriptor.
+/// The kernel's form of an endpoint. A path that is too long for it goes through its folder's descriptor.
 struct SocketName {
   sockaddr_un address{};
   socklen_t size = 0;

@@ -29,7 +29,7 @@
 namespace spate::bmi::shm {
 
 /// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
-/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all links and waits for no peer.
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all links without waiting for peers.
 ///
 /// The module reads a **polled** link each turn. The peers of the other links ring a bell when they have written
 /// something. When a thread goes to sleep, no link is polled.

@@ -74,7 +74,8 @@ void Engine::close_link(Link* link) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  // Few at once: those who are there are served in between, and so cease to be strangers before others push them out.
+  // Accepts few at a time: connected peers are served in between, and so are admitted before newer strangers push them
+  // out.
   constexpr int kPerTurn = 8;
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -178,7 +179,7 @@ void Engine::refuse(Link& link, const Welcome& welcome, std::string_view why) {
   (void)send_packet(link.socket(), encode(welcome), {});
 }
 
-/// A peer of its own until it is admitted: whoever has learnt a link's id takes nobody's place.
+/// A separate peer until it is admitted, so that a process that has learnt a link's id cannot replace another peer.
 Peer& Engine::stranger(Link& link, const Hello& hello) {
   Peer& peer = add_peer();
   peer.stranger = true;
@@ -262,7 +263,7 @@ void Engine::try_connect(Link& link) {
   if (credentials) link.credentials = *credentials;
   link.trusted = credentials && (credentials->uid == own_uid_ || credentials->uid == 0);
   if (!credentials || link.own_bell() < 0) return attempt_failed(peer, "out of file descriptors (raise ulimit -n)");
-  // Anybody may bind a name: before anything is said, the kernel says who did.
+  // Anybody may bind a name, so the kernel is asked which user did before anything is sent.
   if (!shm_options_.servers.admits(credentials->uid, own_uid_)) {
     const std::string why = "held by uid " + std::to_string(credentials->uid) +
                             ", not by a server's user; skipped (network.shm_server_users)";

@@ -23,15 +23,15 @@ constexpr std::uint32_t kTurnsWithoutBulk = 4;  // in a row
 constexpr std::uint64_t kEventsEvery = 1024;
 constexpr std::uint64_t kTurn = kEventsEvery / 64;
 constexpr std::uint64_t kBulkTurn = kEventsEvery / 8;
-// All links are polled: nobody rings a bell, and what else may have happened (somebody new, the end of a process) can
-// wait for some microseconds.
+// All links are polled, so no peer rings a bell. Other events (a new connection, the end of a process) can wait for
+// some microseconds.
 constexpr std::uint64_t kIdleTurn = 1;
 
 }  // namespace
 
 bool Engine::progress() {
-  // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
-  // stays readable until that thread has fetched the events.
+  // A thread waits here for another one that is inside. If it returned, it would spin, since the descriptor stays
+  // readable until the other thread has fetched the events.
   std::unique_lock lock(mutex_);
   const bool did = poll();
   settle();
@@ -47,7 +47,7 @@ bool Engine::poll() {
   if (used_ && (slept || polled_.empty() || since_events_ >= kEventsEvery)) {
     since_events_ = 0;
     if (look_at_events()) {
-      turn_all();  // those who rang are looked into at once
+      turn_all();  // links whose peers have rung are read at once
       did = true;
     }
   }
@@ -62,8 +62,8 @@ bool Engine::turn_all() {
     Link& link = *polled_[i];
     ++link.idle_turns;
     if (!link.peer->has_turn(MessageClass::kControl)) continue;
-    // Whoever waits for an answer gets it at once: to look for a second one means to wait for a line that the other
-    // side has.
+    // A caller that waits for an answer gets it at once. Looking for a second one would wait for a cache line that the
+    // other side owns.
     const int frames = link.idle_turns > 1 ? 1 : Peer::kFramesInATurn;
     if (!link.peer->turn(MessageClass::kControl, frames)) continue;
     link.peer->announce_progress();
@@ -71,7 +71,7 @@ bool Engine::turn_all() {
     did = true;
   }
   since_events_ += did || polled_.size() < links_.size() ? kTurn : kIdleTurn;
-  // Whoever waits for a control message gets it before bulk data are moved, unless there is no end of them.
+  // A caller that waits for a control message gets it before bulk data is moved, unless control messages never end.
   if (did && ++turns_without_bulk_ < kTurnsWithoutBulk) {
     settle();
     return true;
@@ -176,7 +176,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
       return;
     case Pollable::Kind::kSocket: return on_socket(*link);
     case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
-    case Pollable::Kind::kForeign: return;  // it woke whoever slept
+    case Pollable::Kind::kForeign: return;  // it has woken the sleeper
     case Pollable::Kind::kTimer: return drain_timer();
   }
 }
@@ -188,7 +188,8 @@ void Engine::on_socket(Link& link) {
 }
 
 void Engine::on_hangup(Link& link) {
-  // What it wrote before it went still counts: as much as lanes can hold, whatever it goes on writing.
+  // Frames that the peer wrote before it left still count. The bound is what lanes can hold, in case it continues to
+  // write.
   constexpr int kTurns = 65536 / 64;
   Peer& peer = *link.peer;
   for (int i = 0; i < kTurns && lost_.empty(); ++i) {

@@ -56,7 +56,7 @@ void LaneWriter::refresh() {
   // The two counters are read one after the other: each by itself is never ahead of what the reader has done.
   const std::uint64_t slots_used = slot_ - slots_taken_->load(std::memory_order_seq_cst);
   const std::uint64_t bytes_used = byte_ - bytes_taken_->load(std::memory_order_seq_cst);
-  // Never more in use than before: a reader that takes back what it gave, or gives what it never had, is broken.
+  // The use never grows here: a reader that takes back room, or frees more than it had, is broken.
   if (slots_used > slots_.size() - slots_free_ || bytes_used > data_.size() - bytes_free_) {
     broken_ = true;
     slots_free_ = 0;

@@ -152,7 +152,7 @@ void Peer::cancel(ShmOp& op) {
     case OpState::kAnnounced: return cancel_announced(op);
     case OpState::kWithdrawing: return;  // it was cancelled before
     case OpState::kPosted: c.posted.remove(op); break;
-    case OpState::kAwaitData: break;  // the data will find nobody and be dropped
+    case OpState::kAwaitData: break;  // the data will find no receive and be dropped
     case OpState::kFilling: c.incoming.op = nullptr; break;
     case OpState::kPulling:
       pulls_.remove(op);
@@ -170,7 +170,7 @@ void Peer::cancel_sending(ShmOp& op) {
   no_data.id = op.remote_id;
   const bool is_data = op.remote_id != 0;
   ClassState& c = state_of(op.message_class);
-  // Charged for good once a part of it has left: the receiver gives it back.
+  // The charge stays once a part has left: the receiver returns it.
   if (c.queue.withdraw(op, is_data ? &no_data : nullptr)) c.charged -= op.charged;
   finish(op, Errc::kCancelled, 0);
   flush_both();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving side of a peer. Whatever comes in was written by somebody else: each handler returns false for what the
-// protocol does not allow, and the module drops the peer.
+// The receiving side of a peer. Everything that arrives was written by another process: each handler returns false for
+// what the protocol does not allow, and the module drops the peer.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -49,7 +49,7 @@ void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
   c.peer_returned += cost;
   link->mine().returned[index_of(message_class)].store(c.peer_returned, std::memory_order_release);
-  returned_any_ = true;  // announce_progress() wakes who waits for it
+  returned_any_ = true;  // announce_progress() wakes the side that waits for it
 }
 
 // --- messages through the lane ---

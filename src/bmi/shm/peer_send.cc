@@ -87,7 +87,7 @@ bool Peer::send_expected(ShmOp& op) {
 }
 
 bool Peer::offer(ShmOp& op) {
-  // Only to those who could look into this process anyway: an arena holds more than this one message.
+  // Only to processes that could read this process anyway, since an arena holds more than this message.
   if (!link->trusted || !host_.arenas().locate(op.segments.view(), extents_)) return false;
   for (const Extent& extent : extents_) {
     if (!link->show_arena(host_.arenas(), extent.arena)) return false;
@@ -149,7 +149,7 @@ bool Peer::charge(ShmOp& op) {
 
 bool Peer::charge(MessageClass message_class, std::uint64_t cost, bool unexpected) {
   ClassState& c = state_of(message_class);
-  // Expected messages that nobody takes leave part of the credit to unexpected ones.
+  // Expected messages without a receive leave part of the credit to unexpected ones.
   const std::uint64_t need = cost + (unexpected ? 0 : reserve_of(remote_, message_class));
   const std::uint64_t remembered = remote_.window + c.returned - std::min(c.charged, remote_.window + c.returned);
   if (remembered < need && credit(c, message_class) < need) {
@@ -218,7 +218,7 @@ bool Peer::flush(MessageClass message_class, std::uint64_t budget) {
   FlushStatus status = c.queue.flush(lane, *this, budget);
   if (status == FlushStatus::kBlocked) {
     link->wait_for(kWakeRoom);
-    status = c.queue.flush(lane, *this, budget);  // room that was made meanwhile wakes nobody
+    status = c.queue.flush(lane, *this, budget);  // freeing room meanwhile causes no wake
   }
   if (status == FlushStatus::kMore) host_.keep_turning(*this);
   // A peer that makes this side answer without fetching the answers cannot make it queue them without bound.

@@ -154,7 +154,7 @@ void Fabric::packet_ready(const PacketName& name) {
   if (connection == nullptr) return;
   Stream& stream = connection->ends[name.sender.side].outgoing.at(name.stream);
   stream.queue.at(name.number - stream.first).arrived = true;
-  // Each delivery may end the connection: look it up anew.
+  // Each delivery may end the connection: look it up again.
   while ((connection = find(name.sender)) != nullptr) {
     auto& outgoing = connection->ends[name.sender.side].outgoing;
     const auto it = outgoing.find(name.stream);

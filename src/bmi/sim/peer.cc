@@ -7,7 +7,7 @@
 
 namespace spate::bmi::sim {
 namespace {
-// Messages that one peer may have announced and nobody has asked for yet, by class: each costs a table entry here.
+// The most messages that one peer may have announced without a receive, by class. Each costs a table entry here.
 constexpr std::uint64_t kAnnouncements = 4096;
 constexpr std::size_t kMostDescriptors = 64;
 }  // namespace
@@ -86,7 +86,7 @@ void Peer::drop(Errc status) {
 void Peer::lose(Errc status) {
   end_ = {};
   connected_ = false;
-  OpQueue posted;  // whoever posts them anew keeps their order
+  OpQueue posted;  // posting them again keeps their order
   for (const auto& [op, send] : sends_) posted.emplace(send.order, op);
   for (const auto& [op, receive] : receives_) posted.emplace(receive.order, op);
   for (const auto& [order, op] : posted) host_.outbox.push_back({op, status, 0});

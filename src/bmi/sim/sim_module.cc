@@ -179,7 +179,7 @@ Peer& SimModule::inbound_from(const Hello& from) {
   return peer;
 }
 
-/// A peer of its own until it is admitted.
+/// A separate peer until it is admitted.
 Peer& SimModule::stranger_from(const Hello& from) {
   Peer& peer = add_inbound(from);
   peer.begin_as_stranger();

@@ -32,7 +32,7 @@
 namespace spate::bmi::tcp {
 
 /// Thread-safe. One lock guards everything except the delivery to the sink: one thread at a time delivers, without the
-/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all connections and waits for no peer.
+/// lock (bmi/outbox.h). Life cycle: see Module. The destructor closes all connections without waiting for peers.
 class Engine final : public TcpModule, private PeerHost {
  public:
   Engine(const Clock& clock, TcpOptions options);

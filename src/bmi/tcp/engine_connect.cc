@@ -61,7 +61,8 @@ void Engine::close_connection(Connection* connection) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  // Few at once: those who are there are served in between, and so cease to be strangers before others push them out.
+  // Accepts few at a time: connected peers are served in between, and so are admitted before newer strangers push them
+  // out.
   constexpr int kPerTurn = 8;
   for (int i = 0; i < kPerTurn; ++i) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -138,7 +139,7 @@ bool Engine::on_hello(Connection& connection, const std::byte* bytes) {
   return hello->channel == 0 ? accept_control(connection, *hello) : accept_bulk(connection, *hello, bytes);
 }
 
-/// A peer of its own until it is admitted: whoever has overheard a link's id takes nobody's place.
+/// A separate peer until it is admitted, so that a process that has overheard a link's id cannot replace another peer.
 Peer& Engine::stranger(Connection& connection, const Hello& hello) {
   Peer& peer = add_peer();
   peer.stranger = true;
@@ -268,7 +269,7 @@ void Engine::connect_control(Peer& peer) {
 void Engine::on_resolved() {
   for (Resolved& resolved : resolver_->take()) {
     Peer* peer = find_peer(resolved.peer);
-    // Disconnected, or connecting anew, while the name was looked up.
+    // The peer was disconnected, or connects again, while the name was looked up.
     if (peer == nullptr || peer->state != Standing::kConnecting || peer->channels[0].opening != nullptr) continue;
     if (resolved.addresses.empty()) complain(peer->url, "no such host");
     peer->remote.addresses = std::move(resolved.addresses);
@@ -280,7 +281,7 @@ void Engine::connect_next_address(Peer& peer) {
   for (; peer.address_in_use < peer.remote.addresses.size(); ++peer.address_in_use) {
     if (begin_channel(peer, 0)) return;
   }
-  if (peer.remote.named) peer.remote.addresses.clear();  // looked up anew next time: the server may have moved
+  if (peer.remote.named) peer.remote.addresses.clear();  // looked up again next time: the server may have moved
   lose_later(peer, Errc::kUnreachable);
 }
 

@@ -29,8 +29,8 @@ int pass_of(const Connection& connection) {
 }  // namespace
 
 bool Engine::progress() {
-  // Whoever comes while another thread is in here waits for it: to go away would mean to spin, since the descriptor
-  // stays readable until that thread has fetched the events.
+  // A thread waits here for another one that is inside. If it returned, it would spin, since the descriptor stays
+  // readable until the other thread has fetched the events.
   if (!used_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_);
   const bool did = poll();
@@ -59,7 +59,7 @@ bool Engine::wait(Duration timeout) {
   --sleepers_;
   slept_.store(false, std::memory_order_relaxed);
   dry_ = false;
-  if (!used_.load(std::memory_order_relaxed)) return true;  // somebody else's: progress() does not look
+  if (!used_.load(std::memory_order_relaxed)) return true;  // belongs to the core: progress() ignores it
   if (n > 0) fetched_.insert(fetched_.end(), events.begin(), events.begin() + n);
   fetched_all_ = n < static_cast<int>(events.size());
   return true;
@@ -162,7 +162,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kConnection: return on_connection_event(static_cast<Connection&>(pollable), events);
     case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
     case Pollable::Kind::kResolver: return on_resolved();
-    case Pollable::Kind::kForeign: return;  // the core's: it wakes whoever sleeps, and the core takes it back
+    case Pollable::Kind::kForeign: return;  // the core's descriptor: it wakes the sleeper, and the core removes it
     case Pollable::Kind::kTimer: {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that nobody needs are given up by the side that made them (NetworkOptions::idle_close_ms). The other side
-// never does: it cannot know that no request is on the way.
+// Closes idle connections, on the side that made them (NetworkOptions::idle_close_ms). The other side never does, since
+// a request may be in flight.
 #include "bmi/tcp/engine.h"
 #include "log/fields.h"
 #include "log/log.h"

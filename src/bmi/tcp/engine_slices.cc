@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk data move in slices, at the end of a turn: between two of them the control connections are looked at, and what
-// was said there is told. So a control message waits for a slice at most, however much bulk data is there (BMI sec. 3:
+// Bulk data moves in slices, at the end of a turn. Between two slices the control connections are read and their
+// messages delivered. So a control message waits for one slice at most, however much bulk data there is (BMI sec. 3:
 // the priorities of the GM module's messages).
 #include <unistd.h>
 

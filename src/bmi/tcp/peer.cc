@@ -114,7 +114,7 @@ bool Peer::send_expected(TcpOp& op) {
 bool Peer::charge(TcpOp& op) {
   ClassState& c = state_of(op.message_class);
   const std::uint64_t cost = cost_of(op.size);
-  // Expected messages that nobody takes leave part of the credit to unexpected ones.
+  // Expected messages without a receive leave part of the credit to unexpected ones.
   const std::uint64_t reserve = op.unexpected ? 0 : reserve_of(remote_, op.message_class);
   if (c.send_credit < cost || c.send_credit - cost < reserve) return false;
   c.send_credit -= cost;
@@ -217,7 +217,7 @@ void Peer::cancel(TcpOp& op) {
     case OpState::kLent: return host_.begin_grace(*op.connection, op);
     case OpState::kAnnounced: return cancel_announced(op);
     case OpState::kPosted: c.posted.remove(op); break;
-    case OpState::kAwaitData: break;  // the data will find nobody and be dropped
+    case OpState::kAwaitData: break;  // the data will find no receive and be dropped
     case OpState::kFilling: op.connection->drain_incoming(); break;
   }
   finish(op, Errc::kCancelled, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving side of a peer. Whatever comes in was written by somebody else: each handler returns false for what the
-// protocol does not allow, and the module drops the peer.
+// The receiving side of a peer. Everything that arrives was written by another process: each handler returns false for
+// what the protocol does not allow, and the module drops the peer.
 #include <algorithm>
 #include <utility>
 

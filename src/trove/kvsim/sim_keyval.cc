@@ -126,7 +126,7 @@ Errc SimKeyval::apply(Version version, Batch batch) {
   if (disk_.faults.full) return Errc::kNoSpace;
   if (strikes(disk_.faults.commit_error_per_mille)) {
     failed_ = true;
-    // Nobody knows how far an erroneous write has come: it may be found after a restart.
+    // It is unknown how far a failed write has come: it may be found after a restart.
     if (random_.chance(1, 2)) disk_.append(std::move(batch));
     return Errc::kIoError;
   }
