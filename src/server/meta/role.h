@@ -21,10 +21,10 @@ class MetaRole {
   MetaRole(const MetaRole&) = delete;
   MetaRole& operator=(const MetaRole&) = delete;
 
-  /// Reads what an earlier process has left in the store and goes on with it. On failure nothing runs; stop() all the
-  /// same.
+  /// Reads the state that an earlier process left in the store, and continues its work. On failure nothing runs, but
+  /// call stop() all the same.
   job::Task<Result<void>> start();
-  /// Ends all background work; what is not done is in the store.
+  /// Ends all background work. Unfinished work stays recorded in the store.
   job::Task<Result<void>> stop();
 
   MetaService& service() { return service_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChannelIoServers: what a meta server asks of io servers, over the network.
+// ChannelIoServers: the requests of a meta server to the io servers, over the network.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct IoServersOptions {
   Key server_key{};
   rpc::GreetingPolicy greeting;
   std::string description;  // "meta server 1"
-  /// Each request is given up after this.
+  /// The deadline of each request.
   Duration deadline = std::chrono::seconds(10);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemovalQueue: has the datafiles of removed files deleted, in the background (docs/consistency.md, "Removal").
+// RemovalQueue: deletes the datafiles of removed files, in the background (docs/consistency.md, "Removal").
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,13 @@
 
 namespace spate::meta {
 
-/// The queue is the removal records in the store; in memory there is only a small number of them, however many there
-/// are. A target that cannot be reached holds up only the files that lie on it. One executor; pinned. Life: construct
-/// -> start() -> stop().
+/// The removal records in the store are the queue. Memory holds only a small, bounded number of them. A target that
+/// cannot be reached delays only the files that lie on it. One executor; pinned. Life: construct -> start() -> stop().
 class RemovalQueue final : public Removals {
  public:
   explicit RemovalQueue(MetaCore& core);
 
-  /// Counts what an earlier process has left, and begins.
+  /// Counts the records that an earlier process has left, and begins.
   job::Task<Result<void>> start();
   job::Task<void> stop();
 

@@ -13,19 +13,19 @@
 
 namespace spate::meta {
 
-/// What is to be done stands in the store (truncate intents, unsettled records), so that a crash at any point only
-/// makes it begin again. One task a file, which tries until it has succeeded; more files than kMaxFiles at once wait in
-/// the store. One executor; pinned. Life: construct -> start() -> stop().
+/// The work is recorded in the store (truncate intents, unsettled records), so after a crash at any point it just
+/// begins again. Each file has one task, which tries until it has succeeded. At most kMaxFiles have a task at once; the
+/// others wait in the store. One executor; pinned. Life: construct -> start() -> stop().
 class FileSettler final : public Settler {
  public:
   explicit FileSettler(MetaCore& core);
 
-  /// Begins with what an earlier process has left.
+  /// Begins with the work that an earlier process has left.
   void start();
   job::Task<void> stop();
 
   void added(Handle handle, TraceId trace) override;
-  /// kBusy: too many files wait already. kCancelled: this server stops.
+  /// Fails with kBusy when too many files wait already, and with kCancelled when this server stops.
   job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
   job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) override;
   job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
@@ -33,8 +33,8 @@ class FileSettler final : public Settler {
   std::size_t working() const { return works_.size(); }
 
   static constexpr std::size_t kMaxFiles = 16384;
-  /// An io server that answers a truncation with an error for so long refuses it for good: the truncation is given up.
-  /// One that says that the file would be too large is believed at once.
+  /// If an io server answers a truncation with errors for this long, the settler gives the truncation up. It gives up
+  /// at once when the error says that the file would be too large.
   static constexpr Duration kRefusedFor = std::chrono::seconds(10);
 
  private:

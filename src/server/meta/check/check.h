@@ -13,9 +13,9 @@ namespace spate::meta {
 
 /// One page of records of one kind. kInvalidArgument for a cursor that no page ended with.
 Outcome<wire::MetaScanReply> meta_scan(Operation& operation, const wire::MetaScanRequest& request);
-/// What the inodes say of these datafiles.
+/// Compares these datafiles with the inodes.
 Outcome<wire::MetaJudgeReply> meta_judge(Operation& operation, const wire::MetaJudgeRequest& request);
-/// The whole of a repair request: chooses between a transaction and waiting for work that is stuck.
+/// Runs a repair request: either a transaction, or a wait for work that is stuck.
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView request);
 
 // What follows is shared by the files of the checks.
@@ -39,22 +39,21 @@ job::Task<Result<InodeState>> inode_state(Operation& operation, Handle handle);
 /// Of all these handles, repeats allowed, in one read of the operation's state (not checked).
 job::Task<Result<InodeStates>> inode_states(Operation& operation, std::vector<Handle> handles);
 
-/// Nothing below this number has not been given out: the record of the counter.
+/// The record of the counter: every number below it may have been given out.
 job::Task<Result<std::uint64_t>> next_handle(Operation& operation);
 bool is_given(const Operation& operation, std::uint64_t next, Handle handle);
 
-/// Up to `limit` records of `range`, not checked.
+/// Reads up to `limit` records of `range`, not checked.
 job::Task<Result<trove::KeyvalCompletion>> read_page(Operation& operation, trove::KeyRange range, std::size_t limit);
 /// Moves `range` behind what was read.
 void go_on(trove::KeyRange& range, const trove::KeyvalCompletion& page);
 
-/// Whether the directory is on a circle of parents whose smallest handle it is. Ancestors that are missing or
-/// unreadable are not this check's affair. `good`: directories known to lead to the root; grows.
+/// Whether the directory is on a circle of parents whose smallest handle it is. Other checks report ancestors that are
+/// missing or unreadable. `good`: directories known to lead to the root; grows.
 job::Task<Result<bool>> heads_a_loop(Operation& operation, const InodeRecord& directory,
                                      std::unordered_map<Handle, bool>& good);
 
-/// Where an entry that leads to `wanted` stands in `directory`; `except` does not count. Reads the directory to its
-/// end.
+/// Finds an entry of `directory` that leads to `wanted`, other than `except`. Reads the whole directory.
 job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted,
                                                         std::string except);
 inline job::Task<Result<std::optional<std::string>>> find_name(Operation& operation, Handle directory, Handle wanted) {

@@ -6,8 +6,8 @@
 
 namespace spate::meta {
 
-/// One repair in one transaction (or, without `apply`, one look). A mender looks whether the damage is there, calls
-/// confirm(), and mends it when that says so. Without a word from it the damage is gone.
+/// One repair in one transaction (or, without `apply`, one look). A mender checks that the damage is there, calls
+/// confirm(), and mends it if that yields true. If the mender does not call confirm(), the damage is gone.
 struct Repair {
   Operation& operation;
   const wire::Finding& finding;
@@ -25,7 +25,7 @@ struct Repair {
     reply.outcome = wire::RepairOutcome::kLeft;
     reply.note = std::move(why);
   }
-  /// What was counted is out of date.
+  /// The scan's count is out of date.
   void changed() { reply.outcome = wire::RepairOutcome::kChanged; }
   /// Operation::lock() of a repair; a look needs none.
   Result<void> lock(std::vector<Handle> directories) {
@@ -65,9 +65,9 @@ job::Task<Result<void>> mend_wrong_size(Repair& repair);
 // repair.cc
 job::Task<Result<void>> tell_unreadable_record(Repair& repair);
 
-/// Takes an entry from a directory, and from its counts as far as they go.
+/// Removes an entry from a directory, and corrects the directory's counts as far as possible.
 job::Task<Result<void>> take_entry(Operation& operation, Handle directory, std::string name, bool of_directory);
-/// Gives an object without a name one in /lost+found, which is made if need be; puts the object. Yields the path.
+/// Gives an object without a name one in /lost+found, which is created if needed. Puts the object. Yields the path.
 job::Task<Result<std::string>> put_in_lost_found(Operation& operation, InodeRecord& object);
 
 }  // namespace spate::meta

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnswerTable: what each client's last request of each slot was answered (docs/consistency.md, "Resends").
+// AnswerTable: keeps the answer to the last request of each slot of each client (docs/consistency.md, "Resends").
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace spate::meta {
 
-/// The answers are in the store, one record a slot, overwritten by the slot's next request; in memory there is only
+/// The answers are in the store, one record for each slot; the slot's next request overwrites it. Memory holds only
 /// each slot's last sequence, so that a new request costs no read. One executor; pinned. Source: RFC 8881 (NFSv4.1),
 /// sec. 2.10.6, "Exactly Once Semantics": slots, sequences, a bounded reply cache.
 class AnswerTable final : public Answers {
@@ -19,13 +19,14 @@ class AnswerTable final : public Answers {
   /// `slots`: how many each client may use.
   AnswerTable(job::KeyvalContext& store, std::uint16_t slots) : store_(store), slots_(slots) {}
 
-  /// kInvalidArgument for a slot that the client was not given; kSessionUnknown after forget().
+  /// Fails with kInvalidArgument for a slot that the client was not given, and with kSessionUnknown after forget().
   job::Task<Result<Turn>> enter(const rpc::Call& call) override;
   job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) override;
   void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer, Handle truncates) override;
   void confirm(const rpc::Call& call) override;
 
-  /// The client will never ask again: waits for its requests under way, then drops all of its answers. Repeatable.
+  /// Called when the client will never ask again. Waits for its requests under way, then drops all of its answers.
+  /// Repeatable.
   job::Task<Result<void>> forget(ClientId client, job::StopToken stop);
 
   /// Clients with requests since the start: for tests.

@@ -28,19 +28,21 @@ class MetaCore {
   /// Reads the superblock, or makes it and the root directory in an empty store. kWrongFileSystem, kFormatTooNew,
   /// kCorrupt: the store is not ours, and nothing was changed.
   job::Task<Result<void>> start();
-  /// Makes durable what was committed. Every operation must have ended.
+  /// Makes all commits durable. Every operation must have ended before.
   job::Task<Result<void>> stop();
 
-  /// Runs a changing operation: looks for its answer, runs `body` on a transaction, commits it together with the
-  /// answer, runs again on conflict. The reply goes out when it is as durable as the options ask for. Errors that tell
-  /// of the name space (kExists) are remembered like successes; those of the moment (kTimeout) are not. `call` and
-  /// `request` outlive the task.
+  /// Runs an operation that changes the store. If the request was answered before, yields that answer. Else it runs
+  /// `body` on a transaction, commits the transaction together with the answer, and runs again on conflict. The reply
+  /// goes out when it is as durable as the options ask for. Errors that depend on the name space (kExists) are
+  /// remembered like successes; transient errors (kTimeout) are not. `call` and `request` outlive the task.
   job::Task<Result<Bytes>> change(rpc::Call& call, ByteView request, Body body);
-  /// Runs an operation that only reads, on one state of the store.
+  /// Runs an operation that only reads. All of its reads see one state of the store.
   job::Task<Result<Bytes>> read(rpc::Call& call, ByteView request, Body body);
-  /// Runs an errand as one transaction, again on conflict. kCancelled, kTimeout: stopped before it was committed.
+  /// Runs an errand as one transaction, and again on conflict. Fails with kCancelled or kTimeout when it was stopped
+  /// before its commit.
   job::Task<Result<void>> run_errand(Errand errand, trove::Durability durability, job::StopToken stop);
-  /// Everything committed before is durable when it ends. Those who ask at the same time share one sync of the store.
+  /// When it ends, everything that was committed before the call is durable. Callers at the same time share one sync of
+  /// the store.
   job::Task<Result<void>> sync();
 
   const MetaOptions& options() const { return options_; }
@@ -52,7 +54,7 @@ class MetaCore {
   DirectoryLocks& locks() { return locks_; }
   KnownNames& known_names() { return known_names_; }
   const NameHash& name_hash() const { return name_hash_; }
-  /// Never given out before, and never again.
+  /// A handle that was never given out before.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
   /// Where the next file's first slot goes, as a place in `targets()`; each call gives the next place.
   std::uint64_t next_base() { return next_base_++; }

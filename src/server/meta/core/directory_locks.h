@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirectoryLocks: lets the changes of one directory follow each other, rather than conflict in the store and run again.
+// DirectoryLocks: makes the changes of one directory run one after another. Without it they would conflict in the store
+// and run again.
 #pragma once
 
 #include <memory>
@@ -12,11 +13,11 @@
 
 namespace spate::meta {
 
-/// Held (as if it were a directory's lock) while a directory changes its parent, so that the ancestors stay in place.
+/// A key of its own, locked like a directory while a directory changes its parent. It keeps the ancestors in place.
 inline constexpr Handle kRenameLock{0};
 
-/// Only for speed: what makes an operation correct is that its transaction checks what it read. One executor; pinned;
-/// outlives its sets. An entry exists only while someone holds or awaits it.
+/// The locks are only for speed. Operations are correct without them, because a transaction checks what it read. One
+/// executor; pinned; outlives its sets. An entry exists only while someone holds or awaits it.
 class DirectoryLocks {
  public:
   explicit DirectoryLocks(job::Executor& executor) : executor_(executor) {}
@@ -39,8 +40,8 @@ class DirectoryLocks {
   std::unordered_map<Handle, std::unique_ptr<Lock>> locks_;
 };
 
-/// The locks of one operation. A holder never waits for a further lock: it takes what is free, or lets go of everything
-/// and waits for all of them in the order of handles; so no two can wait for each other.
+/// The locks of one operation. A holder never waits for a further lock: it takes the locks that are free, or releases
+/// everything and waits for all of them in the order of handles. So no two operations can wait for each other.
 class LockSet {
  public:
   explicit LockSet(DirectoryLocks& table) : table_(table) {}
@@ -48,9 +49,9 @@ class LockSet {
   LockSet& operator=(const LockSet&) = delete;
   ~LockSet() { release(); }
 
-  /// True: all of `handles` are held now (with what was held before). False: nothing has changed.
+  /// True: the set holds all of `handles` now, besides what it held before. False: nothing has changed.
   bool try_take(std::vector<Handle> handles);
-  /// Lets go of everything, then waits for `handles` (any order, repeats allowed).
+  /// Releases everything, then waits for `handles` (any order, repeats allowed).
   job::Task<Result<void>> wait_for(std::vector<Handle> handles, job::StopToken stop);
   void release();
   std::vector<Handle> handles() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// KnownNames: says of directories made lately which names they have certainly never had.
+// KnownNames: knows which names a recently created directory has certainly never had.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 
 namespace spate::meta {
 
-/// Whoever fills a new directory asks of each name whether it is there, and it never is: half of what creating a file
-/// costs the store. So the fingerprints of all names ever put into a directory that this process has made are kept, in
-/// bounded memory; what it does not know of, it has no opinion on. One executor.
+/// A client that fills a new directory makes the server look up each name first, and the name is never there. These
+/// lookups are half of the store's cost of creating a file. So this class keeps the fingerprints of all names ever put
+/// into a directory that this process has created, in bounded memory. For any other directory the store must be asked.
+/// One executor.
 class KnownNames {
  public:
   /// `slots`: fingerprints of 4 bytes, over all directories; a table is at most three quarters full.
@@ -21,12 +22,12 @@ class KnownNames {
 
   /// A new directory, with no name in it. Its handle has never been another's.
   void made(Handle directory);
-  /// To be called before a change that adds the name is committed; it may fail all the same.
+  /// Call it before committing a change that adds the name. The commit may still fail.
   void added(Handle directory, std::uint64_t name_hash);
-  /// True: no change that adds such a name has ever been tried. False: ask the store.
+  /// True: nobody has ever tried to add this name. False: ask the store.
   bool never_had(Handle directory, std::uint64_t name_hash) const;
 
-  /// From now on it has no opinion on any directory that is there.
+  /// Forgets all directories: for each of them the store must be asked from now on.
   void clear();
 
   std::size_t slots() const { return slots_; }

@@ -30,9 +30,9 @@ job::Task<Result<std::optional<Record>>> read_record(job::Transaction& store, St
   co_return std::optional<Record>(*std::move(record));
 }
 
-/// What an operation's function works on. It may be run several times for one request, each time on a fresh transaction
-/// (MetaCore::change): it keeps nothing between two runs but the locks. kConflict from anything here is passed on, and
-/// makes the operation run again.
+/// What an operation's function works on. The function may run several times for one request, each time on a fresh
+/// transaction (MetaCore::change). Only the locks are kept between two runs. A function passes on kConflict from any
+/// call here, and the operation then runs again.
 class Operation {
  public:
   enum class Kind : std::uint8_t {
@@ -47,11 +47,11 @@ class Operation {
   MetaCore& core() { return core_; }
   rpc::Call& call() { return call_; }
   const rpc::Call& call() const { return call_; }
-  /// Of the greeting after which the request came.
+  /// The number of the greeting after which the request came.
   std::uint64_t incarnation() const { return incarnation_; }
   const Credential& who() const { return call_.peer->credential; }
   Kind kind() const { return kind_; }
-  /// File-system time of this run; what the operation stores as "now".
+  /// File-system time of this run: the operation stores it as "now".
   WallTime now() const { return now_; }
   job::Transaction& store() { return *store_; }
 
@@ -81,14 +81,14 @@ class Operation {
     store().erase(key);
   }
 
-  /// The inode; kStaleHandle when it is gone.
+  /// Reads the inode. Fails with kStaleHandle when it is gone.
   job::Task<Result<InodeRecord>> inode(Handle handle, trove::ReadMode mode);
   job::Task<Result<InodeRecord>> inode(Handle handle) { return inode(handle, trove::ReadMode::kChecked); }
   void put(const InodeRecord& inode) {
     note_written(inode);
     put(inode_key(inode.handle()), inode);
   }
-  /// Entry `name` of a directory; nothing when there is none.
+  /// Reads entry `name` of a directory. Yields nothing when there is none.
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name, trove::ReadMode mode);
   job::Task<Result<std::optional<EntryRecord>>> entry(Handle directory, std::string name) {
     return entry(directory, std::move(name), trove::ReadMode::kChecked);
@@ -96,8 +96,9 @@ class Operation {
   void put_entry(Handle directory, std::string_view name, const EntryRecord& record);
   void erase_entry(Handle directory, std::string_view name);
 
-  /// Makes the changes of these directories follow one another. At once when they are free; else kConflict, and the
-  /// operation runs again when it has them. Call it before reading what they protect.
+  /// Locks these directories, so that their changes run one after another. Succeeds at once when they are free. Else it
+  /// yields kConflict, and the operation runs again when it holds them. Call it before reading anything that they
+  /// protect.
   Result<void> lock(std::vector<Handle> directories);
   /// What this run changes that clients may keep.
   const wire::Touched& touched() const { return touched_; }
@@ -109,28 +110,29 @@ class Operation {
   /// Every name that is looked up from now on, with what it leads to, goes here; null: nowhere.
   void keep_trail(std::vector<wire::LeaseStep>* trail) { trail_ = trail; }
   std::vector<wire::LeaseStep>* trail() { return trail_; }
-  /// Begins anew, with the store as it is now. Nothing has been put.
+  /// Starts a new transaction on the present state of the store. Call it before anything is put.
   void see_the_latest() { begin(); }
 
-  /// How often this request lost against another transaction: a function may lock more when it does.
+  /// How often this request has lost against another transaction. A function may lock more after a loss.
   unsigned conflicts() const { return conflicts_; }
 
-  /// This run makes (1) or removes (-1) an object: for statfs.
+  /// This run creates (1) or removes (-1) an object. For statfs.
   void count_object(int difference) { objects_made_ += difference; }
   /// Called once, after this run's transaction has been committed.
   void when_committed(UniqueFunction<void()> action) { committed_.push_back(std::move(action)); }
-  /// The change stands, but it is answered with this error.
+  /// The change is committed, but the reply is this error.
   void answer_with(Error error) { answer_ = std::move(error); }
-  /// This run's transaction holds a truncate intent for the file: the answer waits until it has been carried out, also
-  /// that of a resend.
+  /// This run's transaction holds a truncate intent for the file. The answer waits until the truncation has been
+  /// carried out; so does the answer to a resend.
   void answer_after_truncate(Handle handle) { truncates_ = handle; }
-  /// This run cannot go on before `wait` has ended: locks and transaction are let go, `wait` is awaited, and the
-  /// operation runs again, or fails with the error that came out. Yields the kConflict to be passed on.
+  /// This run cannot go on before `wait` has ended. The operation releases its locks and its transaction, awaits
+  /// `wait`, and runs again, or fails with the error of `wait`. Yields the kConflict for the function to pass on.
   Errc run_again_after(UniqueFunction<job::Task<Result<void>>()> wait) {
     wait_ = std::move(wait);
     return Errc::kConflict;
   }
-  /// Awaited after the commit and before the reply; its error becomes the reply, though the change stands.
+  /// The operation awaits this task after the commit and before the reply. Its error becomes the reply, although the
+  /// change is committed.
   void finish_with(UniqueFunction<job::Task<Result<void>>()> finish) { finish_ = std::move(finish); }
 
  private:
@@ -167,8 +169,8 @@ class Operation {
   std::vector<wire::LeaseStep>* trail_ = nullptr;
 };
 
-/// A change that nobody asked for: of a session that has ended, of a truncation to be finished. Called for each run;
-/// the operation's call is nobody's.
+/// A change that no request asked for: for a session that has ended, or for a truncation to be finished. Called for
+/// each run. The operation's call belongs to no client.
 using Errand = UniqueFunction<job::Task<Result<void>>(Operation& operation)>;
 
 /// An operation's function with its messages encoded.

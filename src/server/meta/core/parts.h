@@ -25,30 +25,29 @@ struct DeadFile {
   Layout layout;
 };
 
-/// What became of a request to remove the datafiles of several files.
+/// The outcome of a request to remove the datafiles of several files.
 struct RemoveOutcome {
   std::vector<bool> removed;           // file by file: all of its datafiles are gone
   std::vector<TargetId> out_of_reach;  // targets that did not answer, or failed
   Result<void> failure;                // of the first of them
 };
 
-/// Requests to the io servers that hold a file's datafiles. Each waits until every server concerned has answered, or
-/// fails with the first error when one cannot (kTimeout, kUnreachable), within a deadline of its own or when the token
-/// stops it. The error names the server.
+/// Requests to the io servers that hold a file's datafiles. Each request waits until every server concerned has
+/// answered. It fails with the first error when a server cannot answer (kTimeout, kUnreachable), at its own deadline,
+/// or when the token stops it. The error names the server.
 class IoServers {
  public:
   virtual ~IoServers() = default;
-  /// Size, times and change counters of all datafiles together.
+  /// The size, times and change counters of all datafiles combined.
   virtual job::Task<Result<wire::DataSummary>> stat(Handle handle, Layout layout, job::StopToken stop) = 0;
   /// Repeatable: the same generation has its effect once.
   virtual job::Task<Result<wire::DataSummary>> truncate(Handle handle, TruncateIntent intent, job::StopToken stop) = 0;
   /// Removes the datafiles of all these files and leaves tombstones until the time given. Repeatable.
   virtual job::Task<RemoveOutcome> remove(std::vector<DeadFile> files, WallTime tombstone_until,
                                           job::StopToken stop) = 0;
-  /// Every io server refuses this client's epochs below `lowest_epoch` from now on. Repeatable.
+  /// Makes every io server refuse this client's epochs below `lowest_epoch` from now on. Repeatable.
   virtual job::Task<Result<void>> fence(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop) = 0;
-  /// The name of a server that has not answered a stat or truncate of this file which is under way; empty: there is
-  /// none.
+  /// The name of a server that has not yet answered a stat or truncate of this file. Empty: there is none.
   virtual std::string unanswered(Handle) const { return {}; }
 };
 
@@ -56,20 +55,21 @@ class IoServers {
 class Answers {
  public:
   virtual ~Answers() = default;
-  /// The right to run a request of one slot; while it is held others of that slot wait.
+  /// The right to run a request of one slot. While it is held, other requests of that slot wait.
   using Turn = job::Semaphore::Units;
   virtual job::Task<Result<Turn>> enter(const rpc::Call& call) = 0;
-  /// What this request was answered before; nothing when it is new. kForgottenRequest for an older sequence than the
-  /// slot's last.
+  /// The earlier answer to this request; nothing when the request is new. Fails with kForgottenRequest for an older
+  /// sequence than the slot's last.
   virtual job::Task<Result<std::optional<AnswerRecord>>> find(job::Transaction& store, const rpc::Call& call) = 0;
   /// Puts the answer (an encoded reply or an error) in the transaction. `truncates`: AnswerRecord's.
   virtual void remember(job::Transaction& store, const rpc::Call& call, const Result<Bytes>& answer,
                         Handle truncates) = 0;
-  /// The transaction of the last remember() was committed. Without it the store is asked what holds.
+  /// Call it after the transaction of the last remember() was committed. Without this call the next request reads the
+  /// store.
   virtual void confirm(const rpc::Call& call) = 0;
 };
 
-/// Who has which file open. All of it in the operation's own transaction.
+/// Which session has which file open. All changes are in the operation's own transaction.
 class Opens {
  public:
   virtual ~Opens() = default;
@@ -82,16 +82,17 @@ class Opens {
   /// inode. Waits first for a truncation that is under way.
   virtual job::Task<Result<wire::OpenReply>> open_existing(Operation& operation, InodeRecord inode,
                                                            std::uint8_t open_flags) = 0;
-  /// OpenRequest::renew: a new capability for what the calling session has open already; what it has not is opened as
-  /// open_existing() does.
+  /// OpenRequest::renew: a new capability for an open that the calling session has already. Without such an open it
+  /// does the same as open_existing().
   virtual job::Task<Result<wire::OpenReply>> renew(Operation& operation, InodeRecord inode,
                                                    std::uint8_t open_flags) = 0;
   /// Ends one open of the calling session: erases or puts its record, not the inode. kBadDescriptor when it has none
   /// with these rights.
   virtual job::Task<Result<void>> drop(Operation& operation, Handle handle, Rights rights) = 0;
-  /// False: no session has it open, nor is about to by an operation that has begun. Costs no look into the store.
+  /// False: no session has it open, and no operation under way is about to open it. Does not read the store.
   virtual bool may_be_open(Handle /*handle*/) const { return true; }
-  /// An open record that belonged to nothing was erased: one fewer to look at when the client's session ends.
+  /// An open record that belonged to nothing was erased. The end of the client's session has one record fewer to look
+  /// at.
   virtual void dropped(ClientId /*client*/, Handle /*handle*/) {}
 };
 
@@ -101,19 +102,21 @@ class Sessions {
   /// Service::join().
   virtual job::Task<Result<void>> join(rpc::Peer& peer, const wire::AuthenticateRequest& request,
                                        wire::AuthenticateReply& reply) = 0;
-  /// The call's session is alive (and lives on): kSessionUnknown, kSessionFenced otherwise. Cheap.
+  /// Checks that the call's session is alive, and renews its lease. Fails with kSessionUnknown or kSessionFenced.
+  /// Cheap.
   virtual Result<void> admit(const rpc::Call& call) = 0;
-  /// The same for a request that was admitted a while ago: its session does not live on by it.
+  /// The same check for a request that was admitted a while ago. It does not renew the lease.
   virtual Result<void> check(const rpc::Call& call) const = 0;
   virtual job::Task<Result<wire::KeepAliveReply>> keep_alive(rpc::Call& call, wire::KeepAliveRequest request) = 0;
-  /// What the session held is given back in the background.
+  /// Ends the session. Everything it held is given back in the background.
   virtual job::Task<Result<wire::EndSessionReply>> end(rpc::Call& call, wire::EndSessionRequest request) = 0;
   virtual std::uint64_t count() const = 0;
-  /// What an epoch of it held that has ended is not given back yet. It may be open again, under a later epoch.
+  /// True while something that an ended epoch of the session held is not yet given back. The session may be open again
+  /// under a later epoch.
   virtual bool is_ending(ClientId /*client*/) const { return false; }
 };
 
-/// Who has locked what. A lock request carries its own order: it is no change of the store.
+/// Which session has locked what. A lock request changes nothing in the store, so it carries its own sequence.
 class Locks {
  public:
   virtual ~Locks() = default;
@@ -121,9 +124,9 @@ class Locks {
   virtual job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) = 0;
   virtual job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) = 0;
   virtual job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) = 0;
-  /// Clients that the store says may have had locks before the restart.
+  /// Clients that may have had locks before the restart, according to the store.
   virtual std::vector<ClientId> noted() const { return {}; }
-  /// The client's epochs below this one have been fenced: their locks go to whoever waits. Repeatable.
+  /// The client's epochs below this one have been fenced. Their locks go to the owners that wait. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 
@@ -134,20 +137,21 @@ class Leases {
   virtual job::Task<Result<wire::LookupLeaseReply>> look_up(Operation& operation,
                                                             const wire::LookupLeaseRequest& request) = 0;
   virtual job::Task<Result<wire::ListLeaseReply>> list(Operation& operation, const wire::ListLeaseRequest& request) = 0;
-  /// Before the commit of an operation, which has said of all it touches that it is being changed: waits until no
-  /// client but its own keeps any of it. When its call is stopped first, the operation must not be committed.
+  /// Called before the commit of an operation, after begin_change() for everything that it touches. Waits until no
+  /// client but the operation's own keeps any of it. If the call is stopped first, the operation must not be committed.
   virtual job::Task<Result<void>> recall(Operation& operation) = 0;
-  /// From before recall() until the commit is done, or given up. `removed`: the object is gone.
+  /// These two enclose the change: from before recall() until the commit is done or given up. `removed`: the object is
+  /// gone.
   virtual void begin_change(Handle object) = 0;
-  /// Between the commit and end_change(): what the client that made the change may keep of it, under leases that it has
-  /// from now on.
+  /// Called between the commit and end_change(). Yields what the client that made the change may keep of it. The client
+  /// has leases on that from now on.
   virtual wire::Granted keep_changed(Operation& /*operation*/) { return {}; }
   virtual void end_change(Handle object, bool removed) = 0;
-  /// The session has asked for events, and knows this process's table or not.
+  /// The session has asked for events. It knows this process's table, or it does not.
   virtual void heard(ClientId client, std::uint32_t epoch, bool knows_table) = 0;
-  /// The session has dropped what it kept of the object that this event has recalled from it.
+  /// The session has dropped what it kept of the object that this event recalled.
   virtual void acknowledged(ClientId client, std::uint32_t epoch, const wire::LockEvent& event) = 0;
-  /// Clients that the store says may have had leases before the restart.
+  /// Clients that may have had leases before the restart, according to the store.
   virtual std::vector<ClientId> noted() const { return {}; }
   /// The client's epochs below this one have ended. Repeatable.
   virtual job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
@@ -160,26 +164,26 @@ class Removals {
   /// A removal record was committed.
   virtual void added(Handle handle) = 0;
   virtual std::uint64_t pending() const = 0;
-  /// Tries this one now, also at targets that were out of reach a moment ago.
+  /// Tries this removal now, even at targets that were out of reach a moment ago.
   virtual void hurry(Handle /*handle*/) {}
   /// A removal record was erased by someone else.
   virtual void dropped() {}
 };
 
-/// Brings inodes and datafiles to agree, in the background: finishes truncations, and asks for size and mtime of files
-/// that nobody writes any more.
+/// Makes inodes agree with their datafiles, in the background: finishes truncations, and asks for size and mtime of
+/// files that nobody writes any more.
 class Settler {
  public:
   virtual ~Settler() = default;
-  /// A truncate intent or an unsettled record of this file was committed, by the request of this trace (0: none).
+  /// A truncate intent or an unsettled record of this file was committed by the request with this trace (0: none).
   virtual void added(Handle handle, TraceId trace) = 0;
-  /// Waits until nothing is to be done for this file. When stopped first: the reason, and what stands in the way. When
-  /// an io server has refused for a while: its error; what is to be done is tried on.
+  /// Waits until no work is left for this file. When stopped first, it fails with the reason and names the obstacle.
+  /// When an io server has refused for a while, it fails with that server's error; the settler keeps trying.
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
-  /// Waits until no truncation of this file is under way: it has been done, or given up. Errors as of settled().
+  /// Waits until no truncation of this file is under way: it has been done, or given up. Fails as settled() does.
   virtual job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) = 0;
-  /// Waits until no truncation is under way that the client has asked for in an epoch below this one. The client can
-  /// ask for no more of them. Errors as of settled().
+  /// Waits until no truncation is under way that the client asked for in an epoch below this one. The client can ask
+  /// for no more of them. Fails as settled() does.
   virtual job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace spate::meta {
 
-/// Directories above one another: nobody makes more, so a longer chain goes round in circles.
+/// No real directory is this deep: a longer chain of parents is a circle.
 inline constexpr std::size_t kDeepest = 1U << 20U;
 
 /// Where a path ends: its last component, not yet looked up.
@@ -24,21 +24,23 @@ struct Place {
   bool slash = false;  // a slash after it: it must be a directory
 };
 
-/// Walks one path. Directories on the way must be directories and searchable by the caller; they are read in the
-/// operation's transaction but not checked at its commit, so that changes in them do not disturb whoever passes
-/// through. The names on the way are checked: a change by a path that a rename has ended meanwhile runs again. Symbolic
-/// links on the way are followed, kMaxSymlinkDepth of them in all. Lives no longer than its operation's run.
+/// Walks one path. Every component but the last must be a directory that the caller may search, or a symbolic link to
+/// one. The directories are read in the operation's transaction but not checked at its commit, so that changes in them
+/// do not disturb walks through them. The names are checked: if a rename ends the path meanwhile, the operation runs
+/// again. The walker follows symbolic links on the way, at most kMaxSymlinkDepth in all. It lives no longer than its
+/// operation's run.
 class Walker {
  public:
   Walker(Operation& operation, const wire::NamePath& where);
 
-  /// Up to the last component. kNameTooLong, kNotFound, kNotDirectory, kPermissionDenied, kSymlinkLoop, kStaleHandle
-  /// (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without kRootedLinks, with
-  /// the link's target and what follows it in the path as context.
+  /// Walks up to the last component. kNameTooLong, kNotFound, kNotDirectory, kPermissionDenied, kSymlinkLoop,
+  /// kStaleHandle (the start is gone), kInvalidArgument (a NUL byte); kCrossDevice for an absolute link without
+  /// kRootedLinks, with the link's target and what follows it in the path as context.
   job::Task<Result<Place>> to_last();
-  /// The same for who has more to look at before the length of the last component: it may be longer than a name can be.
+  /// The same for a caller that must check something else before the length of the last component. The component may be
+  /// longer than kMaxNameBytes.
   job::Task<Result<Place>> to_last_of_any_length();
-  /// The object at `place` turned out to be this link and is to be followed: to_last() goes on from there.
+  /// Call it when the object at `place` is this link and the operation follows it. to_last() goes on from there.
   Result<void> follow(const Place& place, const InodeRecord& link);
 
  private:
@@ -56,7 +58,7 @@ class Walker {
   unsigned links_ = 0;
 };
 
-/// The object that `where` leads to, checked at commit. Besides the Walker's errors kNotFound.
+/// The object that `where` leads to, checked at commit. Fails with the Walker's errors and kNotFound.
 job::Task<Result<InodeRecord>> walk(Operation& operation, wire::NamePath where);
 
 /// A name about to be added, removed or replaced.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseKeeper: attribute leases of all sessions: granting, recalling, what a restart forgets (docs/consistency.md,
+// LeaseKeeper: attribute leases of all sessions: grants, recalls, and waits after a restart (docs/consistency.md,
 // "Attribute leases").
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace spate::meta {
 
-/// The leases are in memory. In the store is only which sessions may have any, so that after a restart no change is
-/// made before each of those has heard of it, or their leases have run out. Recalls go by
-/// SessionEvents. One executor; pinned. Life: construct -> start() -> operations.
+/// The leases are in memory. The store notes only which sessions may have any. After a restart no change is made before
+/// each of those sessions has heard of the restart, or its leases have run out. Recalls are sent through SessionEvents.
+/// One executor; pinned. Life: construct -> start() -> operations.
 class LeaseKeeper final : public Leases {
  public:
   LeaseKeeper(MetaCore& core, SessionEvents& events, metrics::Registry& metrics, LeaseLimits limits = {});
@@ -54,7 +54,8 @@ class LeaseKeeper final : public Leases {
   bool may_keep(const Operation& operation) const;
   void recall_one(Handle object, ClientId client, LeaseTable::Lease& lease);
   void recall_surplus();
-  /// When the last of the others' leases on what the operation changes ends at the latest; nothing when there is none.
+  /// The time at which the last lease of others on what the operation changes ends at the latest. Nothing when there is
+  /// none.
   std::optional<MonoTime> others_until(const Operation& operation);
   void tell_held() { held_.set(static_cast<std::int64_t>(table_.size())); }
   bool in_grace(ClientId own);

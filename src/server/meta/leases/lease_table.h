@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseTable: which sessions keep attributes and names of which objects (docs/consistency.md, "Attribute leases").
+// LeaseTable: which sessions have leases on which objects (docs/consistency.md, "Attribute leases").
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace spate::meta {
 
-/// Who has a lease: an epoch of a session; and the greeting after which it was given, so that a change that was sent
-/// before is not taken for one that its client still waits for.
+/// The holder of a lease: an epoch of a session, and the number of the greeting after which the lease was given. The
+/// greeting tells a change that was sent before a reconnection from one that its client still waits for.
 struct LeaseHolder {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -30,12 +30,11 @@ struct LeaseLimits {
   std::size_t of_session = std::size_t{1} << 16U;
 };
 
-/// A lease is on one object: its attributes, and of a directory its entries as well. In memory, pure: no time of its
-/// own, no messages. Not thread-safe.
+/// A lease covers one object: its attributes, and for a directory also its entries. The table is pure data in memory:
+/// it reads no clock and sends no messages. Not thread-safe.
 ///
-/// No lease is given for what was read before a change of the object was committed: whoever reads takes a stamp before
-/// (begin_read), whoever changes says so before it asks for the holders (begin_change) and after the commit
-/// (end_change).
+/// No lease is given for what was read before a change of the object was committed. A reader takes a stamp before it
+/// reads (begin_read). A writer calls begin_change before it asks for the holders, and end_change after the commit.
 class LeaseTable {
  public:
   using Stamp = std::uint64_t;
@@ -46,14 +45,14 @@ class LeaseTable {
     return clock_;
   }
   void end_read();
-  /// On all of the objects, or on none: false while one of them is being changed, was changed after the stamp, is
-  /// recalled from this session, or does not fit. Then take_surplus() may have something.
+  /// Grants leases on all of the objects, or on none. False while one of them is being changed, was changed after the
+  /// stamp, is recalled from this session, or does not fit. Then take_surplus() may have something.
   bool grant(const std::vector<Handle>& objects, const LeaseHolder& holder, Stamp stamp);
   bool grant(Handle object, const LeaseHolder& holder, Stamp stamp);
 
-  /// To who has just changed the object, between the commit and end_change(). False while somebody else changes it as
-  /// well, or has done so meanwhile: which commit was the last is not known here; while it is recalled from this
-  /// session, when a later greeting's lease is there, or when it does not fit.
+  /// Grants a lease to the session that has just changed the object, between the commit and end_change(). False when
+  /// somebody else changes it as well or has done so meanwhile (the table does not know which commit was the last),
+  /// when it is recalled from this session, when a later greeting has a lease already, or when it does not fit.
   bool grant_changed(Handle object, const LeaseHolder& holder);
   /// Numbers those grants.
   std::uint64_t next_order() { return ++order_; }
@@ -72,9 +71,9 @@ class LeaseTable {
   std::map<ClientId, Lease>* of(Handle object);
   void drop(Handle object, ClientId client);
   void drop_object(Handle object);
-  /// All of the client's leases of epochs below this one.
+  /// Ends all of the client's leases of epochs below this one.
   void drop_session(ClientId client, std::uint64_t below_epoch);
-  /// Leases that a session should give back, so that it can have others: its oldest. They are recalled by the caller.
+  /// The oldest leases of a session, which it should give back so that it can have others. The caller recalls them.
   std::vector<std::pair<Handle, ClientId>> take_surplus() { return std::exchange(surplus_, {}); }
 
   std::size_t size() const { return leases_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockKeeper: the locks of all sessions: requests, waiting, what a restart forgets (docs/consistency.md, "Locks").
+// LockKeeper: the locks of all sessions: requests, waits, and claims after a restart (docs/consistency.md, "Locks").
 #pragma once
 
 #include <map>
@@ -13,14 +13,14 @@
 
 namespace spate::meta {
 
-/// The locks themselves are in memory. In the store is only which sessions have taken any, so that after a restart no
-/// new lock is granted before each of those has claimed its own again, or has been fenced. One executor; pinned. Life:
-/// construct -> start() -> requests; release() when a session's epoch has been fenced.
+/// The locks themselves are in memory. The store notes only which sessions have taken any. After a restart no new lock
+/// is granted before each of those sessions has claimed its locks again, or has been fenced. One executor; pinned.
+/// Life: construct -> start() -> requests; release() when a session's epoch has been fenced.
 class LockKeeper final : public Locks {
  public:
   LockKeeper(MetaCore& core, SessionEvents& events, LockLimits limits = {});
 
-  /// Before SessionTable::start(), which begins to release.
+  /// Call it before SessionTable::start(), which begins to release.
   job::Task<Result<void>> start();
 
   job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) override;
@@ -31,7 +31,7 @@ class LockKeeper final : public Locks {
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
 
   const LockTable& table() const { return table_; }
-  /// Until then nothing new is granted.
+  /// True after a restart, while sessions have still to claim their earlier locks. No new lock is granted then.
   bool in_grace();
 
  private:

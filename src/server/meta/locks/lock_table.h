@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockTable: who has locked what, who waits for it, and who waits for whom (docs/consistency.md, "Locks").
+// LockTable: the locks of all files, the waits for them, and the search for deadlocks (docs/consistency.md, "Locks").
 #pragma once
 
 #include <compare>
@@ -14,8 +14,8 @@
 
 namespace spate::meta {
 
-/// Who holds a lock or waits for one. A session's epochs are different owners: the older one's are passed on only after
-/// it has been fenced.
+/// Holds a lock or waits for one. The epochs of a session are different owners: the locks of an older epoch go to
+/// others only after it has been fenced.
 struct LockOwner {
   ClientId client;
   std::uint32_t epoch = 0;
@@ -48,14 +48,14 @@ enum class LockOutcome : std::uint8_t {
   kTooMany,   // a limit is reached
 };
 
-/// What was found in the way of a wish.
+/// A lock that stands in the way of a wish.
 struct LockConflict {
   LockOwner owner;
   std::uint32_t pid = 0;
   HeldLock lock;
 };
 
-/// Bounds of memory and of time a step.
+/// Bounds of the memory, and of the time of one call.
 struct LockLimits {
   std::size_t pieces_of_session = 65536;
   std::size_t pieces_of_file = 16384;
@@ -63,33 +63,34 @@ struct LockLimits {
   std::size_t waits_for_file = 1024;
 };
 
-/// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights do not know each
-/// other. Those who wait are served first come, first served; only who holds a lock already, or does not wait, may pass
-/// those who wait, since otherwise it could be made to wait for whoever waits for it. Deadlocks are looked for among
-/// owners of the kind kProcess, over all files. No thread, no clock, no I/O.
+/// The locks of all files, in memory. Record locks (kProcess, kOpenFile), flock and append rights are independent of
+/// each other. Waits are served first come, first served. Only an owner that already holds a lock, or a wish that does
+/// not wait, may overtake them; otherwise an owner could wait for somebody who waits for it. The table looks for
+/// deadlocks among owners of the kind kProcess, over all files. No thread, no clock, no I/O.
 class LockTable {
  public:
   explicit LockTable(LockLimits limits = {}) : limits_(limits) {}
 
-  /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees whatever the owner has there; it ends no
-  /// wait. As on Linux, flock from one mode to another gives up the first when it cannot have the second at once.
+  /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees everything that the owner holds in the range;
+  /// it ends no wait. As on Linux, a flock that changes its mode loses the first mode when it cannot have the second at
+  /// once.
   LockOutcome set(const LockWish& wish, std::uint64_t wait);
-  /// The owner's locks and waits on this file end.
+  /// Ends the owner's locks and waits on this file.
   void release(Handle handle, const LockOwner& owner);
-  /// The wait ends without a lock; false: there is none (any more).
+  /// Ends the wait without a lock. False: there is no such wait (any more).
   bool cancel(const LockWait& wait);
-  /// Everything of the client's epochs below this one.
+  /// Ends all locks and waits of the client's epochs below this one.
   void release_client(ClientId client, std::uint32_t below_epoch);
-  /// The first thing in the way of this wish.
+  /// The first lock in the way of this wish.
   std::optional<LockConflict> test(const LockWish& wish) const;
 
-  /// Waits that have ended since this was called last.
+  /// The waits that have ended since the last call.
   struct Ended {
     LockWait wait;
     bool granted = true;  // false: a limit was reached
   };
   std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
-  /// Append rights that somebody else waits for, each once until it changes hands.
+  /// Append rights that somebody else waits for. Each is yielded once for each holder.
   struct Recall {
     Handle handle;
     LockOwner owner;

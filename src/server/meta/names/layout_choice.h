@@ -13,13 +13,13 @@ struct LayoutDefaults {
   const std::vector<TargetId>& targets;  // in turn; not owned
 };
 
-/// kInvalidArgument: a strip size out of range, a target that does not exist or is named twice; kNoSpace: no targets.
-/// A count beyond the targets there are means all of them. `base`: place in `targets` of the first slot when nobody
-/// says which target is to be first.
+/// Fails with kInvalidArgument when a strip size is out of range, or a target does not exist or is named twice; with
+/// kNoSpace when there are no targets. A count above the number of targets means all of them. `base`: the place in
+/// `targets` of the first slot, unless the request or the directory names the first target.
 Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base);
 
-/// The checks of single values, shared with xattrs.
+/// Checks of single values, shared with xattrs.
 Result<void> check_strip_bytes(std::uint64_t strip_bytes);
 Result<void> check_strip_count(std::uint64_t strip_count);
 Result<void> check_target(TargetId target, const std::vector<TargetId>& targets);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations share: making an object, touching it, taking a name from it, removing it.
+// Steps that operations share: create an object, touch it, remove one of its names, remove it.
 #pragma once
 
 #include "server/meta/core/operation.h"
@@ -8,10 +8,10 @@
 
 namespace spate::meta {
 
-/// The object's metadata has changed: ctime and version.
+/// The object's metadata has changed: sets ctime and version.
 void touch(InodeRecord& inode, WallTime now);
-/// An entry of the directory was added (`more` = 1), replaced (0) or removed (-1); `directories`: the same for
-/// sub-directories, of which each counts as a link. Times and versions with it.
+/// An entry of the directory was added (`more` = 1), replaced (0) or removed (-1). `directories`: the same for
+/// sub-directories, of which each counts as a link. Also sets times and versions.
 void touch_entries(InodeRecord& directory, WallTime now, int more, int directories);
 
 /// The error of changing a last component that is no name ('.', '..', the start itself) when adding: kExists.
@@ -31,11 +31,11 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
 /// write the directory.
 Result<void> add_object(Operation& operation, NamedEntry& named, std::string_view name, const InodeRecord& object);
 
-/// One name fewer for something that is not a directory; puts or removes it. A file that is still open stays, without a
-/// name, until its last close.
+/// Takes one name from an object that is not a directory; puts or removes the object. A file that is still open stays,
+/// without a name, until its last close.
 job::Task<Result<void>> drop_link(Operation& operation, InodeRecord& object);
 
-/// Erases the inode and its xattrs. A regular file's datafiles are queued for removal. Nobody has it open.
+/// Erases the inode and its xattrs, and queues a regular file's datafiles for removal. Nobody may have it open.
 job::Task<Result<void>> remove_object(Operation& operation, InodeRecord object);
 
 /// Some session has it open.

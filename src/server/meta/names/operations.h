@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of the name space, one function each, in files of their names. What each does: wire/meta_messages.h.
+// The operations of the name space: one function each, in a file of its name. wire/meta_messages.h says what each does.
 #pragma once
 
 #include "server/meta/core/operation.h"
@@ -27,7 +27,7 @@ Outcome<wire::RmdirReply> rmdir(Operation& operation, const wire::RmdirRequest& 
 Outcome<wire::RenameReply> rename(Operation& operation, const wire::RenameRequest& request);
 Outcome<wire::ReaddirReply> readdir(Operation& operation, const wire::ReaddirRequest& request);
 Outcome<wire::ListLeaseReply> list_lease(Operation& operation, const wire::ListLeaseRequest& request);
-/// The same without leases: for who grants them.
+/// The same without leases, for the code that grants leases.
 Outcome<wire::ListLeaseReply> list_objects(Operation& operation, const wire::ListLeaseRequest& request);
 Outcome<wire::GetxattrReply> getxattr(Operation& operation, const wire::GetxattrRequest& request);
 Outcome<wire::SetxattrReply> setxattr(Operation& operation, const wire::SetxattrRequest& request);

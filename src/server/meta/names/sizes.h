@@ -7,33 +7,34 @@
 
 namespace spate::meta {
 
-/// What all datafiles say together becomes the inode's. mtime changes only if the datafiles have changed since it was
+/// Stores the summary of all datafiles in the inode. mtime changes only if the datafiles have changed since it was
 /// determined or set, unless the last close has set it (keep_mtime).
 void store_summary(InodeRecord& inode, const wire::DataSummary& data);
 
-/// `opens` opens for writing end. True when nobody writes the file any more: then
-/// store_summary() or leave_unsettled() follows.
+/// Ends `opens` opens for writing. True when nobody writes the file any more: then call store_summary() or
+/// leave_unsettled().
 bool end_writes(InodeRecord& inode, std::uint32_t opens);
 
-/// Nobody writes the file any more, and the settler is to ask the datafiles.
+/// Nobody writes the file any more: leaves a record that makes the settler ask the datafiles.
 void leave_unsettled(Operation& operation, InodeRecord& inode);
 
-/// An open of the inode has ended (its record is erased already): puts the inode, or removes it when it has neither
-/// name nor open left.
+/// Call it when an open of the inode has ended and its record is erased. Puts the inode, or removes it when it has no
+/// name and no open left.
 job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode);
 
-/// Cuts or extends the file to `size`: changes `inode` (the caller puts it) and puts the intent that the settler
-/// carries out, if there is anything to do at the datafiles. `alone`: no session but the caller's has it open for
-/// writing. `opened`: the operation opens the file as well, with these rights; that goes when the truncation is
-/// refused.
+/// Cuts or extends the file to `size`. Changes `inode` (the caller puts it). If the datafiles must change, it puts the
+/// intent that the settler carries out. `alone`: no session but the caller's has it open for writing. `opened`: the
+/// operation opens the file as well, with these rights; this open ends if the truncation is refused.
 void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone, Rights opened);
 
-/// The io servers have refused a truncation for good: drops its intent, makes `why` the answer of the request that it
-/// was part of, and ends what that request has opened. A file that nobody writes gets its earlier size back when it was
-/// to grow beyond what is possible; else its size is what its datafiles say. Nothing happens when the intent is gone.
+/// Call it when the io servers have refused a truncation for good. Drops the intent, makes `why` the answer to the
+/// request that the truncation is part of, and ends what that request has opened. A file that nobody writes gets its
+/// earlier size back if it was to grow beyond what is possible; else its size comes from its datafiles. Does nothing
+/// when the intent is gone.
 job::Task<Result<void>> give_up_truncation(Operation& operation, Handle handle, std::uint64_t generation, Error why);
 
-/// If a truncation of the file is under way: kConflict, to be passed on; the operation runs again when it is done.
+/// Fails with kConflict while a truncation of the file is under way. Pass it on: the operation runs again when the
+/// truncation is done.
 Result<void> after_truncations(Operation& operation, const InodeRecord& inode);
 
 // Set-uid and set-gid lend a program's rights to whoever runs it; a change of its data by someone who is not root takes
@@ -44,15 +45,15 @@ Result<void> after_truncations(Operation& operation, const InodeRecord& inode);
 void drop_lent_rights(const Credential& who, Attributes& attributes);
 void drop_lent_rights(Attributes& attributes);
 
-/// The datafiles' change counters sum up to `change_sum` now: the inode's is that, too, and lent rights go if a user
-/// may have written since the one before.
+/// Sets the inode's change_sum to the present sum of the datafiles' change counters. Takes set-uid and set-gid away if
+/// a user may have written since the last sum.
 void note_change_sum(InodeRecord& inode, std::uint64_t change_sum);
 
-/// Whether the inode alone does not tell if the lent rights of this mode hold.
+/// True when the inode alone does not tell whether its set-uid and set-gid bits still hold.
 bool lends_in_doubt(const InodeRecord& inode);
 
-/// Before attributes are shown: takes lent rights from `inode`, which is not put, when the datafiles say that it was
-/// written, and when they cannot be asked.
+/// Call it before attributes are shown. Takes set-uid and set-gid from `inode` (which is not put) when the datafiles
+/// say that it was written, or when they cannot be asked.
 job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode);
 
 }  // namespace spate::meta

@@ -20,7 +20,8 @@ constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
 
 enum class XattrSpace : std::uint8_t { kUser, kTrusted, kLayout, kAcl };
 
-/// kOutOfRange: an empty or too long name. Linux says that before it looks at the path; everything else after.
+/// Fails with kOutOfRange for an empty or too long name. Linux checks that before it walks the path, and everything
+/// else after.
 Result<void> check_xattr_length(std::string_view name);
 
 /// kOutOfRange: an empty or too long name; kInvalidArgument: nothing after the dot, or a NUL byte; kNotSupported:
@@ -37,8 +38,8 @@ std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_vi
 /// kNoAttribute (removing what is not set).
 Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::optional<std::string_view> value,
                               const std::vector<TargetId>& targets);
-/// Those that listxattr shows: a directory's hints. A file's layout is not shown, so that copying tools do not try to
-/// set it.
+/// The names that listxattr shows: a directory's hints. It does not show a file's layout, so that copying tools do not
+/// try to set it.
 std::vector<std::string> layout_xattr_names(const InodeRecord& inode);
 
 }  // namespace spate::meta

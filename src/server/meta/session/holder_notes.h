@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HolderNotes: which sessions may hold what the meta server keeps in memory only, so that a restart knows of them.
+// HolderNotes: notes in the store which sessions may hold locks or leases, which are only in memory. A restart reads
+// the notes.
 #pragma once
 
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace spate::meta {
 
-/// What the notes are about, and where they stand in the store.
+/// The subject of the notes, and their place in the store.
 struct NoteKind {
   const char* name;  // for messages: "lock", "lease"
   StoreKey (*key)(ClientId);
@@ -34,9 +35,9 @@ class HolderNotes {
   /// Makes the note, durable on the machine, before the session gets the first lock or lease.
   /// kSessionUnknown, kSessionFenced: the session has ended, and none may be made after its end.
   job::Task<Result<void>> record(ClientId client, std::uint32_t epoch, job::StopToken stop);
-  /// The client's epochs below this one have ended: they are not pending.
+  /// The client's epochs below this one have ended: they are no longer pending.
   void forget(ClientId client, std::uint32_t below_epoch);
-  /// After forget(): their note goes. Repeatable.
+  /// Call it after forget(). Erases their note. Repeatable.
   job::Task<Result<void>> remove(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
 
   /// The pending sessions and the epochs of their notes; the user erases those that it need not wait for.

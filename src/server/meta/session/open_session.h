@@ -6,8 +6,8 @@
 
 namespace spate::meta {
 
-/// kSessionUnknown, kSessionFenced unless this epoch of the client's session is open. The end of a session changes its
-/// record: the operation and that end cannot both be committed without one seeing the other.
+/// Fails with kSessionUnknown or kSessionFenced unless this epoch of the client's session is open. The end of a session
+/// changes its record, so one of the two transactions, the operation's or the end's, sees the other.
 inline job::Task<Result<void>> check_open(Operation& operation, ClientId client, std::uint32_t epoch) {
   SPATE_CO_TRY(const auto session, co_await operation.get<SessionRecord>(session_key(client)));
   if (!session) co_return Errc::kSessionUnknown;

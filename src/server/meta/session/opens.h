@@ -9,8 +9,8 @@
 
 namespace spate::meta {
 
-/// The records in the store are what counts; in memory there is only which files to look at when a session ends. One
-/// executor; pinned. Life: construct -> start() -> used by operations.
+/// The records in the store decide. Memory holds only which files to look at when a session ends. One executor; pinned.
+/// Life: construct -> start() -> used by operations.
 class OpenTable final : public Opens {
  public:
   explicit OpenTable(MetaCore& core) : core_(core) {}
@@ -27,9 +27,9 @@ class OpenTable final : public Opens {
   bool may_be_open(Handle handle) const override { return files_.contains(handle); }
   void dropped(ClientId client, Handle handle) override;
 
-  /// Ends all opens of the client's epochs below this one, which have been fenced. Repeatable.
+  /// Ends all opens of the client's epochs below this one. They have been fenced before. Repeatable.
   job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop);
-  /// False: the session has nothing open, and nothing is about to be.
+  /// False: the session has nothing open, and no operation under way opens anything for it.
   bool holds_any(ClientId client) const { return held_.contains(client); }
   std::vector<ClientId> holders() const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionTable: who is here, and what becomes of those who have gone (docs/consistency.md, "Sessions").
+// SessionTable: the sessions of all clients, and the release of what ended sessions held (docs/consistency.md,
+// "Sessions").
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace spate::meta {
 
-/// A session is open, expired (silent for longer than the lease; may come back under a higher epoch) or ending. With
-/// each end its epoch is raised; what the epochs below held is fenced at the io servers, only then given back. One
+/// A session is open, expired (silent for longer than the lease; it may come back under a higher epoch) or ending. Each
+/// end raises its epoch. What the lower epochs held is first fenced at the io servers and only then given back. One
 /// executor; pinned. Life: construct -> start() -> join() and requests -> stop().
 class SessionTable final : public Sessions {
  public:
@@ -34,7 +35,7 @@ class SessionTable final : public Sessions {
   std::uint64_t count() const override { return open_; }
   bool is_ending(ClientId client) const override;
 
-  /// How long a ticket is good for, and how long an expired session may come back.
+  /// How long a ticket is valid, and for how long an expired session may come back.
   static constexpr Duration kTicketLife = std::chrono::hours(24);
 
  private:

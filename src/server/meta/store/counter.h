@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter: numbers that are never given out twice, whatever crashes: handles, client ids.
+// Counter: gives out numbers (handles, client ids), each only once, even across crashes.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct CounterOptions {
   std::uint64_t batch = 65536;  // numbers set aside by one transaction, >= 4
 };
 
-/// Sets numbers aside in batches, each durable against a crash of the machine before its first one is given out: a
-/// client may have told io servers a handle whose creation was lost. What is left of a batch at the end is lost. One
-/// executor. Life: start() -> take()... -> stop().
+/// Reserves numbers in batches. A batch is durable against a crash of the machine before its first number is given out,
+/// because a client may have told io servers a handle whose creation was lost. The numbers left of a batch at stop()
+/// are never used. One executor. Life: start() -> take()... -> stop().
 class Counter {
  public:
   Counter(CounterOptions options, job::KeyvalContext& store);
@@ -26,7 +26,7 @@ class Counter {
   Counter& operator=(const Counter&) = delete;
 
   job::Task<Result<void>> start();
-  /// Ends without waiting unless the store was slow to set aside the next batch.
+  /// Waits only when the store was slow to reserve the next batch.
   job::Task<Result<std::uint64_t>> take(job::StopToken stop);
   job::Task<void> stop();
 

@@ -36,7 +36,8 @@ class StoreKey {
   StoreKey& append_u64(std::uint64_t v);
   StoreKey& append_u32(std::uint32_t v);
   StoreKey& append_u16(std::uint16_t v);
-  /// At most kMaxNameBytes bytes (checked: callers have refused longer names).
+  /// At most kMaxNameBytes bytes. A longer one is a bug and ends the process (SPATE_CHECK): callers have refused longer
+  /// names.
   StoreKey& append(std::string_view text);
 
   ByteView view() const { return {bytes_.data(), size_}; }
@@ -49,8 +50,8 @@ class StoreKey {
   std::size_t size_ = 0;
 };
 
-/// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice; the place,
-/// that of the name's hash among those of a large directory, else 0, says where in the store the inode lies.
+/// A handle of this server: shard (16 bits), place (7), number (41). The number alone is never used twice. The place
+/// says where in the store the inode lies: in a large directory it follows the hash of the name, else it is 0.
 constexpr unsigned kPlaceBits = 7;
 constexpr unsigned kPlaceShift = 41;
 constexpr std::uint64_t number_of(Handle handle) { return handle.value & ((1ULL << kPlaceShift) - 1); }
@@ -66,12 +67,12 @@ StoreKey removal_key(Handle handle);
 StoreKey truncate_key(Handle handle);
 StoreKey unsettled_key(Handle handle);
 StoreKey global_key(std::string_view name);
-/// Under a global name: the session has taken locks. A counter, of its epoch.
+/// A global record that notes: the session has taken locks. Its value is a counter that holds the session's epoch.
 StoreKey lock_holder_key(ClientId client);
-/// The same: it may have attribute leases.
+/// A record of the same form that notes: the session may have attribute leases.
 StoreKey lease_holder_key(ClientId client);
 
-/// Everything of a kind.
+/// All records of a kind.
 trove::KeyRange all_of(KeyKind kind);
 /// Entries of a directory whose hash is > `after` (all of them for 0: no name hashes to 0).
 trove::KeyRange entries_after(Handle directory, std::uint64_t after);
@@ -82,7 +83,7 @@ trove::KeyRange lock_holders();
 trove::KeyRange lease_holders();
 trove::KeyRange opens_of(Handle handle, ClientId client);
 
-/// A key taken apart; nothing when it is not one of that kind.
+/// Decodes a key. Yields nothing when it is not a key of that kind.
 struct EntryKeyParts {
   std::uint64_t hash = 0;
   std::string_view name;  // borrows from the key
@@ -100,8 +101,8 @@ std::optional<ClientId> parse_lease_holder_key(ByteView key);
 /// The number after the kind: handle or client.
 std::optional<std::uint64_t> parse_id_key(ByteView key);
 
-/// Hash of names, 63 bits and never 0: readdir's cookie is a positive signed number. The seed is drawn when the file
-/// system is made, so that names which collide cannot be prepared. Source: XXH64.
+/// Hash of names: 63 bits and never 0, because readdir's cookie is a positive signed number. The seed is random for
+/// each file system, so nobody can prepare names that collide. Source: XXH64.
 struct NameHash {
   std::uint64_t seed = 0;
   std::uint8_t bits = 63;  // 1..63; fewer only in tests, to make names collide

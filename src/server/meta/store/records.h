@@ -15,7 +15,7 @@
 
 namespace spate::meta {
 
-/// What the store is; one a store, under global_key("superblock").
+/// Identifies the store. There is one in each store, under global_key("superblock").
 struct Superblock {
   FsId fs;
   std::uint16_t shard = 0;
@@ -31,7 +31,7 @@ struct CounterRecord {
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
 };
 
-/// Wishes for the layout of files made in a directory (xattrs user.spate.*); a new sub-directory gets a copy.
+/// Hints for the layout of files created in a directory (xattrs user.spate.*). A new sub-directory gets a copy.
 struct DirectoryHints {
   std::optional<std::uint64_t> strip_bytes;
   std::optional<std::uint32_t> strip_count;  // 0 = all targets
@@ -62,7 +62,8 @@ using Acl = std::vector<AclEntry>;
 
 /// An object of the name space. Regular files have a layout, symbolic links a target, directories a parent.
 struct InodeRecord {
-  /// link_count 0: no name is left, some session still has it open. size of a directory: its entries.
+  /// link_count 0: no name is left, but some session still has it open. The size of a directory is the number of its
+  /// entries.
   Attributes attributes;
   std::optional<Layout> layout;
   std::string target;
@@ -79,17 +80,18 @@ struct InodeRecord {
   std::uint64_t truncate_generation = 0;  // of the last truncate intent
   std::uint32_t xattr_count = 0;
   std::uint32_t xattr_bytes = 0;  // names and values together
-  /// Somebody who is not root has had it open for writing since its size was last known: set-uid and set-gid hold only
-  /// while the datafiles are as change_sum says (sizes.h).
+  /// A user other than root has had it open for writing since its size was last known. Then set-uid and set-gid hold
+  /// only while change_sum agrees with the datafiles (sizes.h).
   bool written_by_users = false;
   Acl acl;          // says more than the mode does; else empty
   Acl default_acl;  // of a directory: what is made in it gets this
 
   Handle handle() const { return attributes.handle; }
-  /// A file that was made without a name (O_TMPFILE); once it has had one and lost it, it stays without.
+  /// The file was created without a name (O_TMPFILE) and may still get one. A file that has had a name and lost it gets
+  /// none again.
   bool may_be_named() const { return is_regular() && entries_version == 1; }
   void may_be_named(bool may) { entries_version = may ? 1 : 0; }
-  /// False of a file that nobody has ever been allowed to write: there is no datafile of it anywhere.
+  /// False for a file that nobody has ever been allowed to write: it has no datafile anywhere.
   bool may_have_data() const { return is_regular() && (write_generation > 0 || truncate_generation > 0); }
   bool is_directory() const { return attributes.type == FileType::kDirectory; }
   bool is_regular() const { return attributes.type == FileType::kRegular; }
@@ -137,8 +139,8 @@ struct RemovalRecord {
   friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
 };
 
-/// The request that a truncation is part of: it is told when the truncation is given up, and the locks of its session
-/// do not pass on before the truncation is over.
+/// The request that a truncation is part of. If the truncation is given up, this request gets the error. The locks of
+/// its session go to nobody else before the truncation is over.
 struct TruncateAsker {
   ClientId client;  // 0: none
   std::uint32_t epoch = 0;
@@ -148,7 +150,7 @@ struct TruncateAsker {
   friend bool operator==(const TruncateAsker&, const TruncateAsker&) = default;
 };
 
-/// A truncation that has begun; done again after any crash.
+/// A truncation that has begun. It is carried out again after any crash.
 struct TruncateIntent {
   std::uint64_t size = 0;
   std::uint64_t generation = 0;
@@ -161,13 +163,13 @@ struct TruncateIntent {
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };
 
-/// A file that nobody writes any more, whose size and mtime are still to be asked of the datafiles.
+/// A file that nobody writes any more. The settler must still read its size and mtime from the datafiles.
 struct UnsettledRecord {
   WallTime since;
   friend bool operator==(const UnsettledRecord&, const UnsettledRecord&) = default;
 };
 
-/// What a client's request was answered, kept until the next request of the same slot.
+/// The answer to a client's request, kept until the next request of the same slot.
 struct AnswerRecord {
   std::uint64_t sequence = 0;
   wire::Op op = wire::Op::kPing;
@@ -178,7 +180,7 @@ struct AnswerRecord {
   friend bool operator==(const AnswerRecord&, const AnswerRecord&) = default;
 };
 
-/// The stored form; `out` is overwritten.
+/// Encodes the record as it is stored. Overwrites `out`.
 void encode_record(const Superblock& record, Bytes& out);
 void encode_record(const CounterRecord& record, Bytes& out);
 void encode_record(const InodeRecord& record, Bytes& out);
@@ -190,8 +192,8 @@ void encode_record(const TruncateIntent& record, Bytes& out);
 void encode_record(const UnsettledRecord& record, Bytes& out);
 void encode_record(const AnswerRecord& record, Bytes& out);
 
-/// kFormatTooNew for a version that this build does not know, kCorrupt for anything out of range; nothing else.
-/// Instantiated for every record above.
+/// Fails with kFormatTooNew for a version that this build does not know, with kCorrupt for anything out of range, and
+/// with nothing else. Instantiated for every record above.
 template <typename Record>
 Result<Record> decode_record(ByteView bytes);
 

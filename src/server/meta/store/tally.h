@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectTally: how many inodes the store has, for statfs, without a record that every create would have to change.
+// ObjectTally: counts the inodes of the store, for statfs, without a record that every create would have to change.
 #pragma once
 
 #include "job/gate.h"
@@ -7,8 +7,8 @@
 
 namespace spate::meta {
 
-/// Kept in memory, written down by an orderly stop; after any other end it is counted again in the background while the
-/// server works, and is too low until then. One executor. Life: start() -> stop().
+/// The count is in memory, and stop() stores it. After a crash it is counted again in the background while the server
+/// works; until then it is too low. One executor. Life: start() -> stop().
 class ObjectTally {
  public:
   explicit ObjectTally(job::KeyvalContext& store);
