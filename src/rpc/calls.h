@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: the calls that a server has under way, and how those end whose answer nobody waits for any more.
+// Calls: the calls that a server has under way. It ends a call when nobody waits for its answer any more.
 #pragma once
 
 #include <list>
@@ -12,7 +12,7 @@
 
 namespace spate::rpc {
 
-/// One a server, one executor; pinned.
+/// One for each server. One executor; pinned.
 class Calls {
  public:
   explicit Calls(job::NetworkContext& network) : network_(network), changed_(network.executor()) {}
@@ -41,11 +41,11 @@ class Calls {
     bool abandoned_ = false;
   };
 
-  /// To be called when the caller of a request with a slot is known to be who it says. An earlier call of the same slot
-  /// is abandoned: the client has given it up, or has sent it again.
+  /// Call it when the caller of a request with a slot is authenticated. It abandons an earlier call of the same slot,
+  /// which the client has given up or has sent again.
   void supersede(Entry& newest);
 
-  /// Abandons calls whose connection is lost, soon after that. Ends with `stop`.
+  /// Abandons calls soon after their connection is lost. Ends with `stop`.
   job::Task<void> watch_connections(job::StopToken stop);
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places: bounds how many calls a server works on at once. Aside: a call that only waits for others takes no place.
+// Places: bounds the number of calls that a server works on at once. Aside: gives a call's place back while the call
+// only waits for others.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace spate::rpc {
 
-/// One a server, one executor. Outlives the calls.
+/// One for each server. One executor. Outlives the calls.
 class Places {
  public:
   /// `most`: calls worked on at once. `most_aside`: calls that may wait without a place.
@@ -19,7 +20,7 @@ class Places {
   Places& operator=(const Places&) = delete;
 
   bool free() const { return taken_ < most_; }
-  /// Also when none is free: for what must not wait, and for a call that comes back from Aside.
+  /// Takes a place even when none is free: for calls that must not wait, and for a call that comes back from Aside.
   void take() { ++taken_; }
   void give_back() {
     SPATE_CHECK(taken_ > 0);
@@ -38,8 +39,8 @@ class Places {
   UniqueFunction<void()> freed_;
 };
 
-/// While it lives, its call takes no place. For the time in which a handler waits for another server or another
-/// client, however long that takes: other calls go on meanwhile. Lives on the handler's frame; must not be nested.
+/// While it lives, its call takes no place. A handler uses it while it waits, for any time, for another server or
+/// another client, so that other calls can run. Lives on the handler's frame; must not be nested.
 class Aside {
  public:
   explicit Aside(const Call& call) : places_(call.places) {

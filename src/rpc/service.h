@@ -11,7 +11,7 @@
 
 namespace spate::rpc {
 
-/// Takes the encoded body, yields the encoded reply body. `call` and `body` outlive the task.
+/// Takes the encoded body and yields the encoded reply body. `call` and `body` outlive the task.
 using RawHandler = std::function<job::Task<Result<Bytes>>(Call& call, ByteView body)>;
 
 /// Which callers may use an operation.
@@ -27,8 +27,9 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  /// Called when a peer has proved its key, before the reply goes out; fills its part of the reply, or refuses. An io
-  /// server waits here until older incarnations of the client are done; a meta server opens or resumes the session.
+  /// Called when a peer has proved its key, before the reply goes out. Fills its part of the reply, or refuses the
+  /// peer. An io server waits here until requests of older incarnations of the client are done; a meta server opens or
+  /// resumes the session.
   virtual job::Task<Result<void>> join(Peer& peer, const wire::AuthenticateRequest& request,
                                        wire::AuthenticateReply& reply) = 0;
 
@@ -53,7 +54,7 @@ class Service {
     SPATE_CHECK(fresh);
   }
 
-  /// The same for a handler that encodes its reply itself, so that data is read straight to where it leaves from.
+  /// The same for a handler that encodes its reply itself. It can read data straight into the reply.
   template <typename Request, typename Self>
   void serve_encoded(Access access, Self* self, job::Task<Result<Bytes>> (Self::*method)(Call&, Request)) {
     const bool fresh = operations_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request must pass before anything is done for it. All of it is synchronous: nothing changes between two
-// checks.
+// The checks of a request before the server does anything for it. All of them are synchronous: nothing changes between
+// two checks.
 #pragma once
 
 #include <span>
@@ -13,37 +13,39 @@ namespace spate::io {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-/// The caller's entry (null: a server) if it is current and has the right: kUnauthenticated for a connection that is
-/// older than the client's newest, kSessionFenced, kCapabilityInvalid, kCapabilityExpired. A server needs no
-/// capability; nor does a client where it is optional, but one that is there is checked all the same.
+/// Yields the caller's entry (null: a server) if the caller is current and has the right. Fails with kUnauthenticated
+/// for a connection that is older than the client's newest, with kSessionFenced, kCapabilityInvalid or
+/// kCapabilityExpired. A server needs no capability, and neither does a client where it is optional; a capability that
+/// is present is always checked.
 Result<ClientTable::Entry*> authorize(Parts& parts, const rpc::Call& call, Handle handle, Rights rights, Need need);
 
-/// What a capability shall be for.
+/// The file and rights that a capability must grant.
 struct Claim {
   Handle handle;
   Rights rights = Rights::kNone;
 };
-/// A client's capability, as authorize() checks the header's: for requests that concern a second file.
+/// Checks a client's capability as authorize() checks the one in the header. For requests that concern a second file.
 Result<void> check_capability(Parts& parts, const rpc::Call& call, const Capability& capability, Claim claim);
 
-/// The same without a look at the capability: for what concerns no file.
+/// The same as authorize() without the capability, for requests that concern no file.
 Result<ClientTable::Entry*> find_caller(Parts& parts, const rpc::Call& call);
 
-/// The session epoch under which the request was made: as signed in its capability, or as its connection joined.
+/// The session epoch under which the request was made: the one signed in its capability, or the one with which its
+/// connection joined.
 std::uint32_t epoch_of(const rpc::Call& call);
 
-/// For whom it is done and how urgently. Only a server's word that something is urgent counts.
+/// For whom the request is done, and how urgent it is. Only servers may mark a request as urgent.
 flow::Asker asker_of(const rpc::Call& call, const ClientTable::Entry* caller);
 
-/// What the caller is told of a failure: a request that was cut off by a fence learns that.
+/// The error that the caller gets for a failure. A request that a fence has cut off learns of the fence.
 Error explain(Error error, const ActiveRequest& active, const ClientTable::Entry* caller);
 
-/// kStaleMap for a target that this server does not have.
+/// Fails with kStaleMap for a target that this server does not have.
 Result<Target*> find_target(Parts& parts, TargetId id);
 /// The same for some slots of one file, which must be 1..kMaxSlots, ascending.
 Result<std::vector<Target*>> find_targets(Parts& parts, std::span<const wire::SlotRef> slots);
-/// The same, with the distribution; kBusy when too many are in use, and kStaleLayout when the call's capability is of
-/// an older layout than another one has shown.
+/// The same, with the distribution. Fails with kBusy when too many datafiles are in use, and with kStaleLayout when the
+/// call's capability has an older layout than another capability has shown.
 Result<Slots> find_slots(Parts& parts, const rpc::Call& call, const wire::SlotSet& where);
 
 /// kInvalidArgument unless bulk messages of this size are to be had.

@@ -16,9 +16,8 @@ namespace spate::io {
 
 class ActiveRequest;
 
-/// One executor; pinned. An entry goes, when there are more than `max`, if it is the longest unused and has nothing
-/// under way: that client must greet again (its requests are refused with kUnauthenticated), which brings its fence
-/// back.
+/// One executor; pinned. Above `max` entries, the table drops the least recently used entry that has nothing under way.
+/// That client must greet again (its requests are refused with kUnauthenticated); the greeting restores its fence.
 class ClientTable {
  public:
   ClientTable(job::Executor& executor, std::size_t max) : executor_(executor), max_(max) {}
@@ -34,7 +33,7 @@ class ClientTable {
     job::Event one_ended;             // set when a request ends
     std::size_t pins = 0;
   };
-  /// Keeps an entry from being forgotten over awaits.
+  /// Keeps an entry in the table across awaits.
   class Pin {
    public:
     explicit Pin(Entry& entry) : entry_(entry) { ++entry_.pins; }
@@ -46,13 +45,13 @@ class ClientTable {
     Entry& entry_;
   };
 
-  /// Null when the client has not joined since this server's start (or has been forgotten).
+  /// Null when the client has not joined since this server's start, or its entry was dropped.
   Entry* find(ClientId client);
   Entry& add(ClientId client);
   std::size_t size() const { return entries_.size(); }
 
-  /// Stops every request of the client that `older` selects and waits until none is left. `older` is asked again after
-  /// each wait. The entry is not forgotten meanwhile.
+  /// Stops every request of the client that `older` selects and waits until none is left. It asks `older` again after
+  /// each wait. The entry stays in the table meanwhile.
   template <typename Older>
   job::Task<void> end_all(Entry& entry, Older older);
 
@@ -65,11 +64,11 @@ class ClientTable {
   std::unordered_map<ClientId, std::list<Entry>::iterator> entries_;
 };
 
-/// One request of a client under way. Pinned. Its token fires when the request's own does, and when the client's
-/// session is fenced or a newer incarnation of the client has come.
+/// One request of a client under way. Pinned. Its token fires with the request's own token, when the client's session
+/// is fenced, and when a newer incarnation of the client comes.
 class ActiveRequest {
  public:
-  /// `entry` null: of a server, which is not kept account of.
+  /// `entry` is null for a request of a server: the table does not track those.
   ActiveRequest(ClientTable::Entry* entry, std::uint64_t incarnation, std::uint32_t epoch, job::StopToken parent);
   ActiveRequest(const ActiveRequest&) = delete;
   ActiveRequest& operator=(const ActiveRequest&) = delete;
@@ -77,8 +76,7 @@ class ActiveRequest {
 
   job::StopSource& stop() { return stop_; }
   job::StopToken token() { return job::StopToken(stop_); }
-  /// From now on `parent`'s stop counts instead of the one given before: the request is answered, and what is left of
-  /// it lives on.
+  /// Replaces the parent token. For a request that is answered while some of its work goes on.
   void move_to(job::StopToken parent);
 
   const std::uint64_t incarnation;

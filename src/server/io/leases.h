@@ -33,17 +33,18 @@ struct Lease {
   LeaseWords& words() const { return page->words(); }
 };
 
-/// While a client holds a lease for writing, no other one writes the datafile, nothing writes it past the page cache,
-/// and it is neither truncated nor removed: whoever wants to goes through lock(). A reader's lease is in nobody's way,
-/// as all see one page cache; it ends when the datafile's local file does. One executor; pinned.
+/// While a client holds a lease for writing, no other client writes the datafile, nothing writes it past the page
+/// cache, and it is neither truncated nor removed. Operations that do so call lock() first. A reader's lease blocks
+/// nothing, because all readers see one page cache; it ends with the datafile's local file. One executor; pinned.
+/// stop() waits until holders are done, at most for deadline().
 class Leases {
  public:
   Leases(Parts& parts, metrics::Registry& metrics);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
-  /// Takes the datafile's lock once no lease is in the way of `who` (0: of nobody in particular) in this mode. Leases
-  /// that are in the way are recalled; one whose holder does not let go in time is fenced.
+  /// Takes the datafile's lock once no lease blocks `who` (0: no particular client) in this mode. Recalls the leases
+  /// that block it, and fences a lease that its holder does not give back in time.
   job::Task<Result<DatafileLock::Hold>> lock(DatafileTable::Entry& entry, DatafileLock::Mode mode, ClientId who,
                                              job::StopToken stop);
 
@@ -54,20 +55,20 @@ class Leases {
   /// The lease, if it is this client's.
   Lease* find(std::uint64_t id, ClientId client);
 
-  /// No operation of the holder has an effect when it ends. It is fenced (the datafile moves to a new local file) if it
-  /// is still at work after `deadline`.
+  /// When this ends, no operation of the holder has an effect any more. A holder that is still at work after `deadline`
+  /// is fenced: the datafile moves to a new local file.
   job::Task<Result<void>> recall(std::uint64_t id, MonoTime deadline, job::StopToken stop);
-  /// The holder has said that it is done.
+  /// The holder has reported that it is done.
   job::Task<Result<void>> finish(std::uint64_t id, job::StopToken stop);
-  /// All of the client's leases that were granted below this epoch.
+  /// Ends all of the client's leases that were granted below this epoch.
   job::Task<Result<void>> end_client(ClientId client, std::uint32_t lowest_epoch, job::StopToken stop);
   job::Task<Result<void>> end_expired(job::StopToken stop);
-  /// The datafile's change counter shows what lease holders have written so far.
+  /// Brings the datafile's change counter up to date with the writes of lease holders.
   job::Task<Result<void>> note(const DatafileKey& key, job::StopToken stop);
 
-  /// Ends what an earlier process of this server granted. Before anybody is served.
+  /// Ends the leases that an earlier process of this server granted. Call it before serving any request.
   job::Task<Result<void>> end_left_over(job::StopToken stop);
-  /// Recalls all; what is still under way after the deadline is left to the next process.
+  /// Recalls all leases. The next process ends those that are still under way after the deadline.
   job::Task<void> stop();
 
   MonoTime deadline() const;

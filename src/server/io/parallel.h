@@ -11,11 +11,11 @@
 
 namespace spate::io {
 
-/// Tasks of one request that run at the same time; more wait for one to end.
+/// How many tasks of one request run at the same time. Further tasks wait for one to end.
 constexpr std::size_t kMaxParallel = 32;
 
-/// Ends when all have ended. The first failure (in time) stops `siblings`, which the tasks are expected to heed, and is
-/// what comes back.
+/// Ends when all tasks have ended. The first failure (in time) stops `siblings`, and is the result. The tasks should
+/// observe its token.
 job::Task<Result<void>> run_all(job::Executor& executor, std::vector<job::Task<Result<void>>> tasks,
                                 job::StopSource& siblings);
 
