@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cursor: the pieces of a description, one after the other.
+// Cursor: yields the pieces of a description, one after the other.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ class Cursor {
   /// The current piece; only while !done().
   const Piece& piece() const { return piece_; }
   void next();
-  /// next(), and passes over pieces ahead that lie wholly within [from, to) of the file, as far as that takes no walk:
-  /// it may stop at such a piece all the same. O(levels), however many blocks it passes; O(pieces passed) in a list.
+  /// Like next(), but also skips pieces that lie wholly within [from, to) of the file, as far as it can without a walk.
+  /// It may still stop at such a piece. O(levels), however many blocks it skips; O(pieces skipped) in a list.
   void next_outside(std::uint64_t from, std::uint64_t to);
   /// Goes to the piece that holds byte `stream` of the stream (the piece then begins there); done when there is none.
   /// O(levels); O(pieces) in a list.

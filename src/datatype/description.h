@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Description: which bytes of a file a request means, in which order. On the wire: docs/wire.md, "Description".
+// Description: the bytes of a file that a request names, in order. On the wire: docs/wire.md, "Description".
 #pragma once
 
 #include <array>
@@ -17,13 +17,12 @@ namespace spate::datatype {
 
 constexpr std::size_t kMaxListPieces = 16384;
 constexpr std::size_t kMaxLevels = 8;
-/// Bytes that one description may name.
+/// The most bytes that one description may name.
 constexpr std::uint64_t kMaxTotalBytes = 1ULL << 40U;
-/// Blocks that a description may hold when it is sent: bounds what one request makes a server compute. See
-/// request_bytes().
+/// The most blocks of a description in a request. It bounds the server's work for one request. See request_bytes().
 constexpr std::uint64_t kMaxRequestBlocks = 1ULL << 20U;
 
-/// `count` repetitions of what is inside, each `stride` bytes after the one before.
+/// `count` repetitions of the inner level, each `stride` bytes after the one before.
 struct Level {
   std::uint64_t count = 1;
   std::uint64_t stride = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about a whole description. Each is O(1) or O(levels) for contiguous and for most ordered ones, else at most
-// a walk over blocks(), which request_bytes() bounds; a server asks only what a request of kMaxRequestBlocks can bear.
+// Questions about a whole description. Each is O(1) or O(levels) for contiguous and for most ordered descriptions.
+// Otherwise it walks at most over blocks(), which request_bytes() bounds. A server asks only questions that are cheap
+// enough for a request of kMaxRequestBlocks.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ std::vector<std::uint32_t> slots_touched(const Description& description, const D
 /// The length of the slot's stream, bytes.
 std::uint64_t bytes_for_slot(const Description& description, const Distribution& distribution, std::uint32_t slot);
 
-/// One past the highest byte of the file that the description names; 0 when it is empty. A write of it makes the file
-/// at least that long.
+/// One past the highest byte of the file that the description names; 0 when it is empty. After a write of it the file
+/// is at least that long.
 std::uint64_t file_end(const Description& description);
 
 /// How many bytes of the stream a read of a file of `logical_size` bytes yields (Distribution::logical_size makes that
@@ -30,8 +31,8 @@ std::uint64_t valid_bytes(const Description& description, std::uint64_t logical_
 std::uint64_t present_bytes(const Description& description, const Distribution& distribution, std::uint32_t slot,
                             std::uint64_t datafile_size);
 
-/// kInvalidArgument when two pieces share a byte, or when that cannot be ruled out: an interleaved strided pattern of
-/// more than kMaxListPieces blocks. A client asks before it writes.
+/// Fails with kInvalidArgument when two pieces share a byte, or may share one: an interleaved strided pattern of more
+/// than kMaxListPieces blocks. A client calls it before it writes.
 Result<void> check_disjoint(const Description& description);
 
 }  // namespace spate::datatype

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotCursor: the part of a description that one slot holds.
+// SlotCursor: yields the part of a description that one slot holds.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SlotPiece {
   friend bool operator==(const SlotPiece&, const SlotPiece&) = default;
 };
 
-/// What one batch may hold.
+/// The limits of one batch.
 struct BatchLimits {
   std::uint64_t max_bytes = ~0ULL;  // >= 1
   std::size_t max_pieces = 1024;    // >= 1
@@ -42,9 +42,9 @@ class SlotCursor {
 
   SlotCursor(const Description& description, const Distribution& distribution, std::uint32_t slot);
 
-  /// Nothing is left. (False does not promise that something is: see above.)
+  /// True: nothing is left. False does not promise that something is left (see above).
   bool done() const { return cursor_.done(); }
-  /// Bytes of the slot's stream that the batches so far held.
+  /// Bytes of the slot's stream in all batches so far.
   std::uint64_t slot_offset() const { return slot_offset_; }
 
   /// For a server: the next physical extents, neighbours in the datafile merged. Replaces `out`; returns its bytes.

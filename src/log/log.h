@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SPATE_LOG: one line an event, "what happened key=value key=value", to standard error, a file or a Sink.
-// Light on purpose: everything that logs includes it.
+// SPATE_LOG: one line for each event, "what happened key=value key=value", to standard error, a file or a Sink. This
+// header is light on purpose: every file that logs includes it.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,7 +21,7 @@ namespace spate::log {
 /// error: someone must act. warn: degraded. info: life cycle. debug: per request. trace: per message.
 enum class Level : std::uint8_t { off = 0, error, warn, info, debug, trace };
 
-/// What can be switched by itself: the folders of src/, and "test" for tests.
+/// The folders whose level can be set: those of src/, and "test" for tests.
 inline constexpr std::array<std::string_view, 24> kFolders = {
     "base",   "config", "metrics", "model", "dist",  "datatype", "wire",    "bmi",  "trove", "job",      "flow", "rpc",
     "server", "client", "posix",   "capi",  "tools", "daemon",   "preload", "fuse", "nbd",   "assembly", "test"};
@@ -43,8 +43,8 @@ constexpr std::uint8_t folder_index(std::string_view name) {
 
 class Logger;
 
-/// Where a line comes from: a folder's name as a literal ("bmi", or "bmi/tcp": shown whole, switched with "bmi"; a
-/// misspelt one does not compile), or a Logger. Borrows; lives for one SPATE_LOG.
+/// The origin of a line: a folder's name as a literal, or a Logger. "bmi/tcp" is shown whole and has the level of
+/// "bmi". A misspelt name does not compile. Borrows; lives for one SPATE_LOG.
 class Source {
  public:
   consteval Source(const char* folder)  // NOLINT(google-explicit-constructor)
@@ -76,16 +76,18 @@ class Logger {
 
 inline Source::Source(const Logger& logger) : Source(logger.source_) { fields_ = logger.fields_; }
 
-/// Level of one folder or, for "", of all. kInvalidArgument for an unknown folder. Thread-safe, at any time.
+/// Sets the level of one folder or, for "", of all. kInvalidArgument for an unknown folder. Thread-safe, at any time.
 Result<void> set_level(std::string_view folder, Level level);
 Level level_of(std::string_view folder);
-/// "info,bmi=debug": levels left to right, a bare one for all folders. All or nothing: on failure no level changes.
+/// Sets levels from a text such as "info,bmi=debug", from left to right. A level without a folder is for all folders.
+/// On failure no level changes.
 Result<void> set_levels(std::string_view spec);
 /// "error", "warn", "info", "debug", "trace", "off".
 Result<Level> parse_level(std::string_view name);
 std::string_view name(Level level);
 
-/// Writes a line whatever the level: use SPATE_LOG. Thread-safe; never fails: what cannot be written is counted.
+/// Writes a line whatever the level. Use SPATE_LOG instead. Thread-safe. Never fails: it counts lines that it cannot
+/// write.
 void vwrite(const Source& source, Level level, fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
@@ -95,10 +97,9 @@ void write(const Source& source, Level level, fmt::format_string<Args...> format
 
 }  // namespace spate::log
 
-/// SPATE_LOG("bmi/tcp", warn, "connection lost peer={} error={}", url, code);
-/// `where`: a folder's name or a Logger; `level`: a bare enumerator of Level. When the level is off, nothing of the
-/// rest is evaluated. Values from outside may hold anything: control characters are escaped, a line ends at
-/// kMaxLineBytes.
+/// SPATE_LOG("bmi/tcp", warn, "connection lost peer={} error={}", url, code); `where`: a folder's name or a Logger;
+/// `level`: a bare enumerator of Level. When the level is off, the other arguments are not evaluated. Values from
+/// outside may hold any bytes: control characters are escaped, and a line is cut at kMaxLineBytes.
 #define SPATE_LOG(where, level, ...)                                                                                \
   do {                                                                                                              \
     if (const ::spate::log::Source spate_log_source(where); spate_log_source.enabled(::spate::log::Level::level)) { \

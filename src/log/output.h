@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the lines of this process go, and in which form. Set up by main(); in tests and the simulation by Capture.
+// The destination and form of this process's lines. main() sets them up; tests and the simulation use Capture.
 #pragma once
 
 #include <atomic>
@@ -18,35 +18,35 @@ namespace spate::log {
 enum class Format : std::uint8_t { kText, kJson };
 Result<Format> parse_format(std::string_view name);
 
-/// A longer line is cut and ends in "...": bytes.
+/// Bytes. A longer line is cut and ends in "...".
 inline constexpr std::size_t kMaxLineBytes = 8192;
 
 void set_format(Format format);
 
-/// Lines go to `path` (appended, created 0640) instead of to standard error. On failure nothing changes.
-/// One write(2) a line and no lock: safe with threads, across fork, and for several processes on one file.
+/// Lines go to `path` (appended, created 0640) instead of to standard error. On failure nothing changes. Each line is
+/// one write(2) without a lock: safe with threads, across fork, and for several processes on one file.
 Result<void> open_file(const std::string& path);
-/// The same for a file in a folder that nobody has named as one for logs: only where the folder and the one that it is
-/// in are this user's and nobody else can write to them, and the file is no link. kNotPermitted.
+/// The same for a file in a folder that no option names as the folder for logs. Fails with kNotPermitted unless the
+/// folder and its parent belong to this user, nobody else can write to them, and the file is no link.
 Result<void> open_file_in_own_folder(const std::string& path);
-/// Opens the file's path anew, for log rotation (spated calls it on SIGHUP). Without a file: no effect.
+/// Reopens the file by its path, for log rotation (spated calls it on SIGHUP). Has no effect without a file.
 Result<void> reopen_file();
-/// Back to standard error.
+/// Sends lines to standard error again.
 void close_file();
 
-/// Lines that could not be written (disk full, broken pipe).
+/// The number of lines that could not be written (disk full, broken pipe).
 std::uint64_t dropped_lines();
 
 /// Receives every finished line (without its line end) instead of the file or standard error.
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Called by any thread; must not log.
+  /// Any thread may call it. It must not log.
   virtual void line(std::string_view text) = 0;
 };
 
-/// While it lives, the process's lines are collected here, with the times of `clock`: what a test or a simulation
-/// reads. Nested ones are destroyed in reverse order. No other thread may be logging while one is made or destroyed.
+/// While it lives, it collects the process's lines, with the times of `clock`, for a test or a simulation. Nested ones
+/// are destroyed in reverse order. No other thread may log while one is made or destroyed.
 class Capture final : public Sink {
  public:
   explicit Capture(const Clock& clock);
@@ -55,7 +55,7 @@ class Capture final : public Sink {
   ~Capture() override;
 
   void line(std::string_view text) override;
-  /// Everything so far, each line ended by '\n'. Thread-safe.
+  /// All lines so far, each ended by '\n'. Thread-safe.
   std::string text() const;
   void clear();
 

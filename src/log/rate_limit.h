@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RateLimit: keeps what fails again and again (a dead peer) from filling the log.
+// RateLimit: keeps a repeated failure (a dead peer) from filling the log.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,12 +12,13 @@
 
 namespace spate::log {
 
-/// Lines swallowed since the last one; prints as "" for none, else as " (17 more suppressed)".
+/// The number of lines suppressed since the last one. Prints as "" for none, else as " (17 more suppressed)".
 struct Suppressed {
   std::uint64_t count = 0;
 };
 
-/// Lets one event through per interval and counts the others. One for each thing that may fail by itself (a peer).
+/// Lets one event through per interval and counts the others. Use one for each thing that may fail independently (a
+/// peer).
 ///   if (const auto more = limit_.admit()) SPATE_LOG("bmi", warn, "peer unreachable peer={}{}", url, *more);
 /// Thread-safe. `clock` outlives it.
 class RateLimit {
@@ -25,9 +26,9 @@ class RateLimit {
   explicit RateLimit(const Clock& clock, Duration interval = std::chrono::seconds(10))
       : clock_(clock), interval_(interval) {}
 
-  /// What to print, or nothing when this event is to be swallowed.
+  /// The count to print, or nothing when this event is suppressed.
   std::optional<Suppressed> admit();
-  /// What was swallowed and not yet told: for the line that says that it works again. Starts anew.
+  /// Yields the number of suppressed events not yet printed, and resets it. For the line that says that it works again.
   Suppressed reset();
 
  private:

@@ -13,7 +13,7 @@
 
 namespace spate::measure {
 
-/// What is asked of a raw peer; goes over the socket as it lies in memory (one machine, one program).
+/// A request to a raw peer. It is sent as it lies in memory (one machine, one program).
 struct RawRequest {
   enum class Op : std::uint32_t {
     kSend = 1,     // `size` bytes of the file from `offset`, by sendfile
@@ -35,8 +35,8 @@ struct RawPeersOptions {
   int cpu = -1;                  // to pin the peers to; -1: nowhere
 };
 
-/// Forks: make it before other threads are. One connection a peer; the peers end when it is closed. The files are
-/// unlinked at once and go with the processes, however these end.
+/// start() forks, so call it before other threads are started. Each peer has one connection and ends when that is
+/// closed. The files are unlinked at once and vanish with the processes, however these end.
 class RawPeers {
  public:
   static constexpr std::uint64_t kMaxBytes = 8ULL << 20U;  // of one request

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a striped file's client could do at best: large requests to raw peers, several in flight.
+// The best that a client of a striped file could do: large requests to raw peers, several in flight.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct StreamPlan {
   std::size_t in_flight = 4;
 };
 
-/// Moves it all, in order of the file, once. `memory`: in_flight buffers of request_bytes, which take turns.
+/// Moves all bytes once, in the order of the file. `memory`: in_flight buffers of request_bytes, used in turn.
 Result<void> run_stream(const RawPeers& peers, const StreamPlan& plan, MutableByteView memory);
 
-/// How many requests a second: `requests` in all, `in_flight` at once, spread over the peers by turns, each of
-/// `request_bytes` (at least sizeof(RawRequest) + 8) and answered by `reply_bytes`.
+/// Measures requests per second: `requests` in all, `in_flight` at once, sent to the peers in turn. Each has
+/// `request_bytes` (at least sizeof(RawRequest) + 8) and gets `reply_bytes`.
 struct RatePlan {
   RawRequest::Op op = RawRequest::Op::kAnswer;  // or kRead: at random places of the first `file_bytes` of the file
   std::uint64_t requests = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Summary: what is told of several runs of one measurement.
+// Summary: the result of several runs of one measurement.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace spate::measure {
 
-/// The middle of some values and how far they spread. All zero without values.
+/// The median of some values and their spread. All zero without values.
 struct Summary {
   double median = 0;
   double low = 0;

@@ -35,7 +35,7 @@ constexpr std::uint64_t bucket_high(std::size_t bucket) {
   return bucket + 1 == kBuckets ? UINT64_MAX : bucket_low(bucket + 1) - 1;
 }
 
-/// What a histogram holds at one time: a value. Units are those of the recorded values.
+/// The contents of a histogram at one time. A value. Its unit is that of the recorded values.
 struct HistogramData {
   struct Bucket {
     std::uint16_t index = 0;  // < kBuckets
@@ -48,11 +48,11 @@ struct HistogramData {
 
   std::uint64_t count() const;
   double mean() const;
-  /// The smallest value that at least `fraction` (0..1) of all values do not exceed, within 3.2%; never above max.
-  /// 0 without values.
+  /// The smallest value that at least `fraction` (0..1) of all values do not exceed, within 3.2%. Never above max. 0
+  /// without values.
   std::uint64_t percentile(double fraction) const;
   void add(const HistogramData& other);
-  /// True when every bucket of `earlier` is here with at least its count; only then subtract() makes sense.
+  /// True when every bucket of `earlier` is here with at least its count. Otherwise do not call subtract().
   bool includes(const HistogramData& earlier) const;
   void subtract(const HistogramData& earlier);
   friend bool operator==(const HistogramData&, const HistogramData&) = default;

@@ -25,9 +25,8 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
   ~Registry();
 
-  /// All values now. Metrics of the same name and labels (one per thread, say) are summed; counters and histograms of
-  /// objects that are gone stay in the sum, so that a counter never falls. Each value is read by itself: no common
-  /// instant.
+  /// All present values. Metrics of the same name and labels (one per thread, say) are summed. Counters and histograms
+  /// of destroyed objects stay in the sum, so that a counter never falls. Each value is read at its own time.
   Snapshot snapshot() const;
 
  private:
@@ -40,7 +39,7 @@ class Registry {
   Snapshot retired_;              // guarded by mutex_
 };
 
-/// What the three kinds share: identity and registration. Pinned.
+/// The base of the three kinds: identity and registration. Pinned.
 class Metric {
  public:
   Metric(const Metric&) = delete;
@@ -50,7 +49,8 @@ class Metric {
   /// `name`: spate_<folder>_<what>_<unit>, checked (SPATE_CHECK).
   Metric(Registry& registry, Kind kind, std::string name, Labels labels);
   virtual ~Metric() = default;
-  /// First and last act of a subclass, which must be whole while it can be read.
+  /// A subclass calls these at the end of its constructor and at the start of its destructor: it must be complete while
+  /// others can read it.
   void attach() { registry_.attach(*this); }
   void detach() { registry_.detach(*this); }
 
@@ -79,7 +79,7 @@ class Counter final : public Metric {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// A counter that somebody else keeps: asked for when it is read, from any thread, under the registry's lock.
+/// A counter that is kept elsewhere. Each read calls `value`, from any thread, under the registry's lock.
 class CounterOf final : public Metric {
  public:
   /// `value`: grows only; may be called until this is destroyed.
@@ -105,8 +105,8 @@ class Gauge final : public Metric {
   std::atomic<std::int64_t> value_{0};
 };
 
-/// Any 64-bit values, nanoseconds or bytes alike, within 3.2%; 8 KiB of memory each, whatever is recorded: one per kind
-/// of event and thread, not one per file. Thread-safe: relaxed atomics.
+/// Records any 64-bit values, such as nanoseconds or bytes, within 3.2%. Each takes 8 KiB of memory, so have one per
+/// kind of event and thread, not one per file. Thread-safe: relaxed atomics.
 class Histogram final : public Metric {
  public:
   Histogram(Registry& registry, std::string name, Labels labels = {});
@@ -130,7 +130,7 @@ class Histogram final : public Metric {
   std::atomic<std::uint64_t> max_{0};
 };
 
-/// Records the time from its birth to its death in a histogram of nanoseconds.
+/// Records its own lifetime in a histogram of nanoseconds.
 class ScopedTimer {
  public:
   ScopedTimer(Histogram& histogram, const Clock& clock) : histogram_(histogram), clock_(clock), start_(clock.now()) {}

@@ -16,7 +16,8 @@ namespace spate::metrics {
 
 enum class Kind : std::uint8_t { kCounter = 0, kGauge = 1, kHistogram = 2 };
 
-/// Name and value pairs, in the order of their declaration. Few and from a small set: never a handle or a path.
+/// Name and value pairs, in the order of their declaration. There are few, and their values come from a small set:
+/// never a handle or a path.
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 struct Sample {
@@ -35,15 +36,15 @@ class Snapshot {
   /// Null when there is none.
   const Sample* find(std::string_view name, const Labels& labels = {}) const;
 
-  /// Adds a sample to the one of the same name and labels, or inserts it: counters, gauges and histograms are summed
-  /// (max: the larger). kConflict when the kinds differ, and nothing changes.
+  /// Adds a sample to the one of the same name and labels, or inserts it. Counters, gauges and histograms are summed
+  /// (max: the larger). Fails with kConflict when the kinds differ, and changes nothing.
   Result<void> add(Sample sample);
-  /// Adds every sample of `other`; on a conflict stops there.
+  /// Adds every sample of `other`, up to the first conflict.
   Result<void> merge(const Snapshot& other);
 
-  /// What was counted since `before`, an earlier snapshot of the same registries: counters and histograms less what
-  /// they were (a histogram's max stays: it is not known of when), gauges as they are. A value that fell belongs to a
-  /// process that was started since: it counts whole.
+  /// The change since `before`, an earlier snapshot of the same registries. Counters and histograms are subtracted; a
+  /// histogram keeps its max, because its time is not known. Gauges stay as they are. A value that is lower than before
+  /// belongs to a process that has started since, and counts whole.
   Snapshot since(const Snapshot& before) const;
 
   /// Prometheus text format 0.0.4. A histogram gets one cumulative bucket per octave (exact) and a `_max` gauge.
@@ -51,7 +52,8 @@ class Snapshot {
 
   /// docs/wire.md, "Metrics snapshot".
   void encode(Bytes& out) const;
-  /// From foreign bytes; kCorrupt unless they are exactly one valid snapshot, kVersionMismatch for a newer one.
+  /// Decodes foreign bytes. Fails with kCorrupt unless they are exactly one valid snapshot, and with kVersionMismatch
+  /// for a newer version.
   static Result<Snapshot> decode(ByteView bytes);
 
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
