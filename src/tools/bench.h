@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spate bench`: how fast this file system is from here, beside what the machine itself can do.
+// `spate bench`: the speed of this file system from this machine, beside the limits of the machine itself.
 #pragma once
 
 #include "tools/command.h"

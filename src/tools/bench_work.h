@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `spate bench` has the file system do. Every loop ends early when the stop flag is set.
+// The work of `spate bench` on the file system. Every loop ends early when the stop flag is set.
 #pragma once
 
 #include <atomic>

@@ -13,8 +13,8 @@
 
 namespace spate::tools {
 
-/// An option ("-r,--recursive") or a positional ("SOURCE"). The target receives the value before `run` is called; its
-/// value before is the default.
+/// An option ("-r,--recursive") or a positional argument ("SOURCE"). The target receives the value before `run` is
+/// called; its earlier value is the default.
 struct Argument {
   std::string name;
   std::string help;
@@ -32,17 +32,18 @@ struct Command {
   std::vector<Argument> options;
   std::vector<Argument> positionals;
   std::function<int(Context&)> run;  // returns the exit code
-  /// The first word that is no option begins another program's command line: nothing behind it is parsed here.
+  /// The first word that is no option begins another program's command line: Spate parses nothing behind it.
   bool starts_program = false;
 };
 
-/// 0: done. 1: something failed (told on standard error). 2: the command line was wrong.
+/// 0: done. 1: something failed (standard error says what). 2: the command line was wrong.
 constexpr int kExitOk = 0;
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
-/// Whoever read standard output has left: silent, and what a shell shows of a program that SIGPIPE ended.
+/// The reader of standard output has closed it. The command ends without a message, with the code that a shell shows
+/// for a program that SIGPIPE ended.
 constexpr int kExitNoReader = 141;
-/// Of `spate run`, as shells do: there is no such program; it cannot be started.
+/// Exit codes of `spate run`, as in shells: there is no such program; the program cannot be started.
 constexpr int kExitNoProgram = 127;
 constexpr int kExitNotStarted = 126;
 

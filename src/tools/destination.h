@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy finds where it puts something inside the file system.
+// Steps of a copy at its destination inside the file system.
 #pragma once
 
 #include <memory>
@@ -8,26 +8,27 @@
 
 namespace spate::tools {
 
-/// The bits of a mode that let others than the owner in.
+/// The bits of a mode that grant anything to others than the owner.
 inline constexpr std::uint32_t kForOthers = 0077;
 
-/// Something to be made: `where` is the place, the texts are for messages.
+/// An object that the copy makes. `where` is its place; the texts are for messages.
 struct Making {
   wire::NamePath where;
   std::string from;  // as the user names it: "tree/a" or "spate:/tree/a"
   std::string to;    // a path inside the file system
 };
 
-/// The error of making `to`, told of what is in the way: a directory that is not there, or one in the place of a file.
+/// The error of making `to`, with its cause: a directory that does not exist, or a directory in the place of a file.
 Error cannot_make(Error error, const Making& making);
 
-/// Mode and owner of what is copied.
+/// Mode and owner of the source.
 struct Owned {
   std::uint32_t mode = 0;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
 
-  /// The mode of a copy that belongs to these: a program must not run with the rights of somebody who did not make it.
+  /// The mode of a copy that belongs to this user and group. A program must not run with the rights of somebody who did
+  /// not make it.
   std::uint32_t mode_for(std::uint32_t user, std::uint32_t group) const {
     constexpr std::uint32_t kSetIds = 06000;
     return user == uid && group == gid ? mode : mode & ~kSetIds;
@@ -36,15 +37,16 @@ struct Owned {
 
 inline Owned owner_of(const Attributes& a) { return {a.mode, a.uid, a.gid}; }
 
-/// What a copy is made with: the owner as well for root, and neither setuid nor setgid before it is known whose it is.
+/// The attributes with which a copy is made: for root also the owner. They have no setuid and setgid, because the
+/// copy's owner is not known yet.
 wire::NewAttributes attributes_for_copy(const Owned& source);
 
-/// The directory at a place: made, or the one that is there. What is there and none is not replaced.
+/// Makes the directory at a place, or takes the one that is there. Replaces nothing else.
 job::Task<Result<Attributes>> make_or_find_directory(client::Client& client, const Making& making,
                                                      wire::NewAttributes attributes);
 
-/// Opens the file at a place for writing, empty: made, or the one that is there. A link is followed only where
-/// `making.where` says so; else the file takes its place.
+/// Opens the file at a place for writing: creates it, or empties the one that is there. Follows a link only if
+/// `making.where` says so; else the file replaces the link.
 job::Task<Result<std::unique_ptr<client::File>>> create_file(client::Client& client, const Making& making,
                                                              client::NewObject object);
 

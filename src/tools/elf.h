@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's file says of itself: how it is linked, what it imports, whether it makes system calls itself. Pure.
+// Reads from a program's file how it is linked, what it imports, and whether it makes system calls itself. Pure.
 #pragma once
 
 #include <string>

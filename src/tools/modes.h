@@ -14,7 +14,7 @@ namespace spate::tools {
 /// Source: POSIX.1-2017, chmod, "Extended description".
 class ModeChange {
  public:
-  /// kInvalidArgument for text that is no mode. `umask` cuts the clauses that do not say whose bits they mean.
+  /// kInvalidArgument for text that is no mode. `umask` limits the clauses that do not name a class of users.
   static Result<ModeChange> parse(std::string_view text, std::uint32_t umask);
 
   /// The mode (at most 07777) of an object after the change.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who listens on a TCP port of this machine, for messages.
+// The process that listens on a TCP port of this machine, for messages.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probe: is somebody there? Without a session, for `up`, `status` and `ping`.
+// Probe: finds out whether a server answers, without a session. For `up`, `status` and `ping`.
 #pragma once
 
 #include <map>
@@ -28,15 +28,16 @@ struct PingOptions {
   bool bandwidth = false;
 };
 
-/// Asks one server. No session is opened, so that any server answers whatever becomes of the others.
+/// Asks one server. It opens no session, so that a server answers even when others are down.
 Result<PingResult> ping(assembly::ClientProcess& process, ServerId server, PingOptions how);
 /// Asks several at once; one result for each.
 std::map<ServerId, Result<PingResult>> ping_all(assembly::ClientProcess& process, const std::vector<ServerId>& servers,
                                                 PingOptions how);
 
-/// Who is at the address of a server that has no pid file.
+/// The process at the address of a server that has no pid file.
 enum class Occupant : std::uint8_t { kNobody, kThatServer, kOther };
-/// The server itself is adopted: `folder` gets its pid file. That may be gone because it was removed, or `up` killed.
+/// Looks which process is there. If it is the server itself, writes its pid file in `folder`: the file may be missing
+/// because somebody removed it or killed `up`.
 Result<Occupant> look_at_port(Context& context, const std::string& folder, const config::ServerConfig& server);
 
 }  // namespace spate::tools

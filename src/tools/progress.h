@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: how far a copy is, and the line that shows it on a terminal.
+// Progress: the progress of a copy, and the line that shows it on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace spate::tools {
 
-/// What a copy has moved so far, and what there is to move as far as is known.
+/// The amount that a copy has moved so far, and the total as far as it is known.
 struct Progress {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
@@ -16,7 +16,7 @@ struct Progress {
   bool counted = false;           // the totals grow no more
 };
 
-/// "[######      ] 54%  1.20/2.20 GiB  812 MiB/s  1 s left" after `seconds`; less where less is known.
+/// "[######      ] 54%  1.20/2.20 GiB  812 MiB/s  1 s left" after `seconds`. It shows less when less is known.
 std::string progress_line(const Progress& progress, double seconds);
 /// "120 files, 2.20 GiB in 2.71 s, 831 MiB/s"
 std::string progress_sum(const Progress& progress, double seconds);

@@ -17,11 +17,11 @@ struct SumLine {
   std::string name;  // bytes, as on disk
 };
 
-/// The line with its end. A name with a line break or a backslash is escaped, which a leading backslash tells.
+/// The line with its end. A name with a line break or a backslash is escaped; a leading backslash marks such a line.
 std::string format_sum(const SumLine& line);
 
-/// What a line says; nothing for a malformed one. `text` is without its end; " *NAME" (binary mode) is read too. The
-/// number of digits tells the kind.
+/// Parses a line. Yields nothing for a malformed one. `text` is without its end; " *NAME" (binary mode) is read too.
+/// The number of digits gives the kind.
 std::optional<SumLine> parse_sum(std::string_view text);
 
 struct SumList {

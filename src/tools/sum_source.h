@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SumSource: the files whose checksums `spate sum` makes, inside the file system or outside, told apart by nobody else.
+// SumSource: the files whose checksums `spate sum` makes, inside the file system or outside. Only this interface knows
+// the difference.
 #pragma once
 
 #include <memory>
@@ -22,11 +23,11 @@ struct SumItem {
 class SumSource {
  public:
   virtual ~SumSource() = default;
-  /// What `name` (a path below the root, "" for the root) is; links at the end are followed.
+  /// The kind of `name` (a path below the root, "" for the root). Follows a link at the end.
   virtual job::Task<Result<SumItem>> look(std::string name) = 0;
-  /// The entries of a directory, in no order; links are told as links.
+  /// The entries of a directory, in no order. A link is listed as a link.
   virtual job::Task<Result<std::vector<SumItem>>> list(std::string directory) = 0;
-  /// The checksum of a file's contents, and how many bytes those were.
+  /// The checksum and the size of a file's contents.
   virtual job::Task<Result<std::string>> digest(std::string name, DigestKind kind, std::uint64_t& bytes) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person reads: numbers rounded, with a unit (base/units.h writes them exactly), and names of any bytes.
+// Text for people: rounded numbers with a unit (base/units.h writes them exactly), and names of any bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace spate::tools {
 
 /// "0 B", "999 B", "1.5 KiB", "12.3 MiB", "456 GiB": three digits, powers of 1024.
 std::string human_size(std::uint64_t bytes);
-/// "850 ns", "41.3 us", "2.07 ms", "1.50 s", "90.0 s": nanoseconds.
+/// "850 ns", "41.3 us", "2.07 ms", "1.50 s", "90.0 s": from nanoseconds.
 std::string human_time(std::uint64_t ns);
-/// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": how long something has gone on, rounded down.
+/// "under a second", "42 s", "7 min 30 s", "3 h 5 min", "12 d 4 h": a duration, rounded down.
 std::string human_span(std::uint64_t ms);
 
 /// A name as a terminal, a pipe and JSON may see it: control characters, bytes that are not UTF-8 and backslashes are
 /// shown as
 /// \xNN (two digits, lower case). Nothing else is changed, so that replacing each \xNN gives the name back.
 std::string printable(std::string_view name);
-/// A message that may hold such names, on its way to a terminal: each of its lines as printable() shows it.
+/// A message that may hold such names, for a terminal: each of its lines as printable() shows it.
 std::string printable_lines(std::string_view message);
 
 /// The candidate that `word` was probably meant to be: the nearest by config::edit_distance(), within a third of its

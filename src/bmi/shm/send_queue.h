@@ -19,7 +19,7 @@ enum class FlushStatus : std::uint8_t {
   kMore,     // the budget is spent
 };
 
-/// Who is told what left.
+/// Is told which operations have left.
 class SendObserver {
  public:
   virtual ~SendObserver() = default;

@@ -18,14 +18,14 @@ class FileCalls {
   virtual ssize_t move(const LocalIo::Pieces& pieces, bool is_write, int flags) = 0;
 };
 
-/// How writes to one device went lately. Some file systems (ext4) do not say whether a write through the page cache
-/// would wait: each attempt to ask is a call for nothing. Nearly none does wait, and a thread for each costs as much
-/// as the copy. So what is not told is guessed: a write is as prompt as the ones before it. One that waited keeps the
-/// next ones off the calling thread for a while, and for a longer while if the one after that waits, too. Thread-safe
-/// as its user is: the calling thread's only.
+/// The recent history of writes to one device. Some file systems (ext4) cannot say whether a write through the page
+/// cache would wait, so asking them is a wasted call. Nearly no write waits, and a thread for each costs as much as the
+/// copy. So this class guesses that a write is as prompt as the ones before it. After a write that waited, the next
+/// ones leave the calling thread for a while, and for a longer while if the one after that waits, too. Not thread-safe:
+/// only the calling thread uses it.
 class WriteHabits {
  public:
-  /// Whether the file system says if a write would wait; taken for granted until it refuses.
+  /// Whether the file system can say if a write would wait. True until it refuses.
   bool tells() const { return tells_; }
   void does_not_tell() { tells_ = false; }
   bool seem_prompt(MonoTime now) const { return now >= trusted_from_; }
@@ -40,7 +40,8 @@ class WriteHabits {
   MonoTime trusted_from_;
 };
 
-/// Of one file. move_pieces() without `wait` is called by the executor's thread only, with `wait` by any.
+/// Moves data of one file. Only the executor's thread calls move_pieces() without `wait`; any thread may call it with
+/// `wait`.
 class PromptIo final : public LocalIo {
  public:
   /// All outlive it.
