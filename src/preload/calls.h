@@ -11,7 +11,8 @@
 
 namespace spate::preload {
 
-/// What the kernel would return (-errno: an error); nothing: the kernel shall do it, with the frame as it is now.
+/// The value that the kernel would return (-errno: an error). Nothing: the kernel does the call, with the present
+/// frame.
 using Reply = std::optional<long>;
 constexpr Reply kToKernel = std::nullopt;
 using Handler = Reply (*)(Frame& frame);
@@ -28,19 +29,20 @@ inline Reply count(const Result<std::uint64_t>& result) {
   return result ? Reply(static_cast<long>(*result)) : refuse(result.error());
 }
 
-/// Arguments as what they are.
+/// Typed access to the arguments.
 inline int fd(const Frame& frame, int index) { return static_cast<int>(frame.word[index]); }
 template <typename T>
 T* memory(const Frame& frame, int index) {
   return reinterpret_cast<T*>(frame.word[index]);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// Passes the call on as it is now, past the hooks.
+/// Makes the call with its present arguments, past the hooks.
 inline long ask_kernel(const Frame& f) {
   return raw(f.number, f.word[0], f.word[1], f.word[2], f.word[3], f.word[4], f.word[5]);
 }
 
-/// Which arguments of a call are a path: the directory descriptor's index (-1: there is none), and the path's.
+/// The arguments of a call that form a path: the index of the directory descriptor (-1: there is none), and that of the
+/// path.
 struct PathArguments {
   int directory;
   int path;
@@ -56,7 +58,7 @@ struct Place {
   DescriptionRef opened;  // with an empty path: the descriptor that is meant
 };
 
-/// Looks where a path of the call leads. When that is out of Spate, the frame's path is replaced if need be, so that
+/// Finds out where a path of the call leads. When it leads out of Spate, replaces the frame's path if needed, so that
 /// the kernel can go on with it. `empty`: an empty path stands for the directory descriptor itself.
 Result<Place> locate(Frame& frame, PathArguments arguments, bool follow, bool empty = false);
 /// A copy of `text` that is there when the kernel reads it, after this library has returned: until the thread's calls

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which descriptor number of this process means which open file.
+// Maps descriptor numbers of this process to open files.
 #pragma once
 
 #include <fcntl.h>
@@ -13,10 +13,10 @@
 
 namespace spate::preload {
 
-/// An open file as this process has it: several descriptors may mean one. Thread-safe.
+/// This process's view of an open file. Several descriptors may refer to it. Thread-safe.
 class Description {
  public:
-  /// `file` null: this process has it from another one.
+  /// `file` is null when this process has received it from another one.
   Description(Mount& mount, std::unique_ptr<MappedState> state, std::unique_ptr<posix::OpenFile> file);
   ~Description();
   Description(const Description&) = delete;
@@ -26,7 +26,7 @@ class Description {
   MappedState& state() { return *state_; }
   Handle handle() const { return state_->what().handle; }
   FileType type() const { return state_->what().type; }
-  /// Access mode and status flags. The latter any process that has the file may set, and may set to anything.
+  /// Access mode and status flags. Any process that has the file may set the status flags to any value.
   int flags() {
     const int settable = static_cast<int>((*state_)->flags.load()) & kSettableFlags;
     return (state_->what().flags & ~kSettableFlags) | settable;
@@ -34,8 +34,8 @@ class Description {
   const std::string& path() const { return state_->what().path; }
   bool is_place() { return type() == FileType::kDirectory || (flags() & O_PATH) != 0; }
 
-  /// The open file, opened anew by this process where it has not done so: after fork, after exec. It stays until
-  /// close(), with the flags of now.
+  /// The open file. After fork or exec this process opens it anew on the first call, with the present flags. It stays
+  /// until close().
   Result<posix::OpenFile*> file();
   /// Runs `make(posix::OpenFile&)`, which returns a Task<Result<T>>.
   template <typename Make>
@@ -46,9 +46,9 @@ class Description {
     return mount_.run([&](posix::FileSystem&) { return make(opened); });
   }
 
-  /// This process has opened it, and the servers know of that.
+  /// Whether this process has opened it at the servers.
   bool is_open() const { return file_ != nullptr; }
-  /// Other processes may have descriptors of it.
+  /// Whether other processes may have descriptors of it.
   bool may_be_shared() const { return shared_.load() || forks_before_ != front_forks(); }
   void note_shared() { shared_ = true; }
 
@@ -57,14 +57,14 @@ class Description {
   /// In a child of fork().
   void forget();
 
-  /// An entry that getdents64 had no more room for, and the position that it stands at.
+  /// An entry for which getdents64 had no more room, and its position.
   struct Pending {
     posix::DirectoryItem item;
     std::uint64_t position;
   };
   std::optional<Pending> pending;  // guarded by the Turn
 
-  /// How many descriptors of this process mean it, as far as they are known.
+  /// The number of known descriptors of this process that refer to it.
   std::atomic<int> numbers{0};
 
  private:
@@ -78,17 +78,18 @@ class Description {
 };
 using DescriptionRef = std::shared_ptr<Description>;
 
-/// The description behind a descriptor; null: none of Spate's. One that came from outside is adopted.
+/// The description behind a descriptor; null: not one of Spate's. Adopts a descriptor that came from outside.
 DescriptionRef description_of(int descriptor);
-/// The same for one that this process has used or made; others are not adopted.
+/// The same for a descriptor that this process has used or made. Adopts no others.
 DescriptionRef known_description_of(int descriptor);
-/// No other descriptor of this process than `descriptor` means what that one does.
+/// Whether no other descriptor of this process refers to the same description.
 bool is_last(int descriptor);
-/// `descriptor`, just made, means `description`. Its number; one that is too high is closed and refused (-EMFILE).
+/// Makes the new `descriptor` refer to `description`. Yields its number. A number that is too high is closed and
+/// refused (-EMFILE).
 long install(const DescriptionRef& description, int descriptor);
-/// `descriptor` means `description` from now on (null: it is the kernel's). What it meant before.
+/// Makes `descriptor` refer to `description` from now on (null: it is the kernel's). Yields what it referred to before.
 DescriptionRef replace(int descriptor, DescriptionRef description);
-/// Drops the use of a description by a descriptor that is gone; closes the file with the last one. True: it was.
+/// Drops the use of a description by a descriptor that is gone. The last one closes the file. True: it was the last.
 Result<bool> release(DescriptionRef description);
 
 /// The next number at or behind `from` that is a descriptor of Spate, or -1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two halves of the preload library share: the front, in every process from its start, and the back, with the
-// client, loaded when the first path or descriptor of Spate is met. The front is built without the C++ library.
+// The interface of the two halves of the preload library. The front is in every process from its start and is built
+// without the C++ library. The back holds the client; the front loads it at the first path or descriptor of Spate.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace spate::preload {
 
-/// A system call that the C library is about to make. What stands here when the hook returns is what the kernel gets.
+/// A system call that the C library is about to make. The kernel gets the values that stand here when the hook returns.
 struct Frame {
   long number;
   long word[6];  // arguments
@@ -32,7 +32,8 @@ struct MountPoint {
   char config[4096];  // of spate.toml or its folder; empty: SPATE_FS, or the one started last
 };
 
-/// State that decides, before each system call, whether it is Spate's affair. Written by both halves; one a process.
+/// The state that decides, before each system call, whether Spate handles it. Both halves write it. One for each
+/// process.
 struct FrontState {
   std::uint8_t marks[kMaxDescriptors];
   int special_descriptors;  // how many marks are not kForeign (may be too high)
@@ -54,11 +55,11 @@ struct ThreadState {
   std::uint64_t program_mask;  // while inside: the signals that the program itself holds back
 };
 
-/// A result of the back: the call is to be made again, once the handlers of the signals that wait have run
-/// (-ERESTARTSYS of the kernel).
+/// A result of the back: make the call again after the handlers of the pending signals have run (-ERESTARTSYS of the
+/// kernel).
 constexpr long kAgain = -512;
 
-/// What the front offers to the back.
+/// The functions of the front that the back may call.
 struct Front {
   FrontState* state;
   ThreadState* (*thread)();
@@ -71,12 +72,12 @@ struct Front {
   bool (*in_vfork_child)();
 };
 
-/// The back's entry point: does the call and sets `result` (true), or leaves it to the kernel (false).
+/// The back's entry point. It does the call and sets `result` (true), or leaves the call to the kernel (false).
 using Take = bool (*)(Frame* frame);
 constexpr const char* kBackEntry = "spate_preload_back";
 using BackEntry = Take (*)(const Front* front);
 
-/// The name of the memfd behind an open file begins so; /proc/self/fd shows it as "/memfd:spate:...".
+/// The name of the memfd behind an open file begins with this; /proc/self/fd shows it as "/memfd:spate:...".
 constexpr const char kDescriptorName[] = "spate:";
 /// The kernel's working directory of a process whose own is in Spate: a removed directory below one whose name begins
 /// so, named like the path. Thus it passes through fork and exec, and relative paths that reach the kernel find

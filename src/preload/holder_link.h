@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way to spate-holder, which has what outlives the process that asked for it (preload/holder). Thread-safe.
+// The connection to spate-holder (preload/holder), which owns locks and files that outlive the process that asked for
+// them. Thread-safe.
 #pragma once
 
 #include <string>
@@ -16,8 +17,9 @@ struct Question {
   int memfd = -1;  // any descriptor of it
 };
 
-/// Asks and waits for the answer; for a lock until it is granted or a signal is there that the program does not hold
-/// back (kCancelled). The holder's error; kNoLocks when it cannot be reached or started, which is told once.
+/// Sends a request and waits for the answer. A lock request waits until the lock is granted, or until a signal comes
+/// that the program does not block (kCancelled). Fails with the holder's error, or with kNoLocks when the holder cannot
+/// be reached or started; a message says that once.
 Result<HoldReply> ask_holder(const Question& question);
 
 /// In a child of fork().

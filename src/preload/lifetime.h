@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to clients and open files when the process forks, starts another program, or ends.
+// Fork, exec and exit: what becomes of clients and open files.
 #pragma once
 
 namespace spate::preload {
 
-/// At the beginning of each call: in a child of fork(), what belongs to the parent is forgotten.
+/// Called at the beginning of each call. In a child of fork() it forgets the state that belongs to the parent.
 void notice_fork();
 
-/// The process ends: files are closed and sessions ended, unless another thread is at work on them.
+/// Called when the process ends. Closes files and ends sessions, unless another thread is working on them.
 void end_everything();
 
 /// Another program takes the process over, or it was a helper (helper.h): the same, and the files that go on are left

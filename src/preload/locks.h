@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks of open files: fcntl's record locks and flock. The holder has them (preload/holder): they go on over fork and
+// Locks of open files: fcntl's record locks and flock. The holder (preload/holder) owns them, so they survive fork and
 // exec.
 #pragma once
 
@@ -11,13 +11,15 @@ namespace spate::preload {
 Reply record_lock(Description& description, int descriptor, int command, struct ::flock* lock);
 /// flock(2).
 Reply whole_lock(Description& description, int descriptor, int operation);
-/// Before the first descriptor of a program is closed: what an earlier program of this process has locked is found.
+/// Call it before the first close of a descriptor in a program. It finds the locks of an earlier program of this
+/// process.
 void look_at_inherited_locks();
-/// A descriptor of the file was closed: this process's record locks on it go. Nothing happens when it never had any.
+/// Call it when a descriptor of the file was closed: releases this process's record locks on it. Does nothing when it
+/// never had any.
 void drop_record_locks(Description& description);
 /// The process ends.
 void drop_all_record_locks();
-/// In a child of fork(), which has none.
+/// Call it in a child of fork(), which has no record locks.
 void forget_record_locks();
 
 }  // namespace spate::preload

@@ -4,7 +4,8 @@
 
 namespace spate::preload {
 
-/// Once, before there is a second thread. Null, or why it cannot be done; then nothing has been changed.
+/// Call it once, before there is a second thread. Yields null, or the reason why it cannot be done; then nothing has
+/// been changed.
 const char* patch_c_library();
 
 }  // namespace spate::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system call as it is: past the C library, and so past this library's own hooks; errno is not touched.
+// A direct system call. It bypasses the C library, and so this library's own hooks, and leaves errno alone.
 #pragma once
 
 #include <sys/syscall.h>

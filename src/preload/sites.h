@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a library makes system calls, and how each place is turned into a jump. Pure; x86-64.
+// Finds the places where a library makes system calls, and turns each into a jump. Pure; x86-64.
 //
 // Programs call the C library, and the C library calls itself inside (stdio, directory streams, glob, realpath ...)
 // without going through names that another library could take over; the only narrow place is the system call. glibc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turn: one process at a time uses the position of an open file that several share.
+// Turn: lets one process at a time use the position of an open file that several share.
 #pragma once
 
 #include <atomic>
@@ -12,17 +12,17 @@ namespace spate::preload {
 /// robust mutex of the C library, whose list a hostile sharer could make the kernel or the C library write through.
 using TurnWord = std::atomic<std::uint64_t>;
 
-/// Holds a turn, over all processes and threads. A process that ended with it, however it ended, has lost it; one of
-/// another PID namespace, which this one cannot look at, is taken to be alive.
+/// Holds a turn, exclusive among all processes and threads. A process that ends, however it ends, loses its turn. A
+/// process of another PID namespace cannot be checked and counts as alive.
 class Turn {
  public:
-  /// Waits for it, unless a signal that the program does not hold back comes, and somebody has it for long.
+  /// Waits for the turn. A signal that the program does not block ends the wait if somebody holds the turn for long.
   explicit Turn(TurnWord& word);
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  /// False: it was given up. The call then has the result interrupted(): -EINTR, or kAgain.
+  /// False: the wait was given up. The call then has the result interrupted(): -EINTR, or kAgain.
   bool held() const { return held_; }
   long interrupted() const { return interrupted_; }
 
@@ -32,7 +32,8 @@ class Turn {
   long interrupted_ = 0;
 };
 
-/// This program has just begun to use the word: where this process has the turn, the program before exec had it.
+/// Call it when this program begins to use the word. If this process has the turn, it was the program before exec that
+/// took it.
 void end_turn_of_earlier_program(TurnWord& word);
 
 /// In a child of fork().

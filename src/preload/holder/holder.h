@@ -12,7 +12,7 @@
 
 namespace spate::preload {
 
-/// Life cycle: make() -> run() returns -> destroyed. One thread; what is done at the servers is the client's.
+/// Life cycle: make() -> run() returns -> destroyed. One thread; work at the servers runs in the client.
 class Holder {
  public:
   /// `listening`: a socket that programs connect to.
@@ -21,7 +21,7 @@ class Holder {
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
-  /// Ends when nothing has been asked and nothing held for a while.
+  /// Returns when for a while there was no request and nothing was held.
   void run();
 
  private:

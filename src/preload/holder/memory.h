@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the memory of an open file (preload/shared_state.h) is told from other files. A descriptor comes from other
-// processes: it may be of anything, and anything may have the same inode number.
+// Recognizes the memory of an open file (preload/shared_state.h). A descriptor comes from other processes: it may refer
+// to any file, and any file may have the same inode number.
 #pragma once
 
 #include <sys/types.h>

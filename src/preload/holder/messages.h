@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asks its holder (README.md). One message a packet of a local socket, at most one descriptor with it.
+// The messages between a program and its holder (README.md). Each is one packet of a local socket, with at most one
+// descriptor.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: one thing that the holder does at the servers.
+// Work: one task of the holder at the servers.
 #pragma once
 
 #include <atomic>
@@ -33,9 +33,9 @@ class Work {
   std::unique_ptr<client::File> file;  // kHold: opened here; kDrop: to be closed
   HoldReply reply;
 
-  /// `then` is called on the executor's thread when all is done but for finished().
+  /// The executor's thread calls `then` when everything is done; only finished() is still false.
   void begin(std::function<void()> then);
-  /// A lock that is waited for is given up.
+  /// Gives up the wait for a lock.
   void cancel();
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
