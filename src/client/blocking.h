@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver: lets many threads use one executor by calls that block, or that are begun now and waited for later.
+// Driver: lets many threads use one executor, by blocking calls or by calls that they begin now and wait for later.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace spate::client {
 
-/// Who drives the executor while no thread waits for anything.
+/// Drives the executor while no thread waits for anything.
 enum class Keeper : std::uint8_t {
   kNone,   // nobody: for short-lived programs that are always inside a call
   kSlow,   // a thread looks once a second, which keeps the session alive
@@ -24,9 +24,9 @@ enum class Keeper : std::uint8_t {
   kAlways  // a thread drives it all the time, so that what was started goes on by itself
 };
 
-/// Thread-safe. The calling thread runs the executor until its own task has ended; others that call meanwhile hand
-/// their task over and sleep, and one of them goes on driving when the first is done. Everything that lives on the
-/// executor is touched from within tasks only.
+/// Thread-safe. The calling thread runs the executor until its own task has ended. Other threads that call meanwhile
+/// hand over their tasks and sleep; when the first is done, one of them drives on. Only tasks may touch what lives on
+/// the executor.
 class Driver {
   struct Sleeper {
     std::condition_variable wake;
@@ -45,8 +45,8 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  /// Runs `make()`, a function that returns a Task<T>, on the executor and returns what the task does. The function is
-  /// called on the driving thread; it and what it refers to outlive the call.
+  /// Runs `make()`, a function that returns a Task<T>, on the executor and returns the task's result. The driving
+  /// thread calls the function. The function and everything it refers to outlive the call.
   template <typename Make>
   auto run(Make&& make) {
     using T = typename std::invoke_result_t<Make&>::Value;
@@ -68,11 +68,11 @@ class Driver {
   template <typename T>
   class StartedTask : public Started {
    public:
-    /// What the task gave. Only when it is done.
+    /// The task's result. Only when it is done.
     virtual T& value() = 0;
   };
 
-  /// Begins `make()`, which is kept with it. It goes on while any thread drives the executor.
+  /// Begins `make()` and keeps the function with the task. The task goes on while any thread drives the executor.
   template <typename Make>
   auto start(Make make) {
     using T = typename std::invoke_result_t<Make&>::Value;
@@ -80,11 +80,11 @@ class Driver {
     begin(started->call());
     return std::unique_ptr<StartedTask<T>>(std::move(started));
   }
-  /// Does what can be done without waiting, unless another thread drives; true when the task is done.
+  /// Runs the executor without waiting, unless another thread drives it. True when the task is done.
   bool test(Started& started);
-  /// Whether the task is done; does nothing for it.
+  /// Whether the task is done. Does not run the executor.
   bool is_done(Started& started);
-  /// Waits until one of them (at least one is given) is done; its place.
+  /// Waits until one of the tasks (at least one) is done. Yields its index.
   std::size_t wait_any(std::span<Started* const> started);
   void wait(Started& started) {
     Started* const one = &started;

@@ -24,10 +24,10 @@
 
 namespace spate::client {
 
-/// Keeps what a meta server has granted until it is recalled, has run out, or a change of this client's own touches it.
-/// Answers only for the credential of the session, whose right to look each name up was checked when it was granted.
-/// Thread-safe, so that a hit costs no turn of the executor. Pure: no messages. Life: constructed off; on once Options
-/// say so.
+/// Keeps what a meta server has granted until the lease is recalled or expires, or this client's own change touches it.
+/// Answers only for the credential of the session: the server checked its right to look up each name with the grant.
+/// Thread-safe, so that a hit needs no executor. Pure: it sends no messages. Life: off when constructed; on once
+/// Options say so.
 class AttributeCache {
  public:
   struct Options {
@@ -45,7 +45,7 @@ class AttributeCache {
 
   bool on() const { return options_.on; }
 
-  /// What lookup would answer (kNotFound for a name that is known not to be there), or nothing when the server must be
+  /// The answer of a lookup (kNotFound for a name that is known not to exist), or nothing when the server must be
   /// asked.
   std::optional<Result<wire::ObjectReply>> find(const wire::NamePath& where);
   /// The same of the attributes only, when they are complete: not of a file that is being written.
@@ -64,14 +64,14 @@ class AttributeCache {
   /// The copier will not hear what an own change has made of its names: all copies of names are to be dropped.
   void drop_copied_names();
 
-  /// A lookup that may bring leases: begun before its request is sent, so that what is recalled or changed meanwhile is
-  /// not kept.
+  /// Begins a lookup that may bring leases. Call it before the request is sent, so that the cache keeps nothing that is
+  /// recalled or changed meanwhile.
   struct Lookup {
     MonoTime asked;
     std::uint64_t news = 0;
   };
   Lookup begin_lookup();
-  /// Ends it; null when it failed.
+  /// Ends the lookup; null when it failed.
   void end_lookup(const Lookup& lookup, const wire::LookupLeaseReply* reply);
   /// The same of a page of a directory.
   void end_listing(const Lookup& lookup, Handle directory, const wire::ListLeaseReply* reply);
@@ -79,8 +79,8 @@ class AttributeCache {
   /// have saved look-ups, and there is room for more of its names.
   bool worth_listing(Handle directory) const;
 
-  /// A change of this client's own: between the two nothing that it may touch is answered, as others may see it
-  /// already.
+  /// Begin and end of this client's own change. Between the two the cache answers nothing that the change may touch,
+  /// because others may see the change already.
   struct Change;
   using ChangePtr = std::list<Change>::iterator;
   ChangePtr begin_change(const ChangePlan& plan);
@@ -91,14 +91,14 @@ class AttributeCache {
   void recalled(Handle object);
   /// It was asked for news at this time and has answered; `complete`: with all that there was.
   void heard(MonoTime asked, std::uint64_t table, bool complete);
-  /// Of which process of the meta server leases are from now on: what another one granted is dropped, also what is on
-  /// its way.
+  /// Sets the process of the meta server that grants leases from now on. Drops leases of any other process, also those
+  /// that are on their way.
   void server_is(std::uint64_t table);
   /// The session has ended, or nobody knows what was changed.
   void clear();
-  /// Something is kept: it is to be renewed, and whoever wants to change it waits for us.
+  /// Whether anything is kept. Then the leases must be renewed, and others that change it wait for this client.
   bool wants_news() const;
-  /// How often to ask for news, so that leases do not run out. 0: nothing is known of leases yet.
+  /// How often to ask for events, so that leases do not expire. 0: nothing is known of leases yet.
   Duration longest_silence() const;
 
   struct Counters {
@@ -221,7 +221,7 @@ struct AttributeCache::Change {
   std::vector<wire::TouchedName> trusted;  // that say what else it touches
 };
 
-/// Brackets a change. Destroyed without an outcome it takes everything for changed.
+/// Encloses a change. If it is destroyed without an outcome, it treats everything as changed.
 class OwnChange {
  public:
   OwnChange(AttributeCache& cache, const ChangePlan& plan) : cache_(cache), change_(cache.begin_change(plan)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request to the meta server will change, as far as its client knows before it is answered.
+// What a request to the meta server may change, as far as the client knows before the answer.
 #pragma once
 
 #include <vector>

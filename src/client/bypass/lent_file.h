@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LentFile: what the two descriptors of a bypass lease give access to. LentFiles: where descriptors become that; the
-// kernel's here, another one's in the simulation.
+// LentFile: the datafile and lease page behind the two descriptors of a bypass lease. LentFiles: makes a LentFile from
+// descriptors, of the kernel here and of a simulated kernel in the simulation.
 #pragma once
 
 #include <sys/types.h>
@@ -20,22 +20,22 @@
 
 namespace spate::client {
 
-/// A datafile and the page of its lease. One executor; moves that are under way keep it alive.
+/// A datafile and the page of its lease. One executor. Moves under way keep it alive.
 class LentFile {
  public:
   virtual ~LentFile() = default;
 
-  /// A holder that may only read looks at `state` alone.
+  /// A holder with a read lease uses only `state`.
   virtual LeaseWords& words() = 0;
   virtual bool readable() const = 0;
-  /// Bytes. Nothing: the descriptor is no more the one that was passed (the program has closed it, and opened another
-  /// file in its place).
+  /// Bytes. Nothing when the descriptor is no longer the one that was passed: the program has closed it and opened
+  /// another file in its place.
   virtual std::optional<std::uint64_t> size() const = 0;
-  /// The descriptor is somebody else's by now: it is not closed.
+  /// The descriptor belongs to the program by now: LentFile must not close it.
   virtual void disown() = 0;
   /// As LocalMove::try_now().
   virtual bool try_now(LocalMove& move) = 0;
-  /// The rest of it, however long that takes.
+  /// Moves the rest, however long that takes.
   virtual job::Task<void> finish(LocalMove& move) = 0;
 };
 

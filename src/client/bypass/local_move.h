@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalMove: one slot's share of a read or write, between the caller's memory and the datafile itself.
+// LocalMove: moves one slot's share of a read or write directly between the caller's memory and the datafile.
 #pragma once
 
 #include <sys/uio.h>
@@ -23,7 +23,8 @@ class LocalIo {
     int count = 0;             // 1..512
     std::uint64_t offset = 0;  // in the datafile
   };
-  /// As preadv and pwritev; a failure is a negative errno. Without `wait`: -EAGAIN rather than wait for a device.
+  /// As preadv and pwritev; a failure is a negative errno. Without `wait` it returns -EAGAIN when it would wait for a
+  /// device.
   virtual ssize_t move_pieces(const Pieces& pieces, bool is_write, bool wait) = 0;
 };
 
@@ -41,7 +42,7 @@ class LocalMove {
  public:
   explicit LocalMove(const SlotWork& work);
 
-  /// As far as it goes without waiting for a device. True: it is over.
+  /// Moves as much as is possible without waiting for a device. True: the move is complete.
   bool try_now(LocalIo& io);
   void finish(LocalIo& io) { go_on(io, true); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offload: system calls that may wait for a device, on threads of their own, awaited by the executor's coroutines.
+// Offload: runs system calls that may wait for a device on its own threads. Coroutines of the executor await them.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace spate::client {
 
-/// The threads are started by the first work. Awaited on the executor only; everything has ended before it dies.
+/// The first work starts the threads. Await it on the executor only. All work must have ended before its destruction.
 class Offload {
  public:
   explicit Offload(job::Executor& executor) : executor_(executor) {}

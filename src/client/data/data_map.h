@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataMap: where a file holds data and where holes, put together from what its datafiles say.
+// DataMap: the data and holes of a file, combined from the answers of its datafiles.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace spate::client {
 
-/// An answer of all io servers of a file, from some offset on. Logical offsets, bytes. A value; refers to the
-/// distribution.
+/// The combined answer of all io servers of a file, from some offset on. Offsets are logical, in bytes. A value; refers
+/// to the distribution.
 class DataMap {
  public:
   /// `slots[slot_count]` and `sizes[slot_count]`: of each datafile its ranges and its size.
   DataMap(const Distribution& distribution, std::vector<wire::SlotRanges> slots, std::span<const std::uint64_t> sizes);
 
   std::uint64_t file_size() const { return file_size_; }
-  /// Below this offset the answers hold; at least file_size() when everything is known.
+  /// The answers are valid below this offset. It is at least file_size() when everything is known.
   std::uint64_t known_to() const { return known_to_; }
   /// The first byte of data at or after `from`; file_size() when there is none.
   std::uint64_t next_data(std::uint64_t from) const;

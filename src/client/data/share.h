@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Share: one server's part of a transfer; and how shares are made, run side by side and their first error kept.
+// Share: one server's part of a transfer. Functions that make shares, run them in parallel and keep the first error.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,8 @@ Result<std::vector<Share>> make_shares(const TransferTarget& target, std::span<c
 
 wire::SlotSet slot_set(const TransferTarget& target, const Share& share);
 
-/// Runs one task a share, all at once, and waits for all of them. The first failure wins; the others still end.
+/// Runs one task for each share, all at once, and waits for all of them. The result is the first failure; the other
+/// tasks still run to their end.
 job::Task<Result<void>> run_shares(job::Executor& executor, std::vector<job::Task<Result<void>>> tasks);
 
 }  // namespace spate::client

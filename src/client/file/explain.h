@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which data path a read or write of a file would take, and why.
+// Finds out which data path a read or write of a file would take, and why.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace spate::client {
 
-/// Of one slot that the read or write would touch.
+/// The answer for one slot that the read or write would touch.
 struct SlotPath {
   std::uint32_t slot = 0;
   TargetId target;
@@ -20,7 +20,7 @@ struct SlotPath {
   std::string no_bypass;  // why this client would not move the bytes by itself; empty: it would
 };
 
-/// Asks the servers; nothing is moved. `target.path` is what would be asked for by name.
+/// Asks the servers and moves no data. `target.path` is the path that the request would name.
 job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what,
                                                  bool is_write, Limits limits);
 

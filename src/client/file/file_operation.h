@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the parts of File only: file.cc, file_append.cc, file_copy.cc.
+// Internal to File: for file.cc, file_append.cc and file_copy.cc only.
 #pragma once
 
 #include "client/file/file.h"
@@ -9,7 +9,7 @@ namespace spate::client {
 /// Whether a new capability may help.
 inline bool must_renew(Errc code) { return code == Errc::kCapabilityExpired || code == Errc::kSessionFenced; }
 
-/// How often an operation is tried with another capability, or in another epoch of the session.
+/// The number of attempts of an operation with another capability, or in another epoch of the session.
 inline constexpr int kMostRenewals = 4;
 
 /// A transfer that may be larger than one request; the spans belong to the caller of read or write.
@@ -19,7 +19,8 @@ struct File::Operation {
   std::span<const MutableByteView> read_memory;
   std::span<const ByteView> write_memory;
   job::StopToken stop;
-  /// Of an append: ends with kSessionFenced rather than go on in another epoch, when its right has passed to others.
+  /// For an append. It ends with kSessionFenced and does not go on in another epoch, because its right may belong to
+  /// others then.
   std::uint32_t only_epoch = 0;
 };
 

@@ -14,12 +14,12 @@ namespace spate::client {
 
 class Ledger;
 
-/// A right is taken with the first append to a file and kept until another client wants it or the last one here that
-/// appends closes the file. One executor; outlived by nothing that appends. Life: construct -> calls -> stop() ->
-/// destroyed.
+/// The first append to a file takes the right. The client keeps it until another client wants it, or until its last
+/// open that appends is closed. One executor. It outlives everything that appends. Life: construct -> calls -> stop()
+/// -> destroyed.
 class Appends {
  public:
-  /// One file that is appended to; all of this client's opens of it share it.
+  /// One file with appends. All of this client's opens of the file share it.
   struct Appended {
     Appended(Handle its_handle, job::Executor& executor) : handle(its_handle), turn(executor, 1) {}
     const Handle handle;
@@ -35,11 +35,11 @@ class Appends {
   job::Task<void> stop();
 
   AppendedPtr join(Handle handle);
-  /// The open is closed; with the last one the right is given back.
+  /// Call it when an open is closed. The last one gives the right back.
   job::Task<void> leave(AppendedPtr file);
   /// Waits for the right. The caller has the turn.
   job::Task<Result<void>> take(AppendedPtr file, job::StopToken stop);
-  /// An append has ended: the right goes to who waits for it. The caller has the turn.
+  /// Call it when an append has ended. The right goes to a client that waits for it. The caller has the turn.
   job::Task<void> done(AppendedPtr file);
 
  private:

@@ -26,8 +26,8 @@ struct LockHolder {
   friend auto operator<=>(const LockHolder&, const LockHolder&) = default;
 };
 
-/// Knows what is held, so that closing a file costs nothing when nothing is, and claims it again after the meta server
-/// has restarted. A wait holds no request: one request of the whole client asks for what there is to tell. One
+/// Knows which locks are held. So closing a file without locks costs nothing, and the client can claim its locks again
+/// after a restart of the meta server. A wait holds no request: one request of the whole client fetches all events. One
 /// executor; any number of calls at once. Life: construct -> calls -> stop() -> destroyed.
 class Locks {
  public:
@@ -35,30 +35,30 @@ class Locks {
   ~Locks();
   Locks(const Locks&) = delete;
   Locks& operator=(const Locks&) = delete;
-  /// Waits end with kCancelled.
+  /// Ends all waits with kCancelled.
   job::Task<void> stop();
 
   /// Sets the mode of a range; `lock.owner` and `kind` say whose. With `wait` until it is granted or `stop` says to
   /// end, which gives its reason; else kTryAgain when another has it. kDeadlock, kNoLocks. kLostLock: what this owner
   /// had is gone with the session; until it has released everything on the file it gets nothing.
   job::Task<Result<void>> set(wire::LockSpec lock, bool wait, job::StopToken stop = {});
-  /// What would be in its way; of other clients too.
+  /// The lock that would be in its way, also one of another client.
   job::Task<Result<std::optional<wire::LockSpec>>> test(wire::LockSpec lock);
-  /// Everything of this owner on the file. No request when there is nothing.
+  /// Releases all locks of this owner on the file. Sends no request when there are none.
   job::Task<Result<void>> release(Handle handle, LockHolder holder);
 
   bool holds(Handle handle, LockHolder holder);
   /// Some program's lock on the file was lost and is not released yet: what it protected may have been changed by
   /// others.
   bool lost(Handle handle);
-  /// The session may be another one, or in another epoch: what the old one held is marked as lost.
+  /// Call it when the session may be another one, or in another epoch. Marks locks of the old one as lost.
   void session_changed() { check_session(); }
   /// Called when another client waits for the right to append to a file.
   void on_recall(UniqueFunction<void(Handle)> action) { on_recall_ = std::move(action); }
 
   /// Takes over what an earlier process has left, before everything else; the cluster has its session already.
   void inherit();
-  /// Ends what programs waited for through an earlier process: they ask this one again (client/session/ledger.h).
+  /// Ends waits that programs began through an earlier process: they ask this process again (client/session/ledger.h).
   job::Task<void> end_inherited_waits();
 
   /// Leases of attributes were granted: their recalls come with the news of locks.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestSlots: names changing requests so that a resend is answered, not run again (docs/consistency.md, "Resends").
+// RequestSlots: gives changing requests their ids, so that a server answers a resend and does not run it again
+// (docs/consistency.md, "Resends").
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class RequestSlots {
   /// `ledger`: may be null.
   RequestSlots(job::Executor& executor, Ledger* ledger) : executor_(executor), ledger_(ledger) {}
 
-  /// Called when a session was opened: `count` slots, sequences go on so that no id is ever used twice.
+  /// Called when a session was opened, with `count` slots. Sequences continue, so that no id is ever used twice.
   void reset(std::uint16_t count);
   bool ready() const { return units_ != nullptr; }
 
