@@ -47,6 +47,12 @@ Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::N
   return bmi::make_network(std::move(modules), options);
 }
 
-rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config) { return {config.nat, config.allow_v1}; }
+rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config) {
+  return {config.nat, config.allow_v1, protection(config)};
+}
+
+wire::Protect protection(const config::AuthConfig& config) {
+  return config.protect == config::Protect::kData ? wire::Protect::kData : wire::Protect::kControl;
+}
 
 }  // namespace spate::assembly

@@ -15,5 +15,6 @@ namespace spate::assembly {
 Result<std::unique_ptr<bmi::Network>> make_network(Clock& clock, const config::NetworkConfig& limits);
 
 rpc::GreetingPolicy greeting_policy(const config::AuthConfig& config);
+wire::Protect protection(const config::AuthConfig& config);
 
 }  // namespace spate::assembly

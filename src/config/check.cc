@@ -129,6 +129,16 @@ void check_open_servers(const FileSystemConfig& config, std::vector<Problem>& ou
   }
 }
 
+void check_protection(const FileSystemConfig& config, std::vector<Problem>& out) {
+  if (config.auth.protect != Protect::kData) return;
+  if (config.fs.auth == Auth::kNone) out.push_back({"auth.protect", "auth.protect = \"data\" needs fs.auth = \"key\""});
+  if (config.auth.allow_v1) {
+    out.push_back({"auth.protect",
+                   "auth.protect = \"data\" and auth.allow_v1 exclude each other: version 1 protects "
+                   "nothing"});
+  }
+}
+
 /// The address with one name for all names of the own machine.
 std::string canonical_url(const std::string& url) {
   const UrlParts parts = split_url(url);
@@ -270,6 +280,7 @@ std::vector<Problem> check(const FileSystemConfig& config) {
   check_fs(config.fs, out);
   for (std::size_t i = 0; i < config.servers.size(); ++i) check_server(config.servers[i], i, out);
   check_open_servers(config, out);
+  check_protection(config, out);
   check_cluster(config, out);
   check_folders(config, out);
   check_exports(config, out);

@@ -30,10 +30,14 @@ struct FsConfig {
   friend bool operator==(const FsConfig&, const FsConfig&) = default;
 };
 
-/// [auth]: what the handshake may do without.
+/// What is kept from being altered on a network.
+enum class Protect : std::uint8_t { kControl = 0, kData = 1 };
+
+/// [auth]: what the handshake may do without, and what it is to bring.
 struct AuthConfig {
   bool nat = false;       // servers are reached at other addresses than those dialled
   bool allow_v1 = false;  // peers of version 1 of the protocol
+  Protect protect = Protect::kControl;
   friend bool operator==(const AuthConfig&, const AuthConfig&) = default;
 };
 

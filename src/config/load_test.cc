@@ -219,6 +219,15 @@ TEST(Load, WithoutKeysServersAreReachedFromTheirOwnMachineOnly) {
   }
 }
 
+TEST(Load, ProtectionOfDataNeedsKeysOnBothSides) {
+  EXPECT_THAT(mistakes_with("[auth]\nprotect = \"data\"\n"), HasSubstr("needs fs.auth = \"key\""));
+  const std::string keys = "client_key_file = \"c\"\nserver_key_file = \"s\"\n[auth]\nprotect = \"data\"\n";
+  const auto loaded = load(input(replaced(kGood, "auth = \"none\"\n", keys)));
+  ASSERT_OK(loaded);
+  EXPECT_EQ(loaded->config.auth.protect, Protect::kData);
+  EXPECT_THAT(mistakes("auth = \"none\"\n", keys + "allow_v1 = \"yes\"\n"), HasSubstr("exclude each other"));
+}
+
 TEST(Load, KeysForClientsAndServersAreTwo) {
   const std::string keys = "client_key_file = \"k\"\nserver_key_file = \"./k\"";
   EXPECT_THAT(mistakes("auth = \"none\"", keys), HasSubstr("must be two files"));

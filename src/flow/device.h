@@ -10,6 +10,7 @@
 #include "flow/scheduler.h"
 #include "job/network.h"
 #include "job/storage.h"
+#include "wire/bulk_seals.h"
 
 namespace spate::flow {
 
@@ -70,7 +71,8 @@ struct Share {
 struct Route {
   bmi::Address peer;
   bmi::Tag tag;
-  std::uint32_t unit_bytes = 0;  // kMinUnitBytes..kMaxUnitBytes
+  std::uint32_t unit_bytes = 0;                      // kMinUnitBytes..kMaxUnitBytes
+  std::shared_ptr<wire::BulkSeals> seals = nullptr;  // each message begins with a code by these; null: with none
 };
 
 }  // namespace spate::flow

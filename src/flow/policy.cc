@@ -12,7 +12,11 @@ std::uint64_t average_piece(const PathFacts& facts) {
   return facts.first_pieces <= 1 ? facts.first_bytes : facts.first_bytes / facts.first_pieces;
 }
 
+constexpr std::string_view kSealed =
+    "file data are sealed on this connection (auth.protect), so they go through memory";
+
 Result<PathChoice> named_cached(const PathFacts& facts) {
+  if (facts.sealed) return refused(std::string(kSealed) + ": read with path automatic, buffered or direct");
   if (facts.direction == Direction::kWrite) {
     return refused("the cached path sends the page cache, so it is for reads: write with path automatic or buffered");
   }
@@ -34,8 +38,9 @@ Result<PathChoice> named_direct(const PathFacts& facts) {
 
 /// Of what goes past the page cache.
 Result<PathChoice> named_peer(const PathFacts& facts) {
-  if (!facts.peer_refusal.empty()) {
-    return refused("no p2p path: " + std::string(facts.peer_refusal) + "; use automatic, buffered, cached or direct");
+  const std::string_view refusal = facts.sealed ? kSealed : facts.peer_refusal;
+  if (!refusal.empty()) {
+    return refused("no p2p path: " + std::string(refusal) + "; use automatic, buffered, cached or direct");
   }
   SPATE_TRY(PathChoice choice, named_direct(facts));
   choice.path = DataPath::kPeerToPeer;
@@ -77,11 +82,12 @@ PathChoice automatic(const PathFacts& facts, const PolicyOptions& options) {
   }
   // One piece a message costs no more than a buffer would, however small it is.
   const bool large = facts.first_pieces <= 1 || average_piece(facts) >= options.cached_piece_bytes;
-  const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large;
+  const bool cached = facts.direction == Direction::kRead && facts.has_descriptor && large && !facts.sealed;
   choice.path = cached ? DataPath::kCached : DataPath::kBuffered;
   if (choice.why.empty()) {
     choice.why = cached                                 ? "the page cache is sent as it is"
                  : facts.direction == Direction::kWrite ? "writes go through the page cache"
+                 : facts.sealed                         ? std::string(kSealed)
                  : !facts.has_descriptor                ? "the storage has no file to send from"
                                                         : "the pieces are too small to be sent one by one";
   }

@@ -28,6 +28,7 @@ struct PathFacts {
   std::string_view peer_refusal = "this server has no memory of a PCI device (flow.p2p_memory)";
   std::optional<bool> cached = {};  // whether the first bytes of a read are in the page cache; none: unknown
   bool bypass_writer = false;       // a client may be writing the datafile itself now
+  bool sealed = false;              // messages begin with a code over their data: the processor has to read these
 };
 
 struct PolicyOptions {

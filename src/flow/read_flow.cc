@@ -24,15 +24,28 @@ ReadFlow::ReadFlow(FlowContext& context, Device& device, const Share& share, con
       window_(context.options.in_flight) {}
 
 void ReadFlow::post(bmi::SegmentList segments, BufferPool::Lease buffer) {
+  Outgoing& out = window_.push();
   bmi::Message message;
   message.peer = route_.peer;
   message.tag = route_.tag;
   message.message_class = bmi::MessageClass::kBulk;
-  message.segments = segments;
+  message.segments = route_.seals != nullptr ? seal(segments, out) : segments;
   message.receiver_ready = true;
-  Outgoing& out = window_.push();
   out.buffer = std::move(buffer);
   out.op.emplace(context_.network).post_send(message);
+}
+
+/// The message with its code before it. Precondition: all of it is memory.
+bmi::SegmentList ReadFlow::seal(bmi::SegmentList segments, Outgoing& out) {
+  std::vector<ByteView> data;
+  sealed_.assign(1, bmi::Segment::of(MutableByteView(out.code)));
+  for (const bmi::Segment& segment : segments) {
+    SPATE_CHECK(segment.memory != nullptr);
+    data.emplace_back(segment.memory, segment.size);
+    sealed_.push_back(segment);
+  }
+  out.code = route_.seals->seal(route_.tag.value, sealed_messages_++, data);
+  return sealed_;
 }
 
 job::Task<Result<void>> ReadFlow::wait_oldest() {

@@ -49,6 +49,7 @@ class ReadFlow {
   struct Outgoing {
     std::optional<job::NetworkOp> op;
     BufferPool::Lease buffer;
+    wire::BulkSeals::Code code{};
   };
 
   void begin_stream(const trove::BytestreamStat& stat);
@@ -56,6 +57,7 @@ class ReadFlow {
   job::Task<Result<void>> wait_oldest();
   Result<void> retire_done();
   void post(bmi::SegmentList segments, BufferPool::Lease buffer);
+  bmi::SegmentList seal(bmi::SegmentList segments, Outgoing& out);
   job::Task<Result<std::uint64_t>> gather();
   job::Task<Result<void>> make_resident();
   job::Task<Result<BufferPool::Lease>> read_message(std::uint64_t bytes);
@@ -77,6 +79,8 @@ class ReadFlow {
     return how_.peer || registered() ? kPeerBufferBytes : route_.unit_bytes + kBlockSlackBytes;
   }
 
+  std::uint64_t sealed_messages_ = 0;
+  std::vector<bmi::Segment> sealed_;  // the message that is being posted, with its code
   FlowContext& context_;
   Device& device_;
   const Share share_;

@@ -2,9 +2,12 @@
 #include "flow/write_flow.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "flow/extents.h"
+#include "log/fields.h"
+#include "log/log.h"
 
 namespace spate::flow {
 
@@ -107,13 +110,25 @@ void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
   in.at = at;
   in.lead = carry_ ? carry_->lead(ahead_at_) : 0;
   ahead_at_ += size;
-  const bmi::Segment room = bmi::Segment::of(in.buffer.view().subspan(in.lead, size));
+  const std::array<bmi::Segment, 2> room{bmi::Segment::of(MutableByteView(in.code)),
+                                         bmi::Segment::of(in.buffer.view().subspan(in.lead, size))};
   bmi::Message message;
   message.peer = route_.peer;
   message.tag = route_.tag;
   message.message_class = bmi::MessageClass::kBulk;
-  message.segments = {&room, 1};
+  message.segments = route_.seals != nullptr ? bmi::SegmentList(room) : bmi::SegmentList(&room[1], 1);
   in.op.emplace(context_.network).post_recv(message);
+}
+
+/// What has come is what was announced, and what was sent.
+Result<void> WriteFlow::check(const Incoming& in, std::uint64_t received) {
+  if (received != in.size + (route_.seals != nullptr ? wire::BulkSeals::kSize : 0))
+    return Error(Errc::kProtocol, "a bulk message is shorter than the request says");
+  if (route_.seals == nullptr) return {};
+  const ByteView data = ByteView(in.buffer.view()).subspan(in.lead, in.size);
+  if (route_.seals->genuine(route_.tag.value, checked_messages_++, {&data, 1}, in.code)) return {};
+  SPATE_LOG("flow", error, "a write is refused: {} handle={}", wire::altered_bulk_message(), share_.datafile.handle);
+  return wire::altered_bulk_message();
 }
 
 job::Task<Result<void>> WriteFlow::write_oldest() {
@@ -121,7 +136,7 @@ job::Task<Result<void>> WriteFlow::write_oldest() {
   const auto received = co_await in.op->wait(watch_.token());
   if (!received) co_return received.error();
   watch_.progress();
-  if (*received != in.size) co_return Error(Errc::kProtocol, "a bulk message is shorter than the request says");
+  SPATE_CO_TRY(std::ignore, check(in, *received));
   SPATE_CO_TRY(std::ignore, co_await store(in));
   stream_bytes_ += in.size;
   in.op.reset();

@@ -44,11 +44,13 @@ class WriteFlow {
     BufferPool::Lease buffer;
     std::uint64_t size = 0;
     std::uint64_t lead = 0;  // bytes of the buffer before it
+    wire::BulkSeals::Code code{};
   };
 
   job::Task<Result<void>> move_all();
   job::Task<Result<void>> post_receives();
   job::Task<Result<void>> write_oldest();
+  Result<void> check(const Incoming& in, std::uint64_t received);
   job::Task<Result<void>> store(Incoming& in);
   job::Task<Result<void>> store_blocks(const BlockCarry::Blocks& blocks, bool in_peer);
   job::Task<Result<void>> write_by_main_memory(const BlockCarry::Blocks& blocks);
@@ -65,6 +67,7 @@ class WriteFlow {
   job::Task<void> cancel_all();
   void post(std::uint64_t size, const datatype::SlotCursor& at);
 
+  std::uint64_t checked_messages_ = 0;
   FlowContext& context_;
   Device& device_;
   const Share share_;

@@ -31,7 +31,8 @@ Acceptor::Acceptor(const AcceptorOptions& options) : options_(options) {
 }
 
 bool Acceptor::speaks(std::uint16_t version) const {
-  return version == wire::kProtocolVersion || (version == 1 && options_.allow_version_1);
+  return version == wire::kProtocolVersion ||
+         (version == 1 && options_.allow_version_1 && options_.protect < wire::Protect::kData);
 }
 
 std::string Acceptor::spoken() const {
@@ -51,7 +52,8 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
                                              std::to_string(offer.server.value));
   }
   if (offer.key_id == wire::KeyId{}) {
-    if (options_.key_required) return Error(Errc::kUnauthenticated, "a key is required; set client_key_file");
+    if (options_.key_required || options_.protect == wire::Protect::kData)
+      return Error(Errc::kUnauthenticated, "a key is required; set client_key_file");
     return {};
   }
   const auto found = std::ranges::find(keys_, offer.key_id, &OneKey::id);
@@ -61,11 +63,12 @@ Result<void> Acceptor::choose_key(const wire::HelloOffer& offer, Handshake& hand
   }
   // Without `auth = "key"` there is a server key only.
   if (found->role == wire::KeyRole::kClient && !options_.key_required) return wrong_key(wire::PeerKind::kClient);
-  if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kControl) {
+  if (!wire::holds(offer.suites, wire::Suite::kUmac64) || offer.protect > wire::Protect::kData) {
     return Error(Errc::kNotSupported, "the protection that the peer wants is not known to this server");
   }
   handshake.role = found->role;
   handshake.key = found->key;
+  handshake.protect = std::max({offer.protect, options_.protect, wire::Protect::kControl});
   return {};
 }
 
@@ -106,7 +109,8 @@ Result<Bytes> Acceptor::hello(const Received& message, ByteView head, std::strin
   answer.reached = std::string(reached);
   if (handshake.role) {
     answer.suite = wire::Suite::kUmac64;
-    answer.protect = handshake.protect = wire::protection_of(reached);
+    if (!wire::needs_seals(reached)) handshake.protect = wire::Protect::kNone;
+    answer.protect = handshake.protect;
   }
   wire::encode_body(answer, body);
   if (!handshake.role) return body;
@@ -146,7 +150,7 @@ Result<Accepted> Acceptor::prove(const Received& message, Handshake& handshake) 
   const Hash finished = handshake.transcript->finish(message.whole.first(message.whole.size() - sizeof(wire::Proof)));
   if (!equal_secret(finished, both->second.finished)) return wrong_key(accepted.request.kind);
   accepted.keys = handshake.transcript->keys();
-  accepted.sealed = handshake.protect == wire::Protect::kControl;
+  accepted.protect = handshake.protect;
   return accepted;
 }
 

@@ -19,8 +19,9 @@ struct AcceptorOptions {
   bool key_required = true;
   KeyRing client_key;
   KeyRing server_key;
-  std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a peer asks
-  bool allow_version_1 = false;                 // peers of before the present handshake are let in
+  std::uint64_t features = wire::kOurFeatures;      // that are agreed to when a peer asks
+  bool allow_version_1 = false;                     // peers of before the present handshake are let in
+  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
 };
 
 /// What a handshake has come to. Made by hello(), used up by one authenticate(), right or wrong.
@@ -38,9 +39,9 @@ struct Handshake {
 /// Who has proved a key.
 struct Accepted {
   wire::AuthenticateRequest request;
-  std::optional<wire::SessionKeys> keys;  // none: version 1, or nobody has a key
-  bool sealed = false;                    // requests and replies are, from the reply to this request on
-  Mac server_proof{};                     // version 1: for the reply
+  std::optional<wire::SessionKeys> keys;         // none: version 1, or nobody has a key
+  wire::Protect protect = wire::Protect::kNone;  // from the reply to this request on
+  Mac server_proof{};                            // version 1: for the reply
 };
 
 /// A message as it came: whole, and where its body begins.

@@ -23,9 +23,10 @@ struct Sealing {
 /// Who is at the other end of one connection, as authenticate established it.
 struct Peer {
   bmi::Address address;
-  bmi::Address bound;                  // the same by this connection only (bmi::Network::bound)
-  std::optional<Handshake> handshake;  // hello was answered
-  std::optional<Sealing> sealing;      // from a good authenticate on; none where nothing is sealed
+  bmi::Address bound;                           // the same by this connection only (bmi::Network::bound)
+  std::optional<Handshake> handshake;           // hello was answered
+  std::optional<Sealing> sealing;               // from a good authenticate on; none where nothing is sealed
+  std::shared_ptr<wire::BulkSeals> bulk_seals;  // where bulk data are, too; what moves them keeps it
   std::uint16_t version = wire::kProtocolVersion;
   bool admitted = false;        // has proved its key: no stranger to the network any more
   std::uint32_t under_way = 0;  // its requests; counted while it is a stranger

@@ -244,6 +244,7 @@ job::Task<Result<RawReply>> Channel::attempt(wire::Op op, ByteView body, const C
   sending.body = body;
   sending.reply_room = options.reply_room;
   sending.bulk = options.bulk;
+  if (session != nullptr) sending.bulk_seals = session->bulk_seals;
   sending.seals = session != nullptr && session->seals ? &*session->seals : nullptr;
   auto reply = co_await exchange(sending, stop, answered);
   if (reply && session != nullptr) reply->features = session->features;
@@ -262,7 +263,7 @@ job::Task<Result<RawReply>> Channel::exchange(const Sending& sending, job::StopT
   message.segments = bmi::SegmentList(&into, 1);
   job::NetworkOp receive(network_);
   receive.post_recv(message);
-  if (sending.bulk != nullptr) sending.bulk->post(sending.address, tag);
+  if (sending.bulk != nullptr) sending.bulk->post(sending.address, tag, sending.bulk_seals);
 
   std::array<bmi::Segment, 3> parts{bmi::Segment::of(sending.head), bmi::Segment{}, bmi::Segment{}};
   std::size_t count = 1;

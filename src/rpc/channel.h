@@ -43,7 +43,8 @@ struct CallOptions {
 class Bulk {
  public:
   virtual ~Bulk() = default;
-  virtual void post(bmi::Address peer, bmi::Tag reply_tag) = 0;
+  /// `seals`: of the messages (each begins with a code); null: they have none.
+  virtual void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) = 0;
   /// The attempt failed: cancel what is posted and wait until the network is done with it.
   virtual job::Task<void> abandon() = 0;
 };
@@ -139,6 +140,7 @@ class Channel {
     std::uint16_t version = wire::kProtocolVersion;
     std::uint64_t features = 0;
     std::optional<Seals> seals;
+    std::shared_ptr<wire::BulkSeals> bulk_seals;
     ClientId client;          // the file system's session that it was greeted in:
     std::uint32_t epoch = 0;  // another channel's greeting may have begun a new one
   };
@@ -152,6 +154,7 @@ class Channel {
     ByteView body;
     std::uint32_t reply_room = 16 * 1024;
     Bulk* bulk = nullptr;
+    std::shared_ptr<wire::BulkSeals> bulk_seals = nullptr;
     Seals* seals = nullptr;    // of the reply; kept by the caller
     bool seal_request = true;  // by them
   };

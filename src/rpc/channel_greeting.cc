@@ -55,7 +55,8 @@ job::Task<Result<void>> Channel::greet_anywhere(job::StopToken stop) {
     bool stranger = false;
     result = co_await greet_once(version, stranger, stop);
     if (result) break;
-    if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 && version > 1) {
+    if (result.code() == Errc::kVersionMismatch && identity_.policy.allow_version_1 &&
+        identity_.policy.protect < wire::Protect::kData && version > 1) {
       SPATE_LOG("rpc", warn, "greeting as version 1, which proves little peer={}", log::Quoted{name()});
       version = 1;
       continue;
@@ -125,7 +126,8 @@ job::Task<Result<void>> Channel::authenticate(Initiator& initiator, bmi::Address
   session->client = identity_.client;
   session->epoch = identity_.epoch;
   const Bytes message = initiator.authenticate(header_of(wire::Op::kAuthenticate, options), std::move(request));
-  if (initiator.sealed()) session->seals.emplace(*initiator.keys(), End::kInitiator);
+  if (initiator.protect() != wire::Protect::kNone) session->seals.emplace(*initiator.keys(), End::kInitiator);
+  if (initiator.protect() == wire::Protect::kData) session->bulk_seals = bulk_seals(*initiator.keys(), End::kInitiator);
   // Before the server can ask for bulk connections.
   if (initiator.keys()) network_.network().set_link_key(address, initiator.keys()->link);
   Sending sending;

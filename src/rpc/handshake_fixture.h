@@ -63,8 +63,8 @@ struct Meeting {
     SPATE_TRY(const Accepted accepted, other.authenticate(received(authenticate), handshake));
     refused_by = "";
     accepted_kind = accepted.request.kind;
-    sealed = accepted.sealed;
-    both_sealed = one.sealed() == accepted.sealed;
+    protect = accepted.protect;
+    both_alike = one.protect() == accepted.protect;
     if (accepted.keys) keys = *accepted.keys;
     if (one.keys()) initiator_keys = *one.keys();
     second = other.authenticate(received(authenticate), handshake).code();
@@ -90,8 +90,8 @@ struct Meeting {
   Bytes authenticate;
   std::string refused_by;
   wire::PeerKind accepted_kind = wire::PeerKind::kClient;
-  bool sealed = false;
-  bool both_sealed = false;
+  wire::Protect protect = wire::Protect::kNone;
+  bool both_alike = false;
   wire::SessionKeys keys;
   wire::SessionKeys initiator_keys;
   Errc second = Errc::kOk;  // of the same authenticate, once more

@@ -30,8 +30,8 @@ TEST(Handshake, BothSidesHaveTheSameKeys) {
   EXPECT_EQ(meeting.keys.acceptor_seal, meeting.initiator_keys.acceptor_seal);
   EXPECT_EQ(meeting.keys.link, meeting.initiator_keys.link);
   EXPECT_NE(meeting.keys.initiator_seal, meeting.keys.acceptor_seal);
-  EXPECT_TRUE(meeting.sealed);
-  EXPECT_TRUE(meeting.both_sealed);
+  EXPECT_EQ(meeting.protect, wire::Protect::kControl);
+  EXPECT_TRUE(meeting.both_alike);
 }
 
 TEST(Handshake, AServerProvesTheServerKey) {
@@ -46,8 +46,8 @@ TEST(Handshake, WhatTheKernelVouchesForIsNotSealed) {
   Meeting meeting;
   meeting.dialled = meeting.reached = "shm:///run/spate/3";
   ASSERT_EQ(reason(meeting), "let in");
-  EXPECT_FALSE(meeting.sealed);
-  EXPECT_TRUE(meeting.both_sealed);
+  EXPECT_EQ(meeting.protect, wire::Protect::kNone);
+  EXPECT_TRUE(meeting.both_alike);
 }
 
 TEST(Handshake, WhileKeysAreChangedBothAreAccepted) {
@@ -85,6 +85,63 @@ TEST(Handshake, OfVersion1TooEachKeyIsAccepted) {
       EXPECT_EQ(reason(meeting), "let in") << used;
     }
   }
+}
+
+TEST(Handshake, WhoeverWantsMoreProtectionHasIt) {
+  for (const bool client_wants : {true, false}) {
+    Meeting meeting;
+    (client_wants ? meeting.identity.policy.protect : meeting.options.protect) = wire::Protect::kData;
+    ASSERT_EQ(reason(meeting), "let in");
+    EXPECT_EQ(meeting.protect, wire::Protect::kData);
+    EXPECT_TRUE(meeting.both_alike);
+    EXPECT_EQ(meeting.keys.initiator_data, meeting.initiator_keys.initiator_data);
+    EXPECT_EQ(meeting.keys.acceptor_data, meeting.initiator_keys.acceptor_data);
+    EXPECT_NE(meeting.keys.initiator_data, meeting.keys.acceptor_data);
+    EXPECT_NE(meeting.keys.initiator_data, meeting.keys.initiator_seal);
+  }
+}
+
+TEST(Handshake, ProtectionOfDataIsNotTalkedDown) {
+  const auto changed = [](auto change) {
+    return [change](Bytes& message) {
+      wire::RequestHeader header;
+      wire::Reader reader(message);
+      reader(header);
+      const ByteView body = ByteView(message).last(reader.decoder().remaining());
+      auto both = wire::decode_body_and<wire::HelloRequest, wire::HelloOffer>(body).value();
+      change(both.second);
+      message.resize(message.size() - body.size());
+      wire::encode_body(both.first, message);
+      wire::encode_body(both.second, message);
+    };
+  };
+  Meeting asked_for_less;
+  asked_for_less.identity.policy.protect = wire::Protect::kData;
+  asked_for_less.on_hello = changed([](wire::HelloOffer& offer) { offer.protect = wire::Protect::kControl; });
+  EXPECT_TRUE(refused(asked_for_less, "initiator", "did not prove the key"));
+
+  Meeting none_at_all;
+  none_at_all.options.protect = wire::Protect::kData;
+  none_at_all.options.key_required = false;
+  none_at_all.identity.key.reset();
+  EXPECT_TRUE(refused(none_at_all, "acceptor", "a key is required"));
+  none_at_all.options.protect = wire::Protect::kControl;
+  none_at_all.identity.policy.protect = wire::Protect::kData;
+  EXPECT_TRUE(refused(none_at_all, "initiator", "requires a key"));
+
+  Meeting of_version_1;
+  of_version_1.options.protect = wire::Protect::kData;
+  of_version_1.options.allow_version_1 = true;
+  of_version_1.version = 1;
+  EXPECT_TRUE(refused(of_version_1, "acceptor", "upgrade the older one"));
+}
+
+TEST(Handshake, LocalSocketsNeedNoProtectionOfData) {
+  Meeting meeting;
+  meeting.identity.policy.protect = meeting.options.protect = wire::Protect::kData;
+  meeting.dialled = meeting.reached = "shm:///run/spate/3";
+  ASSERT_EQ(reason(meeting), "let in");
+  EXPECT_EQ(meeting.protect, wire::Protect::kNone);
 }
 
 TEST(Handshake, EveryFlippedByteIsFound) {
@@ -224,8 +281,8 @@ TEST(Handshake, Version1NeedsTheLeaveOfBoth) {
   EXPECT_NE(reason(meeting), "let in");
   meeting.options.allow_version_1 = true;
   ASSERT_EQ(reason(meeting), "let in");
-  EXPECT_FALSE(meeting.sealed);
-  EXPECT_TRUE(meeting.both_sealed);
+  EXPECT_EQ(meeting.protect, wire::Protect::kNone);
+  EXPECT_TRUE(meeting.both_alike);
 }
 
 TEST(Handshake, WhatIsOfferedCannotBeLowered) {
@@ -252,7 +309,7 @@ TEST(Handshake, WhatIsOfferedCannotBeLowered) {
   suite.on_hello = change([](wire::HelloRequest&, wire::HelloOffer& o) { o.suites = 0; });
   EXPECT_TRUE(refused(suite, "acceptor", "protection"));
   Meeting more;
-  more.on_hello = change([](wire::HelloRequest&, wire::HelloOffer& o) { o.protect = static_cast<wire::Protect>(2); });
+  more.on_hello = change([](wire::HelloRequest&, wire::HelloOffer& o) { o.protect = static_cast<wire::Protect>(3); });
   EXPECT_TRUE(refused(more, "acceptor", "protection"));
   Meeting user;
   user.on_hello = change([](wire::HelloRequest&, wire::HelloOffer& o) { o.user_key = Bytes(1); });

@@ -23,6 +23,7 @@ struct SessionEpoch {
 struct GreetingPolicy {
   bool behind_nat = false;       // servers may be reached at another address than the one dialled
   bool allow_version_1 = false;  // servers of before the present handshake are spoken to, if they know no other
+  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
 };
 
 /// One per client or server process. One executor.

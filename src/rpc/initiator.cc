@@ -33,6 +33,7 @@ Bytes Initiator::hello(wire::RequestHeader header) {
   offer.server = wanted_;
   if (key_) {
     offer.key_id = wire::FileKey(identity_.fs, *key_).id();
+    offer.protect = identity_.policy.protect;
   } else {
     offer.suites = 0;
     offer.protect = wire::Protect::kNone;
@@ -76,7 +77,8 @@ Result<void> Initiator::check_reply() const {
 /// Nothing of the reply is believed before its server_mac is good.
 Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
   if (!key_) {
-    if (answer_.suite == wire::Suite::kNone) return {};
+    const bool bare = identity_.policy.protect < wire::Protect::kData || !wire::needs_seals(reached);
+    if (answer_.suite == wire::Suite::kNone && bare) return {};
     return Error(Errc::kUnauthenticated, "requires a key; set client_key_file");
   }
   const Key key = wire::FileKey(identity_.fs, *key_).for_acceptor(role_of(identity_.kind), reply_.server);
@@ -90,7 +92,9 @@ Result<void> Initiator::check_answer(ByteView reply, std::string_view reached) {
     return Error(Errc::kUnauthenticated, "was dialled at " + std::string(reached) + " and reached at " +
                                              answer_.reached + ": a relay, or address translation (auth.nat)");
   }
-  if (answer_.protect != wire::protection_of(reached)) {
+  const wire::Protect least = wire::needs_seals(reached) ? identity_.policy.protect : wire::Protect::kNone;
+  const wire::Protect most = wire::needs_seals(reached) ? wire::Protect::kData : wire::Protect::kNone;
+  if (answer_.protect < least || answer_.protect > most) {
     return Error(Errc::kUnauthenticated, "does not protect the connection as it should");
   }
   if ((reply_.features & ~identity_.features) != 0) return Error(Errc::kProtocol, "has features that were not offered");

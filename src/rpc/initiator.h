@@ -32,7 +32,8 @@ class Initiator {
   std::uint64_t features() const { return reply_.features & identity_.features; }
   /// None: the messages of this connection are not sealed.
   const std::optional<wire::SessionKeys>& keys() const { return keys_; }
-  bool sealed() const { return keys_.has_value() && answer_.protect == wire::Protect::kControl; }
+  /// What of this connection is.
+  wire::Protect protect() const { return keys_ ? answer_.protect : wire::Protect::kNone; }
   /// Version 1: whether the reply to authenticate proves the key.
   bool proven(const wire::AuthenticateReply& reply) const;
 

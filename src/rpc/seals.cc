@@ -17,6 +17,12 @@ bool Seals::genuine(bmi::Tag tag, ByteView message) {
   return equal_secret(wanted, message.last(kSize));
 }
 
+std::shared_ptr<wire::BulkSeals> bulk_seals(const wire::SessionKeys& keys, End own) {
+  const bool initiator = own == End::kInitiator;
+  return std::make_shared<wire::BulkSeals>(initiator ? keys.initiator_data : keys.acceptor_data,
+                                           initiator ? keys.acceptor_data : keys.initiator_data);
+}
+
 bool TagWindow::open(bmi::Tag tag) const {
   const std::uint64_t at = sequence(tag);
   const bool aligned = ((tag.value - first_) & ((1U << kTagBitsPerRequest) - 1)) == 0;

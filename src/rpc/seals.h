@@ -5,9 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 
 #include "base/umac.h"
 #include "bmi/network.h"
+#include "wire/bulk_seals.h"
 #include "wire/handshake.h"
 
 namespace spate::rpc {
@@ -34,6 +36,9 @@ class Seals {
   Umac64 out_;
   Umac64 in_;
 };
+
+/// Of the bulk messages of one connection, for `own` end.
+std::shared_ptr<wire::BulkSeals> bulk_seals(const wire::SessionKeys& keys, End own);
 
 /// The tags of the requests that have come over one connection: none may come twice. A tag that is more than kSize
 /// requests behind the newest one counts as seen. Source: RFC 6479.

@@ -47,8 +47,8 @@ bool is_second_hello(const Call& call) {
 }
 
 AcceptorOptions acceptor_options(const ServerOptions& options) {
-  return {options.fs,         options.server,   options.key_required,   options.client_key,
-          options.server_key, options.features, options.allow_version_1};
+  return {options.fs,         options.server,   options.key_required,    options.client_key,
+          options.server_key, options.features, options.allow_version_1, options.protect};
 }
 
 /// False: the message is none that the peer has sealed. Else it is without its seal from now on.
@@ -401,7 +401,8 @@ job::Task<Result<Bytes>> Server::authenticate(Call& call, ByteView body) {
   peer->admitted = true;  // before the services are asked, who may take their time
   network_.network().admit(peer->address);
   if (accepted->keys) network_.network().set_link_key(call.address, accepted->keys->link);
-  if (accepted->sealed) {
+  if (accepted->protect == wire::Protect::kData) peer->bulk_seals = bulk_seals(*accepted->keys, End::kAcceptor);
+  if (accepted->protect != wire::Protect::kNone) {
     peer->sealing.emplace(Sealing{Seals(*accepted->keys, End::kAcceptor), TagWindow(call.tag)});
     call.sealed = true;
   }

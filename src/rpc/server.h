@@ -29,7 +29,8 @@ struct ServerOptions {
   bool key_required = true;
   KeyRing client_key;
   KeyRing server_key;
-  bool allow_version_1 = false;  // peers whose handshake binds nothing to this server are let in
+  bool allow_version_1 = false;                     // peers whose handshake binds nothing to this server are let in
+  wire::Protect protect = wire::Protect::kControl;  // the least that will do on a network
   std::vector<std::string> roles;
   std::string software;                         // "spate 0.1.0"
   std::uint64_t features = wire::kOurFeatures;  // that are agreed to when a client asks; less is for tests of clients

@@ -80,6 +80,8 @@ SessionKeys Transcript::keys() const {
   SessionKeys keys;
   expand("c seal", keys.initiator_seal);
   expand("s seal", keys.acceptor_seal);
+  expand("c data", keys.initiator_data);
+  expand("s data", keys.acceptor_data);
   expand("link", keys.link);
   return keys;
 }

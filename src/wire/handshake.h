@@ -27,15 +27,15 @@ struct FileKey {
 /// The first version of the protocol whose handshake is this one.
 inline constexpr std::uint16_t kTranscriptVersion = 2;
 
-/// What a connection with that acceptor's address needs: local sockets are vouched for by the kernel.
-inline Protect protection_of(std::string_view reached) {
-  return reached.starts_with("shm://") ? Protect::kNone : Protect::kControl;
-}
+/// Local sockets are vouched for by the kernel, and what goes over them needs nothing more.
+inline bool needs_seals(std::string_view reached) { return !reached.starts_with("shm://"); }
 
 /// What an authenticated connection is kept with.
 struct SessionKeys {
   std::array<std::byte, Umac64::kKeySize> initiator_seal{};
   std::array<std::byte, Umac64::kKeySize> acceptor_seal{};
+  std::array<std::byte, Umac128::kKeySize> initiator_data{};  // of bulk messages
+  std::array<std::byte, Umac128::kKeySize> acceptor_data{};
   Key link{};  // of the network module: bulk connections
 };
 

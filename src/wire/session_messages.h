@@ -48,9 +48,9 @@ struct HelloReply {
 /// How messages are sealed. An offer has a set of them, an answer one.
 enum class Suite : std::uint16_t { kNone = 0, kUmac64 = 1 };
 constexpr bool holds(std::uint16_t suites, Suite suite) { return (suites & static_cast<std::uint16_t>(suite)) != 0; }
-/// What a connection protects: each request and reply, or nothing. Nothing if the kernel vouches for both ends, or if
-/// the file system has no keys.
-enum class Protect : std::uint8_t { kNone = 0, kControl = 1 };
+/// What a connection protects: each request and reply, these and all bulk data, or nothing. Nothing if the kernel
+/// vouches for both ends, or if the file system has no keys.
+enum class Protect : std::uint8_t { kNone = 0, kControl = 1, kData = 2 };
 
 /// Follows HelloRequest from version 2 on: the initiator's key and abilities, and the server that it wants to reach.
 struct HelloOffer {

@@ -91,11 +91,16 @@ std::vector<Item> auth_items() {
   const wire::SessionKeys keys = *initiator.keys();
   items.push_back(item_of("initiator_seal", keys.initiator_seal));
   items.push_back(item_of("acceptor_seal", keys.acceptor_seal));
+  items.push_back(item_of("initiator_data", keys.initiator_data));
+  items.push_back(item_of("acceptor_data", keys.acceptor_data));
   items.push_back(item_of("link", keys.link));
   Bytes sealed = success_head();
   const auto code = rpc::Seals(keys, rpc::End::kAcceptor).seal(bmi::Tag(0x0102030405060000), {sealed});
   sealed.insert(sealed.end(), code.begin(), code.end());
   items.push_back(item_of("sealed.reply", sealed));
+  const ByteView data = as_bytes("eight by");
+  const auto bulk_code = rpc::bulk_seals(keys, rpc::End::kAcceptor)->seal(0x0102030405060001, 2, {&data, 1});
+  items.push_back(item_of("bulk.code", bulk_code));
   return items;
 }
 

@@ -48,7 +48,7 @@ struct RawLease {
 
 class TagWatch final : public rpc::Bulk {
  public:
-  void post(bmi::Address its_peer, bmi::Tag its_tag) override {
+  void post(bmi::Address its_peer, bmi::Tag its_tag, const std::shared_ptr<wire::BulkSeals>& /*seals*/) override {
     peer = its_peer;
     tag = its_tag.value;
   }

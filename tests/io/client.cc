@@ -16,7 +16,7 @@ class BulkMessages final : public rpc::Bulk {
                Sending sending)
       : context_(context), streams_(streams), unit_bytes_(unit_bytes), send_(send), sending_(sending) {}
 
-  void post(bmi::Address peer, bmi::Tag reply_tag) override {
+  void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& /*seals*/) override {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       const MutableByteView stream(streams_[i]);
       std::size_t count = 0;

@@ -9,7 +9,7 @@ namespace {
 /// Learns under which tag the request went out: the descriptors come under those behind it.
 class TagWatch final : public rpc::Bulk {
  public:
-  void post(bmi::Address its_peer, bmi::Tag reply_tag) override {
+  void post(bmi::Address its_peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& /*seals*/) override {
     peer = its_peer;
     tag = reply_tag.value;
   }

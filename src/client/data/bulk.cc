@@ -11,8 +11,9 @@ BulkData::BulkData(const TransferTarget& target, const Share& share, const datat
                    const datatype::MemoryMap& memory, Direction direction)
     : target_(target), share_(share), what_(what), memory_(memory), direction_(direction) {}
 
-void BulkData::post(bmi::Address peer, bmi::Tag reply_tag) {
+void BulkData::post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) {
   SPATE_CHECK(units_.empty());
+  seals_ = seals;
   for (std::size_t i = 0; i < share_.slots.size(); ++i) post_slot(i, peer, bmi::Tag(reply_tag.value + 1 + i));
 }
 
@@ -21,8 +22,8 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
   datatype::SlotCursor cursor(what_, target_.distribution, share_.slots[index].slot);
   std::vector<datatype::SlotPiece> pieces;
   std::vector<MutableByteView> views;
-  std::vector<bmi::Segment> segments;
   std::uint64_t posted = 0;
+  std::uint64_t number = 0;
   while (posted < share_.stream_bytes[index]) {
     // A unit is filled to the brim: the server cuts the same stream at the same places.
     std::uint64_t size = 0;
@@ -33,24 +34,50 @@ void BulkData::post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag) {
       size += cursor.next_batch(limits, pieces);
       for (const auto& piece : pieces) memory_.append(piece.stream, piece.size, views);
     }
-    segments.clear();
-    for (const MutableByteView view : views) segments.push_back(bmi::Segment::of(view));
     auto unit = std::make_unique<Unit>(target_.cluster.network());
     unit->slot_index = index;
     unit->size = size;
     unit->stream_end = posted += size;
+    unit->tag = tag;
+    unit->number = number++;
     bmi::Message message;
     message.peer = peer;
     message.tag = tag;
     message.message_class = bmi::MessageClass::kBulk;
-    message.segments = segments;
-    if (direction_ == Direction::kReceive) {
-      unit->op.post_recv(message);
-    } else {
-      unit->op.post_send(message);
-    }
+    post_unit(*unit, message, views);
     units_.push_back(std::move(unit));
   }
+}
+
+void BulkData::post_unit(Unit& unit, bmi::Message& message, std::span<const MutableByteView> views) {
+  segments_.clear();
+  if (seals_ != nullptr) {
+    unit.views.assign(views.begin(), views.end());
+    if (direction_ == Direction::kSend) unit.code = seals_->seal(unit.tag.value, unit.number, unit.views);
+    segments_.push_back(bmi::Segment::of(MutableByteView(unit.code)));
+  }
+  for (const MutableByteView view : views) segments_.push_back(bmi::Segment::of(view));
+  message.segments = segments_;
+  if (direction_ == Direction::kReceive) {
+    unit.op.post_recv(message);
+  } else {
+    unit.op.post_send(message);
+  }
+}
+
+/// Of a message that has moved `moved` bytes, and was to carry `expected` of the stream.
+Result<void> BulkData::check(Unit& unit, std::uint64_t moved, std::uint64_t expected) {
+  if (moved != expected + (seals_ != nullptr ? wire::BulkSeals::kSize : 0)) {
+    return Error(Errc::kProtocol, "server sent a bulk message of another length than it announced");
+  }
+  if (seals_ == nullptr || direction_ == Direction::kSend) return {};
+  std::uint64_t left = expected;
+  for (ByteView& view : unit.views) {
+    view = view.first(std::min<std::uint64_t>(view.size(), left));
+    left -= view.size();
+  }
+  if (seals_->genuine(unit.tag.value, unit.number, unit.views, unit.code)) return {};
+  return wire::altered_bulk_message();
 }
 
 job::Task<void> BulkData::abandon() {
@@ -75,11 +102,7 @@ job::Task<Result<void>> BulkData::finish(std::span<const std::uint64_t> stream_b
     auto moved = co_await unit.op.wait(stop);
     if (result && begin < there) {
       const std::uint64_t expected = std::min(unit.size, there - begin);
-      if (!moved) {
-        result = std::move(moved).error();
-      } else if (*moved != expected) {
-        result = Error(Errc::kProtocol, "server sent a bulk message of another length than it announced");
-      }
+      result = moved ? check(unit, *moved, expected) : Result<void>(std::move(moved).error());
     }
     units_.pop_front();
   }

@@ -23,9 +23,10 @@ class BulkData final : public rpc::Bulk {
   BulkData(const TransferTarget& target, const Share& share, const datatype::Description& what,
            const datatype::MemoryMap& memory, Direction direction);
 
-  void post(bmi::Address peer, bmi::Tag reply_tag) override;
+  void post(bmi::Address peer, bmi::Tag reply_tag, const std::shared_ptr<wire::BulkSeals>& seals) override;
   job::Task<void> abandon() override;
   /// After the reply: waits for the messages that carry `stream_bytes` of each slot's stream and takes back the others.
+  /// kCorrupt: one that came is not what the server sent.
   job::Task<Result<void>> finish(std::span<const std::uint64_t> stream_bytes, job::StopToken stop);
 
  private:
@@ -35,14 +36,23 @@ class BulkData final : public rpc::Bulk {
     std::size_t slot_index = 0;
     std::uint64_t stream_end = 0;  // of the slot's stream, after this unit
     std::uint64_t size = 0;
+    // Where bulk data are sealed:
+    bmi::Tag tag;
+    std::uint64_t number = 0;  // in the slot's stream
+    wire::BulkSeals::Code code{};
+    std::vector<ByteView> views;  // of a receive: where its data go
   };
   void post_slot(std::size_t index, bmi::Address peer, bmi::Tag tag);
+  void post_unit(Unit& unit, bmi::Message& message, std::span<const MutableByteView> views);
+  Result<void> check(Unit& unit, std::uint64_t moved, std::uint64_t expected);
 
   const TransferTarget& target_;
   const Share& share_;
   const datatype::Description& what_;
   const datatype::MemoryMap& memory_;
   Direction direction_;
+  std::shared_ptr<wire::BulkSeals> seals_;  // null: none
+  std::vector<bmi::Segment> segments_;      // of the message that is being posted
   std::deque<std::unique_ptr<Unit>> units_;
 };
 

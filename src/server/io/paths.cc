@@ -65,6 +65,7 @@ job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWis
   flow::PathFacts facts;
   facts.direction = wish.direction;
   facts.has_descriptor = has_descriptor;
+  facts.sealed = wish.sealed;
   facts.first_bytes = first.bytes;
   facts.first_pieces = first.extents.size();
   facts.datafile_bytes = stat.size;

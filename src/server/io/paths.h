@@ -15,6 +15,7 @@ struct StreamWish {
   const Distribution& distribution;
   std::uint32_t unit_bytes = 0;
   bmi::Address peer = {};
+  bool sealed = false;  // as in flow::PathFacts
 };
 
 struct ChosenPath {

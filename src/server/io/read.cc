@@ -42,7 +42,8 @@ struct BulkRead {
         asker(asker_of(call, its_caller)),
         active(caller, call.peer->incarnation, epoch_of(call), call.stop),
         peer(call.address),
-        tag(call.tag) {}
+        tag(call.tag),
+        seals(call.peer->bulk_seals) {}
 
   Parts& parts;
   ClientTable::Entry* const caller;
@@ -50,6 +51,7 @@ struct BulkRead {
   ActiveRequest active;
   bmi::Address peer;
   bmi::Tag tag;
+  std::shared_ptr<wire::BulkSeals> seals;
   wire::ReadRequest request;
   Slots slots;
   std::vector<SlotRead> done;
@@ -174,15 +176,15 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
   SlotRead& done = bulk.done[index];
   const bmi::Tag tag(bulk.tag.value + 1 + index);
   const flow::Share share{bulk.asker, slot.id, bulk.request.what, *bulk.slots.distribution};
-  const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes};
+  const flow::Route route{bulk.peer, tag, bulk.request.unit_bytes, bulk.seals};
   std::shared_ptr<const trove::OpenDatafile> file;
   flow::PathChoice choice;
   if (bulk.request.path != wire::DataPath::kBuffered) {
     SPATE_CO_TRY(file, co_await open_slot(bulk, slot));
     SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.asker, slot.id, bulk.active.token()));
     const bool sendable = file == nullptr || file->descriptor() >= 0;
-    const StreamWish wish{flow::Direction::kRead,   bulk.request.path,       bulk.request.what,
-                          *bulk.slots.distribution, bulk.request.unit_bytes, bulk.peer};
+    const StreamWish wish{flow::Direction::kRead,  bulk.request.path, bulk.request.what,    *bulk.slots.distribution,
+                          bulk.request.unit_bytes, bulk.peer,         bulk.seals != nullptr};
     SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, wish, done.stat, sendable));
     choice = std::move(chosen.choice);
     if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();  // nothing is there

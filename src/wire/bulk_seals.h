@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// BulkSeals: the codes of bulk messages, where a connection protects file data, too (docs/wire.md, "Seals").
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+#include "base/umac.h"
+
+namespace spate::wire {
+
+/// Both directions of one connection. Each bulk message begins with a code over the bytes behind it; its nonce is the
+/// message's tag and its place in the stream of that tag. Not thread-safe.
+class BulkSeals {
+ public:
+  using Key = std::array<std::byte, Umac128::kKeySize>;
+  using Code = Umac128::Code;
+  static constexpr std::size_t kSize = sizeof(Code);
+
+  /// `out`: of what this side sends; `in`: of what comes.
+  BulkSeals(const Key& out, const Key& in) : out_(out), in_(in) {}
+
+  /// Of the `unit`th message (from 0) under `tag`. One message for each tag and unit only.
+  Code seal(std::uint64_t tag, std::uint64_t unit, std::span<const ByteView> data) {
+    return out_.code(tag, unit, data);
+  }
+  /// Whether the other end sent these bytes as the `unit`th message under `tag`.
+  bool genuine(std::uint64_t tag, std::uint64_t unit, std::span<const ByteView> data, const Code& code);
+
+ private:
+  Umac128 out_;
+  Umac128 in_;
+};
+
+/// What a receiver says of a message that is not.
+Error altered_bulk_message();
+
+}  // namespace spate::wire
