@@ -99,12 +99,12 @@ int spate_disconnect(spate_fs* fs) {
 
 int spate_statvfs(spate_fs* fs, struct statvfs* st) {
   if (fs == nullptr || st == nullptr) return refuse_null("fs or st");
-  return static_cast<int>(now(fs, [=] { return statvfs_into(*fs->posix, st); }));
+  return static_cast<int>(now(fs, "", [=] { return statvfs_into(*fs->posix, st); }));
 }
 
 int spate_sync(spate_fs* fs) {
   if (fs == nullptr) return refuse_null("fs");
-  return static_cast<int>(now(fs, [=] { return sync_all(*fs->posix); }));
+  return static_cast<int>(now(fs, "", [=] { return sync_all(*fs->posix); }));
 }
 
 }  // extern "C"

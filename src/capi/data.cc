@@ -114,7 +114,7 @@ ssize_t run(spate_file* file, Result<Place> place, const iovec* memory, int coun
   if (!views) return refuse(views.error());
   if (!place) return refuse(place.error());
   const Call call{file, *std::move(place), *std::move(views)};
-  return now(file->fs, [&call] { return work_of(call); });
+  return now(file, [&call] { return work_of(call); });
 }
 
 template <typename Call>
@@ -128,7 +128,7 @@ int start(spate_file* file, Result<Place> place, const iovec* memory, int count,
   if (!place) return refuse(place.error());
   // On the heap: it stays where it is while the task refers to it.
   auto call = std::make_shared<const Call>(Call{file, *std::move(place), *std::move(views)});
-  return later(file->fs, [call = std::move(call)] { return work_of(*call); }, op);
+  return later(file, [call = std::move(call)] { return work_of(*call); }, op);
 }
 
 iovec one_piece(const void* buffer, std::size_t size) { return {const_cast<void*>(buffer), size}; }

@@ -44,19 +44,19 @@ extern "C" {
 
 int spate_readdir(spate_file* directory, struct spate_dirent* entry) {
   if (directory == nullptr || entry == nullptr) return refuse_null("directory or entry");
-  return static_cast<int>(now(directory->fs, [=] { return read_entries(*directory->file, entry, nullptr, 1); }));
+  return static_cast<int>(now(directory, [=] { return read_entries(*directory->file, entry, nullptr, 1); }));
 }
 
 ssize_t spate_readdir_many(spate_file* directory, struct spate_dirent* entries, struct stat* st, size_t count) {
   if (directory == nullptr || entries == nullptr) return refuse_null("directory or entries");
-  return now(directory->fs, [=] { return read_entries(*directory->file, entries, st, count); });
+  return now(directory, [=] { return read_entries(*directory->file, entries, st, count); });
 }
 
 int spate_readdir_many_start(spate_file* directory, struct spate_dirent* entries, struct stat* st, size_t count,
                              spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (directory == nullptr || entries == nullptr || op == nullptr) return refuse_null("directory, entries or op");
-  return later(directory->fs, [=] { return read_entries(*directory->file, entries, st, count); }, op);
+  return later(directory, [=] { return read_entries(*directory->file, entries, st, count); }, op);
 }
 
 }  // extern "C"

@@ -25,6 +25,16 @@ int refuse(const Error& error) noexcept {
   return -posix::to_errno(error.code());
 }
 
+std::int64_t conclude(const Outcome& outcome, std::string_view name) noexcept {
+  if (outcome) return *outcome;
+  if (name.empty() || outcome.error().context().find(name) != std::string::npos) return refuse(outcome.error());
+  try {
+    return refuse(Error(outcome.error()).within(name));
+  } catch (const std::bad_alloc&) {
+    return refuse(outcome.error());
+  }
+}
+
 int refuse_argument(const char* sentence) noexcept { return refuse(Error(Errc::kInvalidArgument, sentence)); }
 
 int refuse_null(const char* what) noexcept {

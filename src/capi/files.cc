@@ -15,6 +15,7 @@ using posix::OpenFile;
 Work open_file(spate_fs* fs, posix::OpenRequest request, spate_file** out) {
   auto handle = std::make_unique<spate_file>();
   handle->fs = fs;
+  handle->name = request.where.path;
   SPATE_CO_TRY(handle->file, co_await fs->posix->open(std::move(request)));
   ++fs->in_use;
   *out = handle.release();
@@ -116,6 +117,10 @@ wire::LayoutHints hints_of(const spate_layout* layout) {
   return hints;
 }
 
+int refuse_close(const spate_file& file) {
+  return refuse(Error(Errc::kBusy, file.name + ": operations on it have not been waited for"));
+}
+
 }  // namespace
 }  // namespace spate::capi
 
@@ -129,7 +134,7 @@ int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode, co
   if (fs == nullptr || path == nullptr || file == nullptr) return refuse_null("fs, path or file");
   auto request = open_request(at(path), flags, mode);
   request.layout = hints_of(layout);
-  return static_cast<int>(now(fs, [&] { return open_file(fs, request, file); }));
+  return static_cast<int>(now(fs, path, [&] { return open_file(fs, request, file); }));
 }
 
 int spate_open(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file) {
@@ -142,7 +147,7 @@ int spate_openat(spate_file* directory, const char* path, int flags, mode_t mode
   spate_fs* const fs = directory->fs;
   if (directory->file->type() != spate::FileType::kDirectory && *path != '/') return refuse(spate::Errc::kNotDirectory);
   return static_cast<int>(
-      now(fs, [&] { return open_file(fs, open_request(at(*directory, path), flags, mode), file); }));
+      now(fs, path, [&] { return open_file(fs, open_request(at(*directory, path), flags, mode), file); }));
 }
 
 int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spate_file** file, spate_op** op) {
@@ -150,23 +155,27 @@ int spate_open_start(spate_fs* fs, const char* path, int flags, mode_t mode, spa
   if (file != nullptr) *file = nullptr;
   if (fs == nullptr || path == nullptr || file == nullptr || op == nullptr) return refuse_null("fs, path, file or op");
   return later(
-      fs, [fs, request = open_request(at(path), flags, mode), file] { return open_file(fs, request, file); }, op);
+      fs, path, nullptr,
+      [fs, request = open_request(at(path), flags, mode), file] { return open_file(fs, request, file); }, op);
 }
 
 int spate_close(spate_file* file) {
   if (file == nullptr) return refuse_null("file");
-  return static_cast<int>(now(file->fs, [=] { return close_file(file); }));
+  if (file->started != 0) return refuse_close(*file);
+  const std::string name = file->name;  // the handle goes meanwhile
+  return static_cast<int>(now(file->fs, name, [=] { return close_file(file); }));
 }
 
 int spate_close_start(spate_file* file, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file == nullptr || op == nullptr) return refuse_null("file or op");
-  return later(file->fs, [=] { return close_file(file); }, op);
+  if (file->started != 0) return refuse_close(*file);
+  return later(file->fs, file->name, nullptr, [=] { return close_file(file); }, op);
 }
 
 off_t spate_lseek(spate_file* file, off_t offset, int whence) {
   if (file == nullptr) return refuse_null("file");
-  return now(file->fs, [=] { return seek_to(*file->file, offset, whence); });
+  return now(file, [=] { return seek_to(*file->file, offset, whence); });
 }
 
 ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* to, off_t* to_offset, size_t size,
@@ -178,7 +187,7 @@ ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* 
   if (from_offset != nullptr) call.wish.from = *from_offset;
   if (to_offset != nullptr) call.wish.to = *to_offset;
   call.wish.size = std::min<std::size_t>(size, SSIZE_MAX);
-  const std::int64_t copied = now(to->fs, [&call] { return copy_range(call); });
+  const std::int64_t copied = now(to, [&call] { return copy_range(call); });
   if (copied > 0 && from_offset != nullptr) *from_offset += copied;
   if (copied > 0 && to_offset != nullptr) *to_offset += copied;
   return copied;
@@ -186,57 +195,57 @@ ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* 
 
 int spate_fsync(spate_file* file) {
   if (file == nullptr) return refuse_null("file");
-  return static_cast<int>(now(file->fs, [=] { return sync_file(*file->file); }));
+  return static_cast<int>(now(file, [=] { return sync_file(*file->file); }));
 }
 
 int spate_fsync_start(spate_file* file, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file == nullptr || op == nullptr) return refuse_null("file or op");
-  return later(file->fs, [=] { return sync_file(*file->file); }, op);
+  return later(file, [=] { return sync_file(*file->file); }, op);
 }
 
 int spate_ftruncate(spate_file* file, off_t size) {
   if (file == nullptr) return refuse_null("file");
-  return static_cast<int>(now(file->fs, [=] { return truncate_file(*file->file, size); }));
+  return static_cast<int>(now(file, [=] { return truncate_file(*file->file, size); }));
 }
 
 int spate_ftruncate_start(spate_file* file, off_t size, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file == nullptr || op == nullptr) return refuse_null("file or op");
-  return later(file->fs, [=] { return truncate_file(*file->file, size); }, op);
+  return later(file, [=] { return truncate_file(*file->file, size); }, op);
 }
 
 int spate_flock(spate_file* file, int operation) {
   if (file == nullptr) return refuse_null("file");
-  return static_cast<int>(now(file->fs, [=] { return flock_file(*file->file, operation); }));
+  return static_cast<int>(now(file, [=] { return flock_file(*file->file, operation); }));
 }
 
 int spate_lock(spate_file* file, int cmd, struct flock* lock) {
   if (file == nullptr || lock == nullptr) return refuse_null("file or lock");
-  return static_cast<int>(now(file->fs, [=] { return lock_file(*file->file, cmd, lock); }));
+  return static_cast<int>(now(file, [=] { return lock_file(*file->file, cmd, lock); }));
 }
 
 int spate_fallocate(spate_file* file, int mode, off_t offset, off_t size) {
   if (file == nullptr) return refuse_null("file");
-  return static_cast<int>(now(file->fs, [=] { return allocate_in(*file->file, mode, offset, size); }));
+  return static_cast<int>(now(file, [=] { return allocate_in(*file->file, mode, offset, size); }));
 }
 
 int spate_fstat(spate_file* file, struct stat* st) {
   if (file == nullptr || st == nullptr) return refuse_null("file or st");
-  return static_cast<int>(now(file->fs, [=] { return stat_file(*file->file, st); }));
+  return static_cast<int>(now(file, [=] { return stat_file(*file->file, st); }));
 }
 
 int spate_fstat_start(spate_file* file, struct stat* st, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (file == nullptr || st == nullptr || op == nullptr) return refuse_null("file, st or op");
-  return later(file->fs, [=] { return stat_file(*file->file, st); }, op);
+  return later(file, [=] { return stat_file(*file->file, st); }, op);
 }
 
 int spate_fchmod(spate_file* file, mode_t mode) {
   if (file == nullptr) return refuse_null("file");
   spate::wire::SetattrRequest request;
   request.mode = mode & 07777U;
-  return static_cast<int>(now(file->fs, [&] { return set_attributes(*file->file, request); }));
+  return static_cast<int>(now(file, [&] { return set_attributes(*file->file, request); }));
 }
 
 int spate_fchown(spate_file* file, uid_t uid, gid_t gid) {
@@ -244,7 +253,7 @@ int spate_fchown(spate_file* file, uid_t uid, gid_t gid) {
   spate::wire::SetattrRequest request;
   if (uid != static_cast<uid_t>(-1)) request.uid = uid;
   if (gid != static_cast<gid_t>(-1)) request.gid = gid;
-  return static_cast<int>(now(file->fs, [&] { return set_attributes(*file->file, request); }));
+  return static_cast<int>(now(file, [&] { return set_attributes(*file->file, request); }));
 }
 
 int spate_futimens(spate_file* file, const struct timespec times[2]) {
@@ -252,12 +261,12 @@ int spate_futimens(spate_file* file, const struct timespec times[2]) {
   spate::wire::SetattrRequest request;
   const auto set = spate::posix::set_times(times, request);
   if (!set) return refuse(set.error());
-  return static_cast<int>(now(file->fs, [&] { return set_attributes(*file->file, request); }));
+  return static_cast<int>(now(file, [&] { return set_attributes(*file->file, request); }));
 }
 
 int spate_get_layout(spate_file* file, struct spate_layout* layout) {
   if (file == nullptr || layout == nullptr) return refuse_null("file or layout");
-  return static_cast<int>(now(file->fs, [=] { return layout_of(*file->file, layout); }));
+  return static_cast<int>(now(file, [=] { return layout_of(*file->file, layout); }));
 }
 
 }  // extern "C"

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "assembly/client_process.h"
@@ -28,10 +30,14 @@ struct spate_fs {
 struct spate_file {
   spate_fs* fs = nullptr;
   std::unique_ptr<spate::posix::OpenFile> file;  // only the executor touches it, except for what never changes
+  std::string name;                              // that it was opened by, for messages
+  std::atomic<std::size_t> started{0};           // operations on it that have not been waited for
 };
 
 struct spate_op {
   spate_fs* fs = nullptr;
+  spate_file* file = nullptr;  // of which it is counted; null: of none
+  std::string name;            // of what it is about, for messages
   std::unique_ptr<spate::client::Driver::StartedTask<spate::capi::Outcome>> task;
 };
 
@@ -43,7 +49,8 @@ int refuse(const Error& error) noexcept;
 int refuse_argument(const char* sentence) noexcept;
 /// A null pointer where none may be.
 int refuse_null(const char* what) noexcept;
-inline std::int64_t conclude(const Outcome& outcome) noexcept { return outcome ? *outcome : refuse(outcome.error()); }
+/// What the C function returns; the sentence of an error names the object, unless `name` is empty.
+std::int64_t conclude(const Outcome& outcome, std::string_view name) noexcept;
 
 /// A path below the root; `path` is not null.
 posix::Where at(const char* path, bool follow = true);
@@ -73,31 +80,43 @@ class CallOf {
   spate_fs* const fs_;
 };
 
-/// Runs `make()`, which returns a Work, to its end.
+/// Runs `make()`, which returns a Work, to its end. `name`: of what it is about.
 template <typename Make>
-std::int64_t now(spate_fs* fs, const Make& make) noexcept {
+std::int64_t now(spate_fs* fs, std::string_view name, const Make& make) noexcept {
   const CallOf call(fs);
   try {
-    return conclude(fs->process->driver().run(make));
+    return conclude(fs->process->driver().run(make), name);
   } catch (const std::bad_alloc&) {
     return refuse(Errc::kNoMemory);
   }
 }
-
-/// Starts the operation. `make` holds copies of everything that the caller may drop.
 template <typename Make>
-int later(spate_fs* fs, Make make, spate_op** op) noexcept {
+std::int64_t now(const spate_file* file, const Make& make) noexcept {
+  return now(file->fs, file->name, make);
+}
+
+/// Starts it. `make` holds copies of whatever the caller need not keep. `file`: it must stay open until the operation
+/// has been waited for; null: there is none.
+template <typename Make>
+int later(spate_fs* fs, std::string_view name, spate_file* file, Make make, spate_op** op) noexcept {
   const CallOf call(fs);
   try {
     auto started = std::make_unique<spate_op>();
     started->fs = fs;
+    started->file = file;
+    started->name = name;
     started->task = fs->process->driver().start(std::move(make));
     ++fs->in_use;
+    if (file != nullptr) ++file->started;
     *op = started.release();
     return 0;
   } catch (const std::bad_alloc&) {
     return refuse(Errc::kNoMemory);
   }
+}
+template <typename Make>
+int later(spate_file* file, Make make, spate_op** op) noexcept {
+  return later(file->fs, file->name, file, std::move(make), op);
 }
 
 }  // namespace spate::capi

@@ -27,7 +27,7 @@ int stat_now(spate_fs* fs, const MakeWhere& make_where, struct stat* out) noexce
   try {
     const Where where = make_where();
     const auto kept = fs->posix->kept_attributes(where);
-    if (!kept) return static_cast<int>(now(fs, [&] { return stat_into(*fs->posix, where, out); }));
+    if (!kept) return static_cast<int>(now(fs, where.path, [&] { return stat_into(*fs->posix, where, out); }));
     if (!*kept) return refuse(kept->error());
     *out = posix::to_stat(**kept);
     return 0;
@@ -140,7 +140,7 @@ int spate_stat(spate_fs* fs, const char* path, struct stat* st) {
 int spate_stat_start(spate_fs* fs, const char* path, struct stat* st, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || path == nullptr || st == nullptr || op == nullptr) return refuse_null("fs, path, st or op");
-  return later(fs, [fs, where = at(path), st] { return stat_into(*fs->posix, where, st); }, op);
+  return later(fs, path, nullptr, [fs, where = at(path), st] { return stat_into(*fs->posix, where, st); }, op);
 }
 
 int spate_lstat(spate_fs* fs, const char* path, struct stat* st) {
@@ -156,79 +156,80 @@ int spate_fstatat(spate_file* directory, const char* path, struct stat* st, int 
 
 int spate_access(spate_fs* fs, const char* path, int mode) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return access_of(*fs->posix, at(path), mode); }));
+  return static_cast<int>(now(fs, path, [=] { return access_of(*fs->posix, at(path), mode); }));
 }
 
 int spate_mkdir(spate_fs* fs, const char* path, mode_t mode) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return make_directory(*fs->posix, at(path), mode); }));
+  return static_cast<int>(now(fs, path, [=] { return make_directory(*fs->posix, at(path), mode); }));
 }
 
 int spate_mkdir_start(spate_fs* fs, const char* path, mode_t mode, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || path == nullptr || op == nullptr) return refuse_null("fs, path or op");
-  return later(fs, [fs, where = at(path), mode] { return make_directory(*fs->posix, where, mode); }, op);
+  return later(fs, path, nullptr, [fs, where = at(path), mode] { return make_directory(*fs->posix, where, mode); }, op);
 }
 
 int spate_rmdir(spate_fs* fs, const char* path) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return remove_directory(*fs->posix, at(path)); }));
+  return static_cast<int>(now(fs, path, [=] { return remove_directory(*fs->posix, at(path)); }));
 }
 
 int spate_rmdir_start(spate_fs* fs, const char* path, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || path == nullptr || op == nullptr) return refuse_null("fs, path or op");
-  return later(fs, [fs, where = at(path)] { return remove_directory(*fs->posix, where); }, op);
+  return later(fs, path, nullptr, [fs, where = at(path)] { return remove_directory(*fs->posix, where); }, op);
 }
 
 int spate_unlink(spate_fs* fs, const char* path) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return remove_name(*fs->posix, at(path)); }));
+  return static_cast<int>(now(fs, path, [=] { return remove_name(*fs->posix, at(path)); }));
 }
 
 int spate_unlink_start(spate_fs* fs, const char* path, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || path == nullptr || op == nullptr) return refuse_null("fs, path or op");
-  return later(fs, [fs, where = at(path)] { return remove_name(*fs->posix, where); }, op);
+  return later(fs, path, nullptr, [fs, where = at(path)] { return remove_name(*fs->posix, where); }, op);
 }
 
 int spate_symlink(spate_fs* fs, const char* target, const char* path) {
   if (fs == nullptr || target == nullptr || path == nullptr) return refuse_null("fs, target or path");
-  return static_cast<int>(now(fs, [=] { return make_symlink(*fs->posix, target, at(path)); }));
+  return static_cast<int>(now(fs, path, [=] { return make_symlink(*fs->posix, target, at(path)); }));
 }
 
 ssize_t spate_readlink(spate_fs* fs, const char* path, char* buffer, size_t size) {
   if (fs == nullptr || path == nullptr || buffer == nullptr) return refuse_null("fs, path or buffer");
-  return now(fs, [=] { return read_symlink(*fs->posix, at(path, false), buffer, size); });
+  return now(fs, path, [=] { return read_symlink(*fs->posix, at(path, false), buffer, size); });
 }
 
 int spate_link(spate_fs* fs, const char* existing, const char* path) {
   if (fs == nullptr || existing == nullptr || path == nullptr) return refuse_null("fs, existing or path");
-  return static_cast<int>(now(fs, [=] { return make_link(*fs->posix, at(existing, false), at(path)); }));
+  return static_cast<int>(now(fs, path, [=] { return make_link(*fs->posix, at(existing, false), at(path)); }));
 }
 
 int spate_rename(spate_fs* fs, const char* from, const char* to, unsigned flags) {
   if (fs == nullptr || from == nullptr || to == nullptr) return refuse_null("fs, from or to");
-  return static_cast<int>(now(fs, [=] { return rename_name(*fs->posix, at(from), at(to), flags); }));
+  return static_cast<int>(now(fs, from, [=] { return rename_name(*fs->posix, at(from), at(to), flags); }));
 }
 
 int spate_rename_start(spate_fs* fs, const char* from, const char* to, unsigned flags, spate_op** op) {
   if (op != nullptr) *op = nullptr;
   if (fs == nullptr || from == nullptr || to == nullptr || op == nullptr) return refuse_null("fs, from, to or op");
   return later(
-      fs, [fs, old = at(from), where = at(to), flags] { return rename_name(*fs->posix, old, where, flags); }, op);
+      fs, from, nullptr,
+      [fs, old = at(from), where = at(to), flags] { return rename_name(*fs->posix, old, where, flags); }, op);
 }
 
 int spate_truncate(spate_fs* fs, const char* path, off_t size) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return truncate_name(*fs->posix, at(path), size); }));
+  return static_cast<int>(now(fs, path, [=] { return truncate_name(*fs->posix, at(path), size); }));
 }
 
 int spate_chmod(spate_fs* fs, const char* path, mode_t mode) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
   spate::wire::SetattrRequest request;
   request.mode = mode & 07777U;
-  return static_cast<int>(now(fs, [&] { return set_attributes(*fs->posix, at(path), request); }));
+  return static_cast<int>(now(fs, path, [&] { return set_attributes(*fs->posix, at(path), request); }));
 }
 
 int spate_chown(spate_fs* fs, const char* path, uid_t uid, gid_t gid, int flags) {
@@ -237,7 +238,7 @@ int spate_chown(spate_fs* fs, const char* path, uid_t uid, gid_t gid, int flags)
   spate::wire::SetattrRequest request;
   if (uid != static_cast<uid_t>(-1)) request.uid = uid;
   if (gid != static_cast<gid_t>(-1)) request.gid = gid;
-  return static_cast<int>(now(fs, [&] { return set_attributes(*fs->posix, at(path, follows(flags)), request); }));
+  return static_cast<int>(now(fs, path, [&] { return set_attributes(*fs->posix, at(path, follows(flags)), request); }));
 }
 
 int spate_utimens(spate_fs* fs, const char* path, const struct timespec times[2], int flags) {
@@ -246,19 +247,19 @@ int spate_utimens(spate_fs* fs, const char* path, const struct timespec times[2]
   spate::wire::SetattrRequest request;
   const auto set = spate::posix::set_times(times, request);
   if (!set) return refuse(set.error());
-  return static_cast<int>(now(fs, [&] { return set_attributes(*fs->posix, at(path, follows(flags)), request); }));
+  return static_cast<int>(now(fs, path, [&] { return set_attributes(*fs->posix, at(path, follows(flags)), request); }));
 }
 
 int spate_mknod(spate_fs* fs, const char* path, mode_t mode, dev_t device) {
   if (fs == nullptr || path == nullptr) return refuse_null("fs or path");
-  return static_cast<int>(now(fs, [=] { return make_node(*fs->posix, at(path), mode, device); }));
+  return static_cast<int>(now(fs, path, [=] { return make_node(*fs->posix, at(path), mode, device); }));
 }
 
 ssize_t spate_getxattr(spate_fs* fs, const char* path, const char* name, void* value, size_t size, int flags) {
   if (fs == nullptr || path == nullptr || name == nullptr || (value == nullptr && size > 0))
     return refuse_null("fs, path, name or value");
   if (!known_flags(flags)) return refuse_argument(kBadFlags);
-  return now(fs, [=] { return get_attribute(*fs->posix, at(path, follows(flags)), name, value, size); });
+  return now(fs, path, [=] { return get_attribute(*fs->posix, at(path, follows(flags)), name, value, size); });
 }
 
 int spate_setxattr(spate_fs* fs, const char* path, const char* name, const void* value, size_t size, int flags) {
@@ -267,18 +268,18 @@ int spate_setxattr(spate_fs* fs, const char* path, const char* name, const void*
   if (size > spate::kMaxXattrValueBytes) return refuse(spate::Errc::kArgumentTooLong);
   const spate::ByteView bytes(static_cast<const std::byte*>(value), size);
   return static_cast<int>(
-      now(fs, [=] { return set_attribute(*fs->posix, at(path), name, spate::to_bytes(bytes), flags); }));
+      now(fs, path, [=] { return set_attribute(*fs->posix, at(path), name, spate::to_bytes(bytes), flags); }));
 }
 
 ssize_t spate_listxattr(spate_fs* fs, const char* path, char* list, size_t size, int flags) {
   if (fs == nullptr || path == nullptr || (list == nullptr && size > 0)) return refuse_null("fs, path or list");
   if (!known_flags(flags)) return refuse_argument(kBadFlags);
-  return now(fs, [=] { return list_attributes(*fs->posix, at(path, follows(flags)), list, size); });
+  return now(fs, path, [=] { return list_attributes(*fs->posix, at(path, follows(flags)), list, size); });
 }
 
 int spate_removexattr(spate_fs* fs, const char* path, const char* name) {
   if (fs == nullptr || path == nullptr || name == nullptr) return refuse_null("fs, path or name");
-  return static_cast<int>(now(fs, [=] { return remove_attribute(*fs->posix, at(path), name); }));
+  return static_cast<int>(now(fs, path, [=] { return remove_attribute(*fs->posix, at(path), name); }));
 }
 
 }  // extern "C"

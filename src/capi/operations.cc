@@ -11,7 +11,8 @@ namespace {
 std::int64_t take_result(spate_op* op) noexcept {
   std::unique_ptr<spate_op> owned(op);
   spate_fs* const fs = op->fs;
-  const std::int64_t result = conclude(op->task->value());
+  const std::int64_t result = conclude(op->task->value(), op->name);
+  if (op->file != nullptr) --op->file->started;
   owned.reset();
   --fs->in_use;  // the last that touches it: from now on another thread may disconnect
   return result;

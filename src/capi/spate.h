@@ -99,6 +99,7 @@ SPATE_API int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_
                                 const struct spate_layout* layout, spate_file** file);
 /* Ends the open and frees the handle, whatever the result. -EIO: data that was written and not synced may be lost,
  * because a server restarted. */
+/* -EBUSY, and nothing happens, while operations on it have not been waited for. */
 SPATE_API int spate_close(spate_file* file);
 
 /* Read and write at an offset: preadv(2), pwritev(2). Reads are short only at the end of the file; holes read as zeros.

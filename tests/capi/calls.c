@@ -150,6 +150,9 @@ static void started(spate_fs *fs) {
   spate_op *ops[OPS];
   for (int i = 0; i < OPS; ++i) CHECK(spate_pwrite_start(file, in + i * PIECE, PIECE, (off_t)i * PIECE, &ops[i]) == 0);
   CHECK(spate_disconnect(fs) == -EBUSY);
+  CHECK(spate_close(file) == -EBUSY && strstr(spate_last_error(), "/started") != NULL);
+  spate_op *closing = NULL;
+  CHECK(spate_close_start(file, &closing) == -EBUSY && closing == NULL);
   for (int i = 0; i < OPS; ++i) CHECK(spate_wait(ops[i]) == PIECE);
   for (int i = 0; i < OPS; ++i) CHECK(spate_pread_start(file, out + i * PIECE, PIECE, (off_t)i * PIECE, &ops[i]) == 0);
   for (int left = OPS; left > 0; --left) {
@@ -165,6 +168,9 @@ static void started(spate_fs *fs) {
   while (spate_test(ops[0], &result) == 0) continue;
   CHECK(result == 0);
   CHECK(spate_unlink_start(fs, "/none", &ops[0]) == 0 && spate_wait(ops[0]) == -ENOENT);
+  CHECK(strstr(spate_last_error(), "/none") != NULL);
+  spate_file *none = NULL;
+  CHECK(spate_open(fs, "/neither", O_RDONLY, 0, &none) == -ENOENT && strstr(spate_last_error(), "/neither") != NULL);
   CHECK(spate_close(file) == 0);
   free(in);
   free(out);
