@@ -42,6 +42,8 @@ class DataModel {
   WriteId begin_punch(std::uint64_t handle, std::span<const Extent> extents);
   WriteId begin_truncate(std::uint64_t handle, std::uint64_t size);
   void succeeded(WriteId id);
+  std::uint64_t file_of(WriteId id) const { return writes_[id].handle; }
+  const std::vector<Extent>& extents_of(WriteId id) const { return writes_[id].extents; }
   /// It was given up or failed, and nothing of it happens any more.
   void over(WriteId id);
   /// A truncation to an impossible size was asked for, and refused. The file is as it was, but what no write has filled

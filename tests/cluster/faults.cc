@@ -249,10 +249,12 @@ void FaultDriver::strike_holder(Target target) {
     target.other_node = target.client->node();
   }
   target.client->process().lent().stick(true);
-  keep_in_force(FaultKind::kStuckHolder, target, some_span(), [this, node = target.other_node] {
+  // Long enough for a write to come that does not end.
+  const Duration span = some_span() + std::chrono::milliseconds(500);
+  keep_in_force(FaultKind::kStuckHolder, target, span, [this, node = target.other_node] {
     ClientProcess* const holder = scene_.world.client(node);
     if (holder == nullptr) return;
-    if (holder->lent().writing() > 0 && random_.chance(1, 3)) return kill_stuck(node);
+    if (holder->lent().writing() > 0 && random_.chance(2, 3)) return kill_stuck(node);
     holder->lent().stick(false);
   });
 }
@@ -262,11 +264,16 @@ void FaultDriver::kill_stuck(std::uint32_t node) {
   for (Workload* client : clients_.alive()) {
     if (client->node() != node) continue;
     scene_.journal.note(fmt::format("c{} is killed, stuck", client->index()));
+    scene_.late = client->late_write(scene_.world.now() + std::chrono::seconds(15));
     return clients_.kill(*client, Death::kProcess);
   }
 }
 
-void FaultDriver::strike_server(ServerId server, Death death) {
+void FaultDriver::restart_meta() {
+  if (!ending_) strike_server(kMetaServer, Death::kProcess, std::chrono::milliseconds(20));
+}
+
+void FaultDriver::strike_server(ServerId server, Death death, Duration span) {
   if (down_.contains(server)) return;
   for (Workload* client : clients_.alive()) {
     if (death == Death::kMachine && scene_.world.server_beside(client->node()) == server) clients_.kill(*client, death);
@@ -279,7 +286,7 @@ void FaultDriver::strike_server(ServerId server, Death death) {
   if (server == kMetaServer) meta_healthy_ = false;
   if (death == Death::kMachine) note_crash_of(server);
   const FaultKind kind = death == Death::kMachine ? FaultKind::kCrashedServer : FaultKind::kKilledServer;
-  keep_in_force(kind, {server, nullptr, 0}, some_span(), [this, server, death] {
+  keep_in_force(kind, {server, nullptr, 0}, span, [this, server, death] {
     restart(server);
     if (death == Death::kProcess && !ending_ && random_.chance(1, 4)) crash_soon(server);
   });

@@ -37,6 +37,8 @@ class FaultDriver {
   void plan(std::uint64_t operations, const std::vector<Aim>& aims);
   /// Called again and again.
   void run(std::uint64_t operations_left);
+  /// The meta server's process is killed, if it is up, and started again at once.
+  void restart_meta();
   /// Everything works again from here on.
   void mend_all();
 
@@ -74,7 +76,8 @@ class FaultDriver {
   void count_under_way(FaultKind kind, const Target& target);
   void strike(FaultKind kind, Target target);
   void strike_network(FaultKind kind, const Target& target);
-  void strike_server(ServerId server, bmi::sim::Death death);
+  void strike_server(ServerId server, bmi::sim::Death death) { strike_server(server, death, some_span()); }
+  void strike_server(ServerId server, bmi::sim::Death death, Duration span);
   void crash_soon(ServerId server);
   void strike_client(Workload& client, bmi::sim::Death death);
   void strike_holder(Target target);

@@ -42,7 +42,6 @@ enum class Plant : std::uint8_t {
   kStuckOpens,
   kShortGrace,
   kLateCut,
-  kTornWrite,
   kForgottenError,
 };
 

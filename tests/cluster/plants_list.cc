@@ -54,9 +54,6 @@ constexpr std::array kRows = {
              "after a restart locks pass on before the epoch that held them is fenced", Defect::kShortGrace},
     PlantRow{Plant::kLateCut, "late-cut", "a truncation is carried out after the locks of its session have passed on",
              Defect::kCutAfterRelease},
-    PlantRow{Plant::kTornWrite, "torn-write",
-             "a truncation gets in between the blocks and the ends of a write past the page cache",
-             Defect::kTornDirectWrite},
     PlantRow{Plant::kForgottenError, "forgotten-write-error", "an io server tells an error of write-back only once"},
 };
 

@@ -19,12 +19,27 @@ void Journal::note(std::string_view line) {
   if (lines_.size() > kKept) lines_.pop_front();
 }
 
-void Scene::cut_off(std::uint32_t node, Duration span) {
-  journal.note(fmt::format("node {} hears nothing of the meta server", node));
+Duration Scene::pause() const {
+  if (late && world.now() < late->until) return std::chrono::milliseconds(400);
+  return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0);
+}
+
+void Scene::part(std::uint32_t a, std::uint32_t b, Duration span) {
+  journal.note(fmt::format("nodes {} and {} are parted", a, b));
   disturbances.begin();
-  world.fabric().partition(kMetaServer.value, node, true);
-  world.at(world.now() + span, [this, node] {
-    world.fabric().partition(kMetaServer.value, node, false);
+  world.fabric().partition(a, b, true);
+  world.at(world.now() + span, [this, a, b] {
+    world.fabric().partition(a, b, false);
+    disturbances.end(world.now());
+  });
+}
+
+void Scene::refuse_cuts(ServerId server, Duration span) {
+  journal.note(fmt::format("server {} refuses truncations", server.value));
+  disturbances.begin();
+  for (auto& disk : world.disks(server).targets) disk->refuse(trove::BytestreamOp::kTruncate, Errc::kIoError);
+  world.at(world.now() + span, [this, server] {
+    for (auto& disk : world.disks(server).targets) disk->clear_injected();
     disturbances.end(world.now());
   });
 }

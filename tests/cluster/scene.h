@@ -85,15 +85,29 @@ struct Scene {
   /// How often what pages held was compared with the file, as an open had kept them.
   std::uint64_t pages_kept = 0;
   /// Clients take their time while something is broken, so that they are still there when it matters.
-  Duration pause() const { return disturbances.in_force() ? Duration(std::chrono::milliseconds(120)) : Duration(0); }
+  Duration pause() const;
+  /// A killed client's write that may still land: others write there until then.
+  struct LateWrite {
+    std::uint64_t handle = 0;
+    std::vector<Extent> extents;
+    MonoTime until;
+  };
+  std::optional<LateWrite> late;
   /// Writes under a lock that failed and may still take effect.
   std::uint64_t guard_doubts = 0;
   /// Who has a lock is cut off: others are to want it until he writes on.
   MonoTime guard_wanted_until;
   /// Write-back fails: all clients are to write and sync until then.
   MonoTime syncs_wanted_until;
-  /// Nothing passes between this client and the meta server for a while.
-  void cut_off(std::uint32_t node, Duration span);
+  /// Somebody with that lock waits for another's truncation of the file, which takes nothing away.
+  MonoTime growth_wanted_until;
+  std::uint64_t growths = 0;  // that were begun
+  /// Nothing passes between these nodes for a while.
+  void part(std::uint32_t a, std::uint32_t b, Duration span);
+  /// The disks of this io server refuse truncations for a while.
+  void refuse_cuts(ServerId server, Duration span);
+  /// Set by whoever drives the faults: the meta server's process is killed and started again at once.
+  UniqueFunction<void()> restart_meta;
   std::string failure;  // the first one
   World world;          // last: at its end processes still tell the others of this and that
 

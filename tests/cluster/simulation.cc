@@ -44,6 +44,7 @@ class Simulation final : private ClientRoster {
         random_(options.seed * 104729),
         faults_(scene_, *this, random_.next()) {
     scene_.operations_left = options.operations;
+    scene_.restart_meta = [this] { faults_.restart_meta(); };
     if (options.faults) faults_.plan(options.operations, options.aims);
   }
 

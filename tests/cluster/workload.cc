@@ -60,6 +60,14 @@ job::Task<void> Workload::one() {
     co_await use_under_lock();
     co_return;
   }
+  if (process_.executor().now() < scene_.growth_wanted_until && scratch_file() != nullptr) {
+    co_await grow_guarded();
+    co_return;
+  }
+  if (scene_.late && process_.executor().now() < scene_.late->until && random_.chance(1, 2)) {
+    co_await write_where_late();
+    co_return;
+  }
   const std::uint64_t dice = random_.below(100);
   if (dice < 38) {
     NameOp op = choose_change();
@@ -75,7 +83,7 @@ job::Task<void> Workload::one() {
 job::Task<void> Workload::use_a_file() {
   const std::uint64_t dice = random_.below(100);
   if (open_.empty() || dice < 8) {
-    co_await open_by_handle(random_.chance(1, 4));
+    co_await open_something(random_.chance(1, 4));
   } else if (dice < 13) {
     const OpenFilePtr open = open_[random_.below(open_.size())];
     co_await close(open);

@@ -39,6 +39,8 @@ class Workload {
   /// Nothing of its session can take effect any more.
   void fenced();
   bool is_fenced() const { return fenced_; }
+  /// Its first write under way, if any, and until when that may still land once it is killed.
+  std::optional<Scene::LateWrite> late_write(MonoTime until) const;
   /// Neither of its session nor of its truncations anything is left.
   void everything_over();
 
@@ -113,9 +115,20 @@ class Workload {
   // Data under a lock (workload_guard.cc).
   job::Task<void> use_under_lock();
   job::Task<void> work_under_lock(OpenFilePtr file, LockClaim claim);
+  /// For longer than its lease, and perhaps with a change under way that something holds up.
+  job::Task<bool> fall_silent(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> cut_behind_a_refusal(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> cut_behind_another(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> write_in_grace(OpenFilePtr file, LockClaim claim, Bytes& known);
+  void be_silent_for(Duration span);
+  job::Task<void> grow_guarded();
+  job::Task<bool> change_guarded(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, bool by_handle);
+  job::Task<bool> failed_guarded(OpenFilePtr file, LockClaim claim, Errc code, bool cut);
+  job::Task<bool> is_over(OpenFilePtr file, bool cut);
   job::Task<void> release_guard(std::uint64_t handle);
   job::Task<Bytes> read_guarded(OpenFilePtr file);
-  job::Task<bool> write_guarded(OpenFilePtr file, std::uint64_t offset, ByteView data);
+  job::Task<bool> write_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, Extent where);
 
   // Copies (workload_copies.cc).
   OpenFilePtr scratch_file();
@@ -130,7 +143,8 @@ class Workload {
   job::Task<void> write_through_pages(std::shared_ptr<client::File> file);
 
   // Data (workload_data.cc).
-  job::Task<void> open_by_handle(bool truncate);
+  job::Task<void> open_something(bool truncate);
+  job::Task<void> open_by_handle(std::uint64_t handle, Rights rights, bool truncate);
   job::Task<void> truncate_by_handle();
   job::Task<void> truncate_too_far(std::uint64_t handle);
   job::Task<void> statfs();
@@ -138,7 +152,9 @@ class Workload {
   job::Task<void> batch();
   job::Task<void> data_operation(OpenFilePtr open);
   job::Task<void> read(OpenFilePtr open);
-  job::Task<void> write(OpenFilePtr open);
+  job::Task<void> write(OpenFilePtr open) { return write_at(open, some_extents()); }
+  job::Task<void> write_at(OpenFilePtr open, std::vector<Extent> extents);
+  job::Task<void> write_where_late();
   job::Task<void> punch(OpenFilePtr open);
   job::Task<void> sync(OpenFilePtr open);
   job::Task<void> fstat(OpenFilePtr open);

@@ -80,18 +80,20 @@ Workload::OpenFilePtr Workload::some_open(Rights rights) {
   return fitting[random_.below(fitting.size())];
 }
 
-job::Task<void> Workload::open_by_handle(bool truncate) {
+job::Task<void> Workload::open_something(bool truncate) {
   const Node* node = scene_.history.likely().find(some_object(true));
+  if (node == nullptr || node->handle == 0) co_return;
+  co_await open_by_handle(node->handle, static_cast<Rights>(1 + random_.below(3)), truncate);
+}
+
+job::Task<void> Workload::open_by_handle(std::uint64_t handle, Rights rights, bool truncate) {
   if (open_.size() >= kMostOpen) {
     const OpenFilePtr oldest = open_.front();
     co_await close(oldest);
     co_return;
   }
-  if (node == nullptr || node->handle == 0) co_return;
-  const std::uint64_t handle = node->handle;
   const MonoTime begun = process_.executor().now();
   const bool cuts = truncate && scene_.data.knows(handle);
-  const auto rights = static_cast<Rights>(1 + random_.below(3));
   client::NamePath where;
   where.start = Handle(handle);
   const auto flags = static_cast<std::uint8_t>(static_cast<unsigned>(rights) | (cuts ? wire::kOpenTruncate : 0U));
@@ -232,8 +234,7 @@ job::Task<void> Workload::read(OpenFilePtr open) {
   if (!wrong.empty()) scene_.fail(fmt::format("client {}: read of file {}: {}", index_, open->handle, wrong));
 }
 
-job::Task<void> Workload::write(OpenFilePtr open) {
-  const std::vector<Extent> extents = some_extents();
+job::Task<void> Workload::write_at(OpenFilePtr open, std::vector<Extent> extents) {
   const MonoTime begun = process_.executor().now();
   const WriteId id = scene_.data.begin_write(open->handle, extents);
   writing_.push_back(id);
@@ -254,6 +255,26 @@ job::Task<void> Workload::write(OpenFilePtr open) {
   doubts_.push_back({id, open->handle, false, false, open->file->layout()});
   if (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(open->handle)) co_return;
   note_failure("write", done.code(), begun);
+}
+
+std::optional<Scene::LateWrite> Workload::late_write(MonoTime until) const {
+  if (writing_.empty()) return std::nullopt;
+  const WriteId id = writing_.front();
+  return Scene::LateWrite{scene_.data.file_of(id), scene_.data.extents_of(id), until};
+}
+
+job::Task<void> Workload::write_where_late() {
+  const Scene::LateWrite late = *scene_.late;
+  const auto fits = [&late](const OpenFilePtr& open) {
+    return open->handle == late.handle && open->use == Use::kData && allows(open->rights, Rights::kWrite);
+  };
+  const auto found = std::find_if(open_.begin(), open_.end(), fits);
+  if (found == open_.end()) {
+    co_await open_by_handle(late.handle, Rights::kReadWrite, false);
+  } else {
+    const OpenFilePtr open = *found;
+    co_await write_at(open, late.extents);
+  }
 }
 
 /// Within the file, and not its last byte: the size stays as it is.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workload's data under a lock: whoever has a file's exclusive lock is alone with what it protects.
+#include "tests/cluster/workload_guard.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +12,6 @@
 namespace spate::cluster {
 namespace {
 
-/// Of the file that takes copies: behind everybody's place for those.
-constexpr std::uint64_t kGuardedAt = 128ULL << 20U;
-constexpr std::uint64_t kGuardedBytes = 12'000;
 constexpr std::uint64_t kGuardOwner = 9;
 constexpr Duration kPatience = std::chrono::seconds(6);
 
@@ -89,50 +88,96 @@ job::Task<Bytes> Workload::read_guarded(OpenFilePtr file) {
   co_return memory;
 }
 
-/// Of a write that failed for another reason than a lost lock something may come later.
-job::Task<bool> Workload::write_guarded(OpenFilePtr file, std::uint64_t offset, ByteView data) {
-  const MonoTime begun = process_.executor().now();
-  auto written = co_await file->file->write(kGuardedAt + offset, data);
-  if (dead()) co_return false;
-  scene_.journal.note(
-      fmt::format("c{} writes under lock {}+{}: {}", index_, offset, data.size(), name(written.code())));
-  if (written) co_return true;
-  if (written.code() == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle)) co_return false;
-  note_failure("guarded write", written.code(), begun);
-  if (written.code() != Errc::kLostLock) ++scene_.guard_doubts;  // for the rest of the run
+/// Nothing of the request comes any more, but what the file holds now.
+job::Task<bool> Workload::is_over(OpenFilePtr file, bool cut) {
+  if (!cut) {
+    const bool over = co_await barrier(file->handle, file->file->layout());
+    co_return over;
+  }
+  client::NamePath where;
+  where.start = Handle(file->handle);
+  auto opened = co_await process_.client().open(where, wire::kOpenRead);  // waits for truncations
+  if (!opened || dead()) co_return false;
+  auto closed = co_await (*opened)->close();
+  if (closed.code() == Errc::kLostWrite) unsynced_[file->handle].clear();  // it is told once
+  co_return true;
+}
+
+/// False. What failed with the lock may still take effect as long as the lock is held: it is waited for. What failed
+/// because the lock was lost, or before it was, cannot come any more when others have the lock.
+job::Task<bool> Workload::failed_guarded(OpenFilePtr file, LockClaim claim, Errc code, bool cut) {
+  if (code == Errc::kLostLock) co_return false;
+  for (int tries = 0; tries < 5 && scene_.locks.certain(file->handle, claim); ++tries) {
+    const bool over = co_await is_over(file, cut);
+    if (dead() || over) co_return false;
+    std::ignore = co_await process_.executor().sleep(std::chrono::milliseconds(500));
+    if (dead()) co_return false;
+  }
+  if (scene_.locks.certain(file->handle, claim)) ++scene_.guard_doubts;  // for the rest of the run
   co_return false;
 }
 
-job::Task<void> Workload::work_under_lock(OpenFilePtr file, LockClaim claim) {
-  const std::uint64_t crashes = scene_.appends.crashes();
-  Bytes known = co_await read_guarded(file);
-  if (dead() || known.empty()) co_return;
-  // Long enough for its session to expire and for others to get the lock; then it writes on.
-  if (random_.chance(1, 3)) {
-    const Duration span = scene_.world.settings().session_lease * (3 + random_.below(4)) / 2;
-    scene_.cut_off(node_, span);
-    scene_.guard_wanted_until = process_.executor().now() + span;
+job::Task<bool> Workload::write_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, Extent where) {
+  const MonoTime begun = process_.executor().now();
+  const Bytes data(where.size, static_cast<std::byte>(1 + random_.below(255)));
+  auto written = co_await file->file->write(kGuardedAt + where.offset, data);
+  if (dead()) co_return false;
+  scene_.journal.note(
+      fmt::format("c{} writes under lock {}+{}: {}", index_, where.offset, where.size, name(written.code())));
+  if (written) {
+    std::copy(data.begin(), data.end(), known.begin() + static_cast<std::ptrdiff_t>(where.offset));
+    co_return true;
   }
-  const std::uint64_t rounds = 2 + random_.below(5);
-  for (std::uint64_t round = 0; round < rounds && scene_.failure.empty(); ++round) {
-    std::ignore = co_await process_.executor().sleep(Duration(random_.below(1'800'000'000)));
-    if (dead()) co_return;
-    const std::uint64_t size = 1 + random_.below(5000);
-    const std::uint64_t offset = random_.below(kGuardedBytes - size);
-    const Bytes data(size, static_cast<std::byte>(1 + random_.below(255)));
-    const bool written = co_await write_guarded(file, offset, data);
-    if (!written) co_return;
-    std::copy(data.begin(), data.end(), known.begin() + static_cast<std::ptrdiff_t>(offset));
-    const Bytes found = co_await read_guarded(file);
-    if (dead() || found.empty()) co_return;
-    const bool alone =
-        scene_.guard_doubts == 0 && scene_.appends.crashes() == crashes && scene_.locks.certain(file->handle, claim);
-    if (!alone) co_return;
-    if (found == known) continue;
-    const auto at = std::mismatch(found.begin(), found.end(), known.begin()).first - found.begin();
-    scene_.fail(
-        fmt::format("client {} has file {} locked, and byte {} was changed by another", index_, file->handle, at));
+  if (written.code() == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle)) co_return false;
+  note_failure("guarded write", written.code(), begun);
+  co_return co_await failed_guarded(file, claim, written.code(), false);
+}
+
+/// By its handle a file is cut whether or not this client has lost its lock meanwhile: only for who is silent until
+/// that has failed.
+job::Task<bool> Workload::cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, bool by_handle) {
+  const MonoTime begun = process_.executor().now();
+  const std::uint64_t size = 1 + random_.below(kGuardedBytes - 1);
+  Errc code = Errc::kOk;
+  if (by_handle) {
+    client::NamePath where;
+    where.start = Handle(file->handle);
+    auto done = co_await process_.client().truncate(where, kGuardedAt + size);
+    code = done.code();
+  } else {
+    auto done = co_await file->file->truncate(kGuardedAt + size);
+    code = done.code();
   }
+  if (dead()) co_return false;
+  scene_.journal.note(fmt::format("c{} cuts under lock at {}: {}", index_, size, name(code)));
+  if (code == Errc::kOk) {
+    std::fill(known.begin() + static_cast<std::ptrdiff_t>(size), known.end(), std::byte{0});
+    co_return true;
+  }
+  if (code == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle)) co_return false;
+  if (code == Errc::kBadDescriptor && open_lost(*file)) co_return false;
+  note_failure("guarded cut", code, begun);
+  co_return co_await failed_guarded(file, claim, code, true);
+}
+
+job::Task<bool> Workload::change_guarded(OpenFilePtr file, LockClaim claim, Bytes& known) {
+  if (random_.chance(1, 6)) co_return co_await cut_guarded(file, claim, known, false);
+  const std::uint64_t size = 1 + random_.below(5000);
+  co_return co_await write_guarded(file, claim, known, {random_.below(kGuardedBytes - size), size});
+}
+
+/// Takes nothing of the guarded range away: whoever does it needs no lock.
+job::Task<void> Workload::grow_guarded() {
+  const OpenFilePtr file = scratch_file();
+  const MonoTime begun = process_.executor().now();
+  client::NamePath where;
+  where.start = Handle(file->handle);
+  ++scene_.growths;
+  auto done = co_await process_.client().truncate(where, kGuardedAt + kGuardedBytes + 1 + random_.below(1000));
+  if (dead()) co_return;
+  scene_.journal.note(fmt::format("c{} grows {}: {}", index_, file->handle, name(done.code())));
+  if (done || (done.code() == Errc::kStaleHandle && scene_.history.may_be_gone(file->handle))) co_return;
+  note_failure("growth", done.code(), begun);
 }
 
 }  // namespace spate::cluster

@@ -43,6 +43,7 @@ job::Task<void> Workload::use_pages() {
   auto closed = co_await kept_.close(*file);
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} close {} with pages: {}", index_, handle, name(closed.code())));
+  if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // it is told once
   const bool gone = scene_.history.may_be_gone(handle);
   if (closed.code() == Errc::kLostWrite) unsynced_[handle].clear();  // told: later syncs need not tell it again
   if (closed || closed.code() == Errc::kLostWrite || closed.code() == Errc::kSessionFenced) co_return;
