@@ -10,11 +10,16 @@ programs that do the same) are grey and dotted.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import sys
+import tempfile
 
-import matplotlib
+# matplotlib keeps its settings and a list of fonts in the user's home, unless it is told another place.
+SETTINGS = tempfile.TemporaryDirectory(prefix="spate-draw-")
+os.environ.setdefault("MPLCONFIGDIR", SETTINGS.name)
+import matplotlib  # noqa: E402 (after the choice of where it keeps its settings)
 
 matplotlib.use("svg")
 from matplotlib import pyplot, ticker  # noqa: E402 (after the choice of what it draws with)
