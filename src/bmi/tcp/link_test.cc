@@ -187,7 +187,7 @@ class LinkConnectorTest : public ModuleTest {
   }
   /// The control connection stands, and a receive of the bulk class is posted: the bulk connection as it comes.
   RawPeer bulk_connection() {
-    send(server_, 1, Bytes(1));
+    send(server_, 1, sent_);
     control_.emplace(accept());
     const auto hello = decode_hello(hello_from(*control_).data());
     EXPECT_EQ(hello->version_max, kVersionMax);
@@ -204,6 +204,7 @@ class LinkConnectorTest : public ModuleTest {
   UniqueFd listener_;
   Address server_;
   std::optional<RawPeer> control_;
+  Bytes sent_ = Bytes(1);
   Bytes room_ = Bytes(10);
   OpId received_;
 };
@@ -248,7 +249,7 @@ TEST_F(LinkConnectorTest, AWelcomeOfAnEarlierVersionIsNotEnough) {
 }
 
 TEST_F(LinkConnectorTest, AServerOfAnEarlierVersionIsSpokenToWithoutAKey) {
-  send(server_, 1, Bytes(1));
+  send(server_, 1, sent_);
   control_.emplace(accept());
   hello_from(*control_);
   EXPECT_TRUE(control_->write(encode(Welcome{Errc::kOk, 1, 7, {1 << 20, 4096, 10}})));
