@@ -59,16 +59,27 @@ job::Task<void> FileSettler::stop() {
 }
 
 void FileSettler::added(Handle handle, TraceId trace) {
+  const std::shared_ptr<Work> work = take_up(handle, trace);
+  if (work != nullptr) work->added = true;
+}
+
+/// Null when there is no room.
+std::shared_ptr<FileSettler::Work> FileSettler::take_up(Handle handle, TraceId trace) {
   const auto found = works_.find(handle);
   if (found != works_.end()) {
     found->second->again = true;
     found->second->cut.reset();
     found->second->trace = trace;
-  } else if (works_.size() < kMaxFiles) {
-    begin(handle, trace);
-  } else {
-    left_over_ = true;
+    return found->second;
   }
+  if (works_.size() < kMaxFiles) return begin(handle, trace);
+  left_over_ = true;
+  return nullptr;
+}
+
+bool FileSettler::inherited(Handle handle) const {
+  const auto found = works_.find(handle);
+  return found == works_.end() || !found->second->added;
 }
 
 std::shared_ptr<FileSettler::Work> FileSettler::begin(Handle handle, TraceId trace) {
@@ -169,6 +180,7 @@ void FileSettler::note_failure(Handle handle, std::shared_ptr<Work>& work, const
   if (!refused_for_good(*work, error.code())) return;
   auto fresh = std::make_shared<Work>(core_.executor());
   fresh->trace = work->trace;
+  fresh->added = work->added;
   fresh->obstacle = work->obstacle;
   fresh->refused_since = work->refused_since;
   works_[handle] = fresh;
@@ -210,7 +222,7 @@ job::Task<Result<void>> FileSettler::find_work_of(KeyKind kind) {
     if (read.status != Errc::kOk) co_return read.status;
     for (const trove::KeyValue& entry : read.entries) {
       const auto handle = parse_id_key(entry.key);
-      if (handle) added(Handle(*handle), TraceId());
+      if (handle) std::ignore = take_up(Handle(*handle), TraceId());
     }
     more = read.more && !left_over_;  // without room: when there is some again
     if (!read.more) break;

@@ -29,6 +29,7 @@ class FileSettler final : public Settler {
   job::Task<Result<void>> settled(Handle handle, job::StopToken stop) override;
   job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) override;
   job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
+  bool inherited(Handle handle) const override;
   /// Files being worked on.
   std::size_t working() const { return works_.size(); }
 
@@ -44,6 +45,7 @@ class FileSettler final : public Settler {
     job::Event ended;  // nothing is to be done
     Result<void> outcome;
     bool again = false;    // something was added since it looked
+    bool added = false;    // by a request to this process
     TraceId trace;         // of the request that added last
     std::string obstacle;  // why it is not done yet
     std::optional<MonoTime> refused_since;
@@ -51,6 +53,7 @@ class FileSettler final : public Settler {
   struct ToDo;
 
   std::shared_ptr<Work> begin(Handle handle, TraceId trace);
+  std::shared_ptr<Work> take_up(Handle handle, TraceId trace);
   job::Task<Result<void>> wait_for(Handle handle, job::Event Work::* event, job::StopToken stop);
   void note_failure(Handle handle, std::shared_ptr<Work>& work, const Error& error);
   bool refused_for_good(const Work& work, Errc code) const;

@@ -185,6 +185,9 @@ class Settler {
   /// Waits until no truncation is under way that the client asked for in an epoch below this one. The client can ask
   /// for no more of them. Fails as settled() does.
   virtual job::Task<Result<void>> truncated_for(ClientId client, std::uint32_t below_epoch, job::StopToken stop) = 0;
+  /// A truncation of this file that stands in the store was begun by the process before. It may have been answered: a
+  /// crash of the machine forgets that it was done before it forgets the intent.
+  virtual bool inherited(Handle /*handle*/) const { return false; }
 };
 
 /// Not owned; all of them outlive the operations.

@@ -168,7 +168,7 @@ job::Task<Result<wire::LookupLeaseReply>> LeaseKeeper::look_up(Operation& operat
   auto object = co_await walk(operation, request.where);
   operation.keep_trail(nullptr);
   if (object) {
-    co_await show_lent_rights(operation, *object);
+    co_await show_as_it_is(operation, *object);
     reply.object = object_reply(*object);
   } else if (object.code() != Errc::kNotFound || !ends_at_no_name(reply.steps)) {
     co_return std::move(object).error();

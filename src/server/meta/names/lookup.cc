@@ -10,7 +10,7 @@ namespace spate::meta {
 
 Outcome<wire::LookupReply> lookup(Operation& operation, const wire::LookupRequest& request) {
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
-  co_await show_lent_rights(operation, object);
+  co_await show_as_it_is(operation, object);
   co_return object_reply(object);
 }
 
@@ -19,7 +19,7 @@ Outcome<wire::LookupLeaseReply> lookup_lease(Operation& operation, const wire::L
   if (leases == nullptr) {
     wire::LookupLeaseReply reply;
     SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
-    co_await show_lent_rights(operation, object);
+    co_await show_as_it_is(operation, object);
     reply.object = object_reply(object);
     co_return reply;
   }
@@ -31,13 +31,13 @@ Outcome<wire::AccessReply> access(Operation& operation, const wire::AccessReques
   if (request.want > 7) co_return Error(Errc::kInvalidArgument, "what is wanted is read, write and execute");
   SPATE_CO_TRY(InodeRecord object, co_await walk(operation, request.where));
   if (!may(operation.who(), object, request.want)) co_return Errc::kPermissionDenied;
-  co_await show_lent_rights(operation, object);
+  co_await show_as_it_is(operation, object);
   co_return object_reply(object);
 }
 
 Outcome<wire::GetattrReply> getattr(Operation& operation, const wire::GetattrRequest& request) {
   SPATE_CO_TRY(InodeRecord inode, co_await operation.inode(request.handle));
-  co_await show_lent_rights(operation, inode);
+  co_await show_as_it_is(operation, inode);
   co_return object_reply(inode);
 }
 

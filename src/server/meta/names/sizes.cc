@@ -187,7 +187,12 @@ bool lends_in_doubt(const InodeRecord& inode) {
   return inode.written_by_users && !inode.attributes.size_known && lends_rights(inode.attributes.mode);
 }
 
-job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode) {
+bool size_in_doubt(MetaCore& core, const InodeRecord& inode) {
+  return inode.truncating && inode.attributes.size_known && core.parts().settler->inherited(inode.handle());
+}
+
+job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode) {
+  if (size_in_doubt(operation.core(), inode)) inode.attributes.size_known = false;
   if (!lends_in_doubt(inode)) co_return;
   const Layout layout = *inode.layout;
   const auto data = co_await operation.core().parts().io->stat(inode.handle(), layout, operation.call().stop);

@@ -52,8 +52,12 @@ void note_change_sum(InodeRecord& inode, std::uint64_t change_sum);
 /// True when the inode alone does not tell whether its set-uid and set-gid bits still hold.
 bool lends_in_doubt(const InodeRecord& inode);
 
+/// The size in the inode may be the one from before a truncation that a process before this one has answered: only the
+/// datafiles tell it.
+bool size_in_doubt(MetaCore& core, const InodeRecord& inode);
+
 /// Call it before attributes are shown. Takes set-uid and set-gid from `inode` (which is not put) when the datafiles
-/// say that it was written, or when they cannot be asked.
-job::Task<void> show_lent_rights(Operation& operation, InodeRecord& inode);
+/// say that it was written, or when they cannot be asked. A size in doubt is shown as one that is not known.
+job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode);
 
 }  // namespace spate::meta

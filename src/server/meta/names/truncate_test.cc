@@ -79,6 +79,31 @@ TEST(MetaTruncateCrash, WhatNobodyAsksForAgainIsFinishedAllTheSame) {
   }
 }
 
+// A machine that goes down brings back the intent with the size from before. Until it is carried out again, only the
+// datafiles tell how large the file is.
+TEST(MetaTruncateCrash, OneThatGrewTheFileIsNotTakenBackForALook) {
+  CrashWorld world;
+  TestClient client = world.connect();
+  TestClient other = world.connect();
+  const Handle file = world.make_file(client, "f", 100);
+  world.make_file(client, "g", 7);
+  ASSERT_OK(world.sync(client));
+  ASSERT_OK(world.truncate(client, "f", 500));
+  world.arm(0);
+  world.io.hold();
+  world.start_again(true);
+  ASSERT_OK(world.join(other));
+  const auto seen = world.stat(other, "f");
+  ASSERT_OK(seen);
+  EXPECT_FALSE(seen->size_known) << "the size is said to be " << seen->size;
+  EXPECT_TRUE(world.stat(other, "g")->size_known);
+  EXPECT_EQ(world.data_of(file).size, 500U);
+  world.io.release();
+  world.wait(seconds(1));
+  EXPECT_TRUE(world.stat(other, "f")->size_known);
+  EXPECT_EQ(world.stat(other, "f")->size, 500U);
+}
+
 // A machine that goes down may bring back an intent that had been carried out: it must not cut what came after.
 TEST(MetaTruncateCrash, WhatIsWrittenAfterTheAnswerStays) {
   for (const bool machine : {false, true}) {
