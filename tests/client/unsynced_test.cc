@@ -190,6 +190,21 @@ TEST(UnsyncedFilesTest, TheOldestClosedFileIsSyncedWhole) {
   EXPECT_EQ(files.join(Handle(9), 4, true)->take_dirty(), (std::vector<std::uint32_t>{}));
 }
 
+/// Another client may have it open, and this one may open it again by its handle.
+TEST(UnsyncedFilesTest, AFileThatLostItsNameIsRememberedAndDroppedWithoutDoubtOfOthers) {
+  SystemClock clock;
+  job::Executor executor(clock);
+  UnsyncedFiles files(executor, 2);
+  const std::vector<SlotState> first_slot{{0, {}, Incarnation(7), false}};
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    auto file = files.join(Handle(number), 4, true);
+    file->note_written(first_slot);
+    files.leave(std::move(file), true);
+  }
+  EXPECT_EQ(files.join(Handle(3), 4, false)->take_dirty(), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(files.join(Handle(9), 4, false)->take_dirty(), (std::vector<std::uint32_t>{}));
+}
+
 TEST(UnsyncedFilesTest, AFileThatIsOnlyReadDrivesNoOtherOut) {
   SystemClock clock;
   job::Executor executor(clock);

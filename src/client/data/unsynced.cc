@@ -86,18 +86,19 @@ UnsyncedFiles::FilePtr UnsyncedFiles::join(Handle handle, std::uint32_t slot_cou
 
 void UnsyncedFiles::leave(FilePtr file, bool removed) {
   if (--file->users_ > 0) return;
-  if (removed || file->clean()) {
+  if (file->clean()) {
     files_.erase(file->handle);
     return;
   }
+  file->removed_ = removed;
   file->place_ = closed_.insert(closed_.end(), file);
   while (closed_.size() > most_closed_) drop_oldest();
 }
 
 void UnsyncedFiles::drop_oldest() {
+  if (!closed_.front()->removed_) forgotten_ = true;
   files_.erase(closed_.front()->handle);
   closed_.pop_front();
-  forgotten_ = true;
 }
 
 void UnsyncedFiles::note_cut(Handle handle, std::uint32_t slot_count) {

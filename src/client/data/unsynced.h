@@ -87,6 +87,7 @@ class UnsyncedFile {
   std::uint64_t losses_told_ = 0;
   std::set<Ledger::Open*> records_;
   std::uint32_t users_ = 0;                                   // opens
+  bool removed_ = false;                                      // it had no name when it was closed
   std::list<std::shared_ptr<UnsyncedFile>>::iterator place_;  // in the list of the closed ones
 };
 
@@ -105,7 +106,8 @@ class UnsyncedFiles {
 
   /// The file is opened. `made`: by this open, so that nothing can have been written before.
   FilePtr join(Handle handle, std::uint32_t slot_count, bool made);
-  /// It is closed. `removed`: no name and no other open is left.
+  /// It is closed. `removed`: it has no name any more. It is kept all the same: another client may have it open, and
+  /// give it a name or hand it back. When it is dropped as the oldest, nothing else is in doubt.
   void leave(FilePtr file, bool removed);
   /// A file was cut by its name or handle, open or not.
   void note_cut(Handle handle, std::uint32_t slot_count);
