@@ -10,6 +10,12 @@ import time
 
 from cluster import SPATE, Cluster, check
 
+
+def hear_ctrl_c():
+    """Whoever runs this test in the background of a script has told its children to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def said_in_time(command, process, seconds=30):
     """What it says on standard error until it has said for whom it waits."""
     said = b""
@@ -26,7 +32,7 @@ def said_in_time(command, process, seconds=30):
 def wait_and_give_up(fs, server, commands):
     """All at once: each waits for some seconds."""
     started = [(command, subprocess.Popen([SPATE, *command], env=fs.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.PIPE, start_new_session=True)) for command in commands]
+                                          stderr=subprocess.PIPE, start_new_session=True, preexec_fn=hear_ctrl_c)) for command in commands]
     for command, process in started:
         said = said_in_time(command, process)
         check("server %d (%s) for " % (server, fs.url(server)) in said, "%s: %s" % (command, said))
