@@ -252,7 +252,7 @@ Result<std::vector<Figure>> run(const Settings& settings) {
   client.config_file = settings.config_file;
   client.program = "data_bench";
   client.credential = assembly::own_credential();
-  client.keeper = false;
+  client.background_thread = false;
   SPATE_TRY(auto process, assembly::ClientProcess::open(client));
   Bench bench(settings, std::move(peers), std::move(process));
   SPATE_TRY(std::ignore, bench.run());

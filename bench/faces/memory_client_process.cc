@@ -34,7 +34,7 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   process->network_ = the_cluster->client_network();
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
-  process->driver_ = std::make_unique<client::Driver>(process->executor_, client::Keeper::kReady);
+  process->driver_ = std::make_unique<client::Driver>(process->executor_, client::ProgressMode::kReady);
   return process;
 }
 

@@ -35,7 +35,7 @@ bool keeps_attributes(const ClientSettings& settings, config::AttributeCache wan
     case config::AttributeCache::kOn: return settings.may_keep_attributes;
     case config::AttributeCache::kAll: break;
   }
-  return settings.may_keep_attributes || settings.keeper || settings.progress_thread;
+  return settings.may_keep_attributes || settings.background_thread || settings.progress_thread;
 }
 
 }  // namespace
@@ -63,14 +63,14 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   options.greeting = greeting_policy(process->config_.auth);
   options.description = describe_process(settings.program);
   options.deadline = settings.deadline.value_or(process->config_.client.deadline);
-  options.bypass = static_cast<client::BypassWish>(process->config_.client.bypass);
+  options.bypass = static_cast<client::BypassMode>(process->config_.client.bypass);
   // A request with a list and inline data fits into the largest message.
   const std::uint64_t request = process->config_.network.max_unexpected;
   options.max_list_pieces =
       std::min<std::uint64_t>(options.max_list_pieces, request / 2 / datatype::kEncodedPieceBytes);
   options.inline_write_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(options.inline_write_bytes, request / 4));
-  options.ledger = settings.ledger;
+  options.handover = settings.handover;
   options.atime = atime_policy(process->config_.client.atime);
   const bool keeps = keeps_attributes(settings, process->config_.client.attribute_cache);
   options.keep_attributes = keeps;
@@ -88,10 +88,10 @@ Result<std::unique_ptr<ClientProcess>> ClientProcess::open(const ClientSettings&
   process->context_ = std::make_unique<job::NetworkContext>(*process->network_, process->executor_);
   process->client_ = std::make_unique<client::Client>(std::move(options), *process->context_, process->random_);
   // Whoever has appended is asked for the right to it, whatever it does meanwhile: a look each second would not do.
-  const client::Keeper keeper = settings.progress_thread   ? client::Keeper::kAlways
-                                : keeps || settings.keeper ? client::Keeper::kReady
-                                                           : client::Keeper::kNone;
-  process->driver_ = std::make_unique<client::Driver>(process->executor_, keeper);
+  const client::ProgressMode progress_mode = settings.progress_thread              ? client::ProgressMode::kAlways
+                                             : keeps || settings.background_thread ? client::ProgressMode::kReady
+                                                                                   : client::ProgressMode::kNone;
+  process->driver_ = std::make_unique<client::Driver>(process->executor_, progress_mode);
   return process;
 }
 

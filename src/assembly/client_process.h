@@ -23,11 +23,11 @@ struct ClientSettings {
   bool server_key = false;           // fsck: also reads the server key
   /// Starts a thread that keeps the session alive and answers servers while no call runs. false for short-lived
   /// commands.
-  bool keeper = true;
+  bool background_thread = true;
   /// Starts a thread that only drives the executor, so that started operations progress without a waiting caller.
   bool progress_thread = false;
   /// State that outlives the process; may be null. Not owned.
-  client::Ledger* ledger = nullptr;
+  client::HandoverState* handover = nullptr;
   /// Caches attributes if client.attribute_cache is "on". For a long-lived process that is rarely stopped or killed.
   /// Other processes cache them only if it is "all" and they have a thread that answers recalls.
   bool may_keep_attributes = false;

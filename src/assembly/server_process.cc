@@ -286,9 +286,9 @@ job::Task<Result<void>> ServerProcess::stop() {
   co_return Result<void>();
 }
 
-void ServerProcess::rest() {
+void ServerProcess::trim_memory() {
   executor_.post([this] {
-    if (keyval_ != nullptr) keyval_->rest();
+    if (keyval_ != nullptr) keyval_->trim_memory();
   });
 }
 

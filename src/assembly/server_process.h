@@ -29,8 +29,8 @@ struct ServerSettings {
 };
 
 /// Life cycle: open(), which opens the stores and answers no request yet -> run() until request_exit() -> destroyed.
-/// One thread uses it; only request_exit() and rest() may be called by another one, and request_exit() by a signal
-/// handler.
+/// One thread uses it; only request_exit() and trim_memory() may be called by another one, and request_exit() by a
+/// signal handler.
 class ServerProcess {
  public:
   /// The error names the cause: a port in use; a store that is missing, of another server or file system, or of a newer
@@ -47,7 +47,7 @@ class ServerProcess {
   const config::ServerConfig& self() const { return self_; }
   /// The server is idle: it soon gives back memory that it holds only for speed. Any thread may call it, before and
   /// during run().
-  void rest();
+  void trim_memory();
 
  private:
   struct Target {

@@ -39,12 +39,12 @@ Work seek_to(OpenFile& file, off_t offset, int whence) {
 struct CopyCall {
   spate_file* from = nullptr;
   spate_file* to = nullptr;
-  OpenFile::CopyWish wish;
+  OpenFile::CopyParams params;
 };
 
 /// `call` outlives the task.
 Work copy_range(const CopyCall& call) {
-  SPATE_CO_TRY(const std::uint64_t copied, co_await call.to->file->copy_from(*call.from->file, call.wish));
+  SPATE_CO_TRY(const std::uint64_t copied, co_await call.to->file->copy_from(*call.from->file, call.params));
   co_return static_cast<std::int64_t>(copied);
 }
 
@@ -69,13 +69,13 @@ Work flock_file(OpenFile& file, int operation) {
 }
 
 Work lock_file(OpenFile& file, int cmd, struct flock* lock) {
-  const posix::RecordLock wish{*lock, 0, true};
+  const posix::RecordLock params{*lock, 0, true};
   if (cmd == F_OFD_GETLK) {
-    SPATE_CO_TRY(*lock, co_await file.get_lock(wish));
+    SPATE_CO_TRY(*lock, co_await file.get_lock(params));
     co_return 0;
   }
   if (cmd != F_OFD_SETLK && cmd != F_OFD_SETLKW) co_return Errc::kInvalidArgument;
-  SPATE_CO_TRY(std::ignore, co_await file.set_lock(wish, cmd == F_OFD_SETLKW));
+  SPATE_CO_TRY(std::ignore, co_await file.set_lock(params, cmd == F_OFD_SETLKW));
   co_return 0;
 }
 
@@ -184,9 +184,9 @@ ssize_t spate_copy_file_range(spate_file* from, off_t* from_offset, spate_file* 
   if (flags != 0) return refuse_argument("copy_file_range has no flags");
   if (from->fs != to->fs) return refuse(spate::Errc::kCrossDevice);
   CopyCall call{from, to, {}};
-  if (from_offset != nullptr) call.wish.from = *from_offset;
-  if (to_offset != nullptr) call.wish.to = *to_offset;
-  call.wish.size = std::min<std::size_t>(size, SSIZE_MAX);
+  if (from_offset != nullptr) call.params.from = *from_offset;
+  if (to_offset != nullptr) call.params.to = *to_offset;
+  call.params.size = std::min<std::size_t>(size, SSIZE_MAX);
   const std::int64_t copied = now(to, [&call] { return copy_range(call); });
   if (copied > 0 && from_offset != nullptr) *from_offset += copied;
   if (copied > 0 && to_offset != nullptr) *to_offset += copied;

@@ -6,17 +6,18 @@
 namespace spate::client {
 namespace {
 
-constexpr Duration kKeeperPeriod = std::chrono::seconds(1);
+constexpr Duration kKeepAlivePeriod = std::chrono::seconds(1);
 /// Between two calls of a busy program nobody drives for a moment: a thread that took over each time would only be in
 /// its way.
 constexpr Duration kIdlePeriod = std::chrono::milliseconds(3);
 
 }  // namespace
 
-Driver::Driver(job::Executor& executor, Keeper keeper) : executor_(executor), kind_(keeper), gate_(executor) {
-  if (keeper == Keeper::kSlow) keeper_ = std::thread([this] { keep_alive(); });
-  if (keeper == Keeper::kReady) keeper_ = std::thread([this] { drive_when_idle(); });
-  if (keeper == Keeper::kAlways) keeper_ = std::thread([this] { drive_always(); });
+Driver::Driver(job::Executor& executor, ProgressMode progress_mode)
+    : executor_(executor), kind_(progress_mode), gate_(executor) {
+  if (progress_mode == ProgressMode::kSlow) progress_thread_ = std::thread([this] { keep_alive(); });
+  if (progress_mode == ProgressMode::kReady) progress_thread_ = std::thread([this] { drive_when_idle(); });
+  if (progress_mode == ProgressMode::kAlways) progress_thread_ = std::thread([this] { drive_always(); });
 }
 
 Driver::~Driver() {
@@ -26,7 +27,7 @@ Driver::~Driver() {
     idle_.notify_all();
   }
   executor_.wake();
-  if (keeper_.joinable()) keeper_.join();
+  if (progress_thread_.joinable()) progress_thread_.join();
 }
 
 job::Task<void> Driver::finish(CallBase& call) {
@@ -43,7 +44,8 @@ void Driver::stop_driving() {
   driving_ = false;
   if (sleepers_ != nullptr) {
     sleepers_->wake.notify_one();
-  } else if (kind_ == Keeper::kAlways) {  // others look by themselves: woken by a call they are in the next one's way
+  } else if (kind_ ==
+             ProgressMode::kAlways) {  // others look by themselves: woken by a call they are in the next one's way
     idle_.notify_one();
   }
 }
@@ -146,7 +148,7 @@ std::size_t Driver::wait_any(std::span<Started* const> started) {
 void Driver::keep_alive() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    idle_.wait_for(lock, kKeeperPeriod);
+    idle_.wait_for(lock, kKeepAlivePeriod);
     if (stopping_ || driving_) continue;
     driving_ = true;
     lock.unlock();

@@ -16,7 +16,7 @@
 namespace spate::client {
 
 /// Drives the executor while no thread waits for anything.
-enum class Keeper : std::uint8_t {
+enum class ProgressMode : std::uint8_t {
   kNone,   // nobody: for short-lived programs that are always inside a call
   kSlow,   // a thread looks once a second, which keeps the session alive
   kReady,  // a thread sleeps in it while nobody else drives, so that what servers ask of this client is answered at
@@ -40,7 +40,7 @@ class Driver {
   };
 
  public:
-  Driver(job::Executor& executor, Keeper keeper);
+  Driver(job::Executor& executor, ProgressMode progress_mode);
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -128,7 +128,7 @@ class Driver {
   void drive_always();
 
   job::Executor& executor_;
-  const Keeper kind_;
+  const ProgressMode kind_;
   job::Gate gate_;
   std::mutex mutex_;
   std::condition_variable idle_;
@@ -136,7 +136,7 @@ class Driver {
   std::uint64_t drives_ = 0;     // guarded by mutex_: how often a thread has begun to
   Sleeper* sleepers_ = nullptr;  // guarded by mutex_: threads that wait for their task or for their turn to drive
   bool stopping_ = false;        // guarded by mutex_
-  std::thread keeper_;
+  std::thread progress_thread_;
 };
 
 }  // namespace spate::client

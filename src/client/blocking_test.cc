@@ -38,14 +38,14 @@ struct DriverTest : testing::Test {
 };
 
 TEST_F(DriverTest, RunReturnsWhatTheTaskGives) {
-  Driver driver(executor, Keeper::kNone);
+  Driver driver(executor, ProgressMode::kNone);
   EXPECT_EQ(driver.run([] { return give(7); }), 7);
 }
 
 TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 300;
-  Driver driver(executor, Keeper::kSlow);
+  Driver driver(executor, ProgressMode::kSlow);
   std::atomic<bool> on_executor{false};
   std::atomic<int> overlaps{0};
   int plain = 0;  // no lock: only ever touched from within tasks
@@ -66,23 +66,23 @@ TEST_F(DriverTest, ManyThreadsAreOneAtATimeOnTheExecutor) {
   EXPECT_EQ(overlaps, 0);
 }
 
-TEST_F(DriverTest, ASlowKeeperIsNotWokenByCalls) {
+TEST_F(DriverTest, ASlowProgressThreadIsNotWokenByCalls) {
   constexpr int kRounds = 200;
-  Driver driver(executor, Keeper::kSlow);
-  std::atomic<int> by_the_keeper{0};
+  Driver driver(executor, ProgressMode::kSlow);
+  std::atomic<int> by_the_progress_thread{0};
   for (int i = 0; i < kRounds; ++i) {
     driver.run([] { return give(7); });
     executor.post([&, caller = std::this_thread::get_id()] {
-      if (std::this_thread::get_id() != caller) ++by_the_keeper;
+      if (std::this_thread::get_id() != caller) ++by_the_progress_thread;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // in which one that was woken runs it
   }
   driver.run([] { return give(7); });
-  EXPECT_LT(by_the_keeper, kRounds / 4);
+  EXPECT_LT(by_the_progress_thread, kRounds / 4);
 }
 
 TEST_F(DriverTest, ATaskThatWaitsForAnotherThreadsTaskIsDrivenByIt) {
-  Driver driver(executor, Keeper::kNone);
+  Driver driver(executor, ProgressMode::kNone);
   job::Event event(executor);
   std::thread waiter([&] { EXPECT_EQ(driver.run([&] { return wait_for(event, 3); }), 3); });
   driver.run([&] { return set(event); });
@@ -90,7 +90,7 @@ TEST_F(DriverTest, ATaskThatWaitsForAnotherThreadsTaskIsDrivenByIt) {
 }
 
 TEST_F(DriverTest, WhatIsStartedEndsWhenSomebodyWaits) {
-  Driver driver(executor, Keeper::kNone);
+  Driver driver(executor, ProgressMode::kNone);
   job::Event event(executor);
   const auto first = driver.start([&event] { return wait_for(event, 1); });
   const auto second = driver.start([] { return give(2); });
@@ -105,7 +105,7 @@ TEST_F(DriverTest, WhatIsStartedEndsWhenSomebodyWaits) {
 }
 
 TEST_F(DriverTest, ThreadsThatWaitForStartedTasksShareTheDriving) {
-  Driver driver(executor, Keeper::kNone);
+  Driver driver(executor, ProgressMode::kNone);
   int counter = 0;
   std::vector<std::thread> threads;
   std::atomic<int> sum{0};
@@ -127,7 +127,7 @@ TEST_F(DriverTest, ThreadsThatWaitForStartedTasksShareTheDriving) {
 
 TEST_F(DriverTest, AReadyDriverGoesOnByItselfAndGivesWayToCalls) {
   std::promise<void> reached;
-  Driver driver(executor, Keeper::kReady);
+  Driver driver(executor, ProgressMode::kReady);
   job::Event event(executor);
   const auto started = driver.start([&]() -> job::Task<int> {
     struct Wait {
@@ -153,7 +153,7 @@ TEST_F(DriverTest, AReadyDriverGoesOnByItselfAndGivesWayToCalls) {
 
 TEST_F(DriverTest, AlwaysDrivenTasksGoOnByThemselves) {
   std::promise<void> reached;
-  Driver driver(executor, Keeper::kAlways);
+  Driver driver(executor, ProgressMode::kAlways);
   const auto started = driver.start([&]() -> job::Task<int> {
     struct Walk {
       static job::Task<int> run(job::Executor& on, std::promise<void>& told) {

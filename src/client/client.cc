@@ -176,7 +176,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open(NamePath where, std::uint8
   co_return file;
 }
 
-job::Task<Result<std::unique_ptr<File>>> Client::open_again(Ledger::Open& record) {
+job::Task<Result<std::unique_ptr<File>>> Client::open_again(HandoverState::Open& record) {
   wire::OpenRequest request;
   request.where.start = record.handle;
   request.open_flags = record.open_flags & (wire::kOpenRead | wire::kOpenWrite | wire::kOpenByUser);
@@ -188,7 +188,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::open_again(Ledger::Open& record
   co_return file;
 }
 
-job::Task<Result<void>> Client::close_inherited(const Ledger::Open& record, UniqueFunction<void()> on_ended) {
+job::Task<Result<void>> Client::close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended) {
   wire::CloseRequest request;
   request.handle = record.handle;
   request.rights = rights_of(record.open_flags);

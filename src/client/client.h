@@ -64,11 +64,11 @@ class Client {
   job::Task<Result<Attributes>> setattr(wire::SetattrRequest request);
 
   job::Task<Result<std::unique_ptr<File>>> open(NamePath where, std::uint8_t open_flags);
-  /// The file that an earlier process of this session has opened and not closed (client/session/ledger.h).
-  job::Task<Result<std::unique_ptr<File>>> open_again(Ledger::Open& record);
+  /// The file that an earlier process of this session has opened and not closed (client/session/handover_state.h).
+  job::Task<Result<std::unique_ptr<File>>> open_again(HandoverState::Open& record);
   /// Closes such a file without having opened it again, or goes on with its close. `on_ended`: as File::close();
   /// `record` is there until then.
-  job::Task<Result<void>> close_inherited(const Ledger::Open& record, UniqueFunction<void()> on_ended = {});
+  job::Task<Result<void>> close_inherited(const HandoverState::Open& record, UniqueFunction<void()> on_ended = {});
   /// Creates and opens; without kOpenExclusive an existing file is opened.
   job::Task<Result<std::unique_ptr<File>>> create(NamePath where, std::uint8_t open_flags, NewObject object);
   job::Task<Result<Attributes>> make_node(wire::CreateRequest request);

@@ -16,11 +16,11 @@
 namespace spate::client {
 
 class Copies;
-class Ledger;
+class HandoverState;
 class LentFiles;
 
 /// What of datafiles on this machine a client asks to read and write by itself.
-enum class BypassWish : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
+enum class BypassMode : std::uint8_t { kOff = 0, kRead = 1, kWrite = 2 };
 /// When reading a file moves its atime.
 enum class Atime : std::uint8_t {
   kRelative,  // when it is not later than mtime or ctime, or a day old
@@ -64,7 +64,7 @@ struct Options {
   /// Writes of at most this much per server go in the request, bytes; below the network's max_unexpected.
   std::uint32_t inline_write_bytes = 64U * 1024;
   /// Where a server is reached by shm:// and allows it.
-  BypassWish bypass = BypassWish::kOff;
+  BypassMode bypass = BypassMode::kOff;
   BypassOptions bypass_when;
   /// What descriptors of leases are; null: the kernel's. Not owned, outlives the client.
   LentFiles* lent_files = nullptr;
@@ -74,7 +74,7 @@ struct Options {
   std::size_t max_list_pieces = 8192;
   Atime atime = Atime::kRelative;
   /// What outlives the process; null: nothing does. Not owned, outlives the client.
-  Ledger* ledger = nullptr;
+  HandoverState* handover = nullptr;
   /// Attributes and names are kept under leases. Only for a process whose executor is driven all the time: others wait
   /// for its answer to a recall.
   bool keep_attributes = false;

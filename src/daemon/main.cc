@@ -82,7 +82,7 @@ spate::Result<void> start_block(const spate::assembly::ServerSettings& settings,
 
 int serve(const spate::assembly::ServerSettings& settings) {
   const spate::daemon::LogRotation rotation;
-  spate::daemon::MemoryKeeper memory;
+  spate::daemon::MemoryTrimmer memory;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond what this process may have of a file is an error of that write
   const auto raised = spate::daemon::raise_descriptor_limit();
@@ -92,7 +92,7 @@ int serve(const spate::assembly::ServerSettings& settings) {
   running = process->get();
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  memory.on_rest([&server = **process] { server.rest(); });
+  memory.on_trim([&server = **process] { server.trim_memory(); });
   std::unique_ptr<spate::daemon::BlockRole> role;
   spate::Result<void> block_outcome;
   const auto ended = (*process)->run([&] {
@@ -100,7 +100,7 @@ int serve(const spate::assembly::ServerSettings& settings) {
     if (block_outcome) spate::daemon::notify_service_manager("READY=1");
   });
   spate::daemon::notify_service_manager("STOPPING=1");
-  memory.on_rest({});
+  memory.on_trim({});
   block = nullptr;
   if (role != nullptr && role->failed())
     block_outcome = spate::Error(spate::Errc::kIoError, "the process of the role block has ended");

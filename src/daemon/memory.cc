@@ -24,7 +24,7 @@ std::chrono::nanoseconds processor_time() {
 
 }  // namespace
 
-MemoryKeeper::MemoryKeeper() {
+MemoryTrimmer::MemoryTrimmer() {
   ::mallopt(M_ARENA_MAX, 2);
   sigset_t all;
   sigset_t before;
@@ -34,7 +34,7 @@ MemoryKeeper::MemoryKeeper() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-MemoryKeeper::~MemoryKeeper() {
+MemoryTrimmer::~MemoryTrimmer() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -43,12 +43,12 @@ MemoryKeeper::~MemoryKeeper() {
   thread_.join();
 }
 
-void MemoryKeeper::on_rest(std::function<void()> action) {
+void MemoryTrimmer::on_trim(std::function<void()> action) {
   const std::lock_guard lock(mutex_);
   on_rest_ = std::move(action);
 }
 
-void MemoryKeeper::keep() {
+void MemoryTrimmer::keep() {
   std::unique_lock lock(mutex_);
   int periods_at_rest = 2;  // since it was busy
   auto used = processor_time();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryKeeper: gives unused memory of the allocator back to the system after a busy time.
+// MemoryTrimmer: gives unused memory of the allocator back to the system after a busy time.
 #pragma once
 
 #include <condition_variable>
@@ -13,16 +13,16 @@ namespace spate::daemon {
 /// store's threads. (With a heap for each of RocksDB's threads, memory that one of them keeps is lost to the others;
 /// with a single heap, listing a large directory is a fifth slower.) A thread of its own trims the heaps when the
 /// process has been idle for some seconds after it was busy. The destructor ends that thread and waits for it.
-class MemoryKeeper {
+class MemoryTrimmer {
  public:
-  MemoryKeeper();
-  MemoryKeeper(const MemoryKeeper&) = delete;
-  MemoryKeeper& operator=(const MemoryKeeper&) = delete;
-  ~MemoryKeeper();
+  MemoryTrimmer();
+  MemoryTrimmer(const MemoryTrimmer&) = delete;
+  MemoryTrimmer& operator=(const MemoryTrimmer&) = delete;
+  ~MemoryTrimmer();
 
   /// Sets the function that is called when an idle time begins, some seconds before the heaps are trimmed, on this
-  /// class's thread. Empty: none. When on_rest() returns, the earlier function is not running any more.
-  void on_rest(std::function<void()> action);
+  /// class's thread. Empty: none. When on_trim() returns, the earlier function is not running any more.
+  void on_trim(std::function<void()> action);
 
  private:
   void keep();

@@ -27,16 +27,16 @@ job::Task<Result<void>> WriteFlow::run(job::StopToken stop) {
   if (!moved) co_await cancel_all();
   spare_ = BufferPool::Lease();
   watch_.end();
-  if (!carry_) context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
+  if (!aligner_) context_.counters.moved(Lane::kBuffered, Direction::kWrite, stream_bytes_);
   co_return moved;
 }
 
 job::Task<Result<void>> WriteFlow::run_direct(Extent range, PastCache how, job::StopToken stop) {
-  carry_.emplace(range.offset, how.alignment);
+  aligner_.emplace(range.offset, how.alignment);
   how_ = how;
   ahead_at_ = range.offset;
   auto moved = co_await run(stop);
-  edges_ = carry_->finish();
+  edges_ = aligner_->finish();
   count_direct();
   if (!moved) edges_.clear();
   co_return moved;
@@ -108,7 +108,7 @@ void WriteFlow::post(std::uint64_t size, const datatype::SlotCursor& at) {
   spare_ = BufferPool::Lease();
   in.size = size;
   in.at = at;
-  in.lead = carry_ ? carry_->lead(ahead_at_) : 0;
+  in.lead = aligner_ ? aligner_->lead(ahead_at_) : 0;
   ahead_at_ += size;
   const std::array<bmi::Segment, 2> room{bmi::Segment::of(MutableByteView(in.code)),
                                          bmi::Segment::of(in.buffer.view().subspan(in.lead, size))};
@@ -148,8 +148,8 @@ job::Task<Result<void>> WriteFlow::write_oldest() {
 
 job::Task<Result<void>> WriteFlow::store(Incoming& in) {
   Result<void> stored;
-  if (carry_) {
-    const BlockCarry::Blocks blocks = carry_->take(in.buffer.view(), in.size);
+  if (aligner_) {
+    const BlockAligner::Blocks blocks = aligner_->take(in.buffer.view(), in.size);
     const bool in_peer = context_.peer_pool != nullptr && in.buffer.is_from(context_.peer_pool);
     if (!blocks.data.empty()) stored = co_await store_blocks(blocks, in_peer);
   } else {
@@ -159,7 +159,7 @@ job::Task<Result<void>> WriteFlow::store(Incoming& in) {
   co_return stored;
 }
 
-job::Task<Result<void>> WriteFlow::store_blocks(const BlockCarry::Blocks& blocks, bool in_peer) {
+job::Task<Result<void>> WriteFlow::store_blocks(const BlockAligner::Blocks& blocks, bool in_peer) {
   Result<void> stored;
   if (!in_peer) {
     stored = co_await writer_.write_at(blocks.offset, blocks.data, Through::kMainMemory, watch_.token());
@@ -182,7 +182,7 @@ job::Task<Result<void>> WriteFlow::store_blocks(const BlockCarry::Blocks& blocks
 
 /// Writes what has already arrived in the other device's memory. Waiting for a buffer while holding one is safe here:
 /// they belong to two pools, and no flow waits in the opposite order.
-job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockCarry::Blocks& blocks) {
+job::Task<Result<void>> WriteFlow::write_by_main_memory(const BlockAligner::Blocks& blocks) {
   SPATE_CO_TRY(const BufferPool::Lease buffer,
                co_await context_.pool.acquire(share_.asker.client, main_buffer_bytes(), watch_.token()));
   std::memcpy(buffer.view().data(), blocks.data.data(), blocks.data.size());

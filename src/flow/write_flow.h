@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "flow/block_carry.h"
+#include "flow/block_aligner.h"
 #include "flow/peer_memory.h"
 #include "flow/stall_watch.h"
 #include "flow/storage_writer.h"
@@ -52,16 +52,16 @@ class WriteFlow {
   job::Task<Result<void>> write_oldest();
   Result<void> check(const Incoming& in, std::uint64_t received);
   job::Task<Result<void>> store(Incoming& in);
-  job::Task<Result<void>> store_blocks(const BlockCarry::Blocks& blocks, bool in_peer);
-  job::Task<Result<void>> write_by_main_memory(const BlockCarry::Blocks& blocks);
+  job::Task<Result<void>> store_blocks(const BlockAligner::Blocks& blocks, bool in_peer);
+  job::Task<Result<void>> write_by_main_memory(const BlockAligner::Blocks& blocks);
   void count_direct();
   BufferPool& pool() const {
     if (how_.peer) return *context_.peer_pool;
     return registered() ? *context_.direct_pool : context_.pool;
   }
   /// Whether it goes past the page cache with registered buffers.
-  bool registered() const { return carry_ && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes; }
-  std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (carry_ ? kBlockSlackBytes : 0); }
+  bool registered() const { return aligner_ && context_.direct_pool != nullptr && route_.unit_bytes <= kPeerUnitBytes; }
+  std::uint64_t main_buffer_bytes() const { return route_.unit_bytes + (aligner_ ? kBlockSlackBytes : 0); }
   std::uint64_t buffer_bytes() const { return how_.peer || registered() ? kPeerBufferBytes : main_buffer_bytes(); }
   job::Task<Result<bool>> take_spare();
   job::Task<void> cancel_all();
@@ -79,8 +79,8 @@ class WriteFlow {
   std::vector<Extent> scratch_;
   BufferPool::Lease spare_;
   std::uint64_t stream_bytes_ = 0;
-  std::optional<BlockCarry> carry_;  // run_direct only
-  std::uint64_t ahead_at_ = 0;       // then: where in the datafile `ahead_` is
+  std::optional<BlockAligner> aligner_;  // run_direct only
+  std::uint64_t ahead_at_ = 0;           // then: where in the datafile `ahead_` is
   std::vector<Edge> edges_;
   PastCache how_;
   std::uint64_t peer_bytes_ = 0;  // written from the other device's memory

@@ -9,26 +9,26 @@ namespace spate::fsck {
 namespace {
 
 /// One pass over everything. Fills what a pass tells in `summary`.
-job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Observer& observer, Desk& desk,
+job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Observer& observer, RepairQueue& queue,
                                  Summary& summary) {
   const unsigned pass = ++summary.passes;
-  desk.begin_pass(pass);
+  queue.begin_pass(pass);
   servers.forget_failures();
-  SizeCheck sizes(servers, desk);
-  NameSpaceCheck names(servers, options, desk, observer, options.data ? &sizes : nullptr);
+  SizeCheck sizes(servers, queue);
+  NameSpaceCheck names(servers, options, queue, observer, options.data ? &sizes : nullptr);
   SPATE_CO_TRY(std::ignore, co_await names.run(pass));
-  DatafileCheck datafiles(servers, options, desk, observer);
+  DatafileCheck datafiles(servers, options, queue, observer);
   if (options.data) {
     SPATE_CO_TRY(std::ignore, co_await datafiles.run(pass));
   }
-  SPATE_CO_TRY(std::ignore, co_await desk.settle());
+  SPATE_CO_TRY(std::ignore, co_await queue.settle());
   summary.inodes = names.inodes();
   summary.entries = names.entries();
   summary.unfinished = names.unfinished();
   summary.datafiles = datafiles.datafiles();
   summary.unchecked = datafiles.unchecked();
-  summary.undecided = desk.undecided();
-  summary.left = desk.left();
+  summary.undecided = queue.undecided();
+  summary.left = queue.left();
   co_return Result<void>();
 }
 
@@ -36,15 +36,15 @@ job::Task<Result<void>> run_pass(Servers& servers, const Options& options, Obser
 
 job::Task<Result<Summary>> run(Servers& servers, const Options& options, Observer& observer) {
   Summary summary;
-  Desk desk(servers, options, observer);
+  RepairQueue queue(servers, options, observer);
   for (unsigned spent = 0; spent < options.max_passes;) {
-    const std::uint64_t before = desk.repaired();
-    SPATE_CO_TRY(std::ignore, co_await run_pass(servers, options, observer, desk, summary));
-    summary.found = desk.found();
-    summary.repaired = desk.repaired();
+    const std::uint64_t before = queue.repaired();
+    SPATE_CO_TRY(std::ignore, co_await run_pass(servers, options, observer, queue, summary));
+    summary.found = queue.found();
+    summary.repaired = queue.repaired();
     const bool mended = summary.repaired > before;
     if (!options.repair || (!mended && summary.undecided == 0)) break;
-    if (!desk.overflowed() || !mended) ++spent;  // a heap of damage is worked off, however high it is
+    if (!queue.overflowed() || !mended) ++spent;  // a heap of damage is worked off, however high it is
   }
   if (summary.repaired > 0) {
     const wire::MetaSyncRequest request;

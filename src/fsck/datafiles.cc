@@ -128,7 +128,7 @@ job::Task<Result<bool>> DatafileCheck::check_page(ServerId server, Facts page) {
   if (!suspects.empty()) {
     SPATE_CO_TRY(more, co_await check_again(server, std::move(suspects), std::move(verdicts)));
   }
-  SPATE_CO_TRY(std::ignore, co_await desk_.make_room());
+  SPATE_CO_TRY(std::ignore, co_await queue_.make_room());
   Progress progress;
   progress.pass = pass_;
   progress.phase = Phase::kDatafiles;
@@ -167,7 +167,7 @@ void DatafileCheck::suspect(const wire::DatafileFact& datafile, const wire::Judg
   finding.actual = datafile.size;
   finding.version = judgement.version;
   finding.recorded = judgement.size;
-  desk_.suspect(std::move(finding));
+  queue_.suspect(std::move(finding));
 }
 
 }  // namespace spate::fsck

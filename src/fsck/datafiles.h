@@ -4,15 +4,15 @@
 
 #include <vector>
 
-#include "fsck/desk.h"
+#include "fsck/repair_queue.h"
 
 namespace spate::fsck {
 
 /// All servers at once, each target page after page. One pass; pinned.
 class DatafileCheck {
  public:
-  DatafileCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer)
-      : servers_(servers), options_(options), desk_(desk), observer_(observer) {}
+  DatafileCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer)
+      : servers_(servers), options_(options), queue_(queue), observer_(observer) {}
   DatafileCheck(const DatafileCheck&) = delete;
   DatafileCheck& operator=(const DatafileCheck&) = delete;
 
@@ -38,7 +38,7 @@ class DatafileCheck {
 
   Servers& servers_;
   const Options& options_;
-  Desk& desk_;
+  RepairQueue& queue_;
   Observer& observer_;
   unsigned pass_ = 1;
   std::uint64_t datafiles_ = 0;

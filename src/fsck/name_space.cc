@@ -20,11 +20,11 @@ const std::string kNamesUnread =
 
 }  // namespace
 
-NameSpaceCheck::NameSpaceCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer,
+NameSpaceCheck::NameSpaceCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer,
                                SizeCheck* sizes)
     : servers_(servers),
       options_(options),
-      desk_(desk),
+      queue_(queue),
       observer_(observer),
       sizes_(sizes),
       table_(options.table_bytes) {}
@@ -59,7 +59,7 @@ void NameSpaceCheck::take_findings(wire::MetaScanReply& reply) {
     if (finding.damage == Damage::kWrongParent && misled_.size() < options_.max_findings) {
       misled_.emplace(finding.directory, finding.name);
     }
-    desk_.suspect(std::move(finding));
+    queue_.suspect(std::move(finding));
   }
 }
 
@@ -81,7 +81,7 @@ job::Task<Result<void>> NameSpaceCheck::scan_inodes(bool& more) {
     SPATE_CO_TRY(std::ignore, take_inodes(reply));
     inodes_ += reply.records;
     take_findings(reply);
-    SPATE_CO_TRY(std::ignore, co_await desk_.make_room());
+    SPATE_CO_TRY(std::ignore, co_await queue_.make_room());
     if (sizes_ != nullptr) {
       SPATE_CO_TRY(std::ignore, co_await sizes_->ask_when_many());
     }
@@ -118,7 +118,7 @@ void NameSpaceCheck::close_directory() {
     finding.handle = sum.directory;
     finding.recorded = sum.size;
     finding.actual = sum.entries;
-    desk_.suspect(std::move(finding));
+    queue_.suspect(std::move(finding));
   }
   counting_.reset();
 }
@@ -139,7 +139,7 @@ job::Task<Result<void>> NameSpaceCheck::scan_entries(bool first_round) {
       entries_ += reply.records;
       for (const wire::DirectoryFact& fact : reply.directories) count_directory(fact);
       take_findings(reply);
-      SPATE_CO_TRY(std::ignore, co_await desk_.make_room());
+      SPATE_CO_TRY(std::ignore, co_await queue_.make_room());
       tell_progress(Phase::kEntries, entries_, expected_);
     }
     more = !reply.end;
@@ -156,7 +156,7 @@ void NameSpaceCheck::suspect_nameless(const Linked& inode) {
   finding.handle = inode.handle;
   finding.version = inode.version;
   finding.recorded = inode.link_count;
-  desk_.suspect(std::move(finding), unreadable_names_ ? kNamesUnread : std::string());
+  queue_.suspect(std::move(finding), unreadable_names_ ? kNamesUnread : std::string());
 }
 
 void NameSpaceCheck::suspect_named(const Linked& inode, const std::vector<Name>& names) {
@@ -171,7 +171,7 @@ void NameSpaceCheck::suspect_named(const Linked& inode, const std::vector<Name>&
       finding.directory = names[0].directory;
       finding.name = names[0].name;
     }
-    desk_.suspect(std::move(finding), unreadable_names_ ? kNamesUnread : std::string());
+    queue_.suspect(std::move(finding), unreadable_names_ ? kNamesUnread : std::string());
     return;
   }
   // Of several names in one directory all but one; names in other directories are the scan of entries' affair.
@@ -184,7 +184,7 @@ void NameSpaceCheck::suspect_named(const Linked& inode, const std::vector<Name>&
     finding.handle = inode.handle;
     finding.directory = name.directory;
     finding.name = name.name;
-    desk_.suspect(std::move(finding));
+    queue_.suspect(std::move(finding));
   }
 }
 
@@ -200,7 +200,7 @@ job::Task<Result<void>> NameSpaceCheck::judge_links() {
       continue;
     }
     suspect_nameless(inode);
-    SPATE_CO_TRY(std::ignore, co_await desk_.make_room());
+    SPATE_CO_TRY(std::ignore, co_await queue_.make_room());
   }
   auto found = co_await find_names(named);
   co_return found;
@@ -234,7 +234,7 @@ job::Task<Result<void>> NameSpaceCheck::find_names(std::vector<Linked>& suspects
     if (counts[inode.handle] == inode.names) suspect_named(inode, names_[inode.handle]);
   }
   names_.clear();
-  auto room = co_await desk_.make_room();
+  auto room = co_await queue_.make_room();
   co_return room;
 }
 
@@ -248,7 +248,7 @@ job::Task<Result<void>> NameSpaceCheck::scan_others() {
       unfinished_ += reply.unfinished;
       records_ += reply.records;
       take_findings(reply);
-      SPATE_CO_TRY(std::ignore, co_await desk_.make_room());
+      SPATE_CO_TRY(std::ignore, co_await queue_.make_room());
       more = !reply.end;
       request.after = std::move(reply.next);
       tell_progress(Phase::kRecords, records_, 0);

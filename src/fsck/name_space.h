@@ -7,17 +7,17 @@
 #include <set>
 #include <unordered_map>
 
-#include "fsck/desk.h"
 #include "fsck/links.h"
+#include "fsck/repair_queue.h"
 #include "fsck/sizes.h"
 
 namespace spate::fsck {
 
-/// One pass; pinned. Memory: the table, a page, and the suspicions that the desk keeps.
+/// One pass; pinned. Memory: the table, a page, and the suspicions that the queue keeps.
 class NameSpaceCheck {
  public:
   /// `sizes`: null if io servers are not asked.
-  NameSpaceCheck(Servers& servers, const Options& options, Desk& desk, Observer& observer, SizeCheck* sizes);
+  NameSpaceCheck(Servers& servers, const Options& options, RepairQueue& queue, Observer& observer, SizeCheck* sizes);
   NameSpaceCheck(const NameSpaceCheck&) = delete;
   NameSpaceCheck& operator=(const NameSpaceCheck&) = delete;
 
@@ -55,7 +55,7 @@ class NameSpaceCheck {
 
   Servers& servers_;
   const Options& options_;
-  Desk& desk_;
+  RepairQueue& queue_;
   Observer& observer_;
   SizeCheck* const sizes_;
   unsigned pass_ = 1;

@@ -24,7 +24,7 @@ job::Task<Result<void>> SizeCheck::ask_all() {
   for (auto& [server, files] : waiting_) job::spawn(gate, ask(server, std::move(files)));
   waiting_.clear();
   co_await gate.close();
-  auto room = co_await desk_.make_room();
+  auto room = co_await queue_.make_room();
   co_return room;
 }
 
@@ -51,7 +51,7 @@ void SizeCheck::compare(const Expected& expected, const wire::DatafilePresence& 
   finding.recorded = expected.size;
   finding.actual = there;
   finding.slot = expected.slot;
-  desk_.suspect(std::move(finding));
+  queue_.suspect(std::move(finding));
 }
 
 }  // namespace spate::fsck

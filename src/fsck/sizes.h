@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "fsck/desk.h"
+#include "fsck/repair_queue.h"
 
 namespace spate::fsck {
 
@@ -13,7 +13,7 @@ namespace spate::fsck {
 /// finds other datafiles that are too long.) One pass. Pinned. It keeps a bounded number of files.
 class SizeCheck {
  public:
-  SizeCheck(Servers& servers, Desk& desk) : servers_(servers), desk_(desk) {}
+  SizeCheck(Servers& servers, RepairQueue& queue) : servers_(servers), queue_(queue) {}
   SizeCheck(const SizeCheck&) = delete;
   SizeCheck& operator=(const SizeCheck&) = delete;
 
@@ -34,7 +34,7 @@ class SizeCheck {
   void compare(const Expected& expected, const wire::DatafilePresence& presence);
 
   Servers& servers_;
-  Desk& desk_;
+  RepairQueue& queue_;
   std::map<ServerId, std::vector<Expected>> waiting_;
 };
 

@@ -80,7 +80,7 @@ Result<void> cut(fuse_req_t request, fuse_ino_t inode, const fuse_file_info* inf
   if (info != nullptr) {
     SPATE_TRY(const auto open, open_file(request, info->fh));
     auto done = run(request, [&](client::Client&) { return open->file->truncate(size); });
-    if (!done || Pending::of_this_thread().abandoned()) this_mount().pages.spoil(open->handle);
+    if (!done || CurrentRequest::of_this_thread().abandoned()) this_mount().pages.spoil(open->handle);
     return done;
   }
   return run(request, [&](client::Client& c) { return c.truncate(node(inode), size); });
@@ -145,8 +145,8 @@ constexpr std::string_view kAccessAcl = "system.posix_acl_access";
 Result<bool> kills_setgid(fuse_req_t request, fuse_ino_t inode) {
   const MountOptions& options = this_mount().options;
   if (!checked_by_kernel(options)) return false;
-  if (options.acl && greeting_of(this_mount().ledger).has(kTellsOfSetgid))
-    return Pending::of_this_thread().hints().kills_setgid;
+  if (options.acl && greeting_of(this_mount().handover).has(kTellsOfSetgid))
+    return CurrentRequest::of_this_thread().hints().kills_setgid;
   const fuse_ctx caller = *fuse_req_ctx(request);
   if (caller.uid == 0) return false;
   std::array<gid_t, kMaxGroups> groups{};

@@ -115,7 +115,7 @@ void remove_listener(const std::string& number) { remove_socket(socket_name(numb
 Result<UniqueFd> connect_to(const MountedDevice& device) {
   auto made = connect_to_user(device.user, socket_name(device.number));
   if (!made && made.code() == Errc::kNotFound)
-    return Error(Errc::kNotFound, "it has no keeper here: not a mount of Spate, or of another container");
+    return Error(Errc::kNotFound, "it has no supervisor here: not a mount of Spate, or of another container");
   return made;
 }
 
@@ -124,21 +124,21 @@ bool is_friend(int socket) {
   return user && (*user == 0 || *user == ::geteuid());
 }
 
-Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text) {
+Result<std::string> ask_supervisor(const std::string& directory, Word word, std::string_view text) {
   std::array<char, PATH_MAX> real{};
   if (::realpath(directory.c_str(), real.data()) == nullptr) return errno_error(errno, directory);
   auto device = device_at(real.data());
   if (!device) return std::move(device).error();
-  // Root may upgrade a user's mount, whose keeper then runs what root names.
+  // Root may upgrade a user's mount, whose supervisor then runs what root names.
   if (device->user != ::geteuid() && ::geteuid() != 0)
     return Error(Errc::kNotPermitted, directory + " is another user's mount");
-  auto keeper = connect_to(*device);
-  if (!keeper) return std::move(keeper).error().within(directory);
-  std::ignore = send_message(keeper->get(), word, text);  // it may have refused already, and says why
-  pollfd wait{keeper->get(), POLLIN, 0};
+  auto supervisor = connect_to(*device);
+  if (!supervisor) return std::move(supervisor).error().within(directory);
+  std::ignore = send_message(supervisor->get(), word, text);  // it may have refused already, and says why
+  pollfd wait{supervisor->get(), POLLIN, 0};
   if (::poll(&wait, 1, kPatienceMs) != 1)
-    return Error(Errc::kTimeout, directory + ": the mount's keeper does not answer");
-  SPATE_TRY(Message answer, receive_message(keeper->get()));
+    return Error(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
+  SPATE_TRY(Message answer, receive_message(supervisor->get()));
   std::string told = without_controls(std::move(answer.text));
   if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + told);
   return told;
@@ -147,12 +147,12 @@ Result<std::string> ask_keeper(const std::string& directory, Word word, std::str
 Result<void> request_upgrade(const std::string& directory) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  SPATE_TRY(std::ignore, ask_keeper(directory, Word::kUpgrade, program));
+  SPATE_TRY(std::ignore, ask_supervisor(directory, Word::kUpgrade, program));
   return {};
 }
 
 Result<void> print_status(const std::string& directory) {
-  SPATE_TRY(const std::string told, ask_keeper(directory, Word::kStatus));
+  SPATE_TRY(const std::string told, ask_supervisor(directory, Word::kStatus));
   if (std::fputs(told.c_str(), stdout) == EOF || std::fflush(stdout) != 0) return errno_error(errno, "standard output");
   return {};
 }

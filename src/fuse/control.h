@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount's keeper, the process that serves it, and who asks for an upgrade tell each other (docs/mount.md).
+// What a mount's supervisor, the process that serves it, and who asks for an upgrade tell each other (docs/mount.md).
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace spate::fuse {
 
-/// One message. Keeper and server are of one user and trust each other; who asks for an upgrade is looked at first.
+/// One message. Supervisor and server are of one user and trust each other; who asks for an upgrade is looked at first.
 enum class Word : char {
   kConnected = 'C',  // server: the servers are there, mount now; text: libfuse's mount options
-  kDevice = 'D',     // keeper: with the descriptor of /dev/fuse
+  kDevice = 'D',     // supervisor: with the descriptor of /dev/fuse
   kServing = 'S',    // server: requests are answered; text: "resend" where the kernel can repeat them
-  kUpgrade = 'U',    // keeper: hand over and end. Who asks the keeper: text is the new program's path
-  kStop = 'T',       // keeper: it is unmounted, end. Server: a signal asks for that
-  kOptions = 'O',    // who asks the keeper: with which options was it mounted
-  kStatus = 'Q',     // who asks the keeper, and the keeper the server: what `spate mount --status` shows
+  kUpgrade = 'U',    // supervisor: hand over and end. Who asks the supervisor: text is the new program's path
+  kStop = 'T',       // supervisor: it is unmounted, end. Server: a signal asks for that
+  kOptions = 'O',    // who asks the supervisor: with which options was it mounted
+  kStatus = 'Q',     // who asks the supervisor, and the supervisor the server: what `spate mount --status` shows
   kTold = 'A',       // server: the answer
   kDone = 'K',       // to who asks. Text: what it asked for
   kFailed = 'F',     // server: it cannot hand over; to who asks: it was not done. Text: why
@@ -36,8 +36,9 @@ Result<Message> receive_message(int socket);
 
 /// Exit status of a server that has handed over: another one is to go on.
 constexpr int kHandedOver = 75;
-/// Servers of which one can follow the other: what they tell each other in the ledger's face, too. Since version 3 they
-/// may have agreed with the kernel on abilities past libfuse (greeting.h); none are noted in what version 2 has left.
+/// Servers of which one can follow the other: what they tell each other in the handover state's face, too. Since
+/// version 3 they may have agreed with the kernel on abilities past libfuse (greeting.h); none are noted in what
+/// version 2 has left.
 constexpr int kTakeOverVersion = 3;
 constexpr int kOldestTakeOverVersion = 2;
 
@@ -48,9 +49,9 @@ struct MountedDevice {
 /// The file system mounted last at `directory`, which is absolute, by /proc/self/mountinfo: the mount itself is not
 /// asked. kNotFound.
 Result<MountedDevice> device_at(const std::string& directory);
-/// Where the keeper of a mounted device listens, which is this process: a socket of its user's (base/local_socket.h).
-/// The kernel gives a device's number away again while the keeper of the mount that had it is still about to end: then
-/// it waits for that, up to 5 s.
+/// Where the supervisor of a mounted device listens, which is this process: a socket of its user's
+/// (base/local_socket.h). The kernel gives a device's number away again while the supervisor of the mount that had it
+/// is still about to end: then it waits for that, up to 5 s.
 Result<UniqueFd> listen_for(const std::string& number);
 /// Before a socket of listen_for() is closed.
 void remove_listener(const std::string& number);
@@ -59,14 +60,14 @@ Result<UniqueFd> connect_to(const MountedDevice& device);
 /// Whether the other side of a local socket is root or the caller's own user.
 bool is_friend(int socket);
 
-/// Asks the keeper of what is mounted at `directory`. Its answer's text, without control characters: it may be another
-/// user's.
-Result<std::string> ask_keeper(const std::string& directory, Word word, std::string_view text = {});
+/// Asks the supervisor of what is mounted at `directory`. Its answer's text, without control characters: it may be
+/// another user's.
+Result<std::string> ask_supervisor(const std::string& directory, Word word, std::string_view text = {});
 
-/// `spate-mount --upgrade DIRECTORY`: the keeper of the mount is to go on with this program. Ends when it does.
+/// `spate-mount --upgrade DIRECTORY`: the supervisor of the mount is to go on with this program. Ends when it does.
 Result<void> request_upgrade(const std::string& directory);
 
-/// `spate-mount --status DIRECTORY`: prints what keeper and server of the mount tell, "name value" a line.
+/// `spate-mount --status DIRECTORY`: prints what supervisor and server of the mount tell, "name value" a line.
 Result<void> print_status(const std::string& directory);
 
 }  // namespace spate::fuse

@@ -29,7 +29,7 @@ std::size_t open_descriptors() {
   return n;
 }
 
-/// As no proper keeper or server would.
+/// As no proper supervisor or server would.
 bool send_raw(int socket, const Bytes& bytes, std::size_t descriptors, int given) {
   iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};

@@ -66,10 +66,10 @@ void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* i
   const bool reads = (info->flags & O_ACCMODE) != O_WRONLY;
   const bool reads_move_atime = reads && file->read_counts() && !mount.read_only->now();
   info->keep_cache = opened.keeps_pages && !reads_move_atime;
-  info->fh = mount.files.add({std::move(file), flags, direct, Pending::of_this_thread().cause()});
+  info->fh = mount.files.add({std::move(file), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
-/// The ledger knows it until the meta server has ended the open, which may be after this has failed.
+/// The handover state knows it until the meta server has ended the open, which may be after this has failed.
 job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::shared_ptr<OpenFile> open) {
   UniqueFunction<void()> on_ended = [files = mount.shared_files, open] { files->forget(*open); };
   if (open->file == nullptr) {
@@ -85,9 +85,9 @@ job::Task<Result<void>> close_one(Mount& mount, client::Client& client, std::sha
 }
 
 job::Task<Result<Opened>> open_after_close(Mount& mount, client::Client& client, fuse_ino_t inode, std::uint8_t flags,
-                                           std::uint64_t cause) {
+                                           std::uint64_t request_id) {
   co_await mount.closing.wait(Handle(inode));
-  client.cluster().next_cause(cause);  // others may have run meanwhile
+  client.cluster().next_request_id(request_id);  // others may have run meanwhile
   auto file = co_await client.open(node(inode), flags);
   auto opened = co_await with_pages(mount, std::move(file));
   co_return opened;
@@ -106,9 +106,9 @@ void close_file(Mount& mount, std::uint64_t number) {
   const auto open = mount.files.remove(number);
   if (open == nullptr) return;
   release_locks(mount, number, open->handle);
-  const std::uint64_t cause = Pending::of_this_thread().cause();
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
   const auto closed = mount.process.run([&](client::Client& c) {
-    c.cluster().next_cause(cause);
+    c.cluster().next_request_id(request_id);
     return close_one(mount, c, open);
   });
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
@@ -129,8 +129,8 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   Mount& mount = this_mount();
   const std::uint8_t flags = open_flags(mount, info->flags & ~O_EXCL);
   const auto asked = static_cast<std::uint8_t>(flags | by_user(request, flags));
-  const std::uint64_t cause = Pending::of_this_thread().cause();
-  auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, cause); });
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  auto file = run(request, [&](client::Client& c) { return open_after_close(mount, c, inode, asked, request_id); });
   if (!file) return reply_error(request, file.error());
   const Attributes attributes = file->file->attributes();
   remember(mount, *std::move(file), flags, info);
@@ -140,7 +140,7 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   Mount& mount = this_mount();
-  const bool temporary = Pending::of_this_thread().hints().temporary;
+  const bool temporary = CurrentRequest::of_this_thread().hints().temporary;
   const auto flags = static_cast<std::uint8_t>(open_flags(mount, info->flags) | (temporary ? wire::kOpenTemporary : 0));
   const client::NewObject object{new_attributes(request, mode), {}};
   const wire::NamePath where = temporary ? node(parent) : child(parent, name);
@@ -174,7 +174,7 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
 
 /// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
 void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  mount.readers->need_reader();  // waits for reads of these pages
+  mount.workers->need_reader();  // waits for reads of these pages
   std::ignore =
       fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
 }
@@ -207,13 +207,13 @@ void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
   if (!end) {
     reply_error(request, end.error());
-    return mount.ledger.end_append(Pending::of_this_thread().cause());
+    return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
   }
   // A write through the kernel's pages (O_APPEND was set later) holds them until it is answered.
   if (open.direct) drop_pages(mount, inode, *end, bytes.size());
   answer([&] { return fuse_reply_write(request, bytes.size()); });
   if (!open.direct) drop_pages(mount, inode, 0, 0);
-  mount.ledger.end_append(Pending::of_this_thread().cause());  // nobody asks for it again
+  mount.handover.end_append(CurrentRequest::of_this_thread().request_id());  // nobody asks for it again
 }
 
 void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t size, off_t offset,
@@ -226,7 +226,7 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   if (appends(mount, *info)) return append(request, inode, **open, bytes, synced);
   const auto at = static_cast<std::uint64_t>(offset);
   const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
-  if ((*open)->direct || !done || Pending::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));
+  if ((*open)->direct || !done || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));
   if (!done) return reply_error(request, done.error());
   answer([&] { return fuse_reply_write(request, size); });
 }
@@ -239,9 +239,9 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
 
 /// Answers last: should this process die before, the kernel asks the next one.
 job::Task<Unit> close_and_answer(Mount& mount, fuse_req_t request, std::shared_ptr<OpenFile> open,
-                                 std::uint64_t cause) {
+                                 std::uint64_t request_id) {
   client::Client& client = mount.process.client();
-  client.cluster().next_cause(cause);
+  client.cluster().next_request_id(request_id);
   const auto closed = co_await close_one(mount, client, open);
   if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   mount.files.released(*open);
@@ -255,9 +255,9 @@ bool begin_close(Mount& mount, fuse_req_t request, std::uint64_t number) {
   const auto open = mount.files.find(number);
   if (open == nullptr) return false;
   release_locks(mount, number, open->handle);
-  const std::uint64_t cause = Pending::of_this_thread().cause();
-  const auto make = [&mount, request, open, cause] { return close_and_answer(mount, request, open, cause); };
-  const bool begun = mount.closes.begin(make);
+  const std::uint64_t request_id = CurrentRequest::of_this_thread().request_id();
+  const auto make = [&mount, request, open, request_id] { return close_and_answer(mount, request, open, request_id); };
+  const bool begun = mount.releases.begin(make);
   if (begun) std::ignore = mount.files.remove(number);
   return begun;
 }
@@ -339,7 +339,7 @@ void fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off
 job::Task<Unit> close_left(Mount& mount) {
   client::Client& client = mount.process.client();
   for (const std::shared_ptr<OpenFile>& open : mount.files.take_left()) {
-    client.cluster().next_cause(open->record->close_cause);
+    client.cluster().next_request_id(open->record->close_cause);
     const auto closed = co_await close_one(mount, client, open);
     if (!closed) SPATE_LOG("fuse", error, "close failed error={}", closed.error().message());
   }

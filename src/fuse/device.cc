@@ -31,7 +31,7 @@ thread_local bool greeting_kernel = false;
 ssize_t write_device(int fd, iovec* parts, int count, void* user) {
   if (greeting_kernel) {
     const auto& mount = *static_cast<const Mount*>(user);
-    add_abilities(greeting_of(mount.ledger), kAbilities, {parts, static_cast<std::size_t>(count)});
+    add_abilities(greeting_of(mount.handover), kAbilities, {parts, static_cast<std::size_t>(count)});
   }
   if (!swallowing) return ::writev(fd, parts, count);
   ssize_t size = 0;
@@ -58,7 +58,7 @@ ssize_t read_device(int fd, void* memory, std::size_t size, void*) {
 
 void init(void* user, fuse_conn_info* connection) {
   const auto& mount = *static_cast<const Mount*>(user);
-  Greeting& greeting = greeting_of(mount.ledger);
+  Greeting& greeting = greeting_of(mount.handover);
   const auto want = [&](unsigned capability, bool on) {
     connection->want &= ~capability;
     if (on) connection->want |= connection->capable & capability;
@@ -106,7 +106,7 @@ fuse_session* make_session(Mount& mount) {
 }
 
 Result<void> greet_first(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount.ledger);
+  Greeting& greeting = greeting_of(mount.handover);
   fuse_buf buffer{};
   int size = 0;
   do {
@@ -127,7 +127,7 @@ Result<void> greet_first(const Mount& mount, fuse_session* session) {
 }
 
 Result<void> greet_again(const Mount& mount, fuse_session* session) {
-  Greeting& greeting = greeting_of(mount.ledger);
+  Greeting& greeting = greeting_of(mount.handover);
   if (greeting.done == 0 || greeting.size > greeting.request.size()) {
     return Error(Errc::kCorrupt, "the process before has not answered the kernel's greeting");
   }
@@ -161,7 +161,7 @@ std::string mount_option_text(const Mount& mount) {
   return text;
 }
 
-bool can_resend(const Mount& mount) { return offers_resend(greeting_of(mount.ledger)); }
+bool can_resend(const Mount& mount) { return offers_resend(greeting_of(mount.handover)); }
 
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   SessionPtr session(make_session(mount));
@@ -173,7 +173,7 @@ Result<SessionPtr> take_device(Mount& mount, UniqueFd device) {
   if (failed != 0) return Error(Errc::kUnknown, "libfuse refuses /dev/fuse");
   device.release();  // the session closes it
   mount.session = session.get();
-  const bool first = !mount.ledger.inherited();
+  const bool first = !mount.handover.inherited();
   SPATE_TRY(std::ignore, first ? greet_first(mount, session.get()) : greet_again(mount, session.get()));
   return session;
 }

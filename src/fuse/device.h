@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: libfuse's session on a /dev/fuse that the keeper holds, and that earlier processes of the mount have served.
+// Device: libfuse's session on a /dev/fuse that the supervisor holds, and that earlier processes of the mount have
+// served.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,8 @@ struct SessionDeleter {
 using SessionPtr = std::unique_ptr<fuse_session, SessionDeleter>;
 
 /// Makes a session on `device` and greets the kernel: with the first process it answers the kernel's greeting; with
-/// others libfuse hears the same greeting again from the ledger, and the kernel is asked to repeat what has not been
-/// answered. The kernel greets once for each mount.
+/// others libfuse hears the same greeting again from the handover state, and the kernel is asked to repeat what has not
+/// been answered. The kernel greets once for each mount.
 Result<SessionPtr> take_device(Mount& mount, UniqueFd device);
 
 /// The kernel can repeat requests (Linux 6.9); known after take_device().

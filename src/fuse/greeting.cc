@@ -31,7 +31,7 @@ std::uint64_t offered(const Greeting& greeting) {
 
 }  // namespace
 
-Greeting& greeting_of(client::Ledger& ledger) { return *reinterpret_cast<Greeting*>(ledger.face()); }
+Greeting& greeting_of(client::HandoverState& handover) { return *reinterpret_cast<Greeting*>(handover.face()); }
 
 bool offers_resend(const Greeting& greeting) { return (offered(greeting) & kHasResend) != 0; }
 

@@ -9,18 +9,18 @@
 #include <cstdint>
 #include <span>
 
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::fuse {
 
-/// Abilities of the kernel that libfuse 3.14 does not know, so that they are agreed on past it. Stored in the ledger: a
-/// number is never used for something else.
+/// Abilities of the kernel that libfuse 3.14 does not know, so that they are agreed on past it. Stored in the handover
+/// state: a number is never used for something else.
 enum Ability : std::uint32_t {
   kMapsDirectIo = 1,   // mmap of files that the kernel keeps no pages of (Linux 6.6)
   kTellsOfSetgid = 2,  // a setxattr says whether an access control list clears setgid (Linux 5.13)
 };
 
-/// What the processes of one mount tell each other in Ledger::face().
+/// What the processes of one mount tell each other in HandoverState::face().
 struct Greeting {
   std::uint32_t size = 0;       // of the kernel's first request; 0: there was none yet
   std::uint32_t want = 0;       // what was agreed on: libfuse's FUSE_CAP bits
@@ -30,10 +30,10 @@ struct Greeting {
 
   bool has(Ability ability) const { return (abilities & ability) != 0; }
 };
-static_assert(sizeof(Greeting) <= client::Ledger::kFaceBytes);
+static_assert(sizeof(Greeting) <= client::HandoverState::kFaceBytes);
 
-/// The ledger's own.
-Greeting& greeting_of(client::Ledger& ledger);
+/// The handover state's own.
+Greeting& greeting_of(client::HandoverState& handover);
 
 /// Whether the kernel offers to repeat requests that were read and not answered (Linux 6.9).
 bool offers_resend(const Greeting& greeting);

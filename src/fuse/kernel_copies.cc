@@ -28,7 +28,7 @@ struct DropAttributes {
 
 }  // namespace
 
-KernelCopies::KernelCopies(client::Ledger& ledger) : ledger_(ledger), busy_(ledger.inherited()) {}
+KernelCopies::KernelCopies(client::HandoverState& handover) : handover_(handover), busy_(handover.inherited()) {}
 
 KernelCopies::~KernelCopies() { end(); }
 
@@ -77,7 +77,7 @@ Result<void> KernelCopies::begin(int device) {
     SPATE_LOG("fuse", warn, "the kernel keeps attributes, but no names: it cannot be told to drop them (Linux 6.16)");
   }
   const std::lock_guard lock(mutex_);
-  for (const Handle object : ledger_.copied(clock_.now())) attributes_.insert(object);
+  for (const Handle object : handover_.copied(clock_.now())) attributes_.insert(object);
   takes_names_ = names;
   begun_ = true;
   thread_ = std::thread([this] { work(); });
@@ -86,7 +86,7 @@ Result<void> KernelCopies::begin(int device) {
 
 /// What is mounted may be there still, for who has something of it open: then the leases go before it does.
 void KernelCopies::drop_whatever_it_has() {
-  for (const Handle object : ledger_.copied(clock_.now())) drop_in_kernel(object);
+  for (const Handle object : handover_.copied(clock_.now())) drop_in_kernel(object);
   std::ignore = new_epoch();
   device_.reset();
 }
@@ -141,7 +141,7 @@ bool KernelCopies::takes_names() const {
 
 bool KernelCopies::begin_attributes(Handle object, MonoTime until) {
   const std::lock_guard lock(mutex_);
-  return begun_ && !ended_ && attributes_.size() < kMostWaiting && ledger_.note_copy(object, until, clock_.now());
+  return begun_ && !ended_ && attributes_.size() < kMostWaiting && handover_.note_copy(object, until, clock_.now());
 }
 
 void KernelCopies::drop_attributes(Handle object) {

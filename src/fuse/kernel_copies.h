@@ -11,7 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "client/attributes/copies.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::fuse {
 
@@ -21,8 +21,8 @@ namespace spate::fuse {
 class KernelCopies final : public client::Copies {
  public:
   /// Behind an earlier process of the mount the kernel may have copies: they are to be dropped from the beginning on.
-  /// `ledger` outlives it.
-  explicit KernelCopies(client::Ledger& ledger);
+  /// `handover state` outlives it.
+  explicit KernelCopies(client::HandoverState& handover);
   ~KernelCopies() override;
   KernelCopies(const KernelCopies&) = delete;
   KernelCopies& operator=(const KernelCopies&) = delete;
@@ -51,7 +51,7 @@ class KernelCopies final : public client::Copies {
   void drop_whatever_it_has();
   bool new_epoch();
 
-  client::Ledger& ledger_;
+  client::HandoverState& handover_;
   SystemClock clock_;
   UniqueFd device_;  // set before the thread is started, gone when it has ended
   std::thread thread_;

@@ -32,7 +32,7 @@ struct Told {
 
 class KernelCopiesTest : public ::testing::Test {
  protected:
-  KernelCopiesTest() : memory_(::memfd_create("ledger", MFD_CLOEXEC)) {
+  KernelCopiesTest() : memory_(::memfd_create("handover", MFD_CLOEXEC)) {
     std::array<int, 2> ends{-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     device_.reset(ends[0]);
@@ -40,10 +40,10 @@ class KernelCopiesTest : public ::testing::Test {
     next_process();
   }
   void next_process() {
-    ledger_.reset();
-    auto opened = client::Ledger::open(memory_.get());
+    handover_.reset();
+    auto opened = client::HandoverState::open(memory_.get());
     ASSERT_OK(opened);
-    ledger_ = *std::move(opened);
+    handover_ = *std::move(opened);
   }
   /// Reads what was written, or waits for something.
   Told read(bool wait = false) {
@@ -78,11 +78,11 @@ class KernelCopiesTest : public ::testing::Test {
   }
 
   UniqueFd memory_, device_, kernel_;
-  std::unique_ptr<client::Ledger> ledger_;
+  std::unique_ptr<client::HandoverState> handover_;
 };
 
 TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   EXPECT_FALSE(copies.takes_names());
   EXPECT_FALSE(copies.begin_attributes(kFile, in(seconds(5))));
   ASSERT_OK(copies.begin(device_.get()));
@@ -101,7 +101,7 @@ TEST_F(KernelCopiesTest, TheKernelIsToldBeforeAnybodyHearsThatItHasDropped) {
 }
 
 TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(device_.get()));
   read();
   const std::array<char, 1024> full{};
@@ -119,7 +119,7 @@ TEST_F(KernelCopiesTest, WhileTheKernelIsBusyEverybodyWaits) {
 
 TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
   const UniqueFd deaf(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(deaf.get()));
   EXPECT_FALSE(copies.takes_names());
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(5))));
@@ -129,14 +129,14 @@ TEST_F(KernelCopiesTest, AKernelThatCannotBeToldOfNamesGetsNone) {
 
 TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
   {
-    KernelCopies copies(*ledger_);
+    KernelCopies copies(*handover_);
     ASSERT_OK(copies.begin(device_.get()));
     EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
     EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
   }
   read();
   next_process();
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   EXPECT_FALSE(dropped(copies, milliseconds(50)));
   ASSERT_OK(copies.begin(device_.get()));
   EXPECT_TRUE(dropped(copies));
@@ -146,7 +146,7 @@ TEST_F(KernelCopiesTest, WhatAnEarlierProcessGaveIsDroppedBeforeAnythingElse) {
 }
 
 TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   ASSERT_OK(copies.begin(device_.get()));
   EXPECT_TRUE(copies.begin_attributes(kFile, in(seconds(100))));
   EXPECT_TRUE(copies.begin_attributes(Handle(12), in(seconds(-1))));
@@ -161,7 +161,7 @@ TEST_F(KernelCopiesTest, AtTheEndTheKernelDropsWhatItHas) {
 
 TEST_F(KernelCopiesTest, AtTheEndNobodyWaits) {
   next_process();
-  KernelCopies copies(*ledger_);
+  KernelCopies copies(*handover_);
   std::atomic<int> told = 0;
   EXPECT_TRUE(copies.when_dropped([&] { ++told; }));
   copies.end();

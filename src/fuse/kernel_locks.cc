@@ -25,9 +25,9 @@ struct KernelLocks::Wait : std::enable_shared_from_this<KernelLocks::Wait> {
   job::StopSource stop;
 };
 
-KernelLocks::KernelLocks(assembly::ClientProcess& process, client::Ledger& ledger)
-    : process_(process), ledger_(ledger), gate_(process.executor()), one_ended_(process.executor()) {
-  ledger_.lock_uses().for_each([this](client::Ledger::LockUse& use) {
+KernelLocks::KernelLocks(assembly::ClientProcess& process, client::HandoverState& handover)
+    : process_(process), handover_(handover), gate_(process.executor()), one_ended_(process.executor()) {
+  handover_.lock_uses().for_each([this](client::HandoverState::LockUse& use) {
     const client::LockHolder holder{use.kind, use.owner};
     holders_.emplace(use.handle, holder);
     of_opens_.emplace(std::pair(use.open, holder), &use);
@@ -66,13 +66,13 @@ void KernelLocks::note(std::uint64_t open, Handle handle, client::LockHolder hol
   const std::lock_guard lock(mutex_);
   holders_.emplace(handle, holder);
   const auto [entry, added] = of_opens_.try_emplace({open, holder}, nullptr);
-  client::Ledger::LockUse* const use = added ? ledger_.lock_uses().take() : nullptr;
+  client::HandoverState::LockUse* const use = added ? handover_.lock_uses().take() : nullptr;
   if (use == nullptr) return;
   use->open = open;
   use->handle = handle;
   use->kind = holder.kind;
   use->owner = holder.number;
-  ledger_.lock_uses().publish(*use);
+  handover_.lock_uses().publish(*use);
   entry->second = use;
 }
 
@@ -87,7 +87,7 @@ std::vector<client::LockHolder> KernelLocks::take_all(std::uint64_t open, Handle
   auto entry = of_opens_.lower_bound({open, client::LockHolder{LockKind{}, 0}});
   while (entry != of_opens_.end() && entry->first.first == open) {
     if (holders_.erase({handle, entry->first.second}) > 0) all.push_back(entry->first.second);
-    if (entry->second != nullptr) ledger_.lock_uses().remove(*entry->second);
+    if (entry->second != nullptr) handover_.lock_uses().remove(*entry->second);
     entry = of_opens_.erase(entry);
   }
   return all;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "assembly/client_process.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::fuse {
 
@@ -28,7 +28,7 @@ namespace spate::fuse {
 class KernelLocks {
  public:
   /// Begins with the locks that earlier processes of the mount have left.
-  KernelLocks(assembly::ClientProcess& process, client::Ledger& ledger);
+  KernelLocks(assembly::ClientProcess& process, client::HandoverState& handover);
   ~KernelLocks() { SPATE_CHECK(stop()); }
   KernelLocks(const KernelLocks&) = delete;
   KernelLocks& operator=(const KernelLocks&) = delete;
@@ -66,7 +66,7 @@ class KernelLocks {
   void drive();
 
   assembly::ClientProcess& process_;
-  client::Ledger& ledger_;
+  client::HandoverState& handover_;
   job::Gate gate_;                         // the executor's
   job::Event one_ended_;                   // the executor's
   std::set<std::shared_ptr<Wait>> waits_;  // the executor's
@@ -76,8 +76,9 @@ class KernelLocks {
   std::vector<Answer> answers_;  // guarded by mutex_
   bool stopping_ = false;        // guarded by mutex_
   std::atomic<bool> silent_{false};
-  std::set<std::pair<Handle, client::LockHolder>> holders_;                                    // guarded by mutex_
-  std::map<std::pair<std::uint64_t, client::LockHolder>, client::Ledger::LockUse*> of_opens_;  // guarded by mutex_
+  std::set<std::pair<Handle, client::LockHolder>> holders_;  // guarded by mutex_
+  std::map<std::pair<std::uint64_t, client::LockHolder>, client::HandoverState::LockUse*>
+      of_opens_;                          // guarded by mutex_
   std::function<void(Handle)> on_grant_;  // set before the first request
   std::thread driver_;                    // started by the first wait
 };

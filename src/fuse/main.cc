@@ -15,9 +15,9 @@
 
 #include "base/standard_descriptors.h"
 #include "fuse/control.h"
-#include "fuse/keeper.h"
 #include "fuse/remount.h"
 #include "fuse/server.h"
+#include "fuse/supervisor.h"
 #include "log/log.h"
 #include "log/output.h"
 
@@ -66,7 +66,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
     return wait_for(child, ends[0]);
   }
   ::close(ends[0]);
-  fuse::Keeper keeper(options, words, [&] {
+  fuse::Supervisor supervisor(options, words, [&] {
     ::setsid();  // not before: until then what ends the command ends the mount
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
@@ -74,7 +74,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
     std::ignore = ::write(ends[1], "r", 1);
     ::close(ends[1]);
   });
-  return keeper.run();
+  return supervisor.run();
 }
 
 /// In both: a later process of the mount starts elsewhere.
@@ -96,7 +96,7 @@ void make_absolute(fuse::MountOptions& options, std::vector<std::string>& words)
   }
 }
 
-/// A keeper asks for the version of the mount.
+/// A supervisor asks for the version of the mount.
 bool can_take_over(const std::string& question) {
   for (int version = fuse::kOldestTakeOverVersion; version <= fuse::kTakeOverVersion; ++version)
     if (question == fmt::format("--can-take-over={}", version)) return true;
@@ -142,5 +142,5 @@ int main(int argc, char** argv) {
   if (options->verbose) std::ignore = log::set_level("", log::Level::debug);
   if (descriptors) return fuse::serve(*options, *std::move(descriptors));
   if (!options->foreground) return keep_in_background(*options, words);
-  return fuse::Keeper(*options, words, [] {}).run();
+  return fuse::Supervisor(*options, words, [] {}).run();
 }

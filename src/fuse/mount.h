@@ -11,16 +11,16 @@
 
 #include "assembly/client_process.h"
 #include "client/file/kept_pages.h"
-#include "fuse/closes.h"
+#include "fuse/async_releases.h"
 #include "fuse/closing_files.h"
+#include "fuse/current_request.h"
 #include "fuse/kernel_copies.h"
 #include "fuse/kernel_locks.h"
 #include "fuse/open_directories.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
-#include "fuse/pending.h"
 #include "fuse/read_only.h"
-#include "fuse/readers.h"
+#include "fuse/worker_pool.h"
 
 namespace spate::fuse {
 
@@ -31,18 +31,18 @@ struct Mount {
   const MountOptions& options;
   assembly::ClientProcess& process;
   Credential credential;  // that the session acts with
-  client::Ledger& ledger;
-  KernelCopies* copies = nullptr;                                                 // null: the kernel keeps nothing
-  std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(ledger);  // closes may outlive the mount
+  client::HandoverState& handover;
+  KernelCopies* copies = nullptr;                                                   // null: the kernel keeps nothing
+  std::shared_ptr<OpenFiles> shared_files = std::make_shared<OpenFiles>(handover);  // closes may outlive the mount
   OpenFiles& files = *shared_files;
-  OpenDirectories directories{ledger.first_number()};
-  client::KeptPages pages{ledger.kept()};
-  KernelLocks locks{process, ledger};
-  Closes closes{process.driver()};
+  OpenDirectories directories{handover.first_number()};
+  client::KeptPages pages{handover.kept()};
+  KernelLocks locks{process, handover};
+  AsyncReleases releases{process.driver()};
   ClosingFiles closing{process.executor()};
   std::optional<ReadOnly> read_only{};  // once it is mounted
   fuse_session* session = nullptr;      // while it is mounted
-  Readers* readers = nullptr;           // while it is served
+  WorkerPool* workers = nullptr;        // while it is served
 };
 
 /// Other users than the one that the session acts for may come: the kernel looks at owner, group, mode and lists, and
@@ -51,7 +51,7 @@ inline bool checked_by_kernel(const MountOptions& options) { return options.allo
 
 /// The mount whose request the calling worker thread handles. The request itself may be gone after the handler's first
 /// run(): then answer(), run() and this are all that a handler may use.
-inline Mount& this_mount() { return Pending::of_this_thread().mount(); }
+inline Mount& this_mount() { return CurrentRequest::of_this_thread().mount(); }
 
 /// The functions that libfuse calls.
 const fuse_lowlevel_ops& operations();
@@ -77,7 +77,7 @@ job::Task<Unit> close_left(Mount& mount);
 /// Runs `reply` unless the request has been given up; how every handler answers. 0, or what the kernel said.
 template <typename Reply>
 int answer(Reply&& reply) {
-  return Pending::of_this_thread().abandoned() ? -ENOENT : reply();
+  return CurrentRequest::of_this_thread().abandoned() ? -ENOENT : reply();
 }
 
 /// The object of a node, as a place to work on.
@@ -119,15 +119,15 @@ wire::NewAttributes new_attributes(fuse_req_t request, mode_t mode);
 template <typename Make>
 auto run(fuse_req_t request, Make&& make) {
   using Outcome = decltype(std::declval<Mount&>().process.run(make));
-  Pending& pending = Pending::of_this_thread();
-  if (pending.abandoned()) return Outcome(Errc::kCancelled);
+  CurrentRequest& current = CurrentRequest::of_this_thread();
+  if (current.abandoned()) return Outcome(Errc::kCancelled);
   Mount& mount = this_mount();
-  pending.begin_wait(request);
+  current.begin_wait(request);
   Outcome outcome = mount.process.run([&](client::Client& c) {
-    c.cluster().next_cause(pending.cause());
+    c.cluster().next_request_id(current.request_id());
     return make(c);
   });
-  pending.end_wait();
+  current.end_wait();
   return outcome;
 }
 
@@ -135,10 +135,10 @@ auto run(fuse_req_t request, Make&& make) {
 /// goes on with the names as they were.
 template <typename Make>
 auto change_names(fuse_req_t request, Make&& make) {
-  if (Pending::of_this_thread().abandoned()) return run(request, make);
+  if (CurrentRequest::of_this_thread().abandoned()) return run(request, make);
   Mount& mount = this_mount();
   auto outcome = run(request, make);
-  if (Pending::of_this_thread().abandoned()) mount.process.client().cluster().attributes().drop_copied_names();
+  if (CurrentRequest::of_this_thread().abandoned()) mount.process.client().cluster().attributes().drop_copied_names();
   return outcome;
 }
 

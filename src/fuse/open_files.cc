@@ -6,8 +6,8 @@
 
 namespace spate::fuse {
 
-OpenFiles::OpenFiles(client::Ledger& ledger) : ledger_(ledger), last_(ledger.first_number()) {
-  ledger_.opens().for_each([this](client::Ledger::Open& record) {
+OpenFiles::OpenFiles(client::HandoverState& handover) : handover_(handover), last_(handover.first_number()) {
+  handover_.opens().for_each([this](client::HandoverState::Open& record) {
     auto file = std::make_shared<OpenFile>();
     file->handle = record.handle;
     file->direct = record.direct;
@@ -17,7 +17,7 @@ OpenFiles::OpenFiles(client::Ledger& ledger) : ledger_(ledger), last_(ledger.fir
       return;
     }
     files_.emplace(record.number, std::move(file));
-    inherited_.emplace(record.cause, record.number);
+    inherited_.emplace(record.request_id, record.number);
   });
 }
 
@@ -27,16 +27,16 @@ std::uint64_t OpenFiles::add(New opened) {
   file->direct = opened.direct;
   file->file = std::move(opened.file);
   const std::lock_guard lock(mutex_);
-  remove_same_cause(opened.cause);
-  client::Ledger::Open* const record = ledger_.opens().take();
+  remove_same_request(opened.request_id);
+  client::HandoverState::Open* const record = handover_.opens().take();
   if (record != nullptr) {
     record->number = ++last_;
-    record->cause = opened.cause;
+    record->request_id = opened.request_id;
     record->handle = file->handle;
     record->open_flags = opened.open_flags;
     record->direct = opened.direct;
     file->file->keep_in(*record);
-    ledger_.opens().publish(*record);
+    handover_.opens().publish(*record);
     file->record = record;
   } else {
     ++last_;
@@ -47,13 +47,13 @@ std::uint64_t OpenFiles::add(New opened) {
 
 /// The process before had opened it and was killed before it could say so: the kernel has asked again, and knows the
 /// new number.
-void OpenFiles::remove_same_cause(std::uint64_t cause) {
-  const auto before = inherited_.find(cause);
+void OpenFiles::remove_same_request(std::uint64_t request_id) {
+  const auto before = inherited_.find(request_id);
   if (before == inherited_.end()) return;
   const auto found = files_.find(before->second);
   inherited_.erase(before);
   if (found == files_.end()) return;
-  ledger_.opens().remove(*found->second->record);
+  handover_.opens().remove(*found->second->record);
   files_.erase(found);
 }
 
@@ -74,7 +74,7 @@ std::shared_ptr<OpenFile> OpenFiles::remove(std::uint64_t number) {
 
 void OpenFiles::forget(OpenFile& file) {
   const std::lock_guard lock(mutex_);
-  if (file.record != nullptr) ledger_.opens().remove(*file.record);
+  if (file.record != nullptr) handover_.opens().remove(*file.record);
   file.record = nullptr;
 }
 

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "client/file/file.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::fuse {
 
 /// One open of one file; several descriptors may share it (dup, fork).
 struct OpenFile {
   Handle handle;
-  bool direct = false;                     // the kernel keeps none of its pages
-  client::Ledger::Open* record = nullptr;  // null: a later process will not know it
+  bool direct = false;                            // the kernel keeps none of its pages
+  client::HandoverState::Open* record = nullptr;  // null: a later process will not know it
   std::mutex opening;
   // Null until open_file(), when an earlier process has opened it; guarded by `opening` till then.
   std::unique_ptr<client::File> file;
@@ -32,13 +32,13 @@ struct OpenFile {
 /// the mount had open.
 class OpenFiles {
  public:
-  explicit OpenFiles(client::Ledger& ledger);
+  explicit OpenFiles(client::HandoverState& handover);
 
   struct New {
     std::unique_ptr<client::File> file;
     std::uint8_t open_flags = 0;  // wire::OpenFlags it was opened with
     bool direct = false;
-    std::uint64_t cause = 0;  // the request that opened it
+    std::uint64_t request_id = 0;  // the request that opened it
   };
   /// The number that the kernel sends with each request on this open.
   std::uint64_t add(New opened);
@@ -55,13 +55,13 @@ class OpenFiles {
   std::vector<std::shared_ptr<OpenFile>> all() const;
 
  private:
-  void remove_same_cause(std::uint64_t cause);
+  void remove_same_request(std::uint64_t request_id);
 
-  client::Ledger& ledger_;
+  client::HandoverState& handover_;
   mutable std::mutex mutex_;
   std::uint64_t last_;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenFile>> files_;
-  std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // by cause: numbers
+  std::unordered_map<std::uint64_t, std::uint64_t> inherited_;  // by request_id: numbers
   std::vector<std::shared_ptr<OpenFile>> left_;
 };
 

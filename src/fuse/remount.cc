@@ -64,10 +64,10 @@ std::optional<std::string> options_now(const std::string& directory) {
 
 void say(const std::string& line) { std::fprintf(stderr, "spate-mount: %s\n", line.c_str()); }
 
-/// Without a keeper nobody knows how it was mounted: what is asked for may be so already.
+/// Without a supervisor nobody knows how it was mounted: what is asked for may be so already.
 bool may_be_done(const Remount& remount) {
   if (remount.others.empty()) return true;
-  const auto mounted = ask_keeper(remount.directory, Word::kOptions);
+  const auto mounted = ask_supervisor(remount.directory, Word::kOptions);
   if (!mounted) {
     for (const std::string& option : remount.others) say(option + " stays as it was mounted");
     return true;

@@ -35,13 +35,13 @@ Result<UniqueFd> block_signals() {
   return signals;
 }
 
-Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options, client::Ledger& ledger,
-                                                             KernelCopies* copies) {
+Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions& options,
+                                                             client::HandoverState& handover, KernelCopies* copies) {
   assembly::ClientSettings settings;
   settings.config_file = options.config_file;
   settings.program = "mount";
   settings.credential = assembly::own_credential();
-  settings.ledger = &ledger;
+  settings.handover = &handover;
   settings.may_keep_attributes = true;
   settings.listings = options.listings;
   settings.copies = copies;
@@ -64,13 +64,13 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const MountOptions&
 
 /// The first process asks for the mount once it has reached the servers; for others /dev/fuse is there already.
 Result<UniqueFd> wait_for_device(const Mount& mount, int control) {
-  if (!mount.ledger.inherited()) {
+  if (!mount.handover.inherited()) {
     SPATE_TRY(std::ignore, mount.process.run([](client::Client& c) { return c.connect(); }));
     SPATE_TRY(std::ignore, send_message(control, Word::kConnected, mount_option_text(mount)));
   }
   SPATE_TRY(Message message, receive_message(control));
   if (message.word != Word::kDevice || !message.descriptor)
-    return Error(Errc::kConnectionLost, "the keeper does not mount");
+    return Error(Errc::kConnectionLost, "the supervisor does not mount");
   return std::move(message.descriptor);
 }
 
@@ -85,12 +85,12 @@ void leave_terminal(const MountOptions& options) {
 
 Result<void> run_server(const MountOptions& options, const ServerDescriptors& descriptors) {
   SPATE_TRY(const UniqueFd signals, block_signals());
-  SPATE_TRY(const auto ledger, client::Ledger::open(descriptors.ledger.get()));
-  KernelCopies copies(*ledger);
+  SPATE_TRY(const auto handover, client::HandoverState::open(descriptors.handover.get()));
+  KernelCopies copies(*handover);
   KernelCopies* const used_copies = options.kernel_keeps_attributes ? &copies : nullptr;
-  SPATE_TRY(const auto process, open_client(options, *ledger, used_copies));
+  SPATE_TRY(const auto process, open_client(options, *handover, used_copies));
   const int control = descriptors.control.get();
-  Mount mount{options, *process, assembly::own_credential(), *ledger, used_copies};
+  Mount mount{options, *process, assembly::own_credential(), *handover, used_copies};
   SPATE_TRY(UniqueFd device, wait_for_device(mount, control));
   SPATE_TRY(auto taken, take_device(mount, std::move(device)));
   mount.read_only.emplace(options.read_only, device_of_mount(options.directory));
@@ -98,7 +98,7 @@ Result<void> run_server(const MountOptions& options, const ServerDescriptors& de
     SPATE_TRY(std::ignore, used_copies->begin(fuse_session_fd(taken.get())));
   }
   // Not before: the answer to the kernel's first request sets what it reads ahead.
-  if (!ledger->inherited()) ask_for_readahead(options.directory, options.readahead);
+  if (!handover->inherited()) ask_for_readahead(options.directory, options.readahead);
   Session session(mount, std::move(taken));
   leave_terminal(options);
   SPATE_TRY(std::ignore, send_message(control, Word::kServing, can_resend(mount) ? "resend" : ""));
@@ -117,7 +117,7 @@ Result<ServerDescriptors> parse_server_descriptors(std::string_view text) {
     const auto [next, error] = std::from_chars(at, end, number);
     struct stat state{};
     if (error != std::errc() || number < 3 || ::fstat(number, &state) != 0)
-      return Error(Errc::kInvalidArgument, "--serve is the keeper's");
+      return Error(Errc::kInvalidArgument, "--serve is the supervisor's");
     at = next == end ? end : next + 1;
   }
   for (const int number : numbers) ::fcntl(number, F_SETFD, FD_CLOEXEC);

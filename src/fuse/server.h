@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that serves a mount for its keeper.
+// The process that serves a mount for its supervisor.
 #pragma once
 
 #include <string_view>
@@ -10,10 +10,10 @@
 namespace spate::fuse {
 
 struct ServerDescriptors {
-  UniqueFd control;  // to the keeper
-  UniqueFd ledger;
+  UniqueFd control;  // to the supervisor
+  UniqueFd handover;
 };
-/// Of `--serve=A,B`, which only a keeper writes. kInvalidArgument when they are not what they should be.
+/// Of `--serve=A,B`, which only a supervisor writes. kInvalidArgument when they are not what they should be.
 Result<ServerDescriptors> parse_server_descriptors(std::string_view text);
 
 /// The process's exit status. Says on standard error why it cannot begin.

@@ -62,8 +62,8 @@ bool waits_for_executor_only(std::uint32_t opcode) {
 }
 
 /// Makes a request one that libfuse 3.14 knows, and returns what it would not have passed on.
-Pending::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_of_setgid) {
-  Pending::Hints hints;
+CurrentRequest::Hints take_hints(fuse_buf& buffer, fuse_in_header& header, bool tells_of_setgid) {
+  CurrentRequest::Hints hints;
   auto* const bytes = static_cast<std::byte*>(buffer.mem);
   if (header.opcode == FUSE_TMPFILE) {
     hints.temporary = true;
@@ -106,14 +106,14 @@ Session::Session(Mount& mount, SessionPtr session)
     : mount_(mount),
       session_(std::move(session)),
       ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      readers_({fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options),
+      workers_({fuse_session_fd(session_.get()), mount.options.threads, worker_limit(mount.options),
                 mount.options.busy_poll},
                [this](bool reads) { std::thread([this, reads] { work(reads); }).detach(); }) {
   make_interruptible();
-  mount_.readers = &readers_;
+  mount_.workers = &workers_;
   mount_.process.run([this](client::Client&) { return let_executor_call(true); });
   mount_.process.run([](client::Client& c) { return resume_client(c); });
-  std::ignore = mount_.closes.begin([&its = mount_] { return close_left(its); });
+  std::ignore = mount_.releases.begin([&its = mount_] { return close_left(its); });
   mount_.locks.on_grant([&its = mount_](Handle handle) { drop_pages_for_lock(its, handle); });
 }
 
@@ -127,15 +127,15 @@ Session::~Session() {
   }
   if (mount_.copies != nullptr) mount_.copies->end();
   mount_.process.run([this](client::Client&) { return let_executor_call(false); });
-  mount_.readers = nullptr;
+  mount_.workers = nullptr;
 }
 
 /// The executor sees whether the kernel's requests are read.
 job::Task<void> Session::let_executor_call(bool on) {
   if (on) {
-    mount_.process.executor().add_source(readers_);
+    mount_.process.executor().add_source(workers_);
   } else {
-    mount_.process.executor().remove_source(readers_);
+    mount_.process.executor().remove_source(workers_);
   }
   co_return;
 }
@@ -143,40 +143,40 @@ job::Task<void> Session::let_executor_call(bool on) {
 /// Until none is left, not for ever.
 bool Session::wait_for_workers() {
   const auto limit = std::chrono::steady_clock::now() + kEndGrace;
-  readers_.stop();
-  bool none = readers_.wait_for_end(std::chrono::milliseconds(0));
+  workers_.stop();
+  bool none = workers_.wait_for_end(std::chrono::milliseconds(0));
   while (!none && std::chrono::steady_clock::now() < limit) {
-    readers_.interrupt();
-    none = readers_.wait_for_end(kInterruptPause);
+    workers_.interrupt();
+    none = workers_.wait_for_end(kInterruptPause);
   }
-  return mount_.closes.drain(limit) && none;
+  return mount_.releases.drain(limit) && none;
 }
 
-Readers::Next Session::handle(fuse_buf& buffer) {
+WorkerPool::Next Session::handle(fuse_buf& buffer) {
   fuse_in_header header{};
   if (buffer.size >= sizeof(header)) std::memcpy(&header, buffer.mem, sizeof(header));
-  readers_.request_begins(waits_for_executor_only(header.opcode));
-  const bool tells_of_setgid = greeting_of(mount_.ledger).has(kTellsOfSetgid);
-  const Pending::Hints hints = take_hints(buffer, header, tells_of_setgid);
-  const std::uint64_t cause = header.unique & ~kSentAgain;
-  if (cause != header.unique) mount_.ledger.asked_again(cause);
-  Pending::of_this_thread().begin(mount_, cause, hints);
+  workers_.request_begins(waits_for_executor_only(header.opcode));
+  const bool tells_of_setgid = greeting_of(mount_.handover).has(kTellsOfSetgid);
+  const CurrentRequest::Hints hints = take_hints(buffer, header, tells_of_setgid);
+  const std::uint64_t request_id = header.unique & ~kSentAgain;
+  if (request_id != header.unique) mount_.handover.asked_again(request_id);
+  CurrentRequest::of_this_thread().begin(mount_, request_id, hints);
   fuse_session_process_buf(session_.get(), &buffer);
-  if (cause != header.unique) mount_.ledger.end_append(cause);  // it is answered, whatever became of it
-  return readers_.request_ends();
+  if (request_id != header.unique) mount_.handover.end_append(request_id);  // it is answered, whatever became of it
+  return workers_.request_ends();
 }
 
 void Session::work(bool reads) {
   fuse_buf buffer{};
   bool over = false;  // unmounted
-  Readers::Next next = reads ? Readers::Next::kRead : Readers::Next::kKeep;
-  readers_.work_begins(reads);
-  while (!over && !draining_ && next != Readers::Next::kEnd && fuse_session_exited(session_.get()) == 0) {
-    if (next == Readers::Next::kKeep) {
-      if (!readers_.wait_until_called()) break;
-      next = Readers::Next::kRead;
+  WorkerPool::Next next = reads ? WorkerPool::Next::kRead : WorkerPool::Next::kKeep;
+  workers_.work_begins(reads);
+  while (!over && !draining_ && next != WorkerPool::Next::kEnd && fuse_session_exited(session_.get()) == 0) {
+    if (next == WorkerPool::Next::kKeep) {
+      if (!workers_.wait_until_called()) break;
+      next = WorkerPool::Next::kRead;
     }
-    readers_.wait_for_request();
+    workers_.wait_for_request();
     const int size = fuse_session_receive_buf(session_.get(), &buffer);
     if (size == -EINTR) continue;
     over = size <= 0;
@@ -185,13 +185,13 @@ void Session::work(bool reads) {
   std::free(buffer.mem);
   const std::uint64_t one = 1;
   if (over && !draining_) std::ignore = ::write(ended_.get(), &one, sizeof(one));
-  readers_.work_ends(next);
+  workers_.work_ends(next);
 }
 
 void Session::resume() {
   draining_ = false;
-  readers_.resume();
-  readers_.start();
+  workers_.resume();
+  workers_.start();
 }
 
 /// What cannot be answered in time is answered by the next process, if the kernel can ask again. False: this one goes
@@ -223,11 +223,11 @@ bool Session::hand_over() {
 /// "name value" a line.
 std::string Session::status() const {
   const auto kept = mount_.process.client().cluster().attributes().counters();
-  const unsigned workers = readers_.workers();
+  const unsigned workers = workers_.workers();
   std::string text = fmt::format(
       "file_system {}\nopen_files {}\nclosing {}\nworkers {}\nworkers_with_request {}\nworkers_at_most {}\n"
       "worker_memory_at_most_bytes {}\nanswered_from_leases {}\nasked {}\nrecalled {}\ncopied {}\n",
-      mount_.options.config_file, mount_.files.size(), mount_.closes.under_way(), workers, readers_.at_work(),
+      mount_.options.config_file, mount_.files.size(), mount_.releases.under_way(), workers, workers_.at_work(),
       worker_limit(mount_.options), workers * kWorkerBytes, kept.hits, kept.misses, kept.recalls, kept.copied);
   for (const rpc::ServerWait& wait : mount_.process.run([](client::Client& c) { return servers_waited_for(c); }))
     text += fmt::format("waits_for {}\n", rpc::text_of(wait));
@@ -238,7 +238,7 @@ std::optional<Session::End> Session::on_message(int control) {
   const auto message = receive_message(control);
   if (!message) {
     SPATE_LOG("fuse", warn,
-              "the keeper of the mount has gone; it is served until it is unmounted, and cannot be upgraded");
+              "the supervisor of the mount has gone; it is served until it is unmounted, and cannot be upgraded");
     alone_ = true;
     return std::nullopt;
   }
@@ -252,7 +252,7 @@ std::optional<Session::End> Session::on_message(int control) {
   return std::nullopt;
 }
 
-/// The keeper unmounts; without one this process does.
+/// The supervisor unmounts; without one this process does.
 void Session::on_signal(int signals, int control) {
   signalfd_siginfo signal{};
   if (::read(signals, &signal, sizeof(signal)) != sizeof(signal)) return;

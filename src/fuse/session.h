@@ -9,7 +9,7 @@
 #include "base/unique_fd.h"
 #include "fuse/device.h"
 #include "fuse/mount.h"
-#include "fuse/readers.h"
+#include "fuse/worker_pool.h"
 
 namespace spate::fuse {
 
@@ -26,17 +26,17 @@ class Session {
 
   enum class End {
     kUnmounted,   // by somebody else
-    kStopped,     // by the keeper, after it has unmounted
+    kStopped,     // by the supervisor, after it has unmounted
     kHandedOver,  // nothing is read or answered any more; the process is to end at once, without ending its session
   };
-  /// Serves until one of these. `signals`: a signalfd; `control`: to the keeper. What a signal asks for is the keeper's
-  /// to do.
+  /// Serves until one of these. `signals`: a signalfd; `control`: to the supervisor. What a signal asks for is the
+  /// supervisor's to do.
   Result<End> run(int signals, int control);
 
  private:
   job::Task<void> let_executor_call(bool on);
   void work(bool reads);
-  Readers::Next handle(fuse_buf& buffer);
+  WorkerPool::Next handle(fuse_buf& buffer);
   bool wait_for_workers();
   bool hand_over();
   void resume();
@@ -48,8 +48,8 @@ class Session {
   SessionPtr session_;
   UniqueFd ended_;  // eventfd: a worker has seen the end of the connection
   std::atomic<bool> draining_{false};
-  Readers readers_;     // its workers are detached threads, that touch nothing after they have left it
-  bool alone_ = false;  // the keeper has gone
+  WorkerPool workers_;  // its workers are detached threads, that touch nothing after they have left it
+  bool alone_ = false;  // the supervisor has gone
 };
 
 }  // namespace spate::fuse

@@ -6,36 +6,36 @@
 
 namespace spate::mpiio {
 
-bool worth_two_phases(std::span<const Wish> wishes) {
+bool worth_two_phases(std::span<const Params> wishes) {
   std::int64_t bytes = 0;
   std::int64_t pieces = 0;
   std::int64_t covered = INT64_MIN;
   bool interleaved = false;
-  std::vector<Wish> sorted;
-  for (const Wish& wish : wishes) {
-    if (wish.bytes == 0) continue;
-    bytes += wish.bytes;
-    pieces += wish.pieces;
-    sorted.push_back(wish);
+  std::vector<Params> sorted;
+  for (const Params& params : wishes) {
+    if (params.bytes == 0) continue;
+    bytes += params.bytes;
+    pieces += params.pieces;
+    sorted.push_back(params);
   }
   if (bytes == 0 || bytes / std::max<std::int64_t>(pieces, 1) >= kLargePiece) return false;
-  std::sort(sorted.begin(), sorted.end(), [](const Wish& a, const Wish& b) { return a.first < b.first; });
-  for (const Wish& wish : sorted) {
-    interleaved = interleaved || wish.first < covered;
-    covered = std::max(covered, wish.end);
+  std::sort(sorted.begin(), sorted.end(), [](const Params& a, const Params& b) { return a.first < b.first; });
+  for (const Params& params : sorted) {
+    interleaved = interleaved || params.first < covered;
+    covered = std::max(covered, params.end);
   }
   return interleaved || pieces > 4 * static_cast<std::int64_t>(sorted.size());
 }
 
-std::uint64_t round_share(std::span<const Wish> wishes, std::uint64_t buffer_bytes, int aggregators) {
+std::uint64_t round_share(std::span<const Params> wishes, std::uint64_t buffer_bytes, int aggregators) {
   constexpr std::uint64_t kMostInRound = std::uint64_t{1} << 30U;
   // How many times the ranks together want a byte, where they want it most: each rank's bytes count as spread evenly.
   std::vector<std::pair<std::int64_t, double>> changes;
-  for (const Wish& wish : wishes) {
-    if (wish.bytes == 0) continue;
-    const double density = static_cast<double>(wish.bytes) / static_cast<double>(wish.end - wish.first);
-    changes.emplace_back(wish.first, density);
-    changes.emplace_back(wish.end, -density);
+  for (const Params& params : wishes) {
+    if (params.bytes == 0) continue;
+    const double density = static_cast<double>(params.bytes) / static_cast<double>(params.end - params.first);
+    changes.emplace_back(params.first, density);
+    changes.emplace_back(params.end, -density);
   }
   std::sort(changes.begin(), changes.end());
   double now = 0;

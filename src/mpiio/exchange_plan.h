@@ -11,7 +11,7 @@
 namespace spate::mpiio {
 
 /// What one rank wants, for the decision.
-struct Wish {
+struct Params {
   std::int64_t first = 0;  // byte of the file; bytes == 0: nothing
   std::int64_t end = 0;    // behind the last byte
   std::int64_t bytes = 0;
@@ -24,11 +24,11 @@ struct Wish {
 constexpr std::int64_t kLargePiece = 4096;
 
 /// Whether two phases are worth it: pieces are small, and ranks lie between each other's or are cut up themselves.
-bool worth_two_phases(std::span<const Wish> wishes);
+bool worth_two_phases(std::span<const Params> wishes);
 
 /// Bytes of the file that an aggregator may have in a round, so that what all ranks send it in one, or ask of it, is
 /// about `buffer_bytes`: less where ranks want the same bytes. At most as much as an exchange can count (with ints).
-std::uint64_t round_share(std::span<const Wish> wishes, std::uint64_t buffer_bytes, int aggregators);
+std::uint64_t round_share(std::span<const Params> wishes, std::uint64_t buffer_bytes, int aggregators);
 
 /// Strips of the file are dealt to the aggregators in turn, so that each talks to few servers when their number and
 /// the targets' have a common divisor. A round covers a stretch of the file of which each aggregator has at most

@@ -39,24 +39,24 @@ TEST(ExchangePlan, NoAggregatorGetsMoreThanItsBuffer) {
 TEST(ExchangePlan, ABufferSmallerThanAStripStillHasOne) { EXPECT_EQ(Domains(0, 1000, 100, 2, 1).rounds(), 5); }
 
 TEST(ExchangePlan, RanksThatWantTheSameBytesShareTheBuffer) {
-  const Wish by_turns[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+  const Params by_turns[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
   EXPECT_EQ(round_share(by_turns, 1 << 20, 2), 1U << 20U);
-  const std::vector<Wish> all_the_same(64, Wish{0, 1000, 1000, 100, 0});
+  const std::vector<Params> all_the_same(64, Params{0, 1000, 1000, 100, 0});
   EXPECT_EQ(round_share(all_the_same, 1 << 20, 2), (1U << 20U) / 64);
   EXPECT_EQ(round_share(by_turns, 1 << 30, 4), 1U << 28U);
-  const Wish apart[] = {{0, 10, 10, 1, 0}, {10, 20, 10, 1, 0}, {20, 30, 10, 1, 0}};
+  const Params apart[] = {{0, 10, 10, 1, 0}, {10, 20, 10, 1, 0}, {20, 30, 10, 1, 0}};
   EXPECT_EQ(round_share(apart, 100, 1), 100U);
   EXPECT_EQ(round_share(all_the_same, 10, 1), 1U);
 }
 
 TEST(ExchangePlan, TwoPhasesAreForSmallPieces) {
-  const Wish small[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+  const Params small[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
   EXPECT_TRUE(worth_two_phases(small));
-  const Wish large[] = {{0, 1 << 20, 1 << 19, 10, 0}, {4096, 1 << 21, 1 << 19, 10, 0}};
+  const Params large[] = {{0, 1 << 20, 1 << 19, 10, 0}, {4096, 1 << 21, 1 << 19, 10, 0}};
   EXPECT_FALSE(worth_two_phases(large));
-  const Wish apart[] = {{0, 500, 500, 1, 0}, {500, 1000, 500, 1, 0}};
+  const Params apart[] = {{0, 500, 500, 1, 0}, {500, 1000, 500, 1, 0}};
   EXPECT_FALSE(worth_two_phases(apart));
-  const Wish nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
+  const Params nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
   EXPECT_FALSE(worth_two_phases(nothing));
 }
 

@@ -40,7 +40,7 @@ Connection::Connection(ConnectionWorld& world, UniqueFd socket, Peer peer)
       gate_(world.executor),
       output_(world.buffers),
       input_(kInputBytes),
-      wish_(
+      claim_(
           world.budget, [](void* self) { static_cast<Connection*>(self)->schedule_pump(); }, this),
       reply_since_(world.budget.waited()) {}
 
@@ -116,7 +116,7 @@ void Connection::pump() {
 void Connection::drop_dead() {
   if (input_ended_) {
     payload_size_ = 0;  // will not be complete
-    wish_.cancel();
+    claim_.cancel();
     give_back(std::exchange(payload_, Payload()), false);
   }
   if (broken_) output_.clear();
@@ -138,7 +138,7 @@ void Connection::drop_if_stalled() {
 }
 
 bool Connection::paused() const {
-  if (wish_.waits() || looking_) return true;
+  if (claim_.waits() || looking_) return true;
   // A payload that has its memory goes on whatever else is under way: its time runs.
   if (payload_size_ > 0) return false;
   const bool scarce = world_.memory_in_flight >= kMaxMemoryOfAll || world_.buffers.in_use() >= kMaxBuffersOfAll;

@@ -184,7 +184,7 @@ class Connection final : public ReadyHandler {
   Payload payload_;
   std::size_t payload_size_ = 0;  // 0: none
   std::size_t payload_have_ = 0;
-  MemoryBudget::Wish wish_;           // for its memory
+  MemoryBudget::Claim claim_;         // for its memory
   std::uint64_t payload_since_ = 0;   // by the budget's waited(): since when it has memory
   std::uint64_t reply_since_;         // likewise: since when the oldest reply that holds memory waits to be sent
   std::uint64_t replies_let_go_ = 0;  // of Output, at that time

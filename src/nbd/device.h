@@ -14,7 +14,7 @@
 
 namespace spate::nbd {
 
-struct ZeroWish {
+struct ZeroParams {
   bool keep_allocated = false;  // NO_HOLE: later writes there must not run out of space
   bool only_if_fast = false;    // FAST_ZERO: kNotSupported at once rather than writing zeros
 };
@@ -70,7 +70,7 @@ class Device {
   virtual job::Task<Result<void>> flush() = 0;
   /// The bytes are no longer needed. Until they are written again, they may read as anything.
   virtual job::Task<Result<void>> trim(Extent range) = 0;
-  virtual job::Task<Result<void>> zero(Extent range, ZeroWish wish) = 0;
+  virtual job::Task<Result<void>> zero(Extent range, ZeroParams params) = 0;
   /// Reads of the range will not wait; also before resident().
   virtual job::Task<Result<void>> make_resident(Extent range) = 0;
   /// At most `max` extents (>= 1) that begin at the range's begin; at least one; their sum is at most the range.

@@ -120,8 +120,8 @@ job::Task<Result<void>> LocalDevice::trim(Extent range) {
   co_return co_await off_loop(executor_, workers_, work);
 }
 
-job::Task<Result<void>> LocalDevice::zero(Extent range, ZeroWish wish) {
-  const auto work = [this, range, wish] { return zero_range(file_, range, wish); };
+job::Task<Result<void>> LocalDevice::zero(Extent range, ZeroParams params) {
+  const auto work = [this, range, params] { return zero_range(file_, range, params); };
   co_return co_await off_loop(executor_, workers_, work);
 }
 

@@ -37,12 +37,12 @@ Extent whole_sectors(const LocalFile& file, Extent range) {
 }
 
 /// 0, or errno; anything that unsupported() knows: write zeros instead.
-int zero_by_call(const LocalFile& file, Extent range, ZeroWish wish) {
+int zero_by_call(const LocalFile& file, Extent range, ZeroParams params) {
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   if (range.size == 0) return EOPNOTSUPP;
-  if (!wish.keep_allocated) return allocate(file.fd, kPunch, range);
+  if (!params.keep_allocated) return allocate(file.fd, kPunch, range);
   // For a device that has no such command the kernel writes the zeros itself.
-  if (file.block_device && wish.only_if_fast) return EOPNOTSUPP;
+  if (file.block_device && params.only_if_fast) return EOPNOTSUPP;
   int error = allocate(file.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, range);
   if (!unsupported(error) || file.block_device) return error;
   error = allocate(file.fd, kPunch, range);
@@ -116,17 +116,17 @@ Result<void> discard(const LocalFile& file, Extent range) {
   return errc_from_errno(error);
 }
 
-Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish) {
+Result<void> zero_range(const LocalFile& file, Extent range, ZeroParams params) {
   if (range.size == 0) return {};
   const Extent whole = whole_sectors(file, range);
-  const int error = zero_by_call(file, whole, wish);
+  const int error = zero_by_call(file, whole, params);
   if (error == 0) {
     const std::uint64_t end = whole.offset + whole.size;
     SPATE_TRY(std::ignore, write_zeros(file.fd, {range.offset, whole.offset - range.offset}));
     return write_zeros(file.fd, {end, range.offset + range.size - end});
   }
   if (!unsupported(error)) return errc_from_errno(error);
-  if (wish.only_if_fast) return Errc::kNotSupported;
+  if (params.only_if_fast) return Errc::kNotSupported;
   return write_zeros(file.fd, range);
 }
 

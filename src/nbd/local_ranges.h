@@ -22,7 +22,7 @@ Result<void> write_all(int fd, std::uint64_t offset, ByteView memory);
 Result<void> write_from_pipe(int fd, std::uint64_t offset, int pipe, std::size_t size);
 /// Best effort: a file system that cannot free space leaves it as it is.
 Result<void> discard(const LocalFile& file, Extent range);
-Result<void> zero_range(const LocalFile& file, Extent range, ZeroWish wish);
+Result<void> zero_range(const LocalFile& file, Extent range, ZeroParams params);
 /// As Device::status. A file system that cannot tell: all data.
 std::vector<StatusExtent> map_holes(const LocalFile& file, Extent range, std::size_t max);
 

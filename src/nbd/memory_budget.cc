@@ -21,7 +21,7 @@ void MemoryBudget::Hold::release() {
   budget->grant();
 }
 
-bool MemoryBudget::Wish::ask(std::size_t bytes) {
+bool MemoryBudget::Claim::ask(std::size_t bytes) {
   if (waits_) return false;
   if (hold_.bytes() > 0) return true;  // it has waited for it
   if (budget_.first_ == nullptr && budget_.fits(bytes)) {
@@ -40,10 +40,10 @@ bool MemoryBudget::Wish::ask(std::size_t bytes) {
   return false;
 }
 
-void MemoryBudget::Wish::cancel() {
+void MemoryBudget::Claim::cancel() {
   if (std::exchange(waits_, false)) {
-    Wish* before = nullptr;
-    for (Wish* at = budget_.first_; at != this; at = at->next_) before = at;
+    Claim* before = nullptr;
+    for (Claim* at = budget_.first_; at != this; at = at->next_) before = at;
     (before != nullptr ? before->next_ : budget_.first_) = next_;
     if (budget_.last_ == this) budget_.last_ = before;
     budget_.grant();  // who was behind it may want less
@@ -58,9 +58,9 @@ MemoryBudget::~MemoryBudget() { SPATE_CHECK(used_ == 0 && first_ == nullptr); }
 
 job::Task<MemoryBudget::Hold> MemoryBudget::acquire(std::size_t bytes) {
   job::Event given(executor_);
-  Wish wish(*this, [](void* event) { static_cast<job::Event*>(event)->set(); }, &given);
-  if (!wish.ask(bytes)) std::ignore = co_await given.wait();
-  co_return wish.take();
+  Claim claim(*this, [](void* event) { static_cast<job::Event*>(event)->set(); }, &given);
+  if (!claim.ask(bytes)) std::ignore = co_await given.wait();
+  co_return claim.take();
 }
 
 MemoryBudget::Hold MemoryBudget::give(std::size_t bytes) {
@@ -70,12 +70,12 @@ MemoryBudget::Hold MemoryBudget::give(std::size_t bytes) {
 
 void MemoryBudget::grant() {
   while (first_ != nullptr && fits(first_->wanted_)) {
-    Wish& wish = *first_;
-    first_ = wish.next_;
+    Claim& claim = *first_;
+    first_ = claim.next_;
     if (first_ == nullptr) last_ = nullptr;
-    wish.waits_ = false;
-    wish.hold_ = give(wish.wanted_);
-    wish.granted_(wish.argument_);
+    claim.waits_ = false;
+    claim.hold_ = give(claim.wanted_);
+    claim.granted_(claim.argument_);
   }
   if (first_ == nullptr) timer_.disarm();
 }

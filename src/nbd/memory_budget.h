@@ -48,14 +48,14 @@ class MemoryBudget {
   };
 
   /// Asks for one share at a time. Pinned.
-  class Wish {
+  class Claim {
    public:
     /// `granted` is called when what had to wait has been given; it may not ask or give back in that call.
-    Wish(MemoryBudget& budget, void (*granted)(void*), void* argument)
+    Claim(MemoryBudget& budget, void (*granted)(void*), void* argument)
         : budget_(budget), granted_(granted), argument_(argument) {}
-    Wish(const Wish&) = delete;
-    Wish& operator=(const Wish&) = delete;
-    ~Wish() { cancel(); }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    ~Claim() { cancel(); }
 
     /// True: take() has it. Else it waits, and `granted` will be called.
     bool ask(std::size_t bytes);
@@ -72,7 +72,7 @@ class MemoryBudget {
     Hold hold_;
     std::size_t wanted_ = 0;
     bool waits_ = false;
-    Wish* next_ = nullptr;
+    Claim* next_ = nullptr;
   };
 
   /// `each_second` is called while somebody waits; it may not destroy wishes in that call.
@@ -103,8 +103,8 @@ class MemoryBudget {
   job::Executor::Timer timer_;
   std::size_t used_ = 0;
   std::uint64_t waited_ = 0;
-  Wish* first_ = nullptr;  // who waits
-  Wish* last_ = nullptr;
+  Claim* first_ = nullptr;  // who waits
+  Claim* last_ = nullptr;
 };
 
 }  // namespace spate::nbd

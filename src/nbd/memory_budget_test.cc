@@ -15,9 +15,10 @@ namespace spate::nbd {
 namespace {
 
 struct Asker {
-  explicit Asker(MemoryBudget& budget) : wish(budget, [](void* self) { ++static_cast<Asker*>(self)->granted; }, this) {}
+  explicit Asker(MemoryBudget& budget)
+      : claim(budget, [](void* self) { ++static_cast<Asker*>(self)->granted; }, this) {}
   int granted = 0;
-  MemoryBudget::Wish wish;
+  MemoryBudget::Claim claim;
 };
 
 class Budget : public testing::Test {
@@ -37,31 +38,31 @@ class Budget : public testing::Test {
 
 TEST_F(Budget, GivesUpToItsLimitAndTheRestInTheOrderOfAsking) {
   Asker one(budget_), two(budget_), large(budget_), small(budget_);
-  ASSERT_TRUE(one.wish.ask(60));
-  ASSERT_TRUE(two.wish.ask(40));
-  auto first = one.wish.take();
-  auto second = two.wish.take();
-  EXPECT_FALSE(large.wish.ask(50));
-  EXPECT_FALSE(small.wish.ask(1));
+  ASSERT_TRUE(one.claim.ask(60));
+  ASSERT_TRUE(two.claim.ask(40));
+  auto first = one.claim.take();
+  auto second = two.claim.take();
+  EXPECT_FALSE(large.claim.ask(50));
+  EXPECT_FALSE(small.claim.ask(1));
   second.release();
   EXPECT_EQ(large.granted + small.granted, 0);  // there is room for one byte, but somebody has waited longer
   first = {};
   EXPECT_EQ(large.granted, 1);
   EXPECT_EQ(small.granted, 1);
   EXPECT_EQ(budget_.used(), 51U);
-  EXPECT_TRUE(large.wish.ask(50));  // the share that it has waited for, not another one
-  EXPECT_EQ(large.wish.take().bytes(), 50U);
+  EXPECT_TRUE(large.claim.ask(50));  // the share that it has waited for, not another one
+  EXPECT_EQ(large.claim.take().bytes(), 50U);
   EXPECT_EQ(budget_.used(), 1U);
 }
 
 TEST_F(Budget, MoreThanTheWholeGoesOnAlone) {
   Asker small(budget_), huge(budget_), next(budget_);
-  ASSERT_TRUE(small.wish.ask(1));
-  EXPECT_FALSE(huge.wish.ask(1000));
-  small.wish.cancel();
+  ASSERT_TRUE(small.claim.ask(1));
+  EXPECT_FALSE(huge.claim.ask(1000));
+  small.claim.cancel();
   ASSERT_EQ(huge.granted, 1);
-  EXPECT_FALSE(next.wish.ask(1));
-  huge.wish.take().release();
+  EXPECT_FALSE(next.claim.ask(1));
+  huge.claim.take().release();
   EXPECT_EQ(next.granted, 1);
 }
 
@@ -69,24 +70,24 @@ TEST_F(Budget, WhoGoesAwayLetsTheOthersOn) {
   Asker holder(budget_), last(budget_);
   auto first = std::make_unique<Asker>(budget_);
   auto middle = std::make_unique<Asker>(budget_);
-  ASSERT_TRUE(holder.wish.ask(90));
-  EXPECT_FALSE(first->wish.ask(50));
-  EXPECT_FALSE(middle->wish.ask(60));
-  EXPECT_FALSE(last.wish.ask(10));
+  ASSERT_TRUE(holder.claim.ask(90));
+  EXPECT_FALSE(first->claim.ask(50));
+  EXPECT_FALSE(middle->claim.ask(60));
+  EXPECT_FALSE(last.claim.ask(10));
   middle.reset();
   EXPECT_EQ(last.granted, 0);
   first.reset();
   EXPECT_EQ(last.granted, 1);
-  holder.wish.cancel();  // what was given and not taken is given back, too
+  holder.claim.cancel();  // what was given and not taken is given back, too
   EXPECT_EQ(budget_.used(), 10U);
 }
 
 TEST_F(Budget, ItsTimeStandsStillWhileNobodyWaits) {
   Asker holder(budget_), waits(budget_);
-  ASSERT_TRUE(holder.wish.ask(100));
+  ASSERT_TRUE(holder.claim.ask(100));
   pass(5);
   EXPECT_EQ(budget_.waited(), 0U);
-  EXPECT_FALSE(waits.wish.ask(1));
+  EXPECT_FALSE(waits.claim.ask(1));
   pass(3);
   EXPECT_EQ(budget_.waited(), 3U);
   EXPECT_EQ(ticks_, 3);
@@ -94,7 +95,7 @@ TEST_F(Budget, ItsTimeStandsStillWhileNobodyWaits) {
   while (executor_.step()) {
   }
   EXPECT_EQ(budget_.waited(), 4U);
-  holder.wish.cancel();
+  holder.claim.cancel();
   pass(5);
   EXPECT_EQ(budget_.waited(), 4U);
 }
@@ -125,11 +126,11 @@ TEST(Output, HoldsAReplysShareUntilItIsSentOrDropped) {
   Asker asker(budget);
   {
     Output output(buffers);
-    ASSERT_TRUE(asker.wish.ask(100));
-    output.add(Buffer(100), asker.wish.take());
+    ASSERT_TRUE(asker.claim.ask(100));
+    output.add(Buffer(100), asker.claim.take());
     output.reserve(10);
-    ASSERT_TRUE(asker.wish.ask(50));
-    output.add(Buffer(50), asker.wish.take());
+    ASSERT_TRUE(asker.claim.ask(50));
+    output.add(Buffer(50), asker.claim.take());
     EXPECT_EQ(output.held(), 150U);
     EXPECT_EQ(buffers.in_use(), 1U);
     output.clear();
@@ -138,8 +139,8 @@ TEST(Output, HoldsAReplysShareUntilItIsSentOrDropped) {
     EXPECT_EQ(output.memory(), 0U);
     EXPECT_EQ(budget.used(), 0U);
     EXPECT_EQ(buffers.in_use(), 0U);
-    ASSERT_TRUE(asker.wish.ask(50));
-    output.add(Buffer(50), asker.wish.take());
+    ASSERT_TRUE(asker.claim.ask(50));
+    output.add(Buffer(50), asker.claim.take());
   }
   EXPECT_EQ(budget.used(), 0U);
 }

@@ -92,9 +92,9 @@ class TestDevice final : public Device {
     co_await wait(range.offset);
     co_return discard(LocalFile{fd_.get(), false}, range);
   }
-  job::Task<Result<void>> zero(Extent range, ZeroWish wish) override {
+  job::Task<Result<void>> zero(Extent range, ZeroParams params) override {
     co_await wait(range.offset);
-    co_return zero_range(LocalFile{fd_.get(), false}, range, wish);
+    co_return zero_range(LocalFile{fd_.get(), false}, range, params);
   }
   job::Task<Result<void>> make_resident(Extent range) override {
     co_await wait(range.offset);

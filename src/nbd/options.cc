@@ -80,13 +80,13 @@ Result<void> parse_send_file_from(const std::string& text, std::uint32_t& out) {
 }
 
 /// What is known of the exports before all sources are.
-struct Wishes {
+struct EarlyOptions {
   std::string name;
   std::vector<std::string> allow;
 };
 
 /// Options with a value; each stores it.
-Result<void> store(ExportOptions& options, Wishes& wishes, const std::string& option, std::string value) {
+Result<void> store(ExportOptions& options, EarlyOptions& early, const std::string& option, std::string value) {
   if (option == "--port") {
     options.port_given = true;
     return parse_number(option, value, options.port);
@@ -106,11 +106,11 @@ Result<void> store(ExportOptions& options, Wishes& wishes, const std::string& op
   else if (option == "--set")
     options.settings.push_back(std::move(value));
   else if (option == "--name")
-    wishes.name = std::move(value);
+    early.name = std::move(value);
   else if (option == "--unix")
     options.unix_path = std::move(value);
   else if (option == "--allow")
-    wishes.allow.push_back(std::move(value));
+    early.allow.push_back(std::move(value));
   else if (option == "--tls")
     options.tls_folder = std::move(value);
   else if (option == "--tls-psk")
@@ -129,7 +129,7 @@ const std::map<std::string, std::string>& long_forms() {
   return forms;
 }
 
-Result<void> take_option(ExportOptions& options, Wishes& wishes, std::string option, Words& words) {
+Result<void> take_option(ExportOptions& options, EarlyOptions& early, std::string option, Words& words) {
   std::optional<std::string> given;
   if (const std::size_t equals = option.find('='); option.starts_with("--") && equals != std::string::npos) {
     given = option.substr(equals + 1);
@@ -148,18 +148,18 @@ Result<void> take_option(ExportOptions& options, Wishes& wishes, std::string opt
     return {};
   }
   SPATE_TRY(std::string value, words.value(option, given));
-  return store(options, wishes, option, std::move(value));
+  return store(options, early, option, std::move(value));
 }
 
 /// "NAME=SOURCE", unless that is the name of a file.
-SourceWish parse_source(const std::string& word) {
+SourceParams parse_source(const std::string& word) {
   struct stat st{};
   const std::size_t equals = word.find('=');
   const bool is_path = word.starts_with("spate:") || word.starts_with("/") || ::stat(word.c_str(), &st) == 0;
-  SourceWish wish;
-  wish.source = is_path || equals == std::string::npos ? word : word.substr(equals + 1);
-  if (wish.source.size() < word.size()) wish.name = word.substr(0, equals);
-  return wish;
+  SourceParams params;
+  params.source = is_path || equals == std::string::npos ? word : word.substr(equals + 1);
+  if (params.source.size() < word.size()) params.name = word.substr(0, equals);
+  return params;
 }
 
 Result<void> check_names(const ExportOptions& options) {
@@ -185,13 +185,13 @@ Result<void> give_lists(ExportOptions& options, const std::vector<std::string>& 
       general = list;
       continue;
     }
-    const auto found = std::ranges::find(options.sources, list.substr(0, equals), &SourceWish::name);
+    const auto found = std::ranges::find(options.sources, list.substr(0, equals), &SourceParams::name);
     if (found == options.sources.end()) return wrong("--allow " + list + ": there is no export of that name");
     if (!found->allow.empty()) return wrong("--allow: a second list for export \"" + found->name + "\"");
     found->allow = list.substr(equals + 1);
   }
-  for (SourceWish& wish : options.sources) {
-    if (wish.allow.empty()) wish.allow = general;
+  for (SourceParams& params : options.sources) {
+    if (params.allow.empty()) params.allow = general;
   }
   return {};
 }
@@ -200,7 +200,7 @@ Result<void> give_lists(ExportOptions& options, const std::vector<std::string>& 
 
 Result<ExportOptions> parse_export_options(const std::vector<std::string>& arguments) {
   ExportOptions options;
-  Wishes wishes;
+  EarlyOptions early;
   Words words(arguments);
   bool only_sources = false;
   while (words.more()) {
@@ -208,23 +208,23 @@ Result<ExportOptions> parse_export_options(const std::vector<std::string>& argum
     if (!only_sources && word == "--") {
       only_sources = true;
     } else if (!only_sources && word.size() > 1 && word.starts_with('-')) {
-      SPATE_TRY(std::ignore, take_option(options, wishes, word, words));
+      SPATE_TRY(std::ignore, take_option(options, early, word, words));
     } else {
       options.sources.push_back(parse_source(word));
     }
   }
   if (options.server != 0) {
-    const bool more = !options.sources.empty() || !wishes.name.empty() || !wishes.allow.empty() || options.port_given ||
+    const bool more = !options.sources.empty() || !early.name.empty() || !early.allow.empty() || options.port_given ||
                       !options.addresses.empty() || !options.unix_path.empty() || options.read_only;
     return more ? Result<ExportOptions>(wrong("--server: what it exports, and where, is in spate.toml")) : options;
   }
   if (options.sources.empty()) return wrong("what is to be exported?");
-  if (!wishes.name.empty() && options.sources.size() > 1)
+  if (!early.name.empty() && options.sources.size() > 1)
     return wrong("--name is for a single SOURCE; NAME=SOURCE names each of several");
-  if (!wishes.name.empty()) options.sources.front().name = wishes.name;
-  for (SourceWish& wish : options.sources) wish.read_only = options.read_only;
+  if (!early.name.empty()) options.sources.front().name = early.name;
+  for (SourceParams& params : options.sources) params.read_only = options.read_only;
   SPATE_TRY(std::ignore, check_names(options));
-  SPATE_TRY(std::ignore, give_lists(options, wishes.allow));
+  SPATE_TRY(std::ignore, give_lists(options, early.allow));
   return options;
 }
 

@@ -12,7 +12,7 @@
 
 namespace spate::nbd {
 
-struct SourceWish {
+struct SourceParams {
   std::string name;    // of the export
   std::string source;  // a local path, or "spate:/path"
   bool read_only = false;
@@ -20,7 +20,7 @@ struct SourceWish {
 };
 
 struct ExportOptions {
-  std::vector<SourceWish> sources;
+  std::vector<SourceParams> sources;
   bool read_only = false;              // of all sources, when the command line is read
   std::vector<std::string> addresses;  // TCP; empty: 127.0.0.1, unless a Unix socket is asked for
   std::uint16_t port = kDefaultPort;

@@ -129,11 +129,11 @@ bool Connection::take_write(const Request& request) {
   return true;
 }
 
-/// False: it has to be waited for; wish_ tells.
+/// False: it has to be waited for; claim_ tells.
 bool Connection::payload_memory(std::size_t size, Payload& payload) {
   const bool pooled = size <= ReplyBuffers::kBytes;
-  if (!wish_.ask(pooled ? ReplyBuffers::kBytes : size)) return false;
-  payload.hold = wish_.take();
+  if (!claim_.ask(pooled ? ReplyBuffers::kBytes : size)) return false;
+  payload.hold = claim_.take();
   payload.memory = pooled ? world_.buffers.take() : Buffer(size, Buffer::kPageAlignment);
   payload_since_ = world_.budget.waited();
   return true;
@@ -263,7 +263,7 @@ job::Task<void> Connection::run(Request request, Payload payload) {
 
 job::Task<Failure> Connection::execute(const Request& request, const Payload& payload) {
   const Extent range{request.offset, request.length};
-  const ZeroWish wish{(request.flags & kNoHole) != 0, (request.flags & kFastZero) != 0};
+  const ZeroParams params{(request.flags & kNoHole) != 0, (request.flags & kFastZero) != 0};
   Result<void> done;
   switch (request.command) {
     case Command::kRead: co_return co_await execute_read(request);
@@ -277,7 +277,7 @@ job::Task<Failure> Connection::execute(const Request& request, const Payload& pa
         done = co_await device_->write(request.offset, payload.memory.view().first(request.length));
       break;
     case Command::kTrim: done = co_await device_->trim(range); break;
-    case Command::kWriteZeroes: done = co_await device_->zero(range, wish); break;
+    case Command::kWriteZeroes: done = co_await device_->zero(range, params); break;
     case Command::kDisconnect: break;
   }
   if (!done) co_return failure_of(done.code());

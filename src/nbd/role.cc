@@ -17,13 +17,13 @@ Result<void> set_up_log(const config::LogConfig& config) {
   return config.file.empty() ? Result<void>() : log::open_file(config.file);
 }
 
-SourceWish wish_of(const config::ExportConfig& one) {
-  SourceWish wish;
-  wish.name = one.name;
-  wish.source = one.source;
-  wish.read_only = one.read_only;
-  for (const std::string& word : one.allow) wish.allow += (wish.allow.empty() ? "" : ",") + word;
-  return wish;
+SourceParams params_of(const config::ExportConfig& one) {
+  SourceParams params;
+  params.name = one.name;
+  params.source = one.source;
+  params.read_only = one.read_only;
+  for (const std::string& word : one.allow) params.allow += (params.allow.empty() ? "" : ",") + word;
+  return params;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ Result<ExportOptions> options_of_server(const ExportOptions& given) {
   options.insecure = config.block.insecure;
   options.keep_trying = true;
   for (const config::ExportConfig& one : config.exports) {
-    if (one.server.value == 0 || one.server == server->id) options.sources.push_back(wish_of(one));
+    if (one.server.value == 0 || one.server == server->id) options.sources.push_back(params_of(one));
   }
   return options;
 }

@@ -88,37 +88,37 @@ Result<std::vector<ListeningSocket>> open_sockets(const ExportOptions& options) 
   return sockets;
 }
 
-job::Task<Result<std::unique_ptr<Device>>> open_device(World& world, const SourceWish& wish) {
+job::Task<Result<std::unique_ptr<Device>>> open_device(World& world, const SourceParams& params) {
   std::unique_ptr<Device> device;
-  if (!is_remote(wish.source)) {
-    SPATE_CO_TRY(device, LocalDevice::open(wish.source, wish.read_only, world.executor, world.workers));
+  if (!is_remote(params.source)) {
+    SPATE_CO_TRY(device, LocalDevice::open(params.source, params.read_only, world.executor, world.workers));
     co_return device;
   }
-  std::string path = wish.source.substr(kRemote.size());
-  SPATE_CO_TRY(device, co_await SpateDevice::open(*world.client, std::move(path), wish.read_only));
+  std::string path = params.source.substr(kRemote.size());
+  SPATE_CO_TRY(device, co_await SpateDevice::open(*world.client, std::move(path), params.read_only));
   co_return device;
 }
 
-job::Task<Result<void>> add_export(World& world, Server& server, const SourceWish& wish) {
+job::Task<Result<void>> add_export(World& world, Server& server, const SourceParams& params) {
   Export exported;
-  exported.name = wish.name;
-  SPATE_CO_TRY(exported.access, AccessList::parse(wish.allow));
-  SPATE_CO_TRY(exported.device, co_await open_device(world, wish));
+  exported.name = params.name;
+  SPATE_CO_TRY(exported.access, AccessList::parse(params.allow));
+  SPATE_CO_TRY(exported.device, co_await open_device(world, params));
   server.add(std::move(exported));
   co_return Result<void>();
 }
 
 /// Until it succeeds or `stop`.
-job::Task<void> add_later(World& world, Server& server, const SourceWish& wish, job::StopToken stop) {
+job::Task<void> add_later(World& world, Server& server, const SourceParams& params, job::StopToken stop) {
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     const auto slept = co_await world.executor.sleep(pause, stop);
     if (!slept) co_return;
-    const auto added = co_await add_export(world, server, wish);
+    const auto added = co_await add_export(world, server, params);
     if (added) {
-      SPATE_LOG("nbd", info, "export can be had now export={}", log::Quoted{wish.name});
+      SPATE_LOG("nbd", info, "export can be had now export={}", log::Quoted{params.name});
       co_return;
     }
-    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{wish.name},
+    SPATE_LOG("nbd", warn, "export cannot be had, will try again export={} error={}", log::Quoted{params.name},
               added.error());
   }
 }
@@ -131,13 +131,13 @@ struct Later {
 };
 
 job::Task<Result<void>> add_exports(World& world, Server& server, Later& later) {
-  for (const SourceWish& wish : world.options.sources) {
-    auto added = co_await add_export(world, server, wish);
+  for (const SourceParams& params : world.options.sources) {
+    auto added = co_await add_export(world, server, params);
     if (added) continue;
     if (!world.options.keep_trying) co_return added;
-    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{wish.name},
+    SPATE_LOG("nbd", info, "export cannot be had yet, will try again export={} error={}", log::Quoted{params.name},
               added.error());
-    job::spawn(later.gate, add_later(world, server, wish, later.stop));
+    job::spawn(later.gate, add_later(world, server, params, later.stop));
   }
   co_return Result<void>();
 }
@@ -145,8 +145,8 @@ job::Task<Result<void>> add_exports(World& world, Server& server, Later& later) 
 void tell(const World& world, const Server& server) {
   if (world.serving == nullptr) return;
   std::vector<std::string> urls;
-  for (const SourceWish& wish : world.options.sources) {
-    for (std::string& url : server.urls(wish.name)) urls.push_back(std::move(url));
+  for (const SourceParams& params : world.options.sources) {
+    for (std::string& url : server.urls(params.name)) urls.push_back(std::move(url));
   }
   (*world.serving)(urls);
 }
@@ -173,28 +173,29 @@ bool shows_certificates(const ExportOptions& options) {
 
 /// Keys say that not everybody may have the data; a server certificate beside them lets everybody in who asks for no
 /// key, unless clients must show a certificate of their own.
-Result<void> check_anonymous(const ExportOptions& options, const SourceWish& wish, const AccessList& list) {
+Result<void> check_anonymous(const ExportOptions& options, const SourceParams& params, const AccessList& list) {
   const bool anybody = !options.tls_folder.empty() && !shows_certificates(options);
   if (!anybody || options.tls_keys.empty() || options.insecure) return {};
   if (list.names(kKey) || list.names(kCertificate)) return {};
   return Error(Errc::kInvalidArgument,
-               options.tls_folder + " has no ca-cert.pem: clients that use no key would be let in to \"" + wish.name +
+               options.tls_folder + " has no ca-cert.pem: clients that use no key would be let in to \"" + params.name +
                    "\" by the server's certificate alone; add ca-cert.pem, or name the keys that may (allow), or use "
                    "--tls or --tls-psk only, or --insecure if everybody may have the data");
 }
 
 /// A list that nobody can be on is a mistake, and one that everybody is on by mistake is another.
 Result<void> check_lists(const ExportOptions& options) {
-  for (const SourceWish& wish : options.sources) {
-    SPATE_TRY(const AccessList list, AccessList::parse(wish.allow));
+  for (const SourceParams& params : options.sources) {
+    SPATE_TRY(const AccessList list, AccessList::parse(params.allow));
     if (list.names(kKey) && options.tls_keys.empty()) {
-      return Error(Errc::kInvalidArgument, "\"" + wish.allow + "\" names keys, and there is no file of keys (tls-psk)");
+      return Error(Errc::kInvalidArgument,
+                   "\"" + params.allow + "\" names keys, and there is no file of keys (tls-psk)");
     }
-    SPATE_TRY(std::ignore, check_anonymous(options, wish, list));
+    SPATE_TRY(std::ignore, check_anonymous(options, params, list));
     if (list.names(kCertificate) && !shows_certificates(options)) {
       return Error(
           Errc::kInvalidArgument,
-          "\"" + wish.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");
+          "\"" + params.allow + "\" names certificates, and no TLS folder with ca-cert.pem has clients show theirs");
     }
   }
   return {};
@@ -237,7 +238,7 @@ Result<std::unique_ptr<assembly::ClientProcess>> open_client(const ExportOptions
   SPATE_TRY(settings.overrides, settings_of(options));
   settings.program = "export";
   settings.credential = assembly::own_credential();
-  settings.keeper = false;  // always inside a call
+  settings.background_thread = false;  // always inside a call
   settings.on_wait = rpc::log_wait;
   return assembly::ClientProcess::open(settings);
 }
@@ -330,7 +331,7 @@ Result<void> serve_exports(const ExportOptions& options, int ends, const Serving
   SPATE_TRY(std::ignore, check_lists(options));
   trove::Workers workers("nbd", kWorkers);
   const bool remote =
-      std::ranges::any_of(options.sources, [](const SourceWish& wish) { return is_remote(wish.source); });
+      std::ranges::any_of(options.sources, [](const SourceParams& params) { return is_remote(params.source); });
   if (!remote) return run_local(options, workers, ends, serving);
   if (options.threads > 1)
     return Error(Errc::kInvalidArgument, "--threads is for files of this machine; spate:/... has one");

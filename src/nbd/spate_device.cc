@@ -67,10 +67,10 @@ job::Task<Result<void>> SpateDevice::trim(Extent range) {
   co_return co_await file_->punch(range.offset, range.size);
 }
 
-job::Task<Result<void>> SpateDevice::zero(Extent range, ZeroWish wish) {
+job::Task<Result<void>> SpateDevice::zero(Extent range, ZeroParams params) {
   if (range.size == 0) co_return Result<void>();
   auto punched = co_await file_->punch(range.offset, range.size);
-  if (!punched || !wish.keep_allocated) co_return punched;
+  if (!punched || !params.keep_allocated) co_return punched;
   co_return co_await file_->allocate(range.offset, range.size);
 }
 

@@ -29,7 +29,7 @@ class SpateDevice final : public Device {
   job::Task<Result<void>> write(std::uint64_t offset, ByteView memory) override;
   job::Task<Result<void>> flush() override;
   job::Task<Result<void>> trim(Extent range) override;
-  job::Task<Result<void>> zero(Extent range, ZeroWish wish) override;
+  job::Task<Result<void>> zero(Extent range, ZeroParams params) override;
   job::Task<Result<void>> make_resident(Extent range) override;
   job::Task<Result<std::vector<StatusExtent>>> status(Extent range, std::size_t max) override;
   job::Task<Result<void>> close() override;

@@ -32,9 +32,9 @@ job::Task<Result<std::uint64_t>> OpenFile::copy_now(OpenFile& source, client::Co
   co_return copied;
 }
 
-job::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, CopyWish wish) {
+job::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, CopyParams params) {
   SPATE_CO_TRY(std::ignore, check_copy(source));
-  if (wish.from.value_or(0) < 0 || wish.to.value_or(0) < 0) co_return Errc::kInvalidArgument;
+  if (params.from.value_or(0) < 0 || params.to.value_or(0) < 0) co_return Errc::kInvalidArgument;
   // Both positions' turns, in an order that is the same for everyone.
   OpenFile* const first = std::min(&source, this);
   OpenFile* const second = std::max(&source, this);
@@ -44,13 +44,13 @@ job::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, CopyWish 
     SPATE_CO_TRY(second_turn, co_await second->position_turn_.acquire(1));
   }
   client::CopySpan span;
-  span.from = wish.from ? static_cast<std::uint64_t>(*wish.from) : source.position_->load();
-  span.to = wish.to ? static_cast<std::uint64_t>(*wish.to) : position_->load();
-  span.size = wish.size;
+  span.from = params.from ? static_cast<std::uint64_t>(*params.from) : source.position_->load();
+  span.to = params.to ? static_cast<std::uint64_t>(*params.to) : position_->load();
+  span.size = params.size;
   if (span.from + span.size < span.from || span.to + span.size < span.to) co_return Errc::kInvalidArgument;
   SPATE_CO_TRY(const std::uint64_t copied, co_await copy_now(source, span));
-  if (!wish.from) source.position_->store(span.from + copied);
-  if (!wish.to) position_->store(span.to + copied);
+  if (!params.from) source.position_->store(span.from + copied);
+  if (!params.to) position_->store(span.to + copied);
   co_return copied;
 }
 

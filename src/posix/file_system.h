@@ -78,10 +78,10 @@ class FileSystem {
   client::Client& client() { return client_; }
 
  private:
-  struct OpenWish;
+  struct OpenParams;
   /// The bits of a new object, with the umask beside them.
   std::uint32_t new_mode(std::uint32_t mode) const;
-  job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenWish& wish, wire::NamePath path);
+  job::Task<Result<std::unique_ptr<OpenFile>>> open_once(const OpenParams& params, wire::NamePath path);
   job::Task<Result<std::unique_ptr<OpenFile>>> open_place(int flags, wire::NamePath path);
   job::Task<Result<Where>> parent_of(Where where);
   job::Task<Result<void>> check_owner(wire::NamePath path);

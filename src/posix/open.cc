@@ -33,7 +33,7 @@ std::uint8_t wire_flags(int flags) {
 
 }  // namespace
 
-struct FileSystem::OpenWish {
+struct FileSystem::OpenParams {
   int flags = 0;
   client::NewObject object;
 };
@@ -41,38 +41,38 @@ struct FileSystem::OpenWish {
 job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open(OpenRequest request) {
   SPATE_CO_TRY(std::ignore, check_flags(request.flags));
   if (has(request.flags, O_NOFOLLOW) || has(request.flags, O_CREAT | O_EXCL)) request.where.follow = false;
-  OpenWish wish;
-  wish.flags = request.flags;
-  wish.object.attributes.mode = new_mode(request.mode);
-  wish.object.layout = std::move(request.layout);
-  const auto operation = [this, &wish](wire::NamePath path) { return open_once(wish, std::move(path)); };
+  OpenParams params;
+  params.flags = request.flags;
+  params.object.attributes.mode = new_mode(request.mode);
+  params.object.layout = std::move(request.layout);
+  const auto operation = [this, &params](wire::NamePath path) { return open_once(params, std::move(path)); };
   auto opened = co_await walk(std::move(request.where), operation);
   co_return opened;
 }
 
-job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenWish& wish, wire::NamePath path) {
-  const bool temporary = has(wish.flags, O_TMPFILE) && !has(wish.flags, O_PATH);
-  if (!temporary && (has(wish.flags, O_PATH) || has(wish.flags, O_DIRECTORY))) {
-    auto opened = co_await open_place(wish.flags, std::move(path));
+job::Task<Result<std::unique_ptr<OpenFile>>> FileSystem::open_once(const OpenParams& params, wire::NamePath path) {
+  const bool temporary = has(params.flags, O_TMPFILE) && !has(params.flags, O_PATH);
+  if (!temporary && (has(params.flags, O_PATH) || has(params.flags, O_DIRECTORY))) {
+    auto opened = co_await open_place(params.flags, std::move(path));
     co_return opened;
   }
-  if (has(wish.flags, O_NOATIME)) {
+  if (has(params.flags, O_NOATIME)) {
     SPATE_CO_TRY(std::ignore, co_await check_owner(path));
   }
   Result<std::unique_ptr<client::File>> file = Errc::kInvalidArgument;
-  if (temporary || has(wish.flags, O_CREAT)) {
-    client::NewObject object = wish.object;
-    file = co_await client_.create(path, wire_flags(wish.flags), std::move(object));
+  if (temporary || has(params.flags, O_CREAT)) {
+    client::NewObject object = params.object;
+    file = co_await client_.create(path, wire_flags(params.flags), std::move(object));
   } else {
-    file = co_await client_.open(path, wire_flags(wish.flags));
+    file = co_await client_.open(path, wire_flags(params.flags));
   }
   if (file) {
     const Attributes attributes = (*file)->attributes();
-    co_return make_open_file(wish.flags, attributes, *std::move(file));
+    co_return make_open_file(params.flags, attributes, *std::move(file));
   }
-  const bool only_reads = (wish.flags & (O_ACCMODE | O_TRUNC | O_CREAT)) == O_RDONLY;
+  const bool only_reads = (params.flags & (O_ACCMODE | O_TRUNC | O_CREAT)) == O_RDONLY;
   if (file.code() == Errc::kIsDirectory && only_reads) {
-    auto opened = co_await open_place(wish.flags | O_DIRECTORY, std::move(path));
+    auto opened = co_await open_place(params.flags | O_DIRECTORY, std::move(path));
     co_return opened;
   }
   if (file.code() == Errc::kNotSupported) co_return Errc::kNoSuchDevice;

@@ -90,12 +90,12 @@ class OpenFile {
   /// copy_file_range(2) from `source`. An offset that is not given is that file's position, which moves. Returns the
   /// bytes copied; fewer at the source's end. kBadDescriptor (also with O_APPEND), kIsDirectory, kInvalidArgument
   /// (ranges of one file that overlap), kFileTooBig.
-  struct CopyWish {
+  struct CopyParams {
     std::optional<std::int64_t> from;
     std::optional<std::int64_t> to;
     std::uint64_t size = 0;
   };
-  job::Task<Result<std::uint64_t>> copy_from(OpenFile& source, CopyWish wish);
+  job::Task<Result<std::uint64_t>> copy_from(OpenFile& source, CopyParams params);
 
   job::Task<Result<void>> truncate(std::int64_t size);
   /// fallocate(2): 0 and KEEP_SIZE reserve, PUNCH_HOLE | KEEP_SIZE and ZERO_RANGE zero; kNotSupported for other modes.

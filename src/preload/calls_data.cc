@@ -173,13 +173,13 @@ Reply copy_within(Description& in, std::int64_t* in_offset, Description& out, st
   for (const auto* const turn : {&first_turn, &second_turn}) {
     if (*turn && !(*turn)->held()) return (*turn)->interrupted();
   }
-  posix::OpenFile::CopyWish wish;
-  if (in_offset != nullptr) wish.from = *in_offset;
-  if (out_offset != nullptr) wish.to = *out_offset;
-  wish.size = std::min(size, kMostPerCall);
+  posix::OpenFile::CopyParams params;
+  if (in_offset != nullptr) params.from = *in_offset;
+  if (out_offset != nullptr) params.to = *out_offset;
+  params.size = std::min(size, kMostPerCall);
   auto source = in.file();
   if (!source) return refuse(source.error());
-  const Reply copied = count(out.run([&](posix::OpenFile& file) { return file.copy_from(**source, wish); }));
+  const Reply copied = count(out.run([&](posix::OpenFile& file) { return file.copy_from(**source, params); }));
   if (*copied > 0 && in_offset != nullptr) *in_offset += *copied;
   if (*copied > 0 && out_offset != nullptr) *out_offset += *copied;
   return copied;

@@ -23,7 +23,7 @@ Reply fill(Description& d, long memory, std::size_t size, std::uint64_t offset) 
   return 0;
 }
 
-struct MapWish {
+struct MapParams {
   long address;
   std::size_t size;
   int protection;
@@ -32,38 +32,38 @@ struct MapWish {
 };
 
 /// Memory that can be written.
-long map_privately(Description& d, const MapWish& wish) {
-  const long made =
-      raw(SYS_mmap, wish.address, wish.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | wish.flags, -1, 0);
+long map_privately(Description& d, const MapParams& params) {
+  const long made = raw(SYS_mmap, params.address, params.size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | params.flags, -1, 0);
   if (failed(made)) return made;
-  const Reply filled = fill(d, made, wish.size, wish.offset);
-  const long protected_now = *filled < 0 ? *filled : raw(SYS_mprotect, made, wish.size, wish.protection);
+  const Reply filled = fill(d, made, params.size, params.offset);
+  const long protected_now = *filled < 0 ? *filled : raw(SYS_mprotect, made, params.size, params.protection);
   if (!failed(protected_now)) return made;
-  raw(SYS_munmap, made, wish.size);
+  raw(SYS_munmap, made, params.size);
   return protected_now;
 }
 
 /// Fills the memory behind a descriptor, and yields another one that only reads it.
-long fill_and_seal(Description& d, long memfd, const MapWish& wish) {
-  const long sized = raw(SYS_ftruncate, memfd, wish.size);
+long fill_and_seal(Description& d, long memfd, const MapParams& params) {
+  const long sized = raw(SYS_ftruncate, memfd, params.size);
   if (failed(sized)) return sized;
-  const long memory = raw(SYS_mmap, 0, wish.size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+  const long memory = raw(SYS_mmap, 0, params.size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
   if (failed(memory)) return memory;
-  const Reply filled = fill(d, memory, wish.size, wish.offset);
-  raw(SYS_munmap, memory, wish.size);
+  const Reply filled = fill(d, memory, params.size, params.offset);
+  raw(SYS_munmap, memory, params.size);
   if (*filled < 0) return *filled;
   const std::string link = "/proc/self/fd/" + std::to_string(memfd);
   return raw(SYS_open, link.c_str(), O_RDONLY | O_CLOEXEC);
 }
 
 /// Memory that mprotect(2) cannot make writable: what would be written there would never come to the file.
-long map_for_reading(Description& d, const MapWish& wish) {
+long map_for_reading(Description& d, const MapParams& params) {
   const long memfd = raw(SYS_memfd_create, "spate-map", MFD_CLOEXEC);
   if (failed(memfd)) return memfd;
-  const long reader = fill_and_seal(d, memfd, wish);
+  const long reader = fill_and_seal(d, memfd, params);
   raw(SYS_close, memfd);
   if (failed(reader)) return reader;
-  const long made = raw(SYS_mmap, wish.address, wish.size, wish.protection, MAP_SHARED | wish.flags, reader, 0);
+  const long made = raw(SYS_mmap, params.address, params.size, params.protection, MAP_SHARED | params.flags, reader, 0);
   raw(SYS_close, reader);
   return made;
 }
@@ -77,14 +77,14 @@ Reply mmap(Frame& f) {
   const int kind = flags & MAP_TYPE;
   if ((flags & MAP_ANONYMOUS) != 0) return kToKernel;
   constexpr int kPassedOn = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT | MAP_NORESERVE;
-  const MapWish wish{f.word[0], static_cast<std::size_t>(f.word[1]), fd(f, 2), flags & kPassedOn,
-                     static_cast<std::uint64_t>(f.word[5])};
+  const MapParams params{f.word[0], static_cast<std::size_t>(f.word[1]), fd(f, 2), flags & kPassedOn,
+                         static_cast<std::uint64_t>(f.word[5])};
   if (d->is_place()) return minus(d->type() == FileType::kDirectory ? ENODEV : EBADF);
   if ((d->flags() & O_ACCMODE) == O_WRONLY) return minus(EACCES);
-  if (kind != MAP_PRIVATE && (wish.protection & PROT_WRITE) != 0)
+  if (kind != MAP_PRIVATE && (params.protection & PROT_WRITE) != 0)
     return minus((d->flags() & O_ACCMODE) == O_RDONLY ? EACCES : ENODEV);
-  if (wish.size == 0 || f.word[5] < 0 || f.word[5] % 4096 != 0) return minus(EINVAL);
-  return kind == MAP_PRIVATE ? map_privately(*d, wish) : map_for_reading(*d, wish);
+  if (params.size == 0 || f.word[5] < 0 || f.word[5] % 4096 != 0) return minus(EINVAL);
+  return kind == MAP_PRIVATE ? map_privately(*d, params) : map_for_reading(*d, params);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace spate::preload {
 namespace {
 
-struct Wish {
+struct OpenParams {
   PathArguments arguments;
   int flags;
   unsigned mode;
@@ -18,10 +18,10 @@ struct Wish {
 };
 
 /// A descriptor for a file that was just opened, or -errno.
-long make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix::OpenFile> file) {
+long make_descriptor(const Place& place, const OpenParams& params, std::unique_ptr<posix::OpenFile> file) {
   int descriptor = -1;
   auto state =
-      MappedState::create({file->handle(), file->type(), wish.flags, place.mount->prefix(), place.shown}, descriptor);
+      MappedState::create({file->handle(), file->type(), params.flags, place.mount->prefix(), place.shown}, descriptor);
   if (!state) {
     std::ignore = place.mount->run([&](posix::FileSystem&) { return file->close(); });
     return descriptor;
@@ -29,38 +29,39 @@ long make_descriptor(const Place& place, const Wish& wish, std::unique_ptr<posix
   return install(std::make_shared<Description>(*place.mount, *std::move(state), std::move(file)), descriptor);
 }
 
-Reply open_wish(Frame& frame, const Wish& wish) {
-  const bool follow = (wish.flags & O_NOFOLLOW) == 0 && (wish.flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
-  auto place = wish.resolve == 0 ? locate(frame, wish.arguments, follow) : locate_how(frame, wish.resolve, follow);
+Reply open_params(Frame& frame, const OpenParams& params) {
+  const bool follow = (params.flags & O_NOFOLLOW) == 0 && (params.flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+  auto place =
+      params.resolve == 0 ? locate(frame, params.arguments, follow) : locate_how(frame, params.resolve, follow);
   if (!place) return refuse(place.error());
   if (place->mount == nullptr) return kToKernel;
   posix::OpenRequest request;
   request.where = place->where;
   // What was walked here ends at no link, unless one was made meanwhile.
-  request.flags = wish.flags | ((wish.resolve & kWalkedHere) != 0 ? O_NOFOLLOW : 0);
-  request.mode = with_umask(wish.mode);
+  request.flags = params.flags | ((params.resolve & kWalkedHere) != 0 ? O_NOFOLLOW : 0);
+  request.mode = with_umask(params.mode);
   auto file = place->mount->run([&](posix::FileSystem& files) { return files.open(request); });
   if (!file && leads_out(file.error())) {
-    if ((wish.resolve & RESOLVE_NO_XDEV) != 0) return minus(EXDEV);
-    redirect(frame, wish.arguments, file.error().context());
+    if ((params.resolve & RESOLVE_NO_XDEV) != 0) return minus(EXDEV);
+    redirect(frame, params.arguments, file.error().context());
     return kToKernel;
   }
   if (!file) return refuse(file.error());
-  return make_descriptor(*place, wish, *std::move(file));
+  return make_descriptor(*place, params, *std::move(file));
 }
 
 unsigned mode_of(int flags, long word) { return (flags & O_CREAT) != 0 ? static_cast<unsigned>(word) & 07777U : 0; }
 
-Reply open(Frame& f) { return open_wish(f, {kPlain, fd(f, 1), mode_of(fd(f, 1), f.word[2])}); }
-Reply openat(Frame& f) { return open_wish(f, {kAtPath, fd(f, 2), mode_of(fd(f, 2), f.word[3])}); }
+Reply open(Frame& f) { return open_params(f, {kPlain, fd(f, 1), mode_of(fd(f, 1), f.word[2])}); }
+Reply openat(Frame& f) { return open_params(f, {kAtPath, fd(f, 2), mode_of(fd(f, 2), f.word[3])}); }
 Reply creat(Frame& f) {
-  return open_wish(f, {kPlain, O_CREAT | O_WRONLY | O_TRUNC, static_cast<unsigned>(f.word[1]) & 07777U});
+  return open_params(f, {kPlain, O_CREAT | O_WRONLY | O_TRUNC, static_cast<unsigned>(f.word[1]) & 07777U});
 }
 
 Reply openat2(Frame& f) {
   const auto* const how = memory<const open_how>(f, 2);
   if (const int error = wrong_how(how, static_cast<std::size_t>(f.word[3]))) return minus(error);
-  return open_wish(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode), how->resolve});
+  return open_params(f, {kAtPath, static_cast<int>(how->flags), static_cast<unsigned>(how->mode), how->resolve});
 }
 
 /// A hidden descriptor of an open file's memory, which another one can use when this is its last descriptor, and no

@@ -22,9 +22,9 @@ Mark mark_of(int descriptor) {
 }
 
 /// What is known of a descriptor without the kernel: -1, nothing.
-int known_events(const pollfd& wish) {
-  switch (mark_of(wish.fd)) {
-    case kOurs: return wish.events & kReady;
+int known_events(const pollfd& params) {
+  switch (mark_of(params.fd)) {
+    case kOurs: return params.events & kReady;
     case kOwn: return POLLNVAL;  // the program has no such descriptor
     default: return -1;
   }

@@ -88,18 +88,18 @@ void look_at_inherited_locks() {
 
 Reply record_lock(Description& d, int descriptor, int command, struct ::flock* lock) {
   if ((d.flags() & O_PATH) != 0) return minus(EBADF);
-  posix::RecordLock wish;
-  wish.range = *lock;
-  wish.open_file = command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
-  if (wish.open_file && lock->l_pid != 0) return minus(EINVAL);
+  posix::RecordLock params;
+  params.range = *lock;
+  params.open_file = command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+  if (params.open_file && lock->l_pid != 0) return minus(EINVAL);
   const bool tests = command == F_GETLK || command == F_OFD_GETLK;
-  auto spec = d.run([&](posix::OpenFile& file) { return file.record_lock_spec(wish, !tests); });
+  auto spec = d.run([&](posix::OpenFile& file) { return file.record_lock_spec(params, !tests); });
   if (!spec) return refuse(spec.error());
   HoldRequest request;
   request.word = tests ? HoldWord::kTest : HoldWord::kLock;
   request.lock = *std::move(spec);
   request.wait = command == F_SETLKW || command == F_OFD_SETLKW;
-  if (!tests) return wish.open_file ? set_of_file(d, descriptor, request) : set_of_process(d, descriptor, request);
+  if (!tests) return params.open_file ? set_of_file(d, descriptor, request) : set_of_process(d, descriptor, request);
   const auto reply = ask_about(d, descriptor, request);
   if (!reply) return refuse(reply.error());
   *lock = posix::OpenFile::as_flock(*lock, reply->conflict);

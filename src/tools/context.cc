@@ -138,7 +138,7 @@ Result<assembly::ClientSettings> Context::client_settings(std::string file) cons
   SPATE_TRY(std::ignore, log::set_levels(log_level(settings.overrides)));
   settings.program = "spate";
   settings.credential = assembly::own_credential();
-  settings.keeper = false;  // a command is always inside a call
+  settings.background_thread = false;  // a command is always inside a call
   settings.on_wait = [this](const rpc::ServerWait& wait) {
     if (!quiet && wait.state == rpc::ServerWait::State::kBegun) tell_wait(wait);
   };

@@ -59,12 +59,12 @@ struct CopyRun {
 };
 
 /// One thing to be copied, with the name that it gets.
-struct CopyWish {
+struct CopyParams {
   std::string from;
   std::string to;
   bool inside = false;  // of a directory that is the destination; else `to` is what the user named
 };
-using CopyWishes = std::vector<CopyWish>;
+using CopyList = std::vector<CopyParams>;
 
 /// Files that one copy in or out has open.
 inline constexpr std::size_t kFilesAtOnce = 32;
@@ -76,11 +76,11 @@ inline constexpr std::size_t kFilesAtOnce = 32;
 // place. Setuid and setgid are kept only where user and group are. `wishes` and `run` outlive the task.
 
 /// Into the file system.
-job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run);
+job::Task<void> copy_in(client::Client& client, const CopyList& list, CopyRun& run);
 /// Out of the file system. Where the destination is no regular file (/dev/null, a fifo), data alone.
-job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyRun& run);
+job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& run);
 /// Inside of it: the io servers copy, no data comes here.
-job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, CopyRun& run);
+job::Task<void> copy_within(client::Client& client, const CopyList& list, CopyRun& run);
 
 /// Adds what will be copied to the totals of `progress`, which may grow meanwhile. What cannot be looked at does not
 /// count.

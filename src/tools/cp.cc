@@ -20,9 +20,9 @@ struct CpOptions {
 
 /// What is to be done, by direction.
 struct Plan {
-  CopyWishes in;
-  CopyWishes out;
-  CopyWishes within;
+  CopyList in;
+  CopyList out;
+  CopyList within;
 };
 
 /// Errors that every other file would meet as well.
@@ -67,8 +67,8 @@ Plan make_plan(const CpOptions& options, const Target& target) {
   for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
     const std::string& name = options.paths[i];
     const std::string source = is_remote(name) ? remote_path(name) : name;
-    CopyWishes& wishes = !is_remote(name) ? plan.in : target.remote ? plan.within : plan.out;
-    wishes.push_back({source, place_of(source, target), target.is_directory});
+    CopyList& list = !is_remote(name) ? plan.in : target.remote ? plan.within : plan.out;
+    list.push_back({source, place_of(source, target), target.is_directory});
   }
   return plan;
 }
@@ -89,9 +89,10 @@ job::Task<void> show_progress(job::Executor& executor, const Progress& progress,
 
 /// Of all there is to do; said to be all only when it is.
 job::Task<void> count_all(client::Client& client, const Plan& plan, Progress& progress, job::StopToken stop) {
-  for (const CopyWish& wish : plan.in) co_await count_local(client.cluster().executor(), wish.from, progress, stop);
-  for (const CopyWish& wish : plan.out) co_await count_remote(client, wish.from, progress, stop);
-  for (const CopyWish& wish : plan.within) co_await count_remote(client, wish.from, progress, stop);
+  for (const CopyParams& params : plan.in)
+    co_await count_local(client.cluster().executor(), params.from, progress, stop);
+  for (const CopyParams& params : plan.out) co_await count_remote(client, params.from, progress, stop);
+  for (const CopyParams& params : plan.within) co_await count_remote(client, params.from, progress, stop);
   progress.counted = true;
 }
 

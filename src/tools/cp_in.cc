@@ -313,14 +313,14 @@ job::Task<void> tree_in(Job& job, Entry entry) {
 
 }  // namespace
 
-job::Task<void> copy_in(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+job::Task<void> copy_in(client::Client& client, const CopyList& list, CopyRun& run) {
   Job job(client, run);
-  for (const CopyWish& wish : wishes) {
+  for (const CopyParams& params : list) {
     Entry entry;
-    entry.making.from = wish.from;
-    entry.making.to = wish.to;
-    entry.inside = wish.inside;
-    entry.making.where = client::path_from_root(wish.to);
+    entry.making.from = params.from;
+    entry.making.to = params.to;
+    entry.inside = params.inside;
+    entry.making.where = client::path_from_root(params.to);
     co_await tree_in(job, std::move(entry));
   }
   co_await job.gate.close();

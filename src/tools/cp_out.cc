@@ -329,9 +329,9 @@ job::Task<void> tree_out(Out& out, Source source) {
 }
 
 /// What the user named, or a name in the folder that he named.
-Result<LocalPlace> place_of(const CopyWish& wish) {
-  const auto [folder, name] = split_path(wish.to);
-  if (!wish.inside || name.empty() || name == ".") return LocalPlace{nullptr, wish.to};
+Result<LocalPlace> place_of(const CopyParams& params) {
+  const auto [folder, name] = split_path(params.to);
+  if (!params.inside || name.empty() || name == ".") return LocalPlace{nullptr, params.to};
   auto opened = std::make_shared<UniqueFd>(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!*opened) return errno_error(errno, folder);
   return LocalPlace{std::move(opened), name};
@@ -339,21 +339,21 @@ Result<LocalPlace> place_of(const CopyWish& wish) {
 
 }  // namespace
 
-job::Task<void> copy_out(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+job::Task<void> copy_out(client::Client& client, const CopyList& list, CopyRun& run) {
   Out out(client, run);
-  for (const CopyWish& wish : wishes) {
+  for (const CopyParams& params : list) {
     if (run.troubles.ended()) break;
-    auto object = co_await client.stat(client::path_from_root(wish.from, false));
+    auto object = co_await client.stat(client::path_from_root(params.from, false));
     if (!object) {
-      run.troubles.tell(std::move(object).error().within("spate:" + wish.from));
+      run.troubles.tell(std::move(object).error().within("spate:" + params.from));
       continue;
     }
-    auto place = place_of(wish);
+    auto place = place_of(params);
     if (!place) {
       run.troubles.tell(place.error());
       continue;
     }
-    Source source{wish.from, wish.to, *std::move(place), object->attributes};
+    Source source{params.from, params.to, *std::move(place), object->attributes};
     co_await tree_out(out, std::move(source));
   }
   co_await out.gate.close();

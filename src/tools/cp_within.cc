@@ -287,12 +287,12 @@ job::Task<void> copy_tree(Within& within, Pair pair) {
 
 }  // namespace
 
-job::Task<void> copy_within(client::Client& client, const CopyWishes& wishes, CopyRun& run) {
+job::Task<void> copy_within(client::Client& client, const CopyList& list, CopyRun& run) {
   Within within(client, run);
-  for (const CopyWish& wish : wishes) {
+  for (const CopyParams& params : list) {
     within.made = 0;
-    Pair pair{wish.from, wish.to, client::path_from_root(wish.from, false), client::path_from_root(wish.to, false),
-              wish.inside};
+    Pair pair{params.from, params.to, client::path_from_root(params.from, false),
+              client::path_from_root(params.to, false), params.inside};
     co_await copy_tree(within, std::move(pair));
   }
   co_await within.gate.close();

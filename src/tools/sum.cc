@@ -108,7 +108,7 @@ Result<void> with_source(Context& context, const std::string& root, const UseSou
 std::string last_name(const std::string& path) { return split_path(is_remote(path) ? remote_path(path) : path).second; }
 
 /// How the lines for one argument are made.
-struct Wish {
+struct Params {
   std::string path;
   std::string prefix;  // before each name of a tree
   DigestKind kind = DigestKind::kSha256;
@@ -153,11 +153,11 @@ class Output {
   int code_ = kExitOk;
 };
 
-job::Task<Result<void>> sum_tree(job::Executor& executor, SumSource& source, const Wish& wish, Output& output) {
+job::Task<Result<void>> sum_tree(job::Executor& executor, SumSource& source, const Params& params, Output& output) {
   SPATE_CO_TRY(const std::vector<SumItem> items, co_await walk(source, std::string()));
   std::vector<Digesting> jobs;
   for (const SumItem& item : items) {
-    if (item.kind == SumItem::Kind::kFile) jobs.push_back({item.name, wish.kind});
+    if (item.kind == SumItem::Kind::kFile) jobs.push_back({item.name, params.kind});
   }
   Tally tally;
   bool whole = true;
@@ -165,37 +165,37 @@ job::Task<Result<void>> sum_tree(job::Executor& executor, SumSource& source, con
     whole = whole && job.hex.has_value();
     if (!job.hex) {
       output.failed(job.hex.error());
-    } else if (!wish.summarize) {
-      output.sum(wish.prefix + job.name, *job.hex);
+    } else if (!params.summarize) {
+      output.sum(params.prefix + job.name, *job.hex);
     }
   };
   co_await make_all(executor, source, jobs, tally, tell);
-  if (wish.summarize && whole) output.sum(wish.path, digest_of_all(wish.kind, items, jobs));
+  if (params.summarize && whole) output.sum(params.path, digest_of_all(params.kind, items, jobs));
   co_return Result<void>();
 }
 
-job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, const Wish& wish, Output& output) {
+job::Task<Result<void>> sum_one(job::Executor& executor, SumSource& source, const Params& params, Output& output) {
   SPATE_CO_TRY(const SumItem item, co_await source.look(std::string()));
   if (item.kind == SumItem::Kind::kDirectory) {
-    auto done = co_await sum_tree(executor, source, wish, output);
+    auto done = co_await sum_tree(executor, source, params, output);
     co_return done;
   }
   if (item.kind != SumItem::Kind::kFile)
-    co_return Error(Errc::kInvalidArgument, wish.path + ": neither a file nor a directory");
+    co_return Error(Errc::kInvalidArgument, params.path + ": neither a file nor a directory");
   std::uint64_t bytes = 0;
-  auto hex = co_await source.digest(std::string(), wish.kind, bytes);
+  auto hex = co_await source.digest(std::string(), params.kind, bytes);
   if (!hex) co_return std::move(hex).error();
-  output.sum(wish.summarize ? wish.path : last_name(wish.path), *hex);
+  output.sum(params.summarize ? params.path : last_name(params.path), *hex);
   co_return Result<void>();
 }
 
 int run_make(Context& context, const SumOptions& options, DigestKind kind) {
   Output output(context, kind);
   for (const std::string& path : options.paths) {
-    Wish wish{path, {}, kind, options.summarize};
-    if (options.paths.size() > 1) wish.prefix = last_name(path) + "/";
+    Params params{path, {}, kind, options.summarize};
+    if (options.paths.size() > 1) params.prefix = last_name(path) + "/";
     auto done = with_source(context, path, [&](job::Executor& executor, SumSource& source) {
-      return sum_one(executor, source, wish, output);
+      return sum_one(executor, source, params, output);
     });
     if (!done) output.failed(done.error());
   }

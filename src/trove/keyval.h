@@ -89,7 +89,7 @@ class Keyval {
   /// Whether the device has so little space left that only operations that free space should run. Cheap; any thread.
   virtual bool short_of_space() const { return false; }
   /// The store is idle: it gives back memory that it holds only for speed.
-  virtual void rest() {}
+  virtual void trim_memory() {}
 };
 
 }  // namespace spate::trove

@@ -46,13 +46,13 @@ def squat(names):
     while True:
         for one in select.select(listening, [], [])[0]:
             connection = one.accept()[0]
-            connection.send(b"Kkeeper of a stranger\n")
+            connection.send(b"Ksupervisor of a stranger\n")
             listening_to = connection  # kept open
             del listening_to
 
 
 def mounts_are_asked_by_nobody_else(fs):
-    """A stranger has the names that keepers of mounts had once: root asks the keeper all the same."""
+    """A stranger has the names that supervisors of mounts had once: root asks the supervisor all the same."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return
     stranger = squat(["spate-mount/0:%d" % n for n in range(20, 400)])
@@ -64,7 +64,7 @@ def mounts_are_asked_by_nobody_else(fs):
             print("no mount can be made here: " + done.stderr)
             return
         told = subprocess.run([MOUNT, "--status", place], env=fs.env, capture_output=True, text=True, timeout=60)
-        check(told.returncode == 0 and "keeper " in told.stdout and "stranger" not in told.stdout, "root was told: %s%s" % (told.stdout, told.stderr))
+        check(told.returncode == 0 and "supervisor " in told.stdout and "stranger" not in told.stdout, "root was told: %s%s" % (told.stdout, told.stderr))
     finally:
         subprocess.run(["umount", place], capture_output=True)
         os.kill(stranger, signal.SIGKILL)

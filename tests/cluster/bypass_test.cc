@@ -25,9 +25,9 @@ WorldOptions lending_options(Plant plant) {
   return options;
 }
 
-client::Options wishing_options() {
+client::Options bypass_options() {
   client::Options options = small_client_options({}, {}, {});
-  options.bypass = client::BypassWish::kWrite;
+  options.bypass = client::BypassMode::kWrite;
   options.bypass_when = {0, 0, Duration(0)};
   return options;
 }
@@ -36,7 +36,7 @@ class BypassTest : public ::testing::Test {
  protected:
   explicit BypassTest(Plant plant = Plant::kNone)
       : world_(lending_options(plant)),
-        holder_(&world_.start_client_beside(kLender, wishing_options())),
+        holder_(&world_.start_client_beside(kLender, bypass_options())),
         other_(world_.start_client()) {}
 
   template <typename T>

@@ -28,7 +28,7 @@ WorldOptions lent_rights_options() {
 client::Options user_options() {
   client::Options options = small_client_options({}, {}, {});
   options.credential.uid = options.credential.gid = kUser;
-  options.bypass = client::BypassWish::kWrite;
+  options.bypass = client::BypassMode::kWrite;
   options.bypass_when = {0, 0, Duration(0)};
   return options;
 }

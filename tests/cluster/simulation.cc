@@ -107,7 +107,7 @@ class Simulation final : private ClientRoster {
     client::Options client_options = small_client_options({}, {}, {});
     client_options.keep_attributes = index % 3 != 2;
     client_options.most_kept = index % 2 == 0 ? 16 : 5000;
-    client_options.bypass = client::BypassWish::kWrite;
+    client_options.bypass = client::BypassMode::kWrite;
     ClientProcess& process = start_process(index, std::move(client_options));
     workloads_.push_back(std::make_unique<Workload>(scene_, process, index, random_.next()));
     scene_.journal.note(fmt::format("c{} comes, node {}", index, process.node()));

@@ -167,7 +167,7 @@ class Workload {
   std::vector<Extent> some_extents();
   OpenFilePtr some_open(Rights rights);
   /// Tells the model of what it is used for that it is there.
-  void know(OpenFile& open, Use wish);
+  void know(OpenFile& open, Use params);
   void note_failure(std::string_view what, Errc code, MonoTime begun);
   void note_unsynced(std::uint64_t handle, WriteId id);
   /// The meta server may know nothing of this open any more.

@@ -53,13 +53,13 @@ bool Workload::open_lost(const OpenFile& open) {
 }
 
 /// What a file is for is decided by who first has it open.
-void Workload::know(OpenFile& open, Use wish) {
+void Workload::know(OpenFile& open, Use params) {
   const bool fresh =
       !scene_.data.knows(open.handle) && !scene_.appends.knows(open.handle) && !scene_.scratch.contains(open.handle);
-  if (scene_.appends.knows(open.handle) || (fresh && wish == Use::kLog)) {
+  if (scene_.appends.knows(open.handle) || (fresh && params == Use::kLog)) {
     open.use = Use::kLog;
     scene_.appends.add(open.handle);
-  } else if (scene_.scratch.contains(open.handle) || (fresh && wish == Use::kScratch)) {
+  } else if (scene_.scratch.contains(open.handle) || (fresh && params == Use::kScratch)) {
     open.use = Use::kScratch;
     scene_.scratch.insert(open.handle);
   } else {

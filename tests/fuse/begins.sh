@@ -21,7 +21,7 @@ fails 'log: takes an absolute path' "$spate" mount "$dir/typed" -o log=mount.log
 
 # Its processes are killed: what is left in the name space can be taken away.
 # shellcheck disable=SC2046
-kill -9 $(status one keeper) $(status one server)
+kill -9 $(status one supervisor) $(status one server)
 fails 'not connected\|connection abort' ls "$dir/one"
 fails 'a mount that has ended' "$spate" mount "$dir/one"
 "$spate" umount "$dir/one"

@@ -12,7 +12,7 @@ mount_at plain
 names=yes
 grep -q 'keeps attributes, but no names' "$dir/fs/log/mount.log" && names=no
 
-keeper() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
+supervisor() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
 python3 "$(dirname "$0")/kernel_cache.py" changes "$dir/a" "$dir/b" "$dir/c" "$dir/plain"
 python3 "$(dirname "$0")/kernel_cache.py" random "$dir/a" "$dir/b" "$dir/c" "$dir/plain"
 python3 "$(dirname "$0")/kernel_cache.py" busy "$dir/a" "$dir/b"
@@ -31,7 +31,7 @@ asked=$(sed -n 's/.*answered_from_leases=\([0-9]*\) asked=\([0-9]*\).*/\1 \2/p' 
 python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/a" "$dir/b" \
   "kill -9 $(cut -d' ' -f1 "$dir/fs/run/server-1.pid"); '$spate' up -q --dir '$dir/fs'"
 python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/a" "$dir/b" "'$spate' mount --upgrade '$dir/a'"
-python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/a" "$dir/b" "kill -9 $(pgrep -P "$(keeper a)")"
-stopped="$(keeper a) $(pgrep -P "$(keeper a)")"
+python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/a" "$dir/b" "kill -9 $(pgrep -P "$(supervisor a)")"
+stopped="$(supervisor a) $(pgrep -P "$(supervisor a)")"
 python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/a" "$dir/b" "kill -STOP $stopped" "kill -CONT $stopped"
 python3 "$(dirname "$0")/kernel_cache.py" restart "$dir/b" "$dir/c" "kill -9 $stopped"

@@ -15,7 +15,7 @@ PIECE = bytes(range(256)) * (BYTES // 256)
 failed = []
 
 
-def keeper():
+def supervisor():
     return int(subprocess.run(["pgrep", "-f", f"spate-mount [^ ]*spate.toml {MOUNT}$"], check=True, stdout=subprocess.PIPE).stdout)
 
 
@@ -39,7 +39,7 @@ def write(number, together):
 
 
 def main():
-    served_by = keeper()
+    served_by = supervisor()
     together = threading.Barrier(WRITERS + 1)
     writers = [threading.Thread(target=write, args=(i, together)) for i in range(WRITERS)]
     for writer in writers:

@@ -8,9 +8,9 @@ mount_at a
 mount_at b leases
 mount_at c noleases
 
-keeper() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
-# Its keeper and what serves it.
-processes() { keeper "$1"; pgrep -P "$(keeper "$1")"; }
+supervisor() { pgrep -of "spate-mount $dir/fs/spate.toml $dir/$1( |$)"; }
+# Its supervisor and what serves it.
+processes() { supervisor "$1"; pgrep -P "$(supervisor "$1")"; }
 # count NAME: what the meta server has counted.
 count() {
   "$spate" stats 1 --prometheus | awk -v name="$1" 'index($1, name) == 1 { sum += $2 } END { print sum + 0 }'
@@ -44,7 +44,7 @@ for i in $(seq 5); do stat "$dir/a/tree/$i" > /dev/null; done
 [ "$(status a answered_from_leases)" -gt "$before" ] && [ "$(status a asked)" -gt 0 ]
 equal "$(status c answered_from_leases)" 0
 equal "$(status c options)" noleases
-equal "$(status a keeper) $(status a server)" "$(processes a | xargs)"
+equal "$(status a supervisor) $(status a server)" "$(processes a | xargs)"
 "$spate" --json mount --status "$dir/c" | python3 -c '
 import json, sys
 told = json.load(sys.stdin)
@@ -79,7 +79,7 @@ test ! -e "$dir/a/tree/9" && test -e "$dir/a/tree/nine"
 
 # Another process that serves the mount keeps nothing of what the one before kept, and nobody waits for that.
 stat "$dir/a/tree/11" > /dev/null
-kill -9 "$(pgrep -P "$(keeper a)")"
+kill -9 "$(pgrep -P "$(supervisor a)")"
 chmod 622 "$dir/b/tree/11" && equal "$(stat -c %a "$dir/a/tree/11")" 622
 
 # One that is killed does not hold others up for ever.

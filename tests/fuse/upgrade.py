@@ -79,14 +79,14 @@ def start(program, writer, mount):
     return begin([sys.executable, "-c", f"WRITER = {writer}\n{program}"], mount)
 
 
-def keeper():
+def supervisor():
     return int(subprocess.run(["pgrep", "-f", f"spate-mount [^ ]*spate.toml {ONE}$"], check=True, stdout=subprocess.PIPE).stdout)
 
 
 def server():
     """Of the mount, once it serves: none while one follows another."""
     while True:
-        found = subprocess.run(["pgrep", "-P", str(keeper()), "-f", "--", "--serve"], stdout=subprocess.PIPE, check=False).stdout.split()
+        found = subprocess.run(["pgrep", "-P", str(supervisor()), "-f", "--", "--serve"], stdout=subprocess.PIPE, check=False).stdout.split()
         if found:
             return int(found[0])
         time.sleep(0.01)

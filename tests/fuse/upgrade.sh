@@ -11,43 +11,43 @@ if ! python3 "$(dirname "$0")/upgrade.py" "$spate" "$dir/one" "$dir/two" "${1:-3
 fi
 grep -q "upgraded directory=$dir/one" "$dir/fs/log/mount.log"
 fails 'nothing is mounted' "$spate" mount --upgrade "$dir/fs"
-fails 'has no keeper' "$spate" mount --upgrade /proc
+fails 'has no supervisor' "$spate" mount --upgrade /proc
 
-# The keeper of a mount: its server and it end with the mount.
-keeper_of() { pgrep -f "spate-mount $dir/fs/spate.toml $1\$"; }
+# The supervisor of a mount: its server and it end with the mount.
+supervisor_of() { pgrep -f "spate-mount $dir/fs/spate.toml $1\$"; }
 gone() { for _ in $(seq 100); do kill -0 "$1" 2> /dev/null || return 0; sleep 0.1; done; return 1; }
 
-# Without its keeper a mount is served until it is unmounted.
-keeper=$(keeper_of "$dir/two")
-server=$(pgrep -P "$keeper")
-kill -9 "$keeper"
+# Without its supervisor a mount is served until it is unmounted.
+supervisor=$(supervisor_of "$dir/two")
+server=$(pgrep -P "$supervisor")
+kill -9 "$supervisor"
 echo alone > "$dir/two/alone" && equal "$(cat "$dir/one/alone")" alone
-fails 'has no keeper' "$spate" mount --upgrade "$dir/two"
+fails 'has no supervisor' "$spate" mount --upgrade "$dir/two"
 "$spate" umount "$dir/two"
 gone "$server"
 
 # A server that does nothing but crash is given up, and the mount with it.
 mount_at crashes
-keeper=$(keeper_of "$dir/crashes")
+supervisor=$(supervisor_of "$dir/crashes")
 for i in 1 2 3 4 5; do
-  for _ in $(seq 100); do server=$(pgrep -P "$keeper" -f -- --serve) && break; sleep 0.05; done
+  for _ in $(seq 100); do server=$(pgrep -P "$supervisor" -f -- --serve) && break; sleep 0.05; done
   [ "$i" = 5 ] || { kill -9 "$server" && gone "$server" && test -d "$dir/crashes/."; }
 done
 kill -9 "$server"
-gone "$keeper"
+gone "$supervisor"
 fails 'is not a mountpoint' mountpoint "$dir/crashes"
 grep -q "given up directory=$dir/crashes why=\"it crashed 5 times" "$dir/fs/log/mount.log"
 
 # In the foreground, a signal unmounts and leaves nothing.
 mkdir "$dir/front" && mounts+=("$dir/front")
 "$spate" mount -f "$dir/front" 2> "$dir/front.log" &
-keeper=$!
+supervisor=$!
 for _ in $(seq 100); do mountpoint -q "$dir/front" && break; sleep 0.05; done
 echo x > "$dir/front/x"
-server=$(pgrep -P "$keeper")
+server=$(pgrep -P "$supervisor")
 "$spate" mount --upgrade "$dir/front" && gone "$server" && equal "$(cat "$dir/front/x")" x
-server=$(pgrep -P "$keeper")
-kill -TERM "$keeper"
-wait "$keeper"
+server=$(pgrep -P "$supervisor")
+kill -TERM "$supervisor"
+wait "$supervisor"
 gone "$server"
 fails 'is not a mountpoint' mountpoint "$dir/front"

@@ -125,11 +125,11 @@ class Kills:
         wait_until(lambda: all(self.table.head(number)[2] for number in range(self.next)), "the programs begin", 60)
 
     def mount_server(self):
-        keeper = subprocess.run(["pgrep", "-f", "spate-mount [^ ]*spate.toml %s$" % self.mount], stdout=subprocess.PIPE, check=True).stdout
+        supervisor = subprocess.run(["pgrep", "-f", "spate-mount [^ ]*spate.toml %s$" % self.mount], stdout=subprocess.PIPE, check=True).stdout
         found = []
 
         def served():
-            found[:] = subprocess.run(["pgrep", "-P", keeper.decode().strip(), "-f", "--", "--serve"], stdout=subprocess.PIPE).stdout.split()
+            found[:] = subprocess.run(["pgrep", "-P", supervisor.decode().strip(), "-f", "--", "--serve"], stdout=subprocess.PIPE).stdout.split()
             return found
         wait_until(served, "the mount is served")
         return int(found[0])

@@ -10,14 +10,14 @@ namespace spate::bmi::tcp {
 #define SPATE_TCP_COUNTERS(X)                                                                     \
   X(sent_bytes, "taken by the kernel, headers included")                                          \
   X(lent_bytes, "of sent_bytes, taken without a copy (MSG_ZEROCOPY)")                             \
-  X(lent_calls, "calls that took them and have ended")                                            \
-  X(lent_calls_copied, "of these, where the kernel or the device had to copy after all")          \
+  X(zero_copy_sends, "calls that took them and have ended")                                       \
+  X(zero_copy_sends_copied, "of these, where the kernel or the device had to copy after all")     \
   X(received_bytes, "read from the kernel, headers included")                                     \
   X(sent_messages, "begun to be sent, of every class")                                            \
   X(received_messages, "received whole, whether a receive was posted or not")                     \
   X(connections_made, "opened by this side, bulk ones included")                                  \
   X(connections_accepted, "opened by the other side")                                             \
-  X(connections_lost, "peers whose connections ended without this side's wish")                   \
+  X(connections_lost, "peers whose connections ended without this side's params")                 \
   X(connections_idle, "peers whose connections were given up because nothing was asked of them")  \
   X(credit_stalls, "messages that waited for the receiver's credit, or for room to be announced") \
   X(protocol_errors, "peers and strangers dropped for what they sent")                            \

@@ -197,9 +197,9 @@ void Engine::on_connection_event(Connection& connection, std::uint32_t events) {
 /// What the kernel says of memory that it was lent comes as an error of the socket; false: it was none of that.
 bool Engine::take_told(Connection& connection) {
   if (!connection.queue().has_lent()) return false;
-  const LentCalls::Told told = connection.queue().take_told(connection.socket(), *connection.peer);
-  counters_.lent_calls += told.calls;
-  counters_.lent_calls_copied += told.copied;
+  const ZeroCopySends::Told told = connection.queue().take_told(connection.socket(), *connection.peer);
+  counters_.zero_copy_sends += told.calls;
+  counters_.zero_copy_sends_copied += told.copied;
   if (told.copied > 0 && tcp_options_.lend != TcpOptions::Lend::kAlways) connection.queue().lend(false);
   return told.calls > 0;
 }

@@ -3,9 +3,9 @@
 // has no use for it any more. On one machine it copies for the receiver; that changes nothing here.
 #include <algorithm>
 
-#include "bmi/tcp/lent_calls.h"
 #include "bmi/tcp/module_fixture.h"
 #include "bmi/tcp/send_queue.h"
+#include "bmi/tcp/zero_copy_sends.h"
 
 namespace spate::bmi::tcp {
 namespace {
@@ -16,7 +16,7 @@ class LendingTest : public ModuleTest {
  protected:
   void SetUp() override {
     const UniqueFd one(::socket(AF_INET, SOCK_STREAM, 0));
-    if (!LentCalls::enable(one.get())) GTEST_SKIP() << "this kernel has no MSG_ZEROCOPY";
+    if (!ZeroCopySends::enable(one.get())) GTEST_SKIP() << "this kernel has no MSG_ZEROCOPY";
     make_lending(TcpOptions::Lend::kAlways);
   }
   void make_lending(TcpOptions::Lend lend) {
@@ -65,8 +65,8 @@ TEST_F(LendingTest, AMessageArrivesAndNothingOfItWasCopiedByThisSide) {
   EXPECT_TRUE(Bytes(got.begin() + kHeaderSize, got.end()) == data_);
   const TcpCounters counters = module_->counters();
   EXPECT_EQ(counters.lent_bytes, kBytes);
-  EXPECT_GT(counters.lent_calls, 0U);
-  EXPECT_EQ(counters.lent_calls_copied, counters.lent_calls);
+  EXPECT_GT(counters.zero_copy_sends, 0U);
+  EXPECT_EQ(counters.zero_copy_sends_copied, counters.zero_copy_sends);
 }
 
 TEST_F(LendingTest, ASendIsInFlightWhileTheKernelReadsItsMemory) {

@@ -35,16 +35,16 @@ struct TcpOp : Node {
   bool receiver_ready = false;
   bool in_post = false;  // its post has not returned yet: reports through `done_in_post`
   bool done_in_post = false;
-  bool without_sendfile = false;     // its file does not support sendfile: read and sent instead
-  bool past_end = false;             // its file segment ended early: zeros up to the promised length
-  bool lend = false;                 // send its memory without a copy; while it waits to leave
-  std::uint32_t lent_calls = 0;      // calls for which the kernel still reads its memory
-  std::uint64_t size = 0;            // posted, bytes
-  std::uint64_t arriving = 0;        // receives in kAwaitData or kFilling: bytes of the message
-  std::uint64_t charged = 0;         // sends: what the frame cost of the peer's credit
-  std::uint64_t remote_id = 0;       // kData: the receiver's operation
-  std::uint64_t position = 0;        // in the send queue, kSending
-  Connection* connection = nullptr;  // kSending, kLent, kFilling
+  bool without_sendfile = false;      // its file does not support sendfile: read and sent instead
+  bool past_end = false;              // its file segment ended early: zeros up to the promised length
+  bool lend = false;                  // send its memory without a copy; while it waits to leave
+  std::uint32_t zero_copy_sends = 0;  // calls for which the kernel still reads its memory
+  std::uint64_t size = 0;             // posted, bytes
+  std::uint64_t arriving = 0;         // receives in kAwaitData or kFilling: bytes of the message
+  std::uint64_t charged = 0;          // sends: what the frame cost of the peer's credit
+  std::uint64_t remote_id = 0;        // kData: the receiver's operation
+  std::uint64_t position = 0;         // in the send queue, kSending
+  Connection* connection = nullptr;   // kSending, kLent, kFilling
   SegmentStore segments;
   SegmentCursor cursor;
   TcpOp* previous_of_peer = nullptr;  // all operations of the peer, in the order of their posts

@@ -144,7 +144,7 @@ void Peer::push(Connection& connection, FrameHeader header, TcpOp* op) {
 }
 
 void Peer::sent(TcpOp& op) {
-  if (op.lent_calls > 0) {
+  if (op.zero_copy_sends > 0) {
     op.state = OpState::kLent;
     return;
   }
@@ -154,7 +154,7 @@ void Peer::sent(TcpOp& op) {
 
 void Peer::told(OpId op_id) {
   TcpOp* const op = host_.find_op(op_id);
-  if (op == nullptr || --op->lent_calls > 0 || op->state != OpState::kLent) return;
+  if (op == nullptr || --op->zero_copy_sends > 0 || op->state != OpState::kLent) return;
   sent(*op);
 }
 
@@ -189,7 +189,7 @@ void Peer::opened(Connection& connection, const Limits& limits) {
   connection.set_handler(*this);
   channels[connection.channel].connection = &connection;
   if (connection.channel != 0 && host_.lends(*this)) {
-    connection.queue().lend(LentCalls::enable(connection.socket()));
+    connection.queue().lend(ZeroCopySends::enable(connection.socket()));
   }
   ++(outbound ? host_.counters().connections_made : host_.counters().connections_accepted);
   if (connection.channel == 0) {

@@ -93,7 +93,7 @@ void SendQueue::push(const FrameHeader& header, TcpOp* op) {
   if (op != nullptr) {
     op->position = position;
     op->lend = lends_ && op->size >= kLendFrom;
-    op->lent_calls = 0;
+    op->zero_copy_sends = 0;
   } else {
     ++answers_;
   }
@@ -185,7 +185,7 @@ SendQueue::Written SendQueue::write_lent(int socket, TcpOp& op, std::uint64_t li
   if (n < 0) return failed(errno, FlushStatus::kLost);
   const auto bytes = static_cast<std::uint64_t>(n);
   lent_.begun(op.id, op.position);
-  ++op.lent_calls;
+  ++op.zero_copy_sends;
   bytes_lent_ += bytes;
   return Written{bytes, bytes == pieces.bytes ? FlushStatus::kEmpty : FlushStatus::kBlocked};
 }

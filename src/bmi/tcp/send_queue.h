@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "bmi/ring.h"
 #include "bmi/tcp/frame.h"
-#include "bmi/tcp/lent_calls.h"
 #include "bmi/tcp/op.h"
+#include "bmi/tcp/zero_copy_sends.h"
 
 namespace spate::bmi::tcp {
 
@@ -31,7 +31,7 @@ class SendObserver {
  public:
   virtual ~SendObserver() = default;
   /// The operation's whole frame was taken by the kernel: its memory may be reused, unless calls that it was lent to
-  /// (TcpOp::lent_calls) have not ended.
+  /// (TcpOp::zero_copy_sends) have not ended.
   virtual void sent(TcpOp& op) = 0;
   /// The kernel no longer reads the memory for one of these calls. The operation may have ended already.
   virtual void told(OpId op) = 0;
@@ -46,12 +46,12 @@ class SendQueue {
   static constexpr std::uint64_t kLendFrom = 64 * 1024;
 
   /// Whether large messages that are pushed from now on are sent without a copy (MSG_ZEROCOPY). The socket must support
-  /// it: LentCalls::enable().
+  /// it: ZeroCopySends::enable().
   void lend(bool on) { lends_ = on; }
   /// Whether the kernel still reads memory that it was lent.
   bool has_lent() const { return !lent_.empty(); }
   bool has_lent(std::uint64_t position) { return lent_.any_of(position); }
-  LentCalls::Told take_told(int socket, SendObserver& observer) { return lent_.take(socket, observer); }
+  ZeroCopySends::Told take_told(int socket, SendObserver& observer) { return lent_.take(socket, observer); }
   /// Bytes that the socket has accepted without a copy.
   std::uint64_t bytes_lent() const { return bytes_lent_; }
 
@@ -105,7 +105,7 @@ class SendQueue {
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_lent_ = 0;
   bool lends_ = false;
-  LentCalls lent_;
+  ZeroCopySends lent_;
   std::size_t answers_ = 0;
   int error_number_ = 0;
 };

@@ -242,7 +242,7 @@ class LendingQueueTest : public SendQueueTest {
     near_.reset(::socket(AF_INET, SOCK_STREAM, 0));
     EXPECT_EQ(::connect(near_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
     far_.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK));
-    lends_ = LentCalls::enable(near_.get());
+    lends_ = ZeroCopySends::enable(near_.get());
     queue_.lend(lends_);
   }
   /// Reads until `bytes` are there, while the queue leaves.
@@ -273,20 +273,20 @@ TEST_F(LendingQueueTest, LargeMemoryIsInUseUntilTheKernelTellsAndSmallMemoryIsCo
   const Bytes all = take_all(2 * kHeaderSize + small.size() + large.size());
   EXPECT_TRUE(Bytes(all.end() - static_cast<std::ptrdiff_t>(large.size()), all.end()) == large);
   EXPECT_EQ(sent_, (std::vector<std::uint64_t>{1, 2}));
-  EXPECT_EQ(first.lent_calls, 0U);
-  EXPECT_GT(second.lent_calls, 0U) << "its memory was copied";
+  EXPECT_EQ(first.zero_copy_sends, 0U);
+  EXPECT_GT(second.zero_copy_sends, 0U) << "its memory was copied";
   EXPECT_EQ(queue_.bytes_lent(), large.size());
   EXPECT_TRUE(queue_.has_lent(second.position));
   EXPECT_FALSE(queue_.has_lent(first.position));
-  LentCalls::Told told;
+  ZeroCopySends::Told told;
   while (queue_.has_lent()) {
-    const LentCalls::Told more = queue_.take_told(near_.get(), *this);
+    const ZeroCopySends::Told more = queue_.take_told(near_.get(), *this);
     told.calls += more.calls;
     told.copied += more.copied;
   }
-  EXPECT_EQ(told.calls, second.lent_calls);
+  EXPECT_EQ(told.calls, second.zero_copy_sends);
   EXPECT_EQ(told.copied, told.calls) << "on one machine there is no device that could read it";
-  EXPECT_EQ(told_, std::vector<std::uint64_t>(second.lent_calls, 77));
+  EXPECT_EQ(told_, std::vector<std::uint64_t>(second.zero_copy_sends, 77));
 }
 
 }  // namespace

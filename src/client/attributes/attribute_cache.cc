@@ -168,7 +168,7 @@ void AttributeCache::drop_copied_names() {
 AttributeCache::Lookup AttributeCache::begin_lookup() {
   const std::lock_guard lock(mutex_);
   ++looking_;
-  return {clock_.now(), news_};
+  return {clock_.now(), events_count_};
 }
 
 bool AttributeCache::recalled_since(const Lookup& lookup, const wire::LookupLeaseReply& reply) const {
@@ -288,7 +288,7 @@ void AttributeCache::drop_all() {
   used_.clear();
   names_ = 0;
   until_ = MonoTime();
-  forgotten_ = ++news_;
+  forgotten_ = ++events_count_;
 }
 
 void AttributeCache::heard(MonoTime asked, std::uint64_t table, bool complete) {
@@ -323,7 +323,7 @@ void AttributeCache::clear() {
   table_ = 0;
 }
 
-bool AttributeCache::wants_news() const {
+bool AttributeCache::wants_events() const {
   if (!options_.on) return false;
   const std::lock_guard lock(mutex_);
   return !objects_.empty();

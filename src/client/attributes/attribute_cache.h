@@ -97,7 +97,7 @@ class AttributeCache {
   /// The session has ended, or nobody knows what was changed.
   void clear();
   /// Whether anything is kept. Then the leases must be renewed, and others that change it wait for this client.
-  bool wants_news() const;
+  bool wants_events() const;
   /// How often to ask for events, so that leases do not expire. 0: nothing is known of leases yet.
   Duration longest_silence() const;
 
@@ -201,7 +201,7 @@ class AttributeCache {
   std::list<Change> changes_;  // own ones under way
   unsigned looking_ = 0;       // lookups under way
   std::deque<Event> events_;   // while there are either
-  std::uint64_t news_ = 0;
+  std::uint64_t events_count_ = 0;
   std::uint64_t forgotten_ = 0;  // events up to this one are not known any more
   Counters counters_;
   std::int64_t listing_credit_;        // entries that may be listed with leases before any of them is used

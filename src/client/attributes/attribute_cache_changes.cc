@@ -98,13 +98,13 @@ void AttributeCache::keep_moved_names(const wire::Touched& touched) {
 }
 
 void AttributeCache::note(Handle object, std::uint64_t order) {
-  ++news_;
+  ++events_count_;
   if (looking_ == 0 && changes_.empty()) return;
   if (events_.size() >= kMostEventsKept) {
     events_.clear();
-    forgotten_ = news_;
+    forgotten_ = events_count_;
   }
-  events_.push_back({news_, object, order});
+  events_.push_back({events_count_, object, order});
 }
 
 void AttributeCache::forget_events() {
@@ -149,7 +149,7 @@ AttributeCache::ChangePtr AttributeCache::begin_change(const ChangePlan& plan) {
   const std::lock_guard lock(mutex_);
   Change change;
   change.asked = clock_.now();
-  change.news = news_;
+  change.news = events_count_;
   change.all = !plan.known;
   change.objects = plan.objects;
   for (const ChangePlan::Place& place : plan.places) plan_place(change, place);

@@ -283,7 +283,7 @@ TEST_F(AttributeCacheTest, WhenOffItKnowsNothing) {
   const wire::LookupLeaseReply reply = file_reply();
   off.end_lookup(off.begin_lookup(), &reply);
   EXPECT_FALSE(off.find(at("d/f")).has_value());
-  EXPECT_FALSE(off.wants_news());
+  EXPECT_FALSE(off.wants_events());
 }
 
 }  // namespace

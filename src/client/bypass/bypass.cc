@@ -47,9 +47,9 @@ bool Bypass::holds(const Share& share, bool for_writing) {
 
 bool Bypass::considers(const TransferTarget& target, const Share& share, bool for_writing) {
   if (target.path == wire::DataPath::kBypass) return true;
-  const BypassWish wish = cluster_.options().bypass;
-  if (target.path != wire::DataPath::kAutomatic || wish == BypassWish::kOff) return false;
-  if (for_writing && wish != BypassWish::kWrite) return false;
+  const BypassMode params = cluster_.options().bypass;
+  if (target.path != wire::DataPath::kAutomatic || params == BypassMode::kOff) return false;
+  if (for_writing && params != BypassMode::kWrite) return false;
   return holds(share, for_writing) || (!asking_ && worth_it(share));
 }
 

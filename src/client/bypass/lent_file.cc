@@ -31,7 +31,7 @@ class KernelLentFile final : public LentFile, private FileCalls {
       : file_(std::move(file)), page_(std::move(page)), offload_(offload) {}
 
   /// False: it is no regular file.
-  bool look_first(std::map<dev_t, WriteHabits>& habits, const Clock& clock) {
+  bool look_first(std::map<dev_t, WriteLatency>& latency, const Clock& clock) {
     struct stat st{};
     const int access = ::fcntl(file_.get(), F_GETFL);
     if (access < 0 || ::fstat(file_.get(), &st) != 0 || !S_ISREG(st.st_mode)) return false;
@@ -39,7 +39,7 @@ class KernelLentFile final : public LentFile, private FileCalls {
     inode_ = st.st_ino;
     readable_ = (access & O_ACCMODE) != O_WRONLY;
     FileCalls& calls = *this;
-    io_.emplace(calls, habits[device_], clock);
+    io_.emplace(calls, latency[device_], clock);
     if (lies_in_memory(file_.get())) io_->never_waits();
     return true;
   }
@@ -72,7 +72,7 @@ class KernelLentFile final : public LentFile, private FileCalls {
   SharedPage page_;
   Offload& offload_;
   bool readable_ = true;
-  std::optional<PromptIo> io_;
+  std::optional<NowaitIo> io_;
   dev_t device_ = 0;  // which file it is:
   ino_t inode_ = 0;   // the program may close descriptors that it knows nothing of, and open others in their place
 };
@@ -83,7 +83,7 @@ Result<std::unique_ptr<LentFile>> KernelLentFiles::open(UniqueFd page, UniqueFd 
   SPATE_TRY(SharedPage mapped, SharedPage::map(page.get(), for_writing));
   if (!has_room(file.get())) return Error(Errc::kBusy, "this process has too many files open for a lease");
   auto lent = std::make_unique<KernelLentFile>(std::move(file), std::move(mapped), offload_);
-  if (!lent->look_first(habits_, clock_))
+  if (!lent->look_first(latency_, clock_))
     return Error(Errc::kProtocol, "the server passed something that is no datafile");
   return std::unique_ptr<LentFile>(std::move(lent));
 }

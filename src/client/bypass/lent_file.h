@@ -13,8 +13,8 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "client/bypass/local_move.h"
+#include "client/bypass/nowait_io.h"
 #include "client/bypass/offload.h"
-#include "client/bypass/prompt_io.h"
 #include "job/task.h"
 #include "model/lease_words.h"
 
@@ -56,7 +56,7 @@ class KernelLentFiles final : public LentFiles {
  private:
   Offload& offload_;
   const Clock& clock_;
-  std::map<dev_t, WriteHabits> habits_;  // of each device's file system
+  std::map<dev_t, WriteLatency> latency_;  // of each device's file system
 };
 
 }  // namespace spate::client

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "client/data/slot_state.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 #include "job/semaphore.h"
 
 namespace spate::client {
@@ -66,8 +66,9 @@ class UnsyncedFile {
   std::uint64_t losses_told() const { return losses_told_; }
   void tell(std::uint64_t losses) { losses_told_ = std::max(losses_told_, losses); }
 
-  /// For the next process (client/session/ledger.h): records of the opens, of use as long as they are kept here.
-  std::set<Ledger::Open*>& records() { return records_; }
+  /// For the next process (client/session/handover_state.h): records of the opens, of use as long as they are kept
+  /// here.
+  std::set<HandoverState::Open*>& records() { return records_; }
 
  private:
   friend class UnsyncedFiles;
@@ -85,7 +86,7 @@ class UnsyncedFile {
   bool assumed_ = false;                 // all of it may have been written: what is known of it was forgotten
   std::uint64_t losses_ = 0;
   std::uint64_t losses_told_ = 0;
-  std::set<Ledger::Open*> records_;
+  std::set<HandoverState::Open*> records_;
   std::uint32_t users_ = 0;                                   // opens
   bool removed_ = false;                                      // it had no name when it was closed
   std::list<std::shared_ptr<UnsyncedFile>>::iterator place_;  // in the list of the closed ones

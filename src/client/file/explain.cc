@@ -22,8 +22,8 @@ std::string name_of(wire::DataPath path) {
 
 /// Of a transfer that is not told to go past the server.
 std::string own_refusal(const Options& options, bool is_write) {
-  if (options.bypass == BypassWish::kOff) return "client.bypass is off";
-  if (is_write && options.bypass != BypassWish::kWrite) return "client.bypass is for reading only";
+  if (options.bypass == BypassMode::kOff) return "client.bypass is off";
+  if (is_write && options.bypass != BypassMode::kWrite) return "client.bypass is for reading only";
   return {};
 }
 

@@ -11,7 +11,7 @@
 #include "client/data/transfer.h"
 #include "client/data/unsynced.h"
 #include "client/file/explain.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 #include "job/event.h"
 #include "job/semaphore.h"
 #include "wire/meta_messages.h"
@@ -46,11 +46,11 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// From now on the next process finds in `record` what it must know of this file (client/session/ledger.h); outlives
-  /// it.
-  void keep_in(Ledger::Open& record);
+  /// From now on the next process finds in `record` what it must know of this file (client/session/handover_state.h);
+  /// outlives it.
+  void keep_in(HandoverState::Open& record);
   /// This is a file that another process has opened, of which `record` tells; keep_in() included.
-  void inherit(Ledger::Open& record);
+  void inherit(HandoverState::Open& record);
 
   /// The process ends and another goes on: what servers lend to this one is given back.
   job::Task<void> hand_over(Limits limits);
@@ -140,17 +140,17 @@ class File {
   job::Task<Result<void>> renew(Limits limits, Capability refused, Errc why);
   job::Task<Result<void>> open_again(Limits limits);
   /// `memory` at the end; or with `least` not 0 a zero byte there, unless the file reaches as far.
-  struct AppendWish {
+  struct AppendParams {
     std::span<const ByteView> memory;
-    std::uint64_t cause = 0;
+    std::uint64_t request_id = 0;
     std::uint64_t least = 0;
     job::StopToken stop;
   };
   job::Task<Result<void>> extend_by_servers(std::uint64_t size);
-  job::Task<Result<std::uint64_t>> append_in_turn(AppendWish wish);
+  job::Task<Result<std::uint64_t>> append_in_turn(AppendParams params);
   job::Task<Result<void>> right_in_time(Appends::AppendedPtr file, job::StopToken stop);
-  job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendWish wish);
-  job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendWish wish);
+  job::Task<Result<std::uint64_t>> append_now(Appends::AppendedPtr file, AppendParams params);
+  job::Task<Result<std::uint64_t>> append_once(Appends::Appended& file, AppendParams params);
   job::Task<Result<std::uint64_t>> size_now(Limits limits);
   Result<CopyShares> copy_shares(const File& source, CopySpan span);
   struct CopyRights;
@@ -168,7 +168,7 @@ class File {
   void leave(bool removed);
   void keep_unsynced(const std::vector<SlotState>& slots);
   void keep_synced();
-  void keep_close(const wire::CloseRequest& request, std::uint64_t cause);
+  void keep_close(const wire::CloseRequest& request, std::uint64_t request_id);
   job::Task<Result<std::vector<SlotState>>> ask_soon(std::vector<std::uint32_t> slots);
   job::Task<void> learn_data();
   std::optional<wire::DataSummary> summary() const;
@@ -191,7 +191,7 @@ class File {
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies
   UnsyncedFiles::FilePtr unsynced_;
   std::uint64_t losses_told_;  // to whom uses this open
-  Ledger::Open* record_ = nullptr;
+  HandoverState::Open* record_ = nullptr;
   job::Semaphore renew_turn_;  // a second request for a capability would open the file twice
 
   bool reads_count_ = true;          // towards atime

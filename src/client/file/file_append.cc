@@ -23,10 +23,10 @@ Error waited_too_long(Error error) {
 }  // namespace
 
 job::Task<Result<std::uint64_t>> File::append(std::span<const ByteView> memory, job::StopToken stop) {
-  AppendWish wish;
-  wish.memory = memory;
-  wish.stop = stop;
-  auto end = co_await append_in_turn(wish);
+  AppendParams params;
+  params.memory = memory;
+  params.stop = stop;
+  auto end = co_await append_in_turn(params);
   co_return end;
 }
 
@@ -50,24 +50,24 @@ job::Task<Result<void>> File::extend_to(std::uint64_t size) {
   auto extended = co_await extend_by_servers(size);
   if (extended || extended.code() != Errc::kNotSupported) co_return extended;
   const std::array<ByteView, 1> zero{ByteView(&kZero, 1)};
-  AppendWish wish;
-  wish.memory = zero;
-  wish.least = size;
-  auto end = co_await append_in_turn(wish);
+  AppendParams params;
+  params.memory = zero;
+  params.least = size;
+  auto end = co_await append_in_turn(params);
   if (!end) co_return std::move(end).error();
   co_return Result<void>();
 }
 
-job::Task<Result<std::uint64_t>> File::append_in_turn(AppendWish wish) {
+job::Task<Result<std::uint64_t>> File::append_in_turn(AppendParams params) {
   if (!allows(rights_, Rights::kWrite)) co_return Errc::kBadDescriptor;
   if (appended_ == nullptr) appended_ = cluster_.appends().join(handle_);
   const Appends::AppendedPtr file = appended_;
   const Limits limits = cluster_.limits();
-  wish.cause = limits.cause;
-  job::DeadlineScope patience(cluster_.executor(), limits.deadline, wish.stop);
+  params.request_id = limits.request_id;
+  job::DeadlineScope patience(cluster_.executor(), limits.deadline, params.stop);
   auto turn = co_await file->turn.acquire(1, patience.token());
   if (!turn) co_return waited_too_long(std::move(turn).error());
-  auto end = co_await append_now(file, wish);
+  auto end = co_await append_now(file, params);
   co_await cluster_.appends().done(file);
   co_return end;
 }
@@ -81,16 +81,16 @@ job::Task<Result<void>> File::right_in_time(Appends::AppendedPtr file, job::Stop
 }
 
 /// With the turn of this client. The file may be closed meanwhile: `file` is its own.
-job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendWish wish) {
+job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, AppendParams params) {
   Result<std::uint64_t> end = Errc::kSessionFenced;
   for (int tries = 0; tries < kMostTries && must_renew(end.code()); ++tries) {
-    auto right = co_await right_in_time(file, wish.stop);
+    auto right = co_await right_in_time(file, params.stop);
     if (!right) co_return std::move(right).error();
-    const Limits limits = cluster_.limits(wish.stop);
+    const Limits limits = cluster_.limits(params.stop);
     const Capability before = capability_;
     SPATE_CO_TRY(std::ignore, co_await make_current(limits));
     if (capability_.mac != before.mac) continue;  // perhaps of another epoch, in which others have the right
-    end = co_await append_once(*file, wish);
+    end = co_await append_once(*file, params);
     if (must_renew(end.code())) {
       SPATE_CO_TRY(std::ignore, co_await renew(limits, before, end.code()));
     }
@@ -99,32 +99,33 @@ job::Task<Result<std::uint64_t>> File::append_now(Appends::AppendedPtr file, App
 }
 
 /// With the right to append, in the epoch of the capability.
-job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, AppendWish wish) {
+job::Task<Result<std::uint64_t>> File::append_once(Appends::Appended& file, AppendParams params) {
   const Capability capability = capability_;
-  const std::uint64_t size = std::accumulate(wish.memory.begin(), wish.memory.end(), std::uint64_t{0},
+  const std::uint64_t size = std::accumulate(params.memory.begin(), params.memory.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, ByteView view) { return sum + view.size(); });
   std::vector<std::uint32_t> slots(layout_.slots.size());
   std::iota(slots.begin(), slots.end(), 0U);
   // An answer also says that nothing of an older connection is under way any more (docs/consistency.md, "Resends").
-  auto states = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
+  auto states = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(params.stop));
   if (!states) co_return std::move(states).error();
   std::uint64_t end = summarize(*distribution_, *states).size;
   file.unsettled = false;
-  if (wish.least != 0) {
-    if (end >= wish.least) co_return end;
-    end = wish.least - 1;
-  } else if (cluster_.ledger() != nullptr) {
+  if (params.least != 0) {
+    if (end >= params.least) co_return end;
+    end = params.least - 1;
+  } else if (cluster_.handover() != nullptr) {
     const rpc::Identity& identity = cluster_.identity();
-    end = cluster_.ledger()->place_append({0, wish.cause, handle_, end, size, identity.client, identity.epoch});
+    end =
+        cluster_.handover()->place_append({0, params.request_id, handle_, end, size, identity.client, identity.epoch});
   }
   auto what = datatype::Description::contiguous(end, size);
   if (!what) co_return std::move(what).error();
-  Operation operation{Kind::kWrite, *what, {}, wish.memory, wish.stop, capability.session_epoch};
+  Operation operation{Kind::kWrite, *what, {}, params.memory, params.stop, capability.session_epoch};
   auto written = co_await run(operation);
   if (written) co_return end;
   // Part of it may still take effect, and must not meet what others put there.
   file.unsettled = true;
-  auto settled = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(wish.stop));
+  auto settled = co_await ask_datafiles(target(capability), slots, false, cluster_.limits(params.stop));
   if (settled) file.unsettled = false;
   co_return std::move(written).error();
 }

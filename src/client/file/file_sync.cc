@@ -117,7 +117,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   const Result<void> lost = check_lost();
   if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
   const rpc::SessionEpoch opened_in{capability_.client, capability_.session_epoch};
-  if (record_ != nullptr) keep_close(request, limits.cause);
+  if (record_ != nullptr) keep_close(request, limits.request_id);
   auto reply = co_await cluster_.close(std::move(request), opened_in, limits, std::move(on_ended));
   leave(reply && reply->attributes.link_count == 0);
   if (!lost) co_return lost.error();  // whatever else went wrong: nobody is told of it again

@@ -17,7 +17,7 @@ namespace spate::client {
 /// pages. The datafiles' change counters tell. Thread-safe; the coroutines run on the client's executor.
 class KeptPages {
  public:
-  using Kept = Ledger::Kept;
+  using Kept = HandoverState::Kept;
   /// `memory`: what an earlier process knew, all zero at first; its size is a power of two, the number of files that
   /// are remembered at most; outlives this. Every entry is true whenever the process ends.
   explicit KeptPages(std::span<Kept> memory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/locks/appends.h"
 
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::client {
 namespace {
@@ -11,8 +11,8 @@ constexpr LockHolder kRight{LockKind::kAppend, 0};
 
 }  // namespace
 
-Appends::Appends(job::Executor& executor, Locks& locks, Ledger* ledger)
-    : executor_(executor), locks_(locks), ledger_(ledger), gate_(executor) {
+Appends::Appends(job::Executor& executor, Locks& locks, HandoverState* handover)
+    : executor_(executor), locks_(locks), handover_(handover), gate_(executor) {
   locks_.on_recall([this](Handle handle) { recall(handle); });
 }
 
@@ -24,7 +24,7 @@ job::Task<void> Appends::stop() {
 /// An earlier process of this client has begun an append that is still to be done where it was begun: whoever got the
 /// right now could put something there.
 bool Appends::must_keep(Handle handle) const {
-  return ledger_ != nullptr && !stopping_.stopped() && ledger_->may_append_again(handle);
+  return handover_ != nullptr && !stopping_.stopped() && handover_->may_append_again(handle);
 }
 
 Appends::AppendedPtr Appends::join(Handle handle) {

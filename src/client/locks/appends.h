@@ -12,7 +12,7 @@
 
 namespace spate::client {
 
-class Ledger;
+class HandoverState;
 
 /// The first append to a file takes the right. The client keeps it until another client wants it, or until its last
 /// open that appends is closed. One executor. It outlives everything that appends. Life: construct -> calls -> stop()
@@ -30,8 +30,8 @@ class Appends {
   };
   using AppendedPtr = std::shared_ptr<Appended>;
 
-  /// `ledger`: may be null.
-  Appends(job::Executor& executor, Locks& locks, Ledger* ledger);
+  /// `handover state`: may be null.
+  Appends(job::Executor& executor, Locks& locks, HandoverState* handover);
   job::Task<void> stop();
 
   AppendedPtr join(Handle handle);
@@ -49,7 +49,7 @@ class Appends {
 
   job::Executor& executor_;
   Locks& locks_;
-  Ledger* const ledger_;
+  HandoverState* const handover_;
   job::StopSource stopping_;
   std::map<Handle, AppendedPtr> files_;
   job::Gate gate_;

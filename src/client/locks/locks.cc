@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "client/session/cluster.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 #include "job/deadline.h"
 #include "log/log.h"
 #include "model/defect.h"
@@ -15,8 +15,8 @@ namespace {
 /// Whoever gave up waiting is told so soon, whether the server can be reached or not.
 constexpr Duration kCancelPatience = std::chrono::seconds(2);
 
-Ledger::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
-  Ledger::Held record;
+HandoverState::Held to_record(const wire::LockSpec& lock, std::uint32_t pid) {
+  HandoverState::Held record;
   record.handle = lock.handle;
   record.kind = lock.kind;
   record.owner = lock.owner;
@@ -73,7 +73,8 @@ void Locks::note(const wire::LockSpec& lock) {
   Held& held = owners[holder];
   if (lock.mode != LockMode::kNone) held.pid = lock.pid;
   held.ranges.set({lock.first, lock.last}, lock.mode);
-  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_held(to_record(lock, held.pid), held.ranges.pieces());
+  if (HandoverState* const handover = cluster_.handover())
+    handover->keep_held(to_record(lock, held.pid), held.ranges.pieces());
   if (held.ranges.empty()) owners.erase(holder);
   if (owners.empty()) held_.erase(lock.handle);
 }
@@ -257,12 +258,13 @@ job::Task<void> Locks::give_back(wire::LockSpec lock) {
 }
 
 void Locks::begin_wait(std::uint64_t sequence, WaitPtr wait) {
-  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
+  if (HandoverState* const handover = cluster_.handover())
+    handover->keep_wait(sequence, to_record(wait->lock, wait->lock.pid));
   waits_.emplace(sequence, std::move(wait));
 }
 
 void Locks::forget_wait(std::uint64_t sequence) {
-  if (waits_.erase(sequence) > 0 && cluster_.ledger() != nullptr) cluster_.ledger()->end_wait(sequence);
+  if (waits_.erase(sequence) > 0 && cluster_.handover() != nullptr) cluster_.handover()->end_wait(sequence);
 }
 
 /// The server has forgotten all waits.

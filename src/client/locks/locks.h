@@ -58,7 +58,8 @@ class Locks {
 
   /// Takes over what an earlier process has left, before everything else; the cluster has its session already.
   void inherit();
-  /// Ends waits that programs began through an earlier process: they ask this process again (client/session/ledger.h).
+  /// Ends waits that programs began through an earlier process: they ask this process again
+  /// (client/session/handover_state.h).
   job::Task<void> end_inherited_waits();
 
   /// Leases of attributes were granted: their recalls come with the news of locks.
@@ -96,7 +97,7 @@ class Locks {
   void forget_wait(std::uint64_t sequence);
   void end_wait(std::uint64_t sequence, WaitState state);
   void ask_again();
-  bool wants_news() const;
+  bool wants_events() const;
   void start_listening();
   job::Task<void> listen();
   void take(const std::vector<wire::LockEvent>& events);

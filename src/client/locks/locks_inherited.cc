@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// The locks of a session whose process has ended and is followed by this one (client/session/ledger.h).
+// The locks of a session whose process has ended and is followed by this one (client/session/handover_state.h).
 #include "client/session/cluster.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 #include "log/log.h"
 
 namespace spate::client {
 namespace {
 
-wire::LockSpec to_lock(const Ledger::Held& record) {
+wire::LockSpec to_lock(const HandoverState::Held& record) {
   return {record.handle, record.kind, record.owner, record.pid, record.mode, record.first, record.last};
 }
 
 }  // namespace
 
 void Locks::keep_state() {
-  if (Ledger* const ledger = cluster_.ledger()) ledger->keep_lock_state({table_, acknowledged_, last_sequence_});
+  if (HandoverState* const handover = cluster_.handover())
+    handover->keep_lock_state({table_, acknowledged_, last_sequence_});
 }
 
 void Locks::inherit() {
-  Ledger* const ledger = cluster_.ledger();
-  if (ledger == nullptr || !ledger->inherited()) return;
+  HandoverState* const handover = cluster_.handover();
+  if (handover == nullptr || !handover->inherited()) return;
   client_ = cluster_.identity().client;
   epoch_ = cluster_.identity().epoch;
-  const Ledger::LockState state = ledger->lock_state();
+  const HandoverState::LockState state = handover->lock_state();
   table_ = state.table;
   acknowledged_ = state.acknowledged;
   last_sequence_ = state.last_sequence;
   has_locked_ = true;
   untold_ = cluster_.attributes().on();  // nothing is kept of what was recalled from the earlier process
-  for (const Ledger::Held& piece : ledger->held()) {
+  for (const HandoverState::Held& piece : handover->held()) {
     Held& held = held_[piece.handle][{piece.kind, piece.owner}];
     held.pid = piece.kind == LockKind::kAppend ? UINT32_MAX
                                                : piece.pid;  // of a right: it must be asked for again, see holds()
     held.ranges.set({piece.first, piece.last}, piece.mode);
   }
-  for (const Ledger::Wait& wait : ledger->waits()) inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));
+  for (const HandoverState::Wait& wait : handover->waits())
+    inherited_waits_.emplace_back(wait.sequence, to_lock(wait.lock));
 }
 
 job::Task<void> Locks::end_inherited_waits() {
-  // No lease lasts longer than an attempt, see LeaseKeeper::lease().
+  // No lease lasts longer than an attempt, see LeaseManager::lease().
   if (cluster_.attributes().on()) inherited_until_ = cluster_.executor().now() + cluster_.options().attempt_timeout;
   start_listening();
   std::vector<Handle> rights;  // to append: somebody may have asked the earlier process to give them back
@@ -62,7 +64,7 @@ job::Task<void> Locks::end_inherited_waits() {
     }
     // It was granted, or may have been: its owner's close gives it back.
     if (!reply->ended && reply->table == table_) note(lock);
-    cluster_.ledger()->end_wait(sequence);
+    cluster_.handover()->end_wait(sequence);
     if (lock.kind != LockKind::kAppend || !holds(lock.handle, {lock.kind, lock.owner})) continue;
     // This process may have taken the right meanwhile, and given it back: it must be asked for again, see holds().
     held_[lock.handle][{lock.kind, lock.owner}].pid = UINT32_MAX;

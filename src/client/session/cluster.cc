@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "client/attributes/copies.h"
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 #include "job/event.h"
 #include "log/fields.h"
 #include "log/log.h"
@@ -45,13 +45,13 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       network_(network),
       random_(random),
       traces_(random.next()),
-      slots_(network.executor(), options_.ledger),
+      slots_(network.executor(), options_.handover),
       offload_(network.executor()),
       kernel_files_(offload_, network.executor().clock()),
       attributes_({options_.keep_attributes, options_.most_kept, options_.copies, options_.listings},
                   network.executor().clock()),
       locks_(*this),
-      appends_(network.executor(), locks_, options_.ledger),
+      appends_(network.executor(), locks_, options_.handover),
       unsynced_(network.executor()),
       gate_(network.executor()) {
   identity_.kind = wire::PeerKind::kClient;
@@ -79,7 +79,7 @@ std::unique_ptr<rpc::Channel> Cluster::make_channel(const ServerEntry& server) {
   options.urls = server.urls;
   options.server = server.id;
   options.attempt_timeout = options_.attempt_timeout;
-  if (options_.ledger != nullptr) options.incarnations_above = options_.ledger->first_number();
+  if (options_.handover != nullptr) options.incarnations_above = options_.handover->first_number();
   options.watch = watch();
   return std::make_unique<rpc::Channel>(std::move(options), network_, identity_, random_);
 }
@@ -95,7 +95,7 @@ Limits Cluster::limits(job::StopToken stop) {
   limits.deadline = network_.executor().now() + options_.deadline;
   limits.stop = stop;
   limits.trace = TraceId(traces_.next());
-  limits.cause = std::exchange(next_cause_, 0);
+  limits.request_id = std::exchange(next_request_id_, 0);
   return limits;
 }
 
@@ -104,7 +104,7 @@ WallTime Cluster::fs_time() const {
   return WallTime{network_.executor().now().since_start.count() + identity_.fs_clock_offset_ns};
 }
 
-/// The ledger keeps the offset to the wall clock: the next process may have another monotonic one.
+/// The handover state keeps the offset to the wall clock: the next process may have another monotonic one.
 std::int64_t Cluster::wall_of_monotonic_ns() const {
   return network_.executor().clock().wall().ns - network_.executor().now().since_start.count();
 }
@@ -167,14 +167,14 @@ job::Task<Result<void>> Cluster::greet_meta(Limits limits) {
   if (!keeping_alive_) {
     keeping_alive_ = true;
     job::spawn(gate_, keep_alive());
-    if (options_.ledger != nullptr && options_.ledger->inherited()) job::spawn(gate_, end_inheritance());
+    if (options_.handover != nullptr && options_.handover->inherited()) job::spawn(gate_, end_inheritance());
   }
   co_return Result<void>();
 }
 
 void Cluster::inherit_session() {
-  if (options_.ledger == nullptr) return;
-  const auto session = options_.ledger->session();
+  if (options_.handover == nullptr) return;
+  const auto session = options_.handover->session();
   if (!session) return;
   identity_.client = session->client;
   identity_.epoch = session->epoch;
@@ -187,19 +187,19 @@ void Cluster::inherit_session() {
 }
 
 void Cluster::keep_session() {
-  if (options_.ledger == nullptr || !identity_.ticket) return;
-  Ledger::Session session;
+  if (options_.handover == nullptr || !identity_.ticket) return;
+  HandoverState::Session session;
   session.client = identity_.client;
   session.epoch = identity_.epoch;
   session.lease_ms = identity_.lease_ms;
   session.answer_slots = identity_.answer_slots;
   session.ticket = *identity_.ticket;
   session.fs_clock_offset_ns = identity_.fs_clock_offset_ns - wall_of_monotonic_ns();
-  options_.ledger->keep_session(session);
+  options_.handover->keep_session(session);
 }
 
 void Cluster::resume() {
-  if (options_.ledger != nullptr && options_.ledger->inherited()) job::spawn(gate_, resume_session());
+  if (options_.handover != nullptr && options_.handover->inherited()) job::spawn(gate_, resume_session());
 }
 
 job::Task<void> Cluster::resume_session() {
@@ -210,7 +210,7 @@ job::Task<void> Cluster::resume_session() {
 job::Task<void> Cluster::end_inheritance() {
   co_await locks_.end_inherited_waits();
   auto slept = co_await executor().sleep(kAskAgainPatience, stopping_);
-  if (slept) options_.ledger->forget_unasked();
+  if (slept) options_.handover->forget_unasked();
 }
 
 job::Task<void> Cluster::keep_alive() {
@@ -301,10 +301,10 @@ job::Task<Result<rpc::RawReply>> Cluster::change_meta(wire::Op op, ByteView body
 job::Task<Result<rpc::RawReply>> Cluster::send_change(wire::Op op, ByteView body, Limits limits) {
   auto open = co_await ensure_session(limits);
   if (!open) co_return std::move(open).error();
-  RequestSlots::Wish wish;
-  wish.cause = options_.ledger == nullptr ? 0 : limits.cause;
-  if (wish.cause != 0) wish.digest = digest_of(op, body);
-  auto slot = co_await slots_.acquire(wish, limits.stop);
+  RequestSlots::Params params;
+  params.request_id = options_.handover == nullptr ? 0 : limits.request_id;
+  if (params.request_id != 0) params.digest = digest_of(op, body);
+  auto slot = co_await slots_.acquire(params, limits.stop);
   if (!slot) co_return std::move(slot).error();
   rpc::CallOptions options = limits.call_options();
   options.id = slot->id();

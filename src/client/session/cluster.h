@@ -81,10 +81,11 @@ class Cluster {
 
   /// For a new operation: the deadline of the options, a trace id of its own.
   Limits limits(job::StopToken stop = {});
-  /// The operation that is begun next, in this turn, is part of the program's call `cause` (client/session/ledger.h).
-  void next_cause(std::uint64_t cause) { next_cause_ = cause; }
+  /// The operation that is begun next, in this turn, is part of the program's call `request_id`
+  /// (client/session/handover_state.h).
+  void next_request_id(std::uint64_t request_id) { next_request_id_ = request_id; }
   /// What outlives this process; may be null.
-  Ledger* ledger() const { return options_.ledger; }
+  HandoverState* handover() const { return options_.handover; }
   job::Executor& executor() { return network_.executor(); }
   job::NetworkContext& network() { return network_; }
   LentFiles& lent_files() { return options_.lent_files != nullptr ? *options_.lent_files : kernel_files_; }
@@ -140,7 +141,7 @@ class Cluster {
   job::Gate gate_;
   job::StopSource stopping_;
   bool keeping_alive_ = false;
-  std::uint64_t next_cause_ = 0;
+  std::uint64_t next_request_id_ = 0;
 };
 
 }  // namespace spate::client

@@ -22,8 +22,9 @@ inline constexpr int kMostSessions = 4;
 struct Limits {
   MonoTime deadline;
   job::StopToken stop;
-  TraceId trace;            // of the operation, carried by each of its requests
-  std::uint64_t cause = 0;  // the program's call that it is part of (client/session/ledger.h); 0: not known
+  TraceId trace;  // of the operation, carried by each of its requests
+  std::uint64_t request_id =
+      0;  // the program's call that it is part of (client/session/handover_state.h); 0: not known
   /// If set, the operation is valid in this epoch of the session only. It fails with kSessionFenced or kSessionUnknown
   /// once the epoch has ended.
   std::optional<rpc::SessionEpoch> only_in;

@@ -3,20 +3,20 @@
 
 #include <algorithm>
 
-#include "client/session/ledger.h"
+#include "client/session/handover_state.h"
 
 namespace spate::client {
 
 void RequestSlots::reset(std::uint16_t count) {
   if (units_ != nullptr) return;  // a resumed session keeps its slots: their sequences must go on
-  if (ledger_ != nullptr) count = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, ledger_->slot_count()));
+  if (handover_ != nullptr) count = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, handover_->slot_count()));
   units_ = std::make_unique<job::Semaphore>(executor_, count);
   sequences_.assign(count, 0);
   inherited_.assign(count, false);
-  for (std::uint16_t slot = 0; slot < count && ledger_ != nullptr; ++slot) {
-    const Ledger::Slot last = ledger_->slot(slot);
+  for (std::uint16_t slot = 0; slot < count && handover_ != nullptr; ++slot) {
+    const HandoverState::Slot last = handover_->slot(slot);
     sequences_[slot] = last.sequence;
-    inherited_[slot] = last.cause != 0;
+    inherited_[slot] = last.request_id != 0;
   }
   // Those whose request may come again are taken last: a new request would make its answer be forgotten.
   for (const bool inherited : {true, false}) {
@@ -26,13 +26,13 @@ void RequestSlots::reset(std::uint16_t count) {
   }
 }
 
-std::uint16_t RequestSlots::take(Wish wish) {
+std::uint16_t RequestSlots::take(Params params) {
   const auto is_its_own = [&](std::uint16_t slot) {
     if (!inherited_[slot]) return false;
-    const Ledger::Slot last = ledger_->slot(slot);
-    return last.cause == wish.cause && last.digest == wish.digest;
+    const HandoverState::Slot last = handover_->slot(slot);
+    return last.request_id == params.request_id && last.digest == params.digest;
   };
-  auto place = wish.cause == 0 ? free_.end() : std::find_if(free_.begin(), free_.end(), is_its_own);
+  auto place = params.request_id == 0 ? free_.end() : std::find_if(free_.begin(), free_.end(), is_its_own);
   const bool again = place != free_.end();
   if (!again) --place;
   const std::uint16_t slot = *place;
@@ -40,15 +40,15 @@ std::uint16_t RequestSlots::take(Wish wish) {
   inherited_[slot] = false;
   if (again) return slot;
   ++sequences_[slot];
-  if (ledger_ != nullptr) ledger_->begin_request(slot, {sequences_[slot], wish.cause, wish.digest});
+  if (handover_ != nullptr) handover_->begin_request(slot, {sequences_[slot], params.request_id, params.digest});
   return slot;
 }
 
-job::Task<Result<RequestSlots::Lease>> RequestSlots::acquire(Wish wish, job::StopToken stop) {
+job::Task<Result<RequestSlots::Lease>> RequestSlots::acquire(Params params, job::StopToken stop) {
   SPATE_CHECK(ready());
   auto units = co_await units_->acquire(1, stop);
   if (!units) co_return std::move(units).error();
-  const std::uint16_t slot = take(wish);
+  const std::uint16_t slot = take(params);
   co_return Lease(*this, slot, *std::move(units));
 }
 

@@ -13,13 +13,13 @@
 
 namespace spate::client {
 
-class Ledger;
+class HandoverState;
 
 /// One per session. A slot serves one request at a time; its sequence grows with each. One executor.
 class RequestSlots {
  public:
-  /// `ledger`: may be null.
-  RequestSlots(job::Executor& executor, Ledger* ledger) : executor_(executor), ledger_(ledger) {}
+  /// `handover state`: may be null.
+  RequestSlots(job::Executor& executor, HandoverState* handover) : executor_(executor), handover_(handover) {}
 
   /// Called when a session was opened, with `count` slots. Sequences continue, so that no id is ever used twice.
   void reset(std::uint16_t count);
@@ -46,19 +46,19 @@ class RequestSlots {
     job::Semaphore::Units units_;
   };
 
-  /// Which request it is to be: part of the program's call `cause`, 0 if that is not known.
-  struct Wish {
-    std::uint64_t cause = 0;
+  /// Which request it is to be: part of the program's call `request_id`, 0 if that is not known.
+  struct Params {
+    std::uint64_t request_id = 0;
     std::uint64_t digest = 0;
   };
   /// Waits for a free slot. A request that an earlier process began gets the id that it had.
-  job::Task<Result<Lease>> acquire(Wish wish, job::StopToken stop);
+  job::Task<Result<Lease>> acquire(Params params, job::StopToken stop);
 
  private:
-  std::uint16_t take(Wish wish);
+  std::uint16_t take(Params params);
 
   job::Executor& executor_;
-  Ledger* const ledger_;
+  HandoverState* const handover_;
   std::unique_ptr<job::Semaphore> units_;
   std::vector<std::uint16_t> free_;  // the last is taken next
   std::vector<std::uint64_t> sequences_;

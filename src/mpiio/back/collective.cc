@@ -225,37 +225,37 @@ class TwoPhases {
   std::int64_t eof_ = 0;
 };
 
-Wish wish_of(const File& file, std::uint64_t first, const Memory& memory, const Failure& own) {
-  Wish wish;
-  wish.error = own.error_class;
-  if (own.failed() || memory.bytes == 0) return wish;
-  wish.first = file_offset(file.view, first);
-  wish.end = file_offset(file.view, first + memory.bytes - 1) + 1;
-  wish.bytes = static_cast<std::int64_t>(memory.bytes);
-  wish.pieces = 1;
+Params params_of(const File& file, std::uint64_t first, const Memory& memory, const Failure& own) {
+  Params params;
+  params.error = own.error_class;
+  if (own.failed() || memory.bytes == 0) return params;
+  params.first = file_offset(file.view, first);
+  params.end = file_offset(file.view, first + memory.bytes - 1) + 1;
+  params.bytes = static_cast<std::int64_t>(memory.bytes);
+  params.pieces = 1;
   if (!file.view.flat->dense()) {
     std::uint64_t pieces = file.view.flat->pieces().size();
     for (const Level& level : file.view.flat->levels()) pieces *= level.count;
-    wish.pieces +=
+    params.pieces +=
         static_cast<std::int64_t>(memory.bytes / std::max<std::uint64_t>(file.view.flat->size() / pieces, 1));
   }
-  return wish;
+  return params;
 }
 
-std::vector<Wish> wishes_of_all(const File& file, const Wish& own) {
-  static_assert(sizeof(Wish) == 5 * sizeof(std::int64_t));
-  std::vector<Wish> all(static_cast<std::size_t>(file.ranks));
+std::vector<Params> wishes_of_all(const File& file, const Params& own) {
+  static_assert(sizeof(Params) == 5 * sizeof(std::int64_t));
+  std::vector<Params> all(static_cast<std::size_t>(file.ranks));
   PMPI_Allgather(&own, 5, MPI_INT64_T, all.data(), 5, MPI_INT64_T, file.comm);
   return all;
 }
 
-Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory, const std::vector<Wish>& wishes) {
+Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memory, const std::vector<Params>& wishes) {
   std::int64_t begin = INT64_MAX;
   std::int64_t end = 0;
-  for (const Wish& wish : wishes) {
-    if (wish.bytes == 0) continue;
-    begin = std::min(begin, wish.first);
-    end = std::max(end, wish.end);
+  for (const Params& params : wishes) {
+    if (params.bytes == 0) continue;
+    begin = std::min(begin, params.first);
+    end = std::max(end, params.end);
   }
   const int aggregators = static_cast<int>(file.hints.cb_nodes);
   const std::uint64_t share = round_share(wishes, file.hints.cb_buffer_size, aggregators);
@@ -279,7 +279,7 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
 }  // namespace
 
 Moved transfer_together(File& file, bool write, std::uint64_t first, const Memory& memory, const Failure& own) {
-  const std::vector<Wish> wishes = wishes_of_all(file, wish_of(file, first, memory, own));
+  const std::vector<Params> wishes = wishes_of_all(file, params_of(file, first, memory, own));
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
     if (own.failed()) return {0, own};
     if (wishes[rank].error != MPI_SUCCESS)
@@ -288,7 +288,7 @@ Moved transfer_together(File& file, bool write, std::uint64_t first, const Memor
   const Choice choice = write ? file.hints.cb_write : file.hints.cb_read;
   bool together = choice == Choice::kEnable || (choice == Choice::kAutomatic && worth_two_phases(wishes));
   together = together && !file.atomic &&
-             std::any_of(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.bytes > 0; });
+             std::any_of(wishes.begin(), wishes.end(), [](const Params& params) { return params.bytes > 0; });
   if (together) return two_phases(file, write, first, memory, wishes);
   const long moved = transfer(file, write, first, memory);
   return {moved, agree(file, failure_of(moved, (write ? "write " : "read ") + file.path))};

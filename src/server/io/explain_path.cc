@@ -26,9 +26,9 @@ job::Task<Result<void>> explain_slot(ExplainWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   const auto direction = work.request.is_write ? flow::Direction::kWrite : flow::Direction::kRead;
-  const StreamWish wish{direction,      work.request.path, work.request.what, *work.slots.distribution,
-                        kExplainedUnit, work.peer};
-  const auto chosen = co_await path_for(work.parts, slot, wish, stat, true);
+  const StreamParams params{direction,      work.request.path, work.request.what, *work.slots.distribution,
+                            kExplainedUnit, work.peer};
+  const auto chosen = co_await path_for(work.parts, slot, params, stat, true);
   wire::ExplainedPath& answer = work.answers[index];
   if (chosen) {
     answer.path = chosen->choice.path;

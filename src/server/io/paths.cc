@@ -21,16 +21,16 @@ struct Beginning {
   std::uint64_t bytes = 0;
 };
 
-Beginning beginning_of(const StreamWish& wish, std::uint32_t slot) {
+Beginning beginning_of(const StreamParams& params, std::uint32_t slot) {
   Beginning first;
-  datatype::SlotCursor cursor(wish.what, wish.distribution, slot);
-  first.bytes = cursor.next_extents({wish.unit_bytes, flow::kMaxPieces}, first.extents);
+  datatype::SlotCursor cursor(params.what, params.distribution, slot);
+  first.bytes = cursor.next_extents({params.unit_bytes, flow::kMaxPieces}, first.extents);
   return first;
 }
 
 /// The stream as one range of the datafile, if it is one.
-std::optional<Extent> one_run(const StreamWish& wish, std::uint32_t slot) {
-  datatype::SlotCursor cursor(wish.what, wish.distribution, slot);
+std::optional<Extent> one_run(const StreamParams& params, std::uint32_t slot) {
+  datatype::SlotCursor cursor(params.what, params.distribution, slot);
   std::vector<Extent> extents;
   std::optional<Extent> run;
   while (!cursor.done()) {
@@ -58,34 +58,34 @@ job::Task<Result<std::optional<bool>>> cache_state(Slot& slot, const Beginning& 
 
 }  // namespace
 
-job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
+job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamParams& params, trove::BytestreamStat stat,
                                        bool has_descriptor) {
-  const Beginning first = beginning_of(wish, slot.id.slot);
+  const Beginning first = beginning_of(params, slot.id.slot);
   const flow::PolicyOptions& policy = parts.options.policy;
   flow::PathFacts facts;
-  facts.direction = wish.direction;
+  facts.direction = params.direction;
   facts.has_descriptor = has_descriptor;
-  facts.sealed = wish.sealed;
+  facts.sealed = params.sealed;
   facts.first_bytes = first.bytes;
   facts.first_pieces = first.extents.size();
   facts.datafile_bytes = stat.size;
   facts.direct_alignment = slot.target->direct.alignment;
   facts.direct_refusal = slot.target->direct.refusal;
-  if (wish.asked == wire::DataPath::kPeerToPeer || policy.path_of(wish.direction) == wire::DataPath::kPeerToPeer) {
-    facts.peer_refusal = peer_refusal(parts, *slot.target, wish.peer, wish.unit_bytes);
+  if (params.asked == wire::DataPath::kPeerToPeer || policy.path_of(params.direction) == wire::DataPath::kPeerToPeer) {
+    facts.peer_refusal = peer_refusal(parts, *slot.target, params.peer, params.unit_bytes);
   }
   facts.bypass_writer = parts.leases.has_writer({slot.target->description.id, slot.id});
   std::optional<Extent> run;
-  if (wish.direction == flow::Direction::kWrite) {
-    run = one_run(wish, slot.id.slot);
+  if (params.direction == flow::Direction::kWrite) {
+    run = one_run(params, slot.id.slot);
     facts.one_run = run.has_value();
     if (run) facts.datafile_bytes = std::max(stat.size, run->offset + run->size);
-  } else if (flow::wants_cache_state(wish.asked, facts, policy)) {
+  } else if (flow::wants_cache_state(params.asked, facts, policy)) {
     SPATE_CO_TRY(facts.cached, co_await cache_state(slot, first));
   }
-  SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(wish.asked, facts, policy));
+  SPATE_CO_TRY(flow::PathChoice choice, flow::choose_path(params.asked, facts, policy));
   if (choice.fell_back) {
-    parts.counters.fell_back(flow::lane_of(choice.wanted), wish.direction);
+    parts.counters.fell_back(flow::lane_of(choice.wanted), params.direction);
     if (const auto more = parts.fell_back_log.admit()) {
       SPATE_LOG("server", info, "path {} cannot be had, {} is taken target={} why={}{}", flow::path_name(choice.wanted),
                 flow::path_name(choice.path), slot.target->description.id, log::Quoted{choice.why}, *more);

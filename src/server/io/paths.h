@@ -8,7 +8,7 @@
 namespace spate::io {
 
 /// One stream whose path is to be chosen. Description and distribution outlive the call.
-struct StreamWish {
+struct StreamParams {
   flow::Direction direction = flow::Direction::kRead;
   wire::DataPath asked = wire::DataPath::kAutomatic;
   const datatype::Description& what;
@@ -25,7 +25,7 @@ struct ChosenPath {
 
 /// Counts and logs when the policy had to take another path than it wanted; kNotSupported for a path that was asked for
 /// by name and cannot be had. `stat` is the datafile's; `has_descriptor` as in flow::PathFacts.
-job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamWish& wish, trove::BytestreamStat stat,
+job::Task<Result<ChosenPath>> path_for(Parts& parts, Slot& slot, const StreamParams& params, trove::BytestreamStat stat,
                                        bool has_descriptor);
 
 /// A request that names a path has its data in bulk: in a message they would take another one. kInvalidArgument.

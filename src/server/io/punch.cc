@@ -12,7 +12,7 @@ namespace spate::io {
 namespace {
 
 /// What becomes of the described bytes.
-struct Wish {
+struct Params {
   const wire::SlotSet& where;
   const datatype::Description& what;
   trove::BytestreamOp op;
@@ -23,7 +23,7 @@ struct Wish {
 /// One request under way. Lives on its frame.
 struct PunchWork {
   Parts& parts;
-  const Wish& wish;
+  const Params& params;
   flow::Asker asker;
   ActiveRequest& active;
   Slots& slots;
@@ -36,7 +36,7 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
                co_await work.parts.leases.lock(*slot.datafile, DatafileLock::Mode::kShared, work.asker.client,
                                                work.active.token()));
   SPATE_CO_TRY(std::ignore, co_await check_alive(work.parts, *slot.datafile));
-  datatype::SlotCursor cursor(work.wish.what, *work.slots.distribution, slot.id.slot);
+  datatype::SlotCursor cursor(work.params.what, *work.slots.distribution, slot.id.slot);
   std::vector<Extent> extents;
   while (!cursor.done()) {
     if (cursor.next_extents({~0ULL, flow::kMaxPieces}, extents) == 0) {
@@ -44,11 +44,11 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
       continue;
     }
     trove::BytestreamRequest request;
-    request.op = work.wish.op;
-    request.extend = work.wish.extend;
+    request.op = work.params.op;
+    request.extend = work.params.extend;
     request.id = slot.id;
     request.extents = extents;
-    request.now = work.wish.now;
+    request.now = work.params.now;
     SPATE_CO_TRY(std::ignore, co_await run_op(*slot.target, work.asker, request, work.active.token()));
   }
   SPATE_CO_TRY(const auto stat, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
@@ -57,12 +57,12 @@ job::Task<Result<void>> punch_slot(PunchWork& work, std::size_t index) {
 }
 
 /// `wish` and what it names outlive the task.
-job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Wish& wish) {
+job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& call, const Params& params) {
   SPATE_CO_TRY(ClientTable::Entry* const caller,
-               authorize(parts, call, wish.where.handle, Rights::kWrite, Need::kRequired));
-  SPATE_CO_TRY(Slots slots, find_slots(parts, call, wish.where));
+               authorize(parts, call, params.where.handle, Rights::kWrite, Need::kRequired));
+  SPATE_CO_TRY(Slots slots, find_slots(parts, call, params.where));
   ActiveRequest active(caller, call.peer->incarnation, epoch_of(call), call.stop);
-  PunchWork work{parts, wish, asker_of(call, caller), active, slots, {}};
+  PunchWork work{parts, params, asker_of(call, caller), active, slots, {}};
   work.states.resize(slots.list.size());
   std::vector<job::Task<Result<void>>> tasks;
   for (std::size_t i = 0; i < slots.list.size(); ++i) tasks.push_back(punch_slot(work, i));
@@ -77,16 +77,16 @@ job::Task<Result<wire::WriteReply>> carry_out(Parts& parts, const rpc::Call& cal
 
 job::Task<Result<wire::PunchReply>> IoService::punch(rpc::Call& call, wire::PunchRequest request) {
   const auto op = request.allocate ? trove::BytestreamOp::kAllocate : trove::BytestreamOp::kPunch;
-  const Wish wish{request.where, request.what, op, false, credible_time(*parts_, request.fs_time)};
-  auto reply = co_await carry_out(*parts_, call, wish);
+  const Params params{request.where, request.what, op, false, credible_time(*parts_, request.fs_time)};
+  auto reply = co_await carry_out(*parts_, call, params);
   co_return reply;
 }
 
 job::Task<Result<wire::DatafileAllocateReply>> IoService::datafile_allocate(rpc::Call& call,
                                                                             wire::DatafileAllocateRequest request) {
-  const Wish wish{request.where, request.what, trove::BytestreamOp::kAllocate, request.extend,
-                  credible_time(*parts_, request.fs_time)};
-  auto reply = co_await carry_out(*parts_, call, wish);
+  const Params params{request.where, request.what, trove::BytestreamOp::kAllocate, request.extend,
+                      credible_time(*parts_, request.fs_time)};
+  auto reply = co_await carry_out(*parts_, call, params);
   co_return reply;
 }
 

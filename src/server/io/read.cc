@@ -183,9 +183,10 @@ job::Task<Result<void>> read_slot(BulkRead& bulk, std::size_t index) {
     SPATE_CO_TRY(file, co_await open_slot(bulk, slot));
     SPATE_CO_TRY(done.stat, co_await stat_datafile(*slot.target, bulk.asker, slot.id, bulk.active.token()));
     const bool sendable = file == nullptr || file->descriptor() >= 0;
-    const StreamWish wish{flow::Direction::kRead,  bulk.request.path, bulk.request.what,    *bulk.slots.distribution,
-                          bulk.request.unit_bytes, bulk.peer,         bulk.seals != nullptr};
-    SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, wish, done.stat, sendable));
+    const StreamParams params{flow::Direction::kRead,   bulk.request.path,       bulk.request.what,
+                              *bulk.slots.distribution, bulk.request.unit_bytes, bulk.peer,
+                              bulk.seals != nullptr};
+    SPATE_CO_TRY(ChosenPath chosen, co_await path_for(bulk.parts, slot, params, done.stat, sendable));
     choice = std::move(chosen.choice);
     if (file == nullptr && choice.path != wire::DataPath::kBuffered) co_return Result<void>();  // nothing is there
   }

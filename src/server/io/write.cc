@@ -70,18 +70,18 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
   const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
-  const StreamWish wish{flow::Direction::kWrite,
-                        work.request.path,
-                        share.what,
-                        share.distribution,
-                        work.request.unit_bytes,
-                        work.call.address,
-                        work.call.peer->bulk_seals != nullptr};
+  const StreamParams params{flow::Direction::kWrite,
+                            work.request.path,
+                            share.what,
+                            share.distribution,
+                            work.request.unit_bytes,
+                            work.call.address,
+                            work.call.peer->bulk_seals != nullptr};
   trove::BytestreamStat before;
   if (work.request.path == wire::DataPath::kAutomatic) {
     SPATE_CO_TRY(before, co_await stat_datafile(*slot.target, work.asker, slot.id, work.active.token()));
   }
-  SPATE_CO_TRY(const ChosenPath chosen, co_await path_for(work.parts, slot, wish, before, true));
+  SPATE_CO_TRY(const ChosenPath chosen, co_await path_for(work.parts, slot, params, before, true));
   const bool peer = chosen.choice.path == wire::DataPath::kPeerToPeer;
   const bool direct = chosen.choice.path == wire::DataPath::kDirect || peer;
   const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes,

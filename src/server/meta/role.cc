@@ -12,9 +12,10 @@ MetaRole::MetaRole(MetaOptions options, job::KeyvalContext& store, Random& rando
       locks_(service_.core(), events_),
       leases_(service_.core(), events_, metrics),
       sessions_(service_.core(), answers_, opens_),
-      settler_(service_.core()),
+      intent_recovery_(service_.core()),
       removals_(service_.core()) {
-  service_.core().attach({&io, &sessions_, &answers_, &opens_, &removals_, &settler_, &locks_, &leases_, &events_});
+  service_.core().attach(
+      {&io, &sessions_, &answers_, &opens_, &removals_, &intent_recovery_, &locks_, &leases_, &events_});
 }
 
 job::Task<Result<void>> MetaRole::start() {
@@ -25,13 +26,13 @@ job::Task<Result<void>> MetaRole::start() {
   SPATE_CO_TRY(std::ignore, co_await leases_.start());
   SPATE_CO_TRY(std::ignore, co_await sessions_.start());
   SPATE_CO_TRY(std::ignore, co_await removals_.start());
-  settler_.start();
+  intent_recovery_.start();
   co_return {};
 }
 
 job::Task<Result<void>> MetaRole::stop() {
   co_await sessions_.stop();  // first: it gives work to the others
-  co_await settler_.stop();
+  co_await intent_recovery_.stop();
   co_await removals_.stop();
   auto stopped = co_await service_.stop();
   co_return stopped;

@@ -2,11 +2,11 @@
 // MetaRole: the whole meta server: name space, sessions, opens, background work.
 #pragma once
 
+#include "server/meta/background/intent_recovery.h"
 #include "server/meta/background/removal.h"
-#include "server/meta/background/settler.h"
 #include "server/meta/core/answers.h"
-#include "server/meta/leases/lease_keeper.h"
-#include "server/meta/locks/lock_keeper.h"
+#include "server/meta/leases/lease_manager.h"
+#include "server/meta/locks/lock_manager.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/session/opens.h"
 #include "server/meta/session/sessions.h"
@@ -29,7 +29,7 @@ class MetaRole {
 
   MetaService& service() { return service_; }
   MetaCore& core() { return service_.core(); }
-  const FileSettler& settler() const { return settler_; }
+  const FileIntentRecovery& intent_recovery() const { return intent_recovery_; }
   const AnswerTable& answers() const { return answers_; }
   const LockTable& locks() const { return locks_.table(); }
   const LeaseTable& leases() const { return leases_.table(); }
@@ -39,10 +39,10 @@ class MetaRole {
   AnswerTable answers_;
   OpenTable opens_;
   SessionEvents events_;
-  LockKeeper locks_;
-  LeaseKeeper leases_;
+  LockManager locks_;
+  LeaseManager leases_;
   SessionTable sessions_;
-  FileSettler settler_;
+  FileIntentRecovery intent_recovery_;
   RemovalQueue removals_;
 };
 

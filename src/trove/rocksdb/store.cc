@@ -9,7 +9,7 @@
 namespace spate::trove {
 namespace {
 
-constexpr std::size_t kRecordsAtRest = std::size_t{1} << 20;  // bytes
+constexpr std::size_t kRecordsAfterTrim = std::size_t{1} << 20;  // bytes
 
 rocksdb::WriteOptions inline_write() {
   rocksdb::WriteOptions options;
@@ -33,7 +33,7 @@ RocksdbStore::RocksdbStore(std::unique_ptr<rocksdb::DB> db, const RocksdbOptions
 
 RocksdbStore::~RocksdbStore() { SPATE_CHECK(!resolver_.anyone_live()); }
 
-void RocksdbStore::rest() { records_.shrink(kRecordsAtRest); }
+void RocksdbStore::trim_memory() { records_.shrink(kRecordsAfterTrim); }
 
 std::unique_ptr<Transaction> RocksdbStore::begin() { return std::make_unique<RocksdbTransaction>(*this); }
 

@@ -42,7 +42,7 @@ class RocksdbStore final : public Keyval {
   bool prepare_to_wait() override { return events_.prepare_to_wait(); }
   std::string describe() const override { return "rocksdb"; }
   bool short_of_space() const override { return SpaceReserve::short_of_space(folder_); }
-  void rest() override;
+  void trim_memory() override;
 
   // For its transactions.
   Resolver& resolver() { return resolver_; }

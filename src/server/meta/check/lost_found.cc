@@ -13,8 +13,8 @@ constexpr unsigned kMaxTries = 1000;
 job::Task<Result<InodeRecord>> make_lost_found(Operation& operation, InodeRecord root) {
   wire::NewAttributes attributes;
   attributes.mode = 0700;  // what lies there may have been in a private directory
-  const NewObject wish{FileType::kDirectory, attributes, {}};
-  SPATE_CO_TRY(InodeRecord made, co_await make_object(operation, root, wish));
+  const NewObject params{FileType::kDirectory, attributes, {}};
+  SPATE_CO_TRY(InodeRecord made, co_await make_object(operation, root, params));
   touch_entries(root, operation.now(), 1, 1);
   operation.put(root);
   operation.put_entry(kRootHandle, kLostFound, EntryRecord{made.handle(), FileType::kDirectory});

@@ -117,7 +117,7 @@ job::Task<Result<wire::MetaRepairReply>> hurry_work(MetaCore& core, rpc::Call& c
   if (finding.damage == Damage::kStuckRemoval) {
     done = co_await wait_for_removal(core, key, finding.handle, scope.token());
   } else {
-    done = co_await core.parts().settler->settled(finding.handle, scope.token());
+    done = co_await core.parts().intent_recovery->settled(finding.handle, scope.token());
   }
   reply.outcome = done ? wire::RepairOutcome::kRepaired : wire::RepairOutcome::kLeft;
   reply.note = done ? "it was finished" : done.error().context();
@@ -169,7 +169,7 @@ job::Task<Result<void>> tell_unreadable_record(Repair& repair) {
 job::Task<Result<Bytes>> meta_repair(MetaCore& core, rpc::Call& call, ByteView body) {
   const auto request = wire::decode_body<wire::MetaRepairRequest>(body);
   if (!request) co_return Error(Errc::kProtocol, request.error().context());
-  core.known_names().clear();  // what is mended is what the store holds
+  core.name_filter().clear();  // what is mended is what the store holds
   const auto work = key_of_work(request->finding);
   if (work) {
     const StoreKey key = *work;

@@ -29,12 +29,12 @@ job::Task<Result<std::optional<InodeRecord>>> file_of(Repair& repair) {
 
 job::Task<Result<void>> wait_a_while(MetaCore& core, Handle handle, job::StopToken stop) {
   job::DeadlineScope scope(core.executor(), core.executor().now() + kTruncatePatience, stop);
-  std::ignore = co_await core.parts().settler->settled(handle, scope.token());
+  std::ignore = co_await core.parts().intent_recovery->settled(handle, scope.token());
   co_return Result<void>();
 }
 
 /// Waits, after the commit, until the io servers have been asked; but not for ever: it goes on in the background.
-void wait_for_settler(Operation& operation, Handle handle) {
+void wait_for_recovery(Operation& operation, Handle handle) {
   const job::StopToken stop = operation.call().stop;
   operation.finish_with([core = &operation.core(), handle, stop] { return wait_a_while(*core, handle, stop); });
 }
@@ -44,7 +44,7 @@ void ask_datafiles(Operation& operation, InodeRecord& inode) {
   ++inode.attributes.version;
   leave_unsettled(operation, inode);
   operation.put(inode);
-  wait_for_settler(operation, inode.handle());
+  wait_for_recovery(operation, inode.handle());
 }
 
 /// Erases the records of `range`, up to a number; the next look finds the rest.
@@ -126,7 +126,7 @@ job::Task<Result<void>> mend_stray_intent(Repair& repair) {
     inode.record.truncating = true;
     ++inode.record.attributes.version;
     operation.put(inode.record);
-    wait_for_settler(operation, handle);
+    wait_for_recovery(operation, handle);
     co_return {};
   }
   if (repair.confirm("it was dropped")) operation.erase(truncate_key(handle));

@@ -20,7 +20,7 @@ constexpr unsigned kRunsBeforeWaiting = 4;
 constexpr Duration kLongestWait = std::chrono::milliseconds(2);
 
 /// Fingerprints of names: 2 MiB, the names of some 300,000 new files.
-constexpr std::size_t kKnownNames = std::size_t{512} << 10U;
+constexpr std::size_t kFilteredNames = std::size_t{512} << 10U;
 
 /// Errors that are an answer of the name space, as opposed to ones of the moment.
 bool is_answer(Errc code) {
@@ -50,7 +50,8 @@ bool is_answer(Errc code) {
 constexpr std::size_t kHeaderRoom = 1024;
 
 /// What stands before a reply to a change. Of an answer that was given before nobody knows what it touched.
-Bytes with_news(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted, const Bytes& reply) {
+Bytes with_touched(const rpc::Call& call, const wire::Touched& touched, const wire::Granted& granted,
+                   const Bytes& reply) {
   Bytes out;
   wire::encode_body(touched, out);
   if ((call.peer->features & wire::kFeatureGrants) != 0) {
@@ -75,7 +76,7 @@ MetaCore::MetaCore(MetaOptions options, job::KeyvalContext& store, Random& rando
       store_(store),
       random_(random),
       locks_(store.executor()),
-      known_names_(kKnownNames),
+      name_filter_(kFilteredNames),
       handles_({"next_handle", kRootHandle.value + 1}, store),
       targets_(options_.map.targets_in_turn()),
       next_base_(random.below(std::max<std::size_t>(targets_.size(), 1))),
@@ -166,7 +167,7 @@ job::Task<Result<Bytes>> MetaCore::change(rpc::Call& call, ByteView request, Bod
   Operation operation(*this, call, Operation::Kind::kChange);
   auto result = co_await run_changes(operation, request, body);
   if (result && (call.peer->features & wire::kFeatureLeases) != 0)
-    co_return with_news(call, operation.answered_touch_, operation.answered_grant_, *result);
+    co_return with_touched(call, operation.answered_touch_, operation.answered_grant_, *result);
   co_return result;
 }
 
@@ -259,7 +260,7 @@ void MetaCore::committed(Operation& operation) {
 job::Task<Result<void>> MetaCore::after_truncation(const rpc::Call& call, Handle handle) {
   {
     const rpc::Aside aside(call);
-    SPATE_CO_TRY(std::ignore, co_await parts_.settler->truncated(handle, call.stop));
+    SPATE_CO_TRY(std::ignore, co_await parts_.intent_recovery->truncated(handle, call.stop));
   }
   if (!has_slot(call)) co_return {};
   job::Transaction store = store_.begin();

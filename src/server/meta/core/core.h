@@ -7,12 +7,12 @@
 #include "job/gate.h"
 #include "job/storage.h"
 #include "metrics/metrics.h"
-#include "server/meta/core/known_names.h"
+#include "server/meta/core/name_filter.h"
 #include "server/meta/core/operation.h"
 #include "server/meta/core/options.h"
 #include "server/meta/core/parts.h"
 #include "server/meta/store/counter.h"
-#include "server/meta/store/tally.h"
+#include "server/meta/store/inode_count.h"
 
 namespace spate::meta {
 
@@ -52,7 +52,7 @@ class MetaCore {
   Random& random() { return random_; }
   MetaParts& parts() { return parts_; }
   DirectoryLocks& locks() { return locks_; }
-  KnownNames& known_names() { return known_names_; }
+  NameFilter& name_filter() { return name_filter_; }
   const NameHash& name_hash() const { return name_hash_; }
   /// A handle that was never given out before.
   job::Task<Result<Handle>> new_handle(job::StopToken stop);
@@ -60,7 +60,7 @@ class MetaCore {
   std::uint64_t next_base() { return next_base_++; }
   /// The cluster map's targets, in turn.
   const std::vector<TargetId>& targets() const { return targets_; }
-  ObjectTally& objects() { return objects_; }
+  InodeCount& objects() { return objects_; }
 
  private:
   bool short_of_space();
@@ -81,12 +81,12 @@ class MetaCore {
   Random& random_;
   MetaParts parts_;
   DirectoryLocks locks_;
-  KnownNames known_names_;
+  NameFilter name_filter_;
   Counter handles_;
   NameHash name_hash_;
   std::vector<TargetId> targets_;
   std::uint64_t next_base_ = 0;
-  ObjectTally objects_;
+  InodeCount objects_;
   job::Gate gate_;
   job::StopSource stopping_;
   job::Event unsynced_;

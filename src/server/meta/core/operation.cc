@@ -40,7 +40,7 @@ job::Task<Result<std::optional<EntryRecord>>> Operation::entry(Handle directory,
                                                                trove::ReadMode mode) {
   const std::uint64_t hash = core_.name_hash()(name);
   const StoreKey key = entry_key(directory, hash, name);
-  if (core_.known_names().never_had(directory, hash)) {
+  if (core_.name_filter().never_had(directory, hash)) {
     if (kind_ == Kind::kChange && mode == trove::ReadMode::kChecked) store().note_read(key);
     co_return std::optional<EntryRecord>();
   }
@@ -52,7 +52,7 @@ void Operation::put_entry(Handle directory, std::string_view name, const EntryRe
   touched_.names.push_back({directory, std::string(name)});
   note_name(directory, name, record);
   const std::uint64_t hash = core_.name_hash()(name);
-  core_.known_names().added(directory, hash);
+  core_.name_filter().added(directory, hash);
   put(entry_key(directory, hash, name), record);
 }
 

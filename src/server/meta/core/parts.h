@@ -172,13 +172,13 @@ class Removals {
 
 /// Makes inodes agree with their datafiles, in the background: finishes truncations, and asks for size and mtime of
 /// files that nobody writes any more.
-class Settler {
+class IntentRecovery {
  public:
-  virtual ~Settler() = default;
+  virtual ~IntentRecovery() = default;
   /// A truncate intent or an unsettled record of this file was committed by the request with this trace (0: none).
   virtual void added(Handle handle, TraceId trace) = 0;
   /// Waits until no work is left for this file. When stopped first, it fails with the reason and names the obstacle.
-  /// When an io server has refused for a while, it fails with that server's error; the settler keeps trying.
+  /// When an io server has refused for a while, it fails with that server's error; intent recovery keeps trying.
   virtual job::Task<Result<void>> settled(Handle handle, job::StopToken stop) = 0;
   /// Waits until no truncation of this file is under way: it has been done, or given up. Fails as settled() does.
   virtual job::Task<Result<void>> truncated(Handle handle, job::StopToken stop) = 0;
@@ -197,7 +197,7 @@ struct MetaParts {
   Answers* answers = nullptr;
   Opens* opens = nullptr;
   Removals* removals = nullptr;
-  Settler* settler = nullptr;
+  IntentRecovery* intent_recovery = nullptr;
   Locks* locks = nullptr;           // null: lock requests are refused
   Leases* leases = nullptr;         // null: none are given
   SessionEvents* events = nullptr;  // null: none are told

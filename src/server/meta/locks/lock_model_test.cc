@@ -16,26 +16,26 @@ constexpr std::size_t kFiles = 2;
 constexpr std::size_t kOwners = 5;
 
 struct ModelTable {
-  struct Wish {
+  struct LockParams {
     std::size_t file = 0, owner = 0;
     LockMode mode = LockMode::kNone;
     std::uint64_t first = 0, last = 0;
     std::uint64_t wait = 0;
   };
   std::array<std::array<std::array<LockMode, kBytes>, kOwners>, kFiles> held{};
-  std::vector<Wish> queue;  // of all files, in the order of their coming
+  std::vector<LockParams> queue;  // of all files, in the order of their coming
 
-  void apply(const Wish& w) {
+  void apply(const LockParams& w) {
     for (std::uint64_t i = w.first; i <= w.last; ++i) held[w.file][w.owner][i] = w.mode;
   }
-  bool blocks(std::size_t owner, const Wish& w) const {
+  bool blocks(std::size_t owner, const LockParams& w) const {
     if (owner == w.owner) return false;
     for (std::uint64_t i = w.first; i <= w.last; ++i) {
       if (conflict(held[w.file][owner][i], w.mode)) return true;
     }
     return false;
   }
-  bool free_for(const Wish& w) const {
+  bool free_for(const LockParams& w) const {
     for (std::size_t o = 0; o < kOwners; ++o) {
       if (blocks(o, w)) return false;
     }
@@ -49,10 +49,10 @@ struct ModelTable {
     }
     return false;
   }
-  bool has_turn(const Wish& w) const {
+  bool has_turn(const LockParams& w) const {
     if (!free_for(w)) return false;
     if (holds(w.owner)) return true;
-    for (const Wish& e : queue) {
+    for (const LockParams& e : queue) {
       if (e.wait == w.wait) break;
       const bool meets = e.file == w.file && e.owner != w.owner && e.first <= w.last && w.first <= e.last;
       if (meets && conflict(e.mode, w.mode)) return false;
@@ -60,11 +60,11 @@ struct ModelTable {
     return true;
   }
   /// `w` queued would close a circle: found by following everybody from everybody.
-  bool deadlock(const Wish& w) const {
+  bool deadlock(const LockParams& w) const {
     std::array<std::array<bool, kOwners>, kOwners> reaches{};
-    std::vector<Wish> all = queue;
+    std::vector<LockParams> all = queue;
     all.push_back(w);
-    for (const Wish& q : all) {
+    for (const LockParams& q : all) {
       for (std::size_t o = 0; o < kOwners; ++o) reaches[q.owner][o] = reaches[q.owner][o] || blocks(o, q);
     }
     for (std::size_t k = 0; k < kOwners; ++k) {
@@ -93,11 +93,11 @@ class LockModel {
   }
   void check() {
     ASSERT_EQ(table_.waits(), model_.queue.size());
-    for (const ModelTable::Wish& w : model_.queue)
+    for (const ModelTable::LockParams& w : model_.queue)
       ASSERT_FALSE(model_.has_turn(w)) << "wait " << w.wait << " is not served";
     for (std::size_t f = 0; f < kFiles; ++f) {
       for (std::uint64_t i = 0; i < kBytes; ++i) {
-        const ModelTable::Wish probe{
+        const ModelTable::LockParams probe{
             f, random_.below(kOwners), random_.chance(1, 2) ? LockMode::kShared : LockMode::kExclusive, i, i, 0};
         ASSERT_EQ(table_.test(real(probe)).has_value(), !model_.free_for(probe));
       }
@@ -106,13 +106,13 @@ class LockModel {
 
  private:
   static LockOwner owner(std::size_t number) { return {ClientId(1 + number % 3), 1, LockKind::kProcess, number}; }
-  static LockWish real(const ModelTable::Wish& w) {
+  static LockParams real(const ModelTable::LockParams& w) {
     return {Handle(1 + w.file), owner(w.owner), w.mode, {w.first, w.last}, 0};
   }
 
   void set() {
-    ModelTable::Wish w{random_.below(kFiles), random_.below(kOwners), static_cast<LockMode>(random_.below(3)),
-                       random_.below(kBytes), random_.below(kBytes),  0};
+    ModelTable::LockParams w{random_.below(kFiles), random_.below(kOwners), static_cast<LockMode>(random_.below(3)),
+                             random_.below(kBytes), random_.below(kBytes),  0};
     if (w.first > w.last) std::swap(w.first, w.last);
     if (random_.chance(2, 3)) w.wait = ++last_wait_;
     const LockOutcome outcome = table_.set(real(w), w.wait);
@@ -143,10 +143,11 @@ class LockModel {
     take();
   }
   void release() {
-    const ModelTable::Wish all{random_.below(kFiles), random_.below(kOwners), LockMode::kNone, 0, kBytes - 1, 0};
+    const ModelTable::LockParams all{random_.below(kFiles), random_.below(kOwners), LockMode::kNone, 0, kBytes - 1, 0};
     table_.release(Handle(1 + all.file), owner(all.owner));
     model_.apply(all);
-    std::erase_if(model_.queue, [&](const ModelTable::Wish& w) { return w.file == all.file && w.owner == all.owner; });
+    std::erase_if(model_.queue,
+                  [&](const ModelTable::LockParams& w) { return w.file == all.file && w.owner == all.owner; });
     take();
   }
   /// Each that the table has let in had its turn when all before it were.
@@ -154,9 +155,9 @@ class LockModel {
     for (const LockTable::Ended& ended : table_.take_ended()) {
       ASSERT_TRUE(ended.granted);
       const auto place = std::find_if(model_.queue.begin(), model_.queue.end(),
-                                      [&](const ModelTable::Wish& w) { return w.wait == ended.wait.number; });
+                                      [&](const ModelTable::LockParams& w) { return w.wait == ended.wait.number; });
       ASSERT_NE(place, model_.queue.end());
-      const ModelTable::Wish w = *place;
+      const ModelTable::LockParams w = *place;
       ASSERT_TRUE(model_.has_turn(w));
       model_.queue.erase(place);
       model_.apply(w);

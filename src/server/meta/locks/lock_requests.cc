@@ -2,7 +2,7 @@
 // The requests on locks.
 #include <algorithm>
 
-#include "server/meta/locks/lock_keeper.h"
+#include "server/meta/locks/lock_manager.h"
 
 namespace spate::meta {
 namespace {
@@ -12,13 +12,13 @@ constexpr std::size_t kMostAnswers = 4096;
 
 }  // namespace
 
-Result<void> LockKeeper::admit(const rpc::Call& call) const {
+Result<void> LockManager::admit(const rpc::Call& call) const {
   SPATE_TRY(std::ignore, core_.parts().sessions->admit(call));
   if (call.peer->kind == wire::PeerKind::kServer) return Error(Errc::kInvalidArgument, "servers have no locks");
   return {};
 }
 
-Result<LockWish> LockKeeper::wish_of(const rpc::Call& call, const wire::LockSpec& lock) const {
+Result<LockParams> LockManager::params_of(const rpc::Call& call, const wire::LockSpec& lock) const {
   const LockRange range{lock.first, lock.last};
   if (lock.kind < LockKind::kProcess || lock.kind > LockKind::kAppend || lock.mode > LockMode::kExclusive) {
     return Error(Errc::kInvalidArgument, "a kind or mode of lock that this server does not know");
@@ -31,13 +31,13 @@ Result<LockWish> LockKeeper::wish_of(const rpc::Call& call, const wire::LockSpec
     return Error(Errc::kInvalidArgument, "the right to append is a client's, and nobody shares it");
   }
   const LockOwner owner{call.header.client, call.header.session_epoch, lock.kind, lock.owner};
-  return LockWish{lock.handle, owner, lock.mode, range, lock.pid};
+  return LockParams{lock.handle, owner, lock.mode, range, lock.pid};
 }
 
 /// Nothing when the request is new. A sequence below what the client still may send is a late copy: nobody waits for
 /// it.
-Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& session,
-                                                                  const wire::LockRequest& request) const {
+Result<std::optional<wire::LockReply>> LockManager::earlier_answer(Session& session,
+                                                                   const wire::LockRequest& request) const {
   if (request.sequence < session.floor) return Errc::kForgottenRequest;
   session.floor = std::max(session.floor, request.oldest);
   session.answers.erase(session.answers.begin(), session.answers.lower_bound(session.floor));
@@ -51,8 +51,8 @@ Result<std::optional<wire::LockReply>> LockKeeper::earlier_answer(Session& sessi
   return std::optional<wire::LockReply>();
 }
 
-Result<wire::LockReply> LockKeeper::decide(const LockWish& wish, const wire::LockRequest& request) {
-  const LockOutcome outcome = table_.set(wish, request.wait ? request.sequence : 0);
+Result<wire::LockReply> LockManager::decide(const LockParams& params, const wire::LockRequest& request) {
+  const LockOutcome outcome = table_.set(params, request.wait ? request.sequence : 0);
   tell_changes();
   switch (outcome) {
     case LockOutcome::kGranted:
@@ -64,8 +64,8 @@ Result<wire::LockReply> LockKeeper::decide(const LockWish& wish, const wire::Loc
   return Errc::kNoLocks;
 }
 
-job::Task<Result<wire::LockReply>> LockKeeper::lock(rpc::Call& call, wire::LockRequest request) {
-  SPATE_CO_TRY(const LockWish wish, wish_of(call, request.lock));
+job::Task<Result<wire::LockReply>> LockManager::lock(rpc::Call& call, wire::LockRequest request) {
+  SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
   if (request.sequence == 0 || request.oldest > request.sequence) {
     co_return Error(Errc::kInvalidArgument, "a lock request without a sequence");
   }
@@ -75,11 +75,11 @@ job::Task<Result<wire::LockReply>> LockKeeper::lock(rpc::Call& call, wire::LockR
     SPATE_CO_TRY(auto known, earlier_answer(session, request));
     if (known) co_return *known;
     if (request.table != 0 && request.table != events_.table_number()) co_return Errc::kLocksForgotten;
-    if (wish.mode != LockMode::kNone && in_grace()) {
+    if (params.mode != LockMode::kNone && in_grace()) {
       co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
     }
-    if (wish.mode == LockMode::kNone || session.recorded) {
-      auto reply = decide(wish, request);
+    if (params.mode == LockMode::kNone || session.recorded) {
+      auto reply = decide(params, request);
       session.answers.emplace(request.sequence, reply);
       co_return reply;
     }
@@ -91,12 +91,12 @@ job::Task<Result<wire::LockReply>> LockKeeper::lock(rpc::Call& call, wire::LockR
   }
 }
 
-job::Task<Result<wire::LockTestReply>> LockKeeper::test(rpc::Call& call, wire::LockTestRequest request) {
+job::Task<Result<wire::LockTestReply>> LockManager::test(rpc::Call& call, wire::LockTestRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
-  SPATE_CO_TRY(const LockWish wish, wish_of(call, request.lock));
+  SPATE_CO_TRY(const LockParams params, params_of(call, request.lock));
   if (in_grace()) co_return Error(Errc::kBusy, "the meta server has restarted and waits for the locks that others had");
   wire::LockTestReply reply;
-  const auto found = table_.test(wish);
+  const auto found = table_.test(params);
   if (!found) co_return reply;
   reply.conflict = wire::LockSpec{request.lock.handle, found->owner.kind,       found->owner.token,    found->pid,
                                   found->lock.mode,    found->lock.range.first, found->lock.range.last};
@@ -104,7 +104,7 @@ job::Task<Result<wire::LockTestReply>> LockKeeper::test(rpc::Call& call, wire::L
   co_return reply;
 }
 
-job::Task<Result<wire::LockCancelReply>> LockKeeper::cancel(rpc::Call& call, wire::LockCancelRequest request) {
+job::Task<Result<wire::LockCancelReply>> LockManager::cancel(rpc::Call& call, wire::LockCancelRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   wire::LockCancelReply reply;
   reply.table = events_.table_number();
@@ -113,7 +113,7 @@ job::Task<Result<wire::LockCancelReply>> LockKeeper::cancel(rpc::Call& call, wir
   co_return reply;
 }
 
-job::Task<Result<wire::LockReclaimReply>> LockKeeper::reclaim(rpc::Call& call, wire::LockReclaimRequest request) {
+job::Task<Result<wire::LockReclaimReply>> LockManager::reclaim(rpc::Call& call, wire::LockReclaimRequest request) {
   SPATE_CO_TRY(std::ignore, admit(call));
   const ClientId client = call.header.client;
   wire::LockReclaimReply reply;
@@ -126,8 +126,8 @@ job::Task<Result<wire::LockReclaimReply>> LockKeeper::reclaim(rpc::Call& call, w
   }
   session_of(call).recorded = true;
   for (std::uint32_t i = 0; i < request.locks.size(); ++i) {
-    SPATE_CO_TRY(const LockWish wish, wish_of(call, request.locks[i]));
-    if (table_.set(wish, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
+    SPATE_CO_TRY(const LockParams params, params_of(call, request.locks[i]));
+    if (table_.set(params, 0) != LockOutcome::kGranted) reply.lost.push_back(i);
   }
   if (request.last) {
     notes_.pending().erase(client);

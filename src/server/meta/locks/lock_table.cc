@@ -21,63 +21,64 @@ LockTable::Place LockTable::place_of(Handle handle, LockKind kind) {
 }
 
 /// Nobody else holds what stands in the way.
-bool LockTable::grantable(const File& file, const LockWish& wish) const {
+bool LockTable::grantable(const File& file, const LockParams& params) const {
   return std::none_of(file.held.begin(), file.held.end(), [&](const auto& entry) {
-    return entry.first != wish.owner && entry.second.in_the_way_of(wish.range, wish.mode);
+    return entry.first != params.owner && entry.second.in_the_way_of(params.range, params.mode);
   });
 }
 
 /// Grantable, and nobody came before with a wish for the same: who holds nothing waits behind them.
 bool LockTable::has_turn(const File& file, const Waiting& waiting) const {
-  const LockWish& wish = waiting.wish;
-  if (!grantable(file, wish)) return false;
-  const auto owner = owners_.find(wish.owner);
+  const LockParams& params = waiting.params;
+  if (!grantable(file, params)) return false;
+  const auto owner = owners_.find(params.owner);
   if (owner != owners_.end() && !owner->second.held.empty()) return true;
   for (const Waiting& earlier : file.queue) {
     if (earlier.wait == waiting.wait) break;
-    const bool other = earlier.wish.owner != wish.owner;
-    if (other && earlier.wish.range.overlaps(wish.range) && conflict(earlier.wish.mode, wish.mode)) return false;
+    const bool other = earlier.params.owner != params.owner;
+    if (other && earlier.params.range.overlaps(params.range) && conflict(earlier.params.mode, params.mode))
+      return false;
   }
   return true;
 }
 
-bool LockTable::fits(const File& file, const LockWish& wish) const {
-  const auto session = sessions_.find(wish.owner.client);
+bool LockTable::fits(const File& file, const LockParams& params) const {
+  const auto session = sessions_.find(params.owner.client);
   const std::size_t of_session = session == sessions_.end() ? 0 : session->second.pieces;
   const std::size_t room = std::min(limits_.pieces_of_session - std::min(limits_.pieces_of_session, of_session),
                                     limits_.pieces_of_file - std::min(limits_.pieces_of_file, file.pieces));
   if (room >= kMostNewPieces) return true;
-  const auto held = file.held.find(wish.owner);
+  const auto held = file.held.find(params.owner);
   const LockRanges none;
   const LockRanges& now = held == file.held.end() ? none : held->second;
-  return now.pieces_after(wish.range, wish.mode) <= now.pieces().size() + room;
+  return now.pieces_after(params.range, params.mode) <= now.pieces().size() + room;
 }
 
-void LockTable::apply(const LockWish& wish) {
-  const Place place = place_of(wish.handle, wish.owner.kind);
+void LockTable::apply(const LockParams& params) {
+  const Place place = place_of(params.handle, params.owner.kind);
   File& file = files_[place];
-  LockRanges& ranges = file.held[wish.owner];
+  LockRanges& ranges = file.held[params.owner];
   const std::size_t before = ranges.pieces().size();
-  ranges.set(wish.range, wish.mode);
+  ranges.set(params.range, params.mode);
   const std::size_t after = ranges.pieces().size();
-  Session& session = sessions_[wish.owner.client];
+  Session& session = sessions_[params.owner.client];
   session.pieces += after - before;
   file.pieces += after - before;
   pieces_ += after - before;
-  Owner& owner = owners_[wish.owner];
-  if (wish.mode != LockMode::kNone) owner.pid = wish.pid;
+  Owner& owner = owners_[params.owner];
+  if (params.mode != LockMode::kNone) owner.pid = params.pid;
   if (after == 0) {
-    file.held.erase(wish.owner);
+    file.held.erase(params.owner);
     owner.held.erase(place);
-    recalled_.erase({place, wish.owner});
+    recalled_.erase({place, params.owner});
   } else if (owner.held.insert(place).second) {
     // It stands behind nobody any more, wherever else it waits.
     for (const std::uint64_t number : owner.waits) {
-      to_serve_.insert(waits_.at({wish.owner.client, wish.owner.epoch, number}));
+      to_serve_.insert(waits_.at({params.owner.client, params.owner.epoch, number}));
     }
   }
   to_serve_.insert(place);
-  forget_if_idle(wish.owner);
+  forget_if_idle(params.owner);
 }
 
 void LockTable::forget_if_idle(const LockOwner& owner) {
@@ -87,62 +88,62 @@ void LockTable::forget_if_idle(const LockOwner& owner) {
   if (session != sessions_.end() && session->second.pieces == 0 && session->second.waits == 0) sessions_.erase(session);
 }
 
-LockOutcome LockTable::set(const LockWish& wish, std::uint64_t wait) {
-  const Place place = place_of(wish.handle, wish.owner.kind);
-  if (wish.mode == LockMode::kNone) {
+LockOutcome LockTable::set(const LockParams& params, std::uint64_t wait) {
+  const Place place = place_of(params.handle, params.owner.kind);
+  if (params.mode == LockMode::kNone) {
     const auto file = files_.find(place);
-    if (file == files_.end() || !file->second.held.contains(wish.owner)) return LockOutcome::kGranted;
-    if (!fits(file->second, wish)) return LockOutcome::kTooMany;
-    apply(wish);
+    if (file == files_.end() || !file->second.held.contains(params.owner)) return LockOutcome::kGranted;
+    if (!fits(file->second, params)) return LockOutcome::kTooMany;
+    apply(params);
     serve();
     return LockOutcome::kGranted;
   }
   File& file = files_[place];
-  if (wish.owner.kind == LockKind::kFlock && file.held.contains(wish.owner) && !grantable(file, wish)) {
-    LockWish release = wish;
+  if (params.owner.kind == LockKind::kFlock && file.held.contains(params.owner) && !grantable(file, params)) {
+    LockParams release = params;
     release.mode = LockMode::kNone;
     apply(release);
     serve();
-    return set(wish, wait);
+    return set(params, wait);
   }
   LockOutcome outcome = LockOutcome::kGranted;
-  const bool turn = wait == 0 ? grantable(file, wish) : has_turn(file, {{}, wish});
+  const bool turn = wait == 0 ? grantable(file, params) : has_turn(file, {{}, params});
   if (!turn) {
-    outcome = wait == 0 ? LockOutcome::kConflict : enqueue(wish, wait);
-  } else if (!fits(file, wish)) {
+    outcome = wait == 0 ? LockOutcome::kConflict : enqueue(params, wait);
+  } else if (!fits(file, params)) {
     outcome = LockOutcome::kTooMany;
   } else {
-    apply(wish);
+    apply(params);
   }
   to_serve_.insert(place);
   serve();
   return outcome;
 }
 
-LockOutcome LockTable::enqueue(const LockWish& wish, std::uint64_t number) {
-  const Place place = place_of(wish.handle, wish.owner.kind);
+LockOutcome LockTable::enqueue(const LockParams& params, std::uint64_t number) {
+  const Place place = place_of(params.handle, params.owner.kind);
   File& file = files_[place];
-  const LockWait wait{wish.owner.client, wish.owner.epoch, number};
+  const LockWait wait{params.owner.client, params.owner.epoch, number};
   if (waits_.contains(wait)) return LockOutcome::kQueued;
-  Session& session = sessions_[wish.owner.client];
+  Session& session = sessions_[params.owner.client];
   if (session.waits >= limits_.waits_of_session || file.queue.size() >= limits_.waits_for_file) {
-    forget_if_idle(wish.owner);
+    forget_if_idle(params.owner);
     return LockOutcome::kTooMany;
   }
-  if (wish.owner.kind == LockKind::kProcess && would_deadlock(wish)) {
-    forget_if_idle(wish.owner);
+  if (params.owner.kind == LockKind::kProcess && would_deadlock(params)) {
+    forget_if_idle(params.owner);
     return LockOutcome::kDeadlock;
   }
   ++session.waits;
-  owners_[wish.owner].waits.insert(number);
+  owners_[params.owner].waits.insert(number);
   waits_.emplace(wait, place);
-  file.queue.push_back({wait, wish});
+  file.queue.push_back({wait, params});
   return LockOutcome::kQueued;
 }
 
 std::list<LockTable::Waiting>::iterator LockTable::dequeue(File& file, std::list<Waiting>::iterator waiting) {
   const LockWait wait = waiting->wait;
-  const LockOwner owner = waiting->wish.owner;
+  const LockOwner owner = waiting->params.owner;
   waits_.erase(wait);
   --sessions_.at(owner.client).waits;
   owners_.at(owner).waits.erase(wait.number);
@@ -152,24 +153,24 @@ std::list<LockTable::Waiting>::iterator LockTable::dequeue(File& file, std::list
 }
 
 /// Who holds what this wish needs.
-void LockTable::add_holders(const LockWish& wish, std::vector<LockOwner>& out) const {
-  const auto file = files_.find(place_of(wish.handle, wish.owner.kind));
+void LockTable::add_holders(const LockParams& params, std::vector<LockOwner>& out) const {
+  const auto file = files_.find(place_of(params.handle, params.owner.kind));
   if (file == files_.end()) return;
   for (const auto& [owner, ranges] : file->second.held) {
-    if (owner != wish.owner && ranges.in_the_way_of(wish.range, wish.mode)) out.push_back(owner);
+    if (owner != params.owner && ranges.in_the_way_of(params.range, params.mode)) out.push_back(owner);
   }
 }
 
 /// Whether those who hold it wait, through whomever, for its own owner. Only what is held counts: who merely stands
 /// before us in the queue does not hold us up for ever (has_turn).
-bool LockTable::would_deadlock(const LockWish& wish) const {
+bool LockTable::would_deadlock(const LockParams& params) const {
   std::set<LockOwner> seen;
   std::vector<LockOwner> open;
-  add_holders(wish, open);
+  add_holders(params, open);
   while (!open.empty() && seen.size() < kMostOwnersSearched) {
     const LockOwner next = open.back();
     open.pop_back();
-    if (next == wish.owner) return true;
+    if (next == params.owner) return true;
     if (!seen.insert(next).second) continue;
     const auto owner = owners_.find(next);
     if (owner == owners_.end()) continue;
@@ -178,7 +179,7 @@ bool LockTable::would_deadlock(const LockWish& wish) const {
       const File& file = files_.at(waits_.at(wait));
       const auto waiting =
           std::find_if(file.queue.begin(), file.queue.end(), [&](const Waiting& w) { return w.wait == wait; });
-      add_holders(waiting->wish, open);
+      add_holders(waiting->params, open);
     }
   }
   return false;
@@ -190,7 +191,7 @@ void LockTable::release(Handle handle, const LockOwner& owner) {
   if (found == files_.end()) return;
   File& file = found->second;
   for (auto waiting = file.queue.begin(); waiting != file.queue.end();) {
-    waiting = waiting->wish.owner == owner ? dequeue(file, waiting) : std::next(waiting);
+    waiting = waiting->params.owner == owner ? dequeue(file, waiting) : std::next(waiting);
   }
   if (file.held.contains(owner)) apply({handle, owner, LockMode::kNone, {}, 0});
   to_serve_.insert(place);
@@ -221,13 +222,13 @@ void LockTable::release_client(ClientId client, std::uint32_t below_epoch) {
   for (const auto& [handle, owner] : all) release(handle, owner);
 }
 
-std::optional<LockConflict> LockTable::test(const LockWish& wish) const {
-  const auto file = files_.find(place_of(wish.handle, wish.owner.kind));
+std::optional<LockConflict> LockTable::test(const LockParams& params) const {
+  const auto file = files_.find(place_of(params.handle, params.owner.kind));
   if (file == files_.end()) return std::nullopt;
   std::optional<LockConflict> first;
   for (const auto& [owner, ranges] : file->second.held) {
-    if (owner == wish.owner) continue;
-    const auto lock = ranges.in_the_way_of(wish.range, wish.mode);
+    if (owner == params.owner) continue;
+    const auto lock = ranges.in_the_way_of(params.range, params.mode);
     if (lock && (!first || lock->range.first < first->lock.range.first)) first = {owner, owners_.at(owner).pid, *lock};
   }
   return first;
@@ -242,8 +243,8 @@ void LockTable::serve_once(File& file) {
       continue;
     }
     const Waiting granted = *waiting;
-    const bool fit = fits(file, granted.wish);
-    if (fit) apply(granted.wish);
+    const bool fit = fits(file, granted.params);
+    if (fit) apply(granted.params);
     ended_.push_back({granted.wait, fit});
     waiting = dequeue(file, waiting);
   }

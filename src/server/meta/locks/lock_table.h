@@ -32,7 +32,7 @@ struct LockWait {
   friend auto operator<=>(const LockWait&, const LockWait&) = default;
 };
 
-struct LockWish {
+struct LockParams {
   Handle handle;
   LockOwner owner;
   LockMode mode = LockMode::kNone;
@@ -74,7 +74,7 @@ class LockTable {
   /// `wait`: 0 does not wait. The range is valid. A release (kNone) frees everything that the owner holds in the range;
   /// it ends no wait. As on Linux, a flock that changes its mode loses the first mode when it cannot have the second at
   /// once.
-  LockOutcome set(const LockWish& wish, std::uint64_t wait);
+  LockOutcome set(const LockParams& params, std::uint64_t wait);
   /// Ends the owner's locks and waits on this file.
   void release(Handle handle, const LockOwner& owner);
   /// Ends the wait without a lock. False: there is no such wait (any more).
@@ -82,7 +82,7 @@ class LockTable {
   /// Ends all locks and waits of the client's epochs below this one.
   void release_client(ClientId client, std::uint32_t below_epoch);
   /// The first lock in the way of this wish.
-  std::optional<LockConflict> test(const LockWish& wish) const;
+  std::optional<LockConflict> test(const LockParams& params) const;
 
   /// The waits that have ended since the last call.
   struct Ended {
@@ -111,7 +111,7 @@ class LockTable {
   };
   struct Waiting {
     LockWait wait;
-    LockWish wish;
+    LockParams params;
   };
   struct File {
     std::map<LockOwner, LockRanges> held;
@@ -130,13 +130,13 @@ class LockTable {
   };
   static Place place_of(Handle handle, LockKind kind);
 
-  bool grantable(const File& file, const LockWish& wish) const;
+  bool grantable(const File& file, const LockParams& params) const;
   bool has_turn(const File& file, const Waiting& waiting) const;
-  bool fits(const File& file, const LockWish& wish) const;
-  bool would_deadlock(const LockWish& wish) const;
-  void add_holders(const LockWish& wish, std::vector<LockOwner>& out) const;
-  void apply(const LockWish& wish);
-  LockOutcome enqueue(const LockWish& wish, std::uint64_t number);
+  bool fits(const File& file, const LockParams& params) const;
+  bool would_deadlock(const LockParams& params) const;
+  void add_holders(const LockParams& params, std::vector<LockOwner>& out) const;
+  void apply(const LockParams& params);
+  LockOutcome enqueue(const LockParams& params, std::uint64_t number);
   std::list<Waiting>::iterator dequeue(File& file, std::list<Waiting>::iterator waiting);
   void serve();
   void serve_once(File& file);

@@ -13,11 +13,12 @@ LockOwner process(std::uint64_t token, std::uint64_t client = 1) {
   return {ClientId(client), 1, LockKind::kProcess, token};
 }
 
-LockWish wish(const LockOwner& owner, LockMode mode, std::uint64_t first = 0, std::uint64_t last = LockRange::kToEnd) {
+LockParams params(const LockOwner& owner, LockMode mode, std::uint64_t first = 0,
+                  std::uint64_t last = LockRange::kToEnd) {
   return {kLockedFile, owner, mode, {first, last}, static_cast<std::uint32_t>(owner.token)};
 }
-LockWish wish_other(const LockOwner& owner, LockMode mode) {
-  LockWish w = wish(owner, mode);
+LockParams params_of_other(const LockOwner& owner, LockMode mode) {
+  LockParams w = params(owner, mode);
   w.handle = kOther;
   return w;
 }
@@ -42,33 +43,33 @@ class LockTableTest : public ::testing::Test {
 };
 
 TEST_F(LockTableTest, WhatConflictsIsRefusedAndNamed) {
-  EXPECT_EQ(table.set(wish(process(1), kShared, 0, 99), 0), LockOutcome::kGranted);
-  EXPECT_EQ(table.set(wish(process(2), kShared, 50, 149), 0), LockOutcome::kGranted);
-  EXPECT_EQ(table.set(wish(process(2), kExclusive, 0, 9), 0), LockOutcome::kConflict);
-  EXPECT_EQ(table.set(wish(process(2), kExclusive, 100, 149), 0), LockOutcome::kGranted);
-  const auto found = table.test(wish(process(3), kExclusive, 60, 70));
+  EXPECT_EQ(table.set(params(process(1), kShared, 0, 99), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(params(process(2), kShared, 50, 149), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(params(process(2), kExclusive, 0, 9), 0), LockOutcome::kConflict);
+  EXPECT_EQ(table.set(params(process(2), kExclusive, 100, 149), 0), LockOutcome::kGranted);
+  const auto found = table.test(params(process(3), kExclusive, 60, 70));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->owner, process(1));
   EXPECT_EQ(found->pid, 1U);
   EXPECT_EQ(found->lock, (HeldLock{{0, 99}, kShared}));
-  EXPECT_FALSE(table.test(wish(process(3), kShared, 0, 99)));
-  EXPECT_FALSE(table.test(wish(process(2), kExclusive, 100, LockRange::kToEnd)));
+  EXPECT_FALSE(table.test(params(process(3), kShared, 0, 99)));
+  EXPECT_FALSE(table.test(params(process(2), kExclusive, 100, LockRange::kToEnd)));
 }
 
 TEST_F(LockTableTest, RecordLocksAndFlockDoNotKnowEachOther) {
   const LockOwner flock{ClientId(1), 1, LockKind::kFlock, 1};
   const LockOwner open_file{ClientId(1), 1, LockKind::kOpenFile, 1};
-  EXPECT_EQ(table.set(wish(process(1), kExclusive), 0), LockOutcome::kGranted);
-  EXPECT_EQ(table.set(wish(flock, kExclusive), 0), LockOutcome::kGranted);
-  EXPECT_EQ(table.set(wish(open_file, kShared), 0), LockOutcome::kConflict);
+  EXPECT_EQ(table.set(params(process(1), kExclusive), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(params(flock, kExclusive), 0), LockOutcome::kGranted);
+  EXPECT_EQ(table.set(params(open_file, kShared), 0), LockOutcome::kConflict);
 }
 
 TEST_F(LockTableTest, WhoWaitsIsServedInTurn) {
-  table.set(wish(process(1), kExclusive), 0);
-  EXPECT_EQ(table.set(wish(process(2), kShared), 12), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(3), kExclusive), 13), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(4), kShared), 14), LockOutcome::kQueued);
-  table.set(wish(process(1), kFree), 0);
+  table.set(params(process(1), kExclusive), 0);
+  EXPECT_EQ(table.set(params(process(2), kShared), 12), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(3), kExclusive), 13), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(4), kShared), 14), LockOutcome::kQueued);
+  table.set(params(process(1), kFree), 0);
   EXPECT_EQ(granted(), Numbers{12});  // 4 could be let in, but would pass 3
   table.release(kLockedFile, process(2));
   EXPECT_EQ(granted(), Numbers{13});
@@ -77,56 +78,57 @@ TEST_F(LockTableTest, WhoWaitsIsServedInTurn) {
 }
 
 TEST_F(LockTableTest, AHolderPassesThoseWhoWaitForIt) {
-  table.set(wish(process(1), kShared, 0, 9), 0);
-  EXPECT_EQ(table.set(wish(process(2), kExclusive), 12), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(1), kShared, 20, 29), 11), LockOutcome::kGranted);  // else both would wait for ever
+  table.set(params(process(1), kShared, 0, 9), 0);
+  EXPECT_EQ(table.set(params(process(2), kExclusive), 12), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(1), kShared, 20, 29), 11),
+            LockOutcome::kGranted);  // else both would wait for ever
   table.release(kLockedFile, process(1));
   EXPECT_EQ(granted(), Numbers{12});
 }
 
 TEST_F(LockTableTest, AReaderThatTurnsWriterWaitsForTheOthers) {
-  table.set(wish(process(1), kShared), 0);
-  table.set(wish(process(2), kShared), 0);
-  EXPECT_EQ(table.set(wish(process(1), kExclusive), 11), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(2), kExclusive), 12), LockOutcome::kDeadlock);
-  table.set(wish(process(2), kFree), 0);
+  table.set(params(process(1), kShared), 0);
+  table.set(params(process(2), kShared), 0);
+  EXPECT_EQ(table.set(params(process(1), kExclusive), 11), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(2), kExclusive), 12), LockOutcome::kDeadlock);
+  table.set(params(process(2), kFree), 0);
   EXPECT_EQ(granted(), Numbers{11});
-  EXPECT_TRUE(table.test(wish(process(2), kShared)));
+  EXPECT_TRUE(table.test(params(process(2), kShared)));
 }
 
 TEST_F(LockTableTest, DeadlocksAreFoundAcrossFiles) {
-  table.set(wish(process(1), kExclusive), 0);
-  table.set(wish_other(process(2, 2), kExclusive), 0);
-  EXPECT_EQ(table.set(wish_other(process(1), kExclusive), 5), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(2, 2), kShared), 5), LockOutcome::kDeadlock);
-  EXPECT_EQ(table.set(wish(process(3), kShared), 6), LockOutcome::kQueued);  // waits, but nobody waits for it
+  table.set(params(process(1), kExclusive), 0);
+  table.set(params_of_other(process(2, 2), kExclusive), 0);
+  EXPECT_EQ(table.set(params_of_other(process(1), kExclusive), 5), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(2, 2), kShared), 5), LockOutcome::kDeadlock);
+  EXPECT_EQ(table.set(params(process(3), kShared), 6), LockOutcome::kQueued);  // waits, but nobody waits for it
 }
 
 TEST_F(LockTableTest, FlockGivesUpWhatItHasWhenItCannotHaveMore) {
   const LockOwner a{ClientId(1), 1, LockKind::kFlock, 1};
   const LockOwner b{ClientId(1), 1, LockKind::kFlock, 2};
-  table.set(wish(a, kShared), 0);
-  table.set(wish(b, kShared), 0);
-  EXPECT_EQ(table.set(wish(a, kExclusive), 11), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(b, kExclusive), 12), LockOutcome::kGranted);  // and not a deadlock: a has given up its own
-  EXPECT_EQ(table.set(wish(b, kShared), 0), LockOutcome::kGranted);
-  table.set(wish(b, kFree), 0);
+  table.set(params(a, kShared), 0);
+  table.set(params(b, kShared), 0);
+  EXPECT_EQ(table.set(params(a, kExclusive), 11), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(b, kExclusive), 12), LockOutcome::kGranted);  // and not a deadlock: a has given up its own
+  EXPECT_EQ(table.set(params(b, kShared), 0), LockOutcome::kGranted);
+  table.set(params(b, kFree), 0);
   EXPECT_EQ(granted(), Numbers{11});
 }
 
 TEST_F(LockTableTest, ALesserWishThatIsGrantedLetsOthersIn) {
-  table.set(wish(process(1), kExclusive, 0, 9), 0);
-  table.set(wish(process(2), kExclusive, 10, 19), 0);
-  EXPECT_EQ(table.set(wish(process(3), kShared, 0, 9), 13), LockOutcome::kQueued);
-  EXPECT_EQ(table.set(wish(process(1), kShared, 0, 19), 11), LockOutcome::kQueued);
-  table.set(wish(process(2), kFree), 0);
+  table.set(params(process(1), kExclusive, 0, 9), 0);
+  table.set(params(process(2), kExclusive, 10, 19), 0);
+  EXPECT_EQ(table.set(params(process(3), kShared, 0, 9), 13), LockOutcome::kQueued);
+  EXPECT_EQ(table.set(params(process(1), kShared, 0, 19), 11), LockOutcome::kQueued);
+  table.set(params(process(2), kFree), 0);
   EXPECT_EQ(granted(), (Numbers{11, 13}));
 }
 
 TEST_F(LockTableTest, ACancelledWaitHoldsUpNobody) {
-  table.set(wish(process(1), kShared), 0);
-  table.set(wish(process(2), kExclusive), 12);
-  table.set(wish(process(3), kShared), 13);
+  table.set(params(process(1), kShared), 0);
+  table.set(params(process(2), kExclusive), 12);
+  table.set(params(process(3), kShared), 13);
   EXPECT_TRUE(table.cancel({ClientId(1), 1, 12}));
   EXPECT_FALSE(table.cancel({ClientId(1), 1, 12}));
   EXPECT_EQ(granted(), Numbers{13});
@@ -136,11 +138,11 @@ TEST_F(LockTableTest, ASessionsOlderEpochsAreReleasedWithTheirWaits) {
   LockOwner old = process(1);
   LockOwner fresh = old;
   fresh.epoch = 2;
-  table.set(wish(old, kExclusive), 0);
-  EXPECT_EQ(table.set(wish(fresh, kShared), 0), LockOutcome::kConflict);
-  EXPECT_EQ(table.set(wish(fresh, kShared), 11), LockOutcome::kQueued);
-  table.set(wish_other(process(9, 2), kExclusive), 0);
-  EXPECT_EQ(table.set(wish_other(old, kShared), 12), LockOutcome::kQueued);
+  table.set(params(old, kExclusive), 0);
+  EXPECT_EQ(table.set(params(fresh, kShared), 0), LockOutcome::kConflict);
+  EXPECT_EQ(table.set(params(fresh, kShared), 11), LockOutcome::kQueued);
+  table.set(params_of_other(process(9, 2), kExclusive), 0);
+  EXPECT_EQ(table.set(params_of_other(old, kShared), 12), LockOutcome::kQueued);
   table.release_client(ClientId(1), 2);
   EXPECT_EQ(granted(), Numbers{11});
   EXPECT_EQ(table.waits(), 0U);
@@ -152,29 +154,29 @@ TEST_F(LockTableTest, ASessionsOlderEpochsAreReleasedWithTheirWaits) {
 TEST_F(LockTableTest, IsBounded) {
   LockTable small({4, 5, 2, 3});
   for (std::uint64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(small.set(wish(process(1), kShared, 10 * i, 10 * i + 5), 0), LockOutcome::kGranted);
+    EXPECT_EQ(small.set(params(process(1), kShared, 10 * i, 10 * i + 5), 0), LockOutcome::kGranted);
   }
-  EXPECT_EQ(small.set(wish(process(1), kShared, 50, 55), 0), LockOutcome::kTooMany);
-  EXPECT_EQ(small.set(wish(process(1), kFree, 2, 3), 0), LockOutcome::kTooMany);  // would split one
-  EXPECT_EQ(small.set(wish(process(1), kShared, 0, 25), 0), LockOutcome::kGranted);
-  EXPECT_EQ(small.set(wish(process(1), kFree), 0), LockOutcome::kGranted);
+  EXPECT_EQ(small.set(params(process(1), kShared, 50, 55), 0), LockOutcome::kTooMany);
+  EXPECT_EQ(small.set(params(process(1), kFree, 2, 3), 0), LockOutcome::kTooMany);  // would split one
+  EXPECT_EQ(small.set(params(process(1), kShared, 0, 25), 0), LockOutcome::kGranted);
+  EXPECT_EQ(small.set(params(process(1), kFree), 0), LockOutcome::kGranted);
   EXPECT_EQ(small.pieces(), 0U);
-  small.set(wish(process(1), kExclusive), 0);
-  EXPECT_EQ(small.set(wish(process(2), kShared), 1), LockOutcome::kQueued);
-  EXPECT_EQ(small.set(wish(process(3), kShared), 2), LockOutcome::kQueued);
-  EXPECT_EQ(small.set(wish(process(4), kShared), 3), LockOutcome::kTooMany);
-  EXPECT_EQ(small.set(wish(process(5, 2), kShared), 1), LockOutcome::kQueued);
-  EXPECT_EQ(small.set(wish(process(6, 3), kShared), 1), LockOutcome::kTooMany);
+  small.set(params(process(1), kExclusive), 0);
+  EXPECT_EQ(small.set(params(process(2), kShared), 1), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(params(process(3), kShared), 2), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(params(process(4), kShared), 3), LockOutcome::kTooMany);
+  EXPECT_EQ(small.set(params(process(5, 2), kShared), 1), LockOutcome::kQueued);
+  EXPECT_EQ(small.set(params(process(6, 3), kShared), 1), LockOutcome::kTooMany);
 }
 
 TEST_F(LockTableTest, ARightToAppendIsCalledBackOnceForEachHolder) {
   const LockOwner a{ClientId(1), 1, LockKind::kAppend, 0};
   const LockOwner b{ClientId(2), 1, LockKind::kAppend, 0};
   const LockOwner c{ClientId(3), 1, LockKind::kAppend, 0};
-  table.set(wish(a, kExclusive), 1);
+  table.set(params(a, kExclusive), 1);
   EXPECT_TRUE(table.take_recalls().empty());
-  table.set(wish(b, kExclusive), 2);
-  table.set(wish(c, kExclusive), 3);
+  table.set(params(b, kExclusive), 2);
+  table.set(params(c, kExclusive), 3);
   auto recalls = table.take_recalls();
   ASSERT_EQ(recalls.size(), 1U);
   EXPECT_EQ(recalls[0].owner, a);

@@ -53,8 +53,8 @@ Result<void> check_place(const wire::CreateRequest& request, const Place& place)
 /// The object, opened as asked, not yet entered under `name` (empty: it has none).
 Outcome<InodeRecord> make_opened(Operation& operation, const wire::CreateRequest& request, const InodeRecord& directory,
                                  std::string_view name, wire::CreateReply& reply) {
-  const NewObject wish{request.type, request.attributes, name};
-  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, wish));
+  const NewObject params{request.type, request.attributes, name};
+  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, directory, params));
   MetaCore& core = operation.core();
   if (object.is_regular()) {
     const LayoutDefaults defaults{core.options().strip_bytes, core.options().strip_count, core.targets()};

@@ -37,27 +37,27 @@ Result<void> check_target(TargetId target, const std::vector<TargetId>& targets)
   return Error(Errc::kInvalidArgument, "there is no target " + std::to_string(target.value));
 }
 
-Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
+Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base) {
   const std::vector<TargetId>& targets = defaults.targets;
   if (targets.empty()) return Error(Errc::kNoSpace, "the file system has no io server");
   Layout layout;
-  layout.strip_bytes = wish.strip_bytes.value_or(directory.strip_bytes.value_or(defaults.strip_bytes));
+  layout.strip_bytes = params.strip_bytes.value_or(directory.strip_bytes.value_or(defaults.strip_bytes));
   SPATE_TRY(std::ignore, check_strip_bytes(layout.strip_bytes));
-  if (!wish.targets.empty()) {
-    SPATE_TRY(layout.slots, slots_as_named(wish.targets, targets));
+  if (!params.targets.empty()) {
+    SPATE_TRY(layout.slots, slots_as_named(params.targets, targets));
     return layout;
   }
-  const std::uint32_t wanted = wish.slot_count.value_or(directory.strip_count.value_or(defaults.strip_count));
+  const std::uint32_t wanted = params.slot_count.value_or(directory.strip_count.value_or(defaults.strip_count));
   SPATE_TRY(std::ignore, check_strip_count(wanted));
   const std::size_t most = std::min(targets.size(), kMaxSlots);
   const std::size_t count = wanted == 0 ? most : std::min<std::size_t>(wanted, most);
   std::size_t first = base % targets.size();
-  if (wish.first_target) {
-    SPATE_TRY(std::ignore, check_target(*wish.first_target, targets));
+  if (params.first_target) {
+    SPATE_TRY(std::ignore, check_target(*params.first_target, targets));
   }
   // A directory's may have left the cluster since it was set: then any other will do.
-  if (const auto named = wish.first_target ? wish.first_target : directory.first_target) {
+  if (const auto named = params.first_target ? params.first_target : directory.first_target) {
     const auto found = std::find(targets.begin(), targets.end(), *named);
     if (found != targets.end()) first = static_cast<std::size_t>(found - targets.begin());
   }

@@ -16,7 +16,7 @@ struct LayoutDefaults {
 /// Fails with kInvalidArgument when a strip size is out of range, or a target does not exist or is named twice; with
 /// kNoSpace when there are no targets. A count above the number of targets means all of them. `base`: the place in
 /// `targets` of the first slot, unless the request or the directory names the first target.
-Result<Layout> choose_layout(const wire::LayoutHints& wish, const DirectoryHints& directory,
+Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base);
 
 /// Checks of single values, shared with xattrs.

@@ -151,7 +151,7 @@ TEST_F(MetaLists, AFullSessionGetsNoMoreAndIsAskedForItsOldest) {
   TestClient a = connect();
   for (int i = 0; i < 20; ++i) make_file(a, "f" + std::to_string(i), 1);
   metrics::Registry others;
-  LeaseKeeper few(role->core(), *role->core().parts().events, others, {100, 8});
+  LeaseManager few(role->core(), *role->core().parts().events, others, {100, 8});
   role->core().parts().leases = &few;
   const Listed all = list(a);
   ASSERT_TRUE(all.reply && all.reply->granted);

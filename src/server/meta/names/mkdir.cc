@@ -12,8 +12,8 @@ Outcome<wire::MkdirReply> mkdir(Operation& operation, const wire::MkdirRequest& 
   SPATE_CO_TRY(std::ignore, check_addable(place));
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (named.entry) co_return Errc::kExists;
-  const NewObject wish{FileType::kDirectory, request.attributes, place.name};
-  SPATE_CO_TRY(const InodeRecord object, co_await make_object(operation, named.directory, wish));
+  const NewObject params{FileType::kDirectory, request.attributes, place.name};
+  SPATE_CO_TRY(const InodeRecord object, co_await make_object(operation, named.directory, params));
   SPATE_CO_TRY(std::ignore, add_object(operation, named, place.name, object));
   co_return object_reply(object);
 }
@@ -29,8 +29,8 @@ Outcome<wire::SymlinkReply> symlink(Operation& operation, const wire::SymlinkReq
   SPATE_CO_TRY(NamedEntry named, co_await entry_for_change(operation, place));
   if (named.entry) co_return Errc::kExists;
   if (place.slash) co_return Errc::kNotFound;
-  const NewObject wish{FileType::kSymlink, request.attributes, place.name};
-  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, named.directory, wish));
+  const NewObject params{FileType::kSymlink, request.attributes, place.name};
+  SPATE_CO_TRY(InodeRecord object, co_await make_object(operation, named.directory, params));
   object.attributes.mode = 0777;
   object.target = request.target;
   object.attributes.size = object.target.size();

@@ -12,13 +12,13 @@ namespace {
 constexpr std::size_t kXattrsAtOnce = 256;
 
 /// The group of a new object: asked for, the setgid directory's, or the caller's.
-Result<std::uint32_t> new_group(const Credential& who, const Attributes& directory, const wire::NewAttributes& wish) {
+Result<std::uint32_t> new_group(const Credential& who, const Attributes& directory, const wire::NewAttributes& params) {
   const bool inherits = (directory.mode & kSetGid) != 0;
   const std::uint32_t usual = inherits ? directory.gid : who.gid;
-  if (inherits && (wish.mode & wire::NewAttributes::kOnBehalf) != 0) return usual;
-  if (!wish.gid || *wish.gid == usual) return usual;
-  if (!is_root(who) && !in_group(who, *wish.gid)) return Errc::kNotPermitted;
-  return *wish.gid;
+  if (inherits && (params.mode & wire::NewAttributes::kOnBehalf) != 0) return usual;
+  if (!params.gid || *params.gid == usual) return usual;
+  if (!is_root(who) && !in_group(who, *params.gid)) return Errc::kNotPermitted;
+  return *params.gid;
 }
 
 /// A setgid program of a group that its maker is not in would lend rights that he does not have.
@@ -58,9 +58,9 @@ std::uint64_t place_of(Operation& operation, const InodeRecord& directory, std::
   return operation.core().name_hash()(name) >> (63U - kPlaceBits);
 }
 
-job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish) {
+job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject params) {
   const Credential& who = operation.who();
-  const wire::NewAttributes& asked = wish.attributes;
+  const wire::NewAttributes& asked = params.attributes;
   const std::uint32_t umask = (asked.mode >> wire::NewAttributes::kUmaskShift) & 0777U;
   const std::uint32_t mode =
       asked.mode & ~(wire::NewAttributes::kOnBehalf | (umask << wire::NewAttributes::kUmaskShift));
@@ -68,7 +68,7 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
   if (asked.uid && *asked.uid != who.uid && !is_root(who)) co_return Errc::kNotPermitted;
   InodeRecord object;
   Attributes& a = object.attributes;
-  a.type = wish.type;
+  a.type = params.type;
   a.uid = asked.uid.value_or(who.uid);
   SPATE_CO_TRY(a.gid, new_group(who, directory.attributes, asked));
   a.project = directory.attributes.project;
@@ -85,9 +85,9 @@ job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeReco
     object.hints = directory.hints;
   }
   SPATE_CO_TRY(const Handle handle, co_await operation.core().new_handle(operation.call().stop));
-  a.handle = Handle(handle.value | place_of(operation, directory, wish.name) << kPlaceShift);
+  a.handle = Handle(handle.value | place_of(operation, directory, params.name) << kPlaceShift);
   operation.count_object(1);
-  if (object.is_directory()) operation.core().known_names().made(a.handle);
+  if (object.is_directory()) operation.core().name_filter().made(a.handle);
   co_return object;
 }
 

@@ -25,7 +25,7 @@ struct NewObject {
 /// An inode with a fresh handle in `directory` (whose group and setgid bit it inherits): neither put nor entered. Its
 /// layout or target is still to be set. kNotPermitted: an owner or group that the caller may not give;
 /// kInvalidArgument: a mode beyond 07777.
-job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject wish);
+job::Task<Result<InodeRecord>> make_object(Operation& operation, const InodeRecord& directory, NewObject params);
 
 /// Adds `object` to `named.directory` as `name` and puts both and the entry. kPermissionDenied when the caller may not
 /// write the directory.

@@ -40,8 +40,9 @@ void leave_unsettled(Operation& operation, InodeRecord& inode) {
   const TraceId trace = operation.call().header.trace;
   inode.attributes.size_known = false;
   operation.put(unsettled_key(handle), UnsettledRecord{operation.now()});
-  operation.when_committed(
-      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+  operation.when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
+    intent_recovery->added(handle, trace);
+  });
 }
 
 job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode) {
@@ -66,8 +67,9 @@ void put_intent(Operation& operation, InodeRecord& inode, TruncateIntent intent)
   intent.when = operation.now();
   intent.layout = *inode.layout;
   operation.put(truncate_key(handle), intent);
-  operation.when_committed(
-      [settler = operation.core().parts().settler, handle, trace] { settler->added(handle, trace); });
+  operation.when_committed([intent_recovery = operation.core().parts().intent_recovery, handle, trace] {
+    intent_recovery->added(handle, trace);
+  });
 }
 
 TruncateAsker asker_of(const Operation& operation, Rights opened) {
@@ -163,9 +165,8 @@ void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size
 Result<void> after_truncations(Operation& operation, const InodeRecord& inode) {
   if (!inode.truncating) return {};
   const job::StopToken stop = operation.call().stop;
-  return operation.run_again_after([settler = operation.core().parts().settler, handle = inode.handle(), stop] {
-    return settler->truncated(handle, stop);
-  });
+  return operation.run_again_after([intent_recovery = operation.core().parts().intent_recovery, handle = inode.handle(),
+                                    stop] { return intent_recovery->truncated(handle, stop); });
 }
 
 void drop_lent_rights(Attributes& a) {
@@ -188,7 +189,7 @@ bool lends_in_doubt(const InodeRecord& inode) {
 }
 
 bool size_in_doubt(MetaCore& core, const InodeRecord& inode) {
-  return inode.truncating && inode.attributes.size_known && core.parts().settler->inherited(inode.handle());
+  return inode.truncating && inode.attributes.size_known && core.parts().intent_recovery->inherited(inode.handle());
 }
 
 job::Task<void> show_as_it_is(Operation& operation, InodeRecord& inode) {

@@ -15,7 +15,7 @@ void store_summary(InodeRecord& inode, const wire::DataSummary& data);
 /// leave_unsettled().
 bool end_writes(InodeRecord& inode, std::uint32_t opens);
 
-/// Nobody writes the file any more: leaves a record that makes the settler ask the datafiles.
+/// Nobody writes the file any more: leaves a record that makes intent recovery ask the datafiles.
 void leave_unsettled(Operation& operation, InodeRecord& inode);
 
 /// Call it when an open of the inode has ended and its record is erased. Puts the inode, or removes it when it has no
@@ -23,7 +23,7 @@ void leave_unsettled(Operation& operation, InodeRecord& inode);
 job::Task<Result<void>> put_or_remove(Operation& operation, InodeRecord& inode);
 
 /// Cuts or extends the file to `size`. Changes `inode` (the caller puts it). If the datafiles must change, it puts the
-/// intent that the settler carries out. `alone`: no session but the caller's has it open for writing. `opened`: the
+/// intent that intent recovery carries out. `alone`: no session but the caller's has it open for writing. `opened`: the
 /// operation opens the file as well, with these rights; this open ends if the truncation is refused.
 void begin_truncate(Operation& operation, InodeRecord& inode, std::uint64_t size, bool alone, Rights opened);
 

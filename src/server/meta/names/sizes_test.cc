@@ -198,12 +198,12 @@ TEST_F(MetaSizes, ManyFilesAtOnceAreAllSettled) {
   }
   io.fail = [](std::string_view) { return Errc::kUnreachable; };
   for (const Handle file : files) ASSERT_OK(close_file(client, file, Rights::kReadWrite));
-  EXPECT_EQ(role->settler().working(), 300U);
+  EXPECT_EQ(role->intent_recovery().working(), 300U);
   crash();
   io.fail = {};
   open();
   wait(seconds(1));
-  EXPECT_EQ(role->settler().working(), 0U);
+  EXPECT_EQ(role->intent_recovery().working(), 0U);
   Audit(*this).check_at_rest();
 }
 

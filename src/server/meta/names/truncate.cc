@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// truncate: an intent, which the settler has the io servers carry out (docs/consistency.md, "Truncate").
+// truncate: an intent, which intent recovery has the io servers carry out (docs/consistency.md, "Truncate").
 #include "server/meta/core/core.h"
 #include "server/meta/core/reply.h"
 #include "server/meta/core/walk.h"

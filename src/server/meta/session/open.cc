@@ -29,9 +29,8 @@ Result<void> check_openable(const Credential& who, const InodeRecord& inode, std
 Result<void> after_settling(Operation& operation, const InodeRecord& inode, bool writes) {
   if (!writes || !inode.keep_mtime || inode.write_opens > 0) return {};
   const job::StopToken stop = operation.call().stop;
-  return operation.run_again_after([settler = operation.core().parts().settler, handle = inode.handle(), stop] {
-    return settler->settled(handle, stop);
-  });
+  return operation.run_again_after([intent_recovery = operation.core().parts().intent_recovery, handle = inode.handle(),
+                                    stop] { return intent_recovery->settled(handle, stop); });
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ job::Task<Result<void>> SessionTable::release_locks(ClientId client, std::uint32
   if (locks == nullptr) co_return {};
   // Carried out later they would cut what the next holders of the locks have written.
   if (!planted(Defect::kCutAfterRelease)) {
-    SPATE_CO_TRY(std::ignore, co_await core_.parts().settler->truncated_for(client, below_epoch, stopping_));
+    SPATE_CO_TRY(std::ignore, co_await core_.parts().intent_recovery->truncated_for(client, below_epoch, stopping_));
   }
   if (Leases* const leases = core_.parts().leases) {
     SPATE_CO_TRY(std::ignore, co_await leases->release(client, below_epoch, stopping_));

@@ -163,7 +163,7 @@ struct TruncateIntent {
   friend bool operator==(const TruncateIntent&, const TruncateIntent&) = default;
 };
 
-/// A file that nobody writes any more. The settler must still read its size and mtime from the datafiles.
+/// A file that nobody writes any more. The intent recovery must still read its size and mtime from the datafiles.
 struct UnsettledRecord {
   WallTime since;
   friend bool operator==(const UnsettledRecord&, const UnsettledRecord&) = default;

@@ -49,7 +49,7 @@ class Audit {
     EXPECT_TRUE(intents.empty());
     EXPECT_TRUE(unsettled.empty());
     EXPECT_TRUE(removals.empty());
-    EXPECT_EQ(world_.role->settler().working(), 0U);
+    EXPECT_EQ(world_.role->intent_recovery().working(), 0U);
     for (const auto& [handle, file] : world_.io.files) {
       EXPECT_NE(file.removed, inodes.contains(handle)) << "datafiles of " << handle.value;
     }

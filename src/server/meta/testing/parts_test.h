@@ -115,7 +115,7 @@ class FakeRemovals final : public Removals {
   std::vector<Handle> handles;
 };
 
-class FakeSettler final : public Settler {
+class FakeIntentRecovery final : public IntentRecovery {
  public:
   void added(Handle, TraceId) override {}
   job::Task<Result<void>> settled(Handle, job::StopToken) override { co_return {}; }
@@ -129,8 +129,8 @@ struct FakeParts {
   FakeAnswers answers;
   FakeOpens opens;
   FakeRemovals removals;
-  FakeSettler settler;
-  MetaParts parts() { return {&io, &sessions, &answers, &opens, &removals, &settler}; }
+  FakeIntentRecovery intent_recovery;
+  MetaParts parts() { return {&io, &sessions, &answers, &opens, &removals, &intent_recovery}; }
 };
 
 }  // namespace spate::meta

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the meta server tells of locks, and what becomes of them when it has restarted.
+#include <algorithm>
+
+#include "client/locks/locks.h"
+#include "client/session/cluster.h"
+#include "log/log.h"
+
+namespace spate::client {
+namespace {
+
+constexpr Duration kPause = std::chrono::milliseconds(100);
+constexpr std::size_t kClaimsInOneRequest = 500;
+constexpr std::uint32_t kEventsRoom = 32 * 1024;
+/// A reply with so many may not hold all.
+constexpr std::size_t kFullOfEvents = 256;
+
+}  // namespace
+
+/// Somebody waits here, or somebody elsewhere may want our right to append, or to change what we keep.
+bool Locks::wants_events() const {
+  if (!waits_.empty() || untold_ || cluster_.attributes().wants_events()) return true;
+  if (cluster_.executor().now() < inherited_until_) return true;
+  return std::any_of(held_.begin(), held_.end(), [](const auto& file) {
+    const auto right = file.second.find({LockKind::kAppend, 0});
+    return right != file.second.end() && !right->second.lost;
+  });
+}
+
+void Locks::start_listening() {
+  if (listening_ || !wants_events()) return;
+  listening_ = true;
+  if (!job::spawn(gate_, listen())) listening_ = false;
+}
+
+job::Task<void> Locks::listen() {
+  while (wants_events() && !stopping_.stopped()) {
+    Duration hold = cluster_.options().attempt_timeout / 3;
+    if (cluster_.attributes().wants_events()) hold = std::min(hold, cluster_.attributes().longest_silence());
+    wire::LockEventsRequest request;
+    request.table = table_;
+    request.acknowledged = acknowledged_;
+    if (!untold_ || table_ != 0)
+      request.hold_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(hold).count());
+    const std::uint32_t epoch = cluster_.identity().epoch;
+    // What the request acknowledges was dropped by the cache before; others' copies must be gone as well.
+    const auto dropped = co_await cluster_.copies_dropped(stopping_);
+    if (!dropped || epoch != cluster_.identity().epoch) continue;
+    const MonoTime asked = cluster_.executor().now();
+    auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
+    check_session();
+    // An epoch that has ended meanwhile has no news for the one that is now.
+    const bool current = reply && epoch == cluster_.identity().epoch;
+    if (current) hear(asked, request, *reply);
+    const bool more = untold_ || (current && !reply->events.empty());
+    if (current && more && reply->table == table_) continue;
+    if (current && table_ != 0 && reply->table != table_) std::ignore = co_await reclaim();
+    if (cluster_.executor().now() - asked < hold / 2)
+      std::ignore = co_await cluster_.executor().sleep(kPause, stopping_);
+    std::vector<std::pair<std::uint64_t, WaitPtr>> abandoned;
+    for (const auto& [sequence, wait] : waits_) {
+      if (wait->abandoned) abandoned.emplace_back(sequence, wait);
+    }
+    for (const auto& [sequence, wait] : abandoned) co_await cancel(sequence, wait, stopping_);
+  }
+  listening_ = false;
+}
+
+void Locks::take(const std::vector<wire::LockEvent>& events) {
+  for (const wire::LockEvent& event : events) {
+    if (event.number <= acknowledged_) continue;
+    acknowledged_ = event.number;
+    switch (event.type) {
+      case wire::LockEventType::kGranted: end_wait(event.subject, WaitState::kGranted); break;
+      case wire::LockEventType::kRefused: end_wait(event.subject, WaitState::kRefused); break;
+      case wire::LockEventType::kRecalled:
+        if (on_recall_) on_recall_(Handle(event.subject));
+        break;
+      case wire::LockEventType::kLeaseRecalled:
+        cluster_.attributes().recalled(Handle(event.subject));
+        untold_ = true;  // somebody waits for us
+        break;
+    }
+  }
+  keep_state();
+}
+
+/// Nothing may be kept any more that another process of the server has granted when it hears that we know this one.
+void Locks::know_table(std::uint64_t table) {
+  if (table == table_) return;
+  table_ = table;
+  cluster_.attributes().server_is(table);
+  untold_ = cluster_.attributes().on();
+  start_listening();
+}
+
+void Locks::hear(MonoTime asked, const wire::LockEventsRequest& request, const wire::LockEventsReply& reply) {
+  // Who has ever locked something must claim it, though nothing be left: the server waits for that.
+  if (table_ == 0 || !has_locked_) {
+    if (table_ != reply.table) acknowledged_ = 0;
+    know_table(reply.table);
+  }
+  const bool ours = reply.table == table_;
+  if (ours) take(reply.events);
+  if (!ours) untold_ = cluster_.attributes().on();
+  if (ours && request.table == table_ && request.acknowledged == acknowledged_) untold_ = false;
+  start_listening();
+  cluster_.attributes().heard(asked, reply.table, ours && reply.events.size() < kFullOfEvents);
+}
+
+void Locks::heard() {
+  const bool same = cluster_.meta().peer_info().connection == connection_;
+  if (table_ == 0 || same || checking_) return;
+  checking_ = true;
+  if (!job::spawn(gate_, check_table())) checking_ = false;
+}
+
+/// Also when nothing is held: the server waits for every session that has ever taken a lock.
+job::Task<void> Locks::check_table() {
+  const std::uint32_t connection = cluster_.meta().peer_info().connection;
+  wire::LockEventsRequest request;
+  request.table = table_;
+  request.acknowledged = acknowledged_;
+  const std::uint32_t epoch = cluster_.identity().epoch;
+  const auto dropped = co_await cluster_.copies_dropped(stopping_);
+  if (!dropped) {
+    checking_ = false;
+    co_return;
+  }
+  const MonoTime asked = cluster_.executor().now();
+  auto reply = co_await cluster_.ask<wire::LockEventsReply>(request, cluster_.limits(stopping_), kEventsRoom);
+  check_session();
+  const bool current = reply && epoch == cluster_.identity().epoch;
+  if (current) hear(asked, request, *reply);
+  if (current && table_ != 0 && reply->table != table_) {
+    std::ignore = co_await reclaim();
+  } else if (current) {
+    connection_ = connection;
+  }
+  checking_ = false;
+}
+
+/// One at a time; those who come meanwhile share its outcome.
+job::Task<Result<void>> Locks::reclaim() {
+  if (!reclaiming_) {
+    reclaiming_ = true;
+    reclaim_done_.reset();
+    reclaimed_ = co_await reclaim_all();
+    reclaiming_ = false;
+    reclaim_done_.set();
+    co_return reclaimed_;
+  }
+  std::ignore = co_await reclaim_done_.wait();
+  co_return reclaimed_;
+}
+
+job::Task<Result<void>> Locks::reclaim_all() {
+  std::vector<wire::LockSpec> all;
+  for (const auto& [handle, owners] : held_) {
+    for (const auto& [holder, held] : owners) {
+      for (const HeldLock& lock : held.ranges.pieces()) {
+        if (!held.lost)
+          all.push_back({handle, holder.kind, holder.number, held.pid, lock.mode, lock.range.first, lock.range.last});
+      }
+    }
+  }
+  const auto mark_lost = [this](const wire::LockSpec& lock) {
+    const auto file = held_.find(lock.handle);
+    if (file == held_.end()) return;
+    const auto held = file->second.find({lock.kind, lock.owner});
+    if (held != file->second.end()) held->second.lost = true;
+    SPATE_LOG("client", warn, "a lock was lost when the meta server restarted handle={}", lock.handle.value);
+  };
+  for (std::size_t done = 0;;) {
+    wire::LockReclaimRequest request;
+    const std::size_t end = std::min(all.size(), done + kClaimsInOneRequest);
+    request.locks.assign(all.begin() + static_cast<std::ptrdiff_t>(done),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
+    request.last = end == all.size();
+    const Limits limits = limits_here(stopping_);
+    auto reply = co_await cluster_.ask<wire::LockReclaimReply>(request, limits);
+    if (!is_current(*limits.only_in)) co_return Result<void>();  // another session: nothing is left to claim
+    if (!reply && reply.code() != Errc::kLostLock) co_return std::move(reply).error();
+    if (!reply) {
+      std::for_each(all.begin(), all.end(), mark_lost);
+      table_ = 0;  // whatever it is: the next reply tells
+      break;
+    }
+    for (const std::uint32_t i : reply->lost) {
+      if (done + i < end) mark_lost(all[done + i]);
+    }
+    done = end;
+    if (done < all.size()) continue;
+    know_table(reply->table);
+    connection_ = cluster_.meta().peer_info().connection;
+    break;
+  }
+  acknowledged_ = 0;
+  keep_state();
+  ask_again();
+  co_return Result<void>();
+}
+
+}  // namespace spate::client

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// BlockAligner: cuts a run of bytes that arrives in messages, so that everything but its two ends is written in whole
+// blocks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace spate::flow {
+
+/// An end of a run that does not fill a block. It is written through the page cache. Reading, changing and writing the
+/// block would undo what others write into the rest of it.
+struct Edge {
+  std::uint64_t offset = 0;  // in the datafile
+  Bytes data;
+};
+
+/// Each message is received at the place in its buffer that corresponds to its place in the block on the device. When
+/// two messages share a block, the bytes of the first are carried to the front of the second one's buffer, so less than
+/// a block is copied a message. A value, for one run.
+class BlockAligner {
+ public:
+  /// `offset`: where the run begins in the datafile. `alignment`: a power of two.
+  BlockAligner(std::uint64_t offset, std::uint32_t alignment)
+      : next_(offset), alignment_(alignment), carry_at_(offset) {}
+
+  /// How many bytes to leave free in the buffer before the message that begins at `offset`.
+  std::uint64_t lead(std::uint64_t offset) const { return offset % alignment_; }
+
+  /// Whole blocks to write now. `data` lies in the buffer. Empty: none.
+  struct Blocks {
+    std::uint64_t offset = 0;
+    ByteView data;
+  };
+  /// Takes the next `size` bytes of the run, which lie in `buffer` behind lead(). Keeps the bytes that cannot be
+  /// written yet.
+  Blocks take(MutableByteView buffer, std::uint64_t size);
+  /// The run has ended. Returns its ends, at most two.
+  std::vector<Edge> finish();
+
+ private:
+  std::uint64_t down(std::uint64_t offset) const { return offset / alignment_ * alignment_; }
+  std::uint64_t next_;  // of the run, what the next message begins with
+  std::uint32_t alignment_;
+  std::uint64_t carry_at_;  // place of the first byte of carry_, which ends at next_
+  Bytes carry_;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace spate::flow

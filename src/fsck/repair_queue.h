@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// RepairQueue: collects suspicions. The server concerned checks each one again and, if requested, repairs it; the queue
+// reports the outcome.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "fsck/options.h"
+#include "fsck/servers.h"
+#include "job/gate.h"
+
+namespace spate::fsck {
+
+/// One executor; pinned; one pass at a time: begin_pass() -> suspect()... -> settle().
+class RepairQueue {
+ public:
+  RepairQueue(Servers& servers, const Options& options, Observer& observer)
+      : servers_(servers), options_(options), observer_(observer) {}
+  RepairQueue(const RepairQueue&) = delete;
+  RepairQueue& operator=(const RepairQueue&) = delete;
+
+  void begin_pass(unsigned pass);
+  /// Adds a suspicion. `leave`: why it must not be repaired in this run; empty: it may be.
+  void suspect(wire::Finding finding, std::string leave = {});
+  /// Without repair, settles the suspicions if there are too many. The passes call it now and then.
+  job::Task<Result<void>> make_room();
+  /// Settles all suspicions, in an order in which no repair invalidates another one. Fails if the meta server does not
+  /// answer.
+  job::Task<Result<void>> settle();
+
+  /// Whether there were more than could be kept. Another pass finds them.
+  bool overflowed() const { return overflowed_; }
+  std::uint64_t found() const { return found_; }
+  std::uint64_t repaired() const { return repaired_; }    // of all passes
+  std::uint64_t left() const { return left_; }            // of this pass
+  std::uint64_t undecided() const { return undecided_; }  // of this pass
+
+ private:
+  struct Suspicion {
+    wire::Finding finding;
+    std::string leave;
+  };
+  using Step = job::Task<Result<wire::MetaRepairReply>>;
+
+  job::Task<void> settle_one(Suspicion& suspicion, Result<void>& failure);
+  job::Task<Result<void>> look_and_mend(Suspicion& suspicion);
+  Step ask_meta(const wire::Finding& finding, bool apply);
+  Step ask_about_datafile(const wire::Finding& finding, bool apply);
+  job::Task<Result<wire::Verdict>> judge(const wire::Finding& finding);
+  job::Task<Result<void>> remove_datafile(const wire::Finding& finding);
+  void report(const Suspicion& suspicion, const wire::MetaRepairReply& reply, Outcome outcome);
+  void tell_progress(std::size_t done, std::size_t all);
+
+  Servers& servers_;
+  const Options& options_;
+  Observer& observer_;
+  unsigned pass_ = 1;
+  std::vector<Suspicion> suspicions_;
+  std::unordered_set<std::uint64_t> met_;       // in this pass
+  std::unordered_set<std::uint64_t> reported_;  // and left, in any pass
+  bool overflowed_ = false;
+  std::uint64_t found_ = 0;
+  std::uint64_t repaired_ = 0;
+  std::uint64_t left_ = 0;
+  std::uint64_t undecided_ = 0;
+};
+
+}  // namespace spate::fsck

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+
+#include "log/log.h"
+
+namespace spate::fuse {
+namespace {
+
+constexpr std::size_t kMostCrashes = 5;  // within:
+constexpr Duration kCrashSpan = std::chrono::seconds(60);
+/// After an orderly unmount the server ends by itself; see Session.
+constexpr Duration kEndPatience = std::chrono::seconds(12);
+constexpr unsigned kCheckSeconds = 10;
+constexpr const char* kOwnProgram = "/proc/self/exe";
+
+sigset_t signals_of_interest() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+  return set;
+}
+
+void let_signals_through() {
+  sigset_t none;
+  sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+}
+
+std::string described(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
+  return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+Error mount_error(const MountOptions& options) {
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
+    return Error(Errc::kNotSupported,
+                 fmt::format("mount {}: /dev/fuse cannot be opened ({}); is the kernel module fuse loaded, "
+                             "and may this container use it?",
+                             options.directory, errno == ENOENT ? "it is not there" : "no permission"));
+  }
+  if (options.allow_other && ::geteuid() != 0) {
+    return Error(
+        Errc::kNotPermitted,
+        fmt::format("mount {}: allow_other needs the line user_allow_other in /etc/fuse.conf", options.directory));
+  }
+  return Error(
+      Errc::kNotPermitted,
+      fmt::format("mount {}: refused, see above; without root it needs fusermount3 (Debian: fuse3) and a directory "
+                  "of your own",
+                  options.directory));
+}
+
+/// The kernel has ended the connection: it is unmounted.
+bool is_over(int device) {
+  pollfd state{device, 0, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready)
+    : options_(std::move(options)), words_(std::move(words)), ready_(std::move(ready)) {}
+
+Supervisor::~Supervisor() { stop_listening(); }
+
+void Supervisor::stop_listening() {
+  if (listener_) remove_listener(device_number_);  // while it listens: afterwards the name may be another mount's
+  listener_.reset();
+}
+
+Result<void> Supervisor::prepare() {
+  const sigset_t set = signals_of_interest();
+  if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error(errno, "block signals");
+  signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) return errno_error(errno, "signalfd");
+  handover_.reset(::memfd_create("spate-mount", MFD_CLOEXEC));
+  if (!handover_) return errno_error(errno, "memory for the mount's handover");
+  return {};
+}
+
+int Supervisor::run() {
+  auto begun = prepare();
+  if (begun) begun = start(program_);
+  if (!begun) {
+    std::fprintf(stderr, "spate-mount: %s\n", begun.error().message().c_str());
+    return 1;
+  }
+  while (!ended_) look();
+  return status_;
+}
+
+/// Between fork and exec, in the child.
+void Supervisor::become_server(const std::string& program, int control) {
+  let_signals_through();
+  for (const int fd : {control, handover_.get()}) ::fcntl(fd, F_SETFD, 0);
+  std::vector<std::string> words{"spate-mount", fmt::format("--serve={},{}", control, handover_.get())};
+  words.insert(words.end(), words_.begin(), words_.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  ::_exit(127);
+}
+
+Result<void> Supervisor::start(const std::string& program) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return errno_error(errno, "socketpair");
+  control_.reset(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  serving_ = false;
+  server_ = ::fork();
+  if (server_ < 0) return errno_error(errno, "fork");
+  if (server_ == 0) become_server(program, theirs.get());
+  if (device_) return send_message(control_.get(), Word::kDevice, "", device_.get());
+  return {};
+}
+
+void Supervisor::kill_server() {
+  if (server_ > 0) ::kill(server_, SIGKILL);
+}
+
+void Supervisor::look() {
+  std::array<pollfd, 4> waits{pollfd{signals_.get(), POLLIN, 0}, pollfd{control_.get(), POLLIN, 0},
+                              pollfd{listener_.get(), POLLIN, 0}, pollfd{caller_.get(), POLLIN, 0}};
+  int timeout = -1;
+  if (kill_at_ != MonoTime::never() && server_ > 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(kill_at_ - clock_.now()).count();
+    timeout = left < 0 ? 0 : static_cast<int>(left) + 1;
+  }
+  const int ready = ::poll(waits.data(), waits.size(), timeout);
+  if (ready < 0) return;
+  if (ready == 0 && server_ > 0 && clock_.now() >= kill_at_) {
+    SPATE_LOG("fuse", warn, "the server of the mount does not end, it is killed");
+    kill_server();
+    kill_at_ = clock_.now() + kEndPatience;
+  }
+  // What the server has said comes before its end.
+  if ((waits[1].revents & (POLLIN | POLLHUP)) != 0) on_server();
+  if ((waits[0].revents & POLLIN) != 0) on_signals();
+  if ((waits[3].revents & (POLLIN | POLLHUP)) != 0) on_request();
+  if ((waits[2].revents & POLLIN) != 0) on_caller();
+}
+
+void Supervisor::on_signals() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+    if (signal.ssi_signo != SIGCHLD) stop();
+  }
+  int status = 0;
+  for (pid_t ended = ::waitpid(-1, &status, WNOHANG); ended > 0; ended = ::waitpid(-1, &status, WNOHANG)) {
+    if (ended == unmounter_) {
+      unmounter_ = -1;
+      if (server_ > 0 && control_) std::ignore = send_message(control_.get(), Word::kStop);
+      if (server_ < 0) end(status_);
+    } else if (ended == server_) {
+      server_ = -1;
+      on_server_end(status);
+    }
+  }
+}
+
+void Supervisor::on_server() {
+  auto message = receive_message(control_.get());
+  if (!message) {
+    control_.reset();  // its end is heard of by SIGCHLD
+    return;
+  }
+  on_server_message(*std::move(message));
+}
+
+void Supervisor::on_server_message(Message message) {
+  if (message.word == Word::kConnected && !device_) {
+    const auto mounted = mount(message.text);
+    if (mounted) return;
+    std::fprintf(stderr, "spate-mount: %s\n", mounted.error().message().c_str());
+    kill_server();  // it has nothing yet
+    end(1);
+  } else if (message.word == Word::kServing) {
+    serving_ = true;
+    can_resend_ = message.text == "resend";
+    if (!std::exchange(served_, true)) ready_();
+    if (!next_program_.empty()) {
+      SPATE_LOG("fuse", info, "upgraded directory={} program={} server={}", options_.directory, next_program_, server_);
+      program_ = std::exchange(next_program_, {});
+      answer(Word::kDone, "");
+    }
+  } else if (message.word == Word::kFailed) {
+    next_program_.clear();
+    answer(Word::kFailed, message.text);
+  } else if (message.word == Word::kTold) {
+    tell_status(message.text);
+  } else if (message.word == Word::kStop) {
+    stop();
+  }
+}
+
+Result<void> Supervisor::mount(const std::string& mount_options) {
+  struct stat st{};
+  if (::stat(options_.directory.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
+    return Error(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
+  const fuse_lowlevel_ops nothing{};
+  const std::string all = mount_options + "," + source_option(options_);
+  std::array<const char*, 3> words{"spate", "-o", all.c_str()};
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));
+  session_.reset(fuse_session_new(&args, &nothing, sizeof(nothing), nullptr));
+  fuse_opt_free_args(&args);
+  if (session_ == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
+  std::array<char, PATH_MAX> real{};
+  const std::string directory =
+      ::realpath(options_.directory.c_str(), real.data()) == nullptr ? options_.directory : real.data();
+  if (fuse_session_mount(session_.get(), options_.directory.c_str()) != 0) return mount_error(options_);
+  device_.reset(::fcntl(fuse_session_fd(session_.get()), F_DUPFD_CLOEXEC, 3));
+  if (!device_) return errno_error(errno, "/dev/fuse");
+  auto device = device_at(directory);
+  if (device) {
+    auto listener = listen_for(device->number);
+    device_number_ = device->number;
+    if (listener) listener_ = *std::move(listener);
+  }
+  if (!listener_)
+    SPATE_LOG("fuse", warn, "the mount cannot be upgraded: nobody can call its supervisor directory={}", directory);
+  return send_message(control_.get(), Word::kDevice, "", device_.get());
+}
+
+void Supervisor::on_server_end(int status) {
+  control_.reset();
+  tell_status("");
+  const bool done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (stopping_) {
+    device_.reset();
+    if (unmounter_ < 0) end(status_);
+    return;
+  }
+  if (done || (device_ && is_over(device_.get()))) return end(0);
+  if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // it has said why
+  if (serving_ && WIFEXITED(status) && WEXITSTATUS(status) == kHandedOver) {
+    return start_successor();
+  }
+  on_crash(described(status));
+}
+
+void Supervisor::on_crash(const std::string& how) {
+  const MonoTime now = clock_.now();
+  crashes_.push_back(now);
+  while (!crashes_.empty() && now - crashes_.front() > kCrashSpan) crashes_.pop_front();
+  SPATE_LOG("fuse", error, "the server of the mount has gone directory={} how=\"{}\" crashes={}", options_.directory,
+            how, crashes_.size());
+  const bool never_began = !serving_ && !next_program_.empty();
+  if (never_began) {
+    answer(Word::kFailed, fmt::format("{} {}; the old program goes on", next_program_, how));
+    next_program_.clear();
+    program_ = kOwnProgram;
+  } else if (!can_resend_) {
+    return give_up("this kernel cannot repeat the calls that were under way (Linux 6.9 can)");
+  }
+  if (crashes_.size() >= kMostCrashes) {
+    const auto span = std::chrono::duration_cast<std::chrono::seconds>(kCrashSpan);
+    return give_up(fmt::format("it crashed {} times in {} s", crashes_.size(), span.count()));
+  }
+  start_successor();
+}
+
+/// Of one that has handed over, or was killed, perhaps while it was about to: an upgrade goes on.
+void Supervisor::start_successor() {
+  const std::string program = next_program_.empty() ? program_ : next_program_;
+  const auto started = start(program);
+  if (!started) give_up(started.error().message());
+}
+
+/// Programs get ENOTCONN.
+void Supervisor::give_up(const std::string& why) {
+  SPATE_LOG("fuse", error, "the mount is given up directory={} why=\"{}\"", options_.directory, why);
+  if (options_.foreground)
+    std::fprintf(stderr, "spate-mount: the mount %s is given up: %s\n", options_.directory.c_str(), why.c_str());
+  answer(Word::kFailed, why);
+  status_ = 1;
+  stop();
+}
+
+void Supervisor::on_caller() {
+  UniqueFd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!caller) return;
+  if (!is_friend(caller.get())) {
+    std::ignore = send_message(caller.get(), Word::kFailed, "it is another user's mount");
+  } else if (!next_program_.empty()) {
+    std::ignore = send_message(caller.get(), Word::kFailed, "an upgrade is under way");
+  } else {
+    caller_ = std::move(caller);  // instead of one that has said nothing
+  }
+}
+
+void Supervisor::on_request() {
+  auto request = receive_message(caller_.get());
+  if (request && request->word == Word::kOptions) return answer(Word::kDone, given_options(words_));
+  if (request && request->word == Word::kStatus) return ask_server();
+  if (!request || request->word != Word::kUpgrade) return caller_.reset();
+  if (!next_program_.empty()) return;
+  if (stopping_ || !serving_ || !control_) return answer(Word::kFailed, "it is being started or ended; try again");
+  auto can = check_program(request->text);
+  if (!can) return answer(Word::kFailed, can.error().message());
+  next_program_ = request->text;
+  const auto told = send_message(control_.get(), Word::kUpgrade);
+  if (told) return;
+  next_program_.clear();
+  answer(Word::kFailed, told.error().message());
+}
+
+/// What it does not tell, the others do not wait for: one that is being started or stopped.
+void Supervisor::ask_server() {
+  status_waiters_.push_back(std::move(caller_));
+  const bool asked = serving_ && !stopping_ && control_ && send_message(control_.get(), Word::kStatus);
+  if (!asked) tell_status("");
+}
+
+void Supervisor::tell_status(const std::string& of_server) {
+  const std::string text = fmt::format("options {}\nsupervisor {}\nserver {}\ncrashes {}\n{}", given_options(words_),
+                                       ::getpid(), std::max(server_, 0), crashes_.size(), of_server);
+  for (const UniqueFd& caller : std::exchange(status_waiters_, {}))
+    std::ignore = send_message(caller.get(), Word::kDone, text);
+}
+
+/// That it starts at all on this machine, and can read the handover state, is better known before.
+Result<void> Supervisor::check_program(const std::string& program) {
+  if (program.empty() || program.front() != '/')
+    return Error(Errc::kInvalidArgument, "the program is not named by an absolute path");
+  const pid_t child = ::fork();
+  if (child < 0) return errno_error(errno, "fork");
+  if (child == 0) {
+    let_signals_through();
+    ::alarm(kCheckSeconds);  // outlives exec
+    const std::string question = fmt::format("--can-take-over={}", kTakeOverVersion);
+    ::execl(program.c_str(), "spate-mount", question.c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return Error(Errc::kVersionMismatch,
+               fmt::format("{} cannot take this mount over ({}); unmount and mount anew", program, described(status)));
+}
+
+void Supervisor::answer(Word word, const std::string& text) {
+  if (caller_) std::ignore = send_message(caller_.get(), word, text);
+  caller_.reset();
+}
+
+/// By a child, as the kernel may wait for the server to write dirty pages.
+void Supervisor::stop() {
+  if (std::exchange(stopping_, true)) return;
+  stop_listening();
+  answer(Word::kFailed, "it is being unmounted");
+  kill_at_ = clock_.now() + kEndPatience;
+  if (session_ == nullptr) {  // not mounted yet
+    kill_server();
+    return end(1);
+  }
+  if (server_ < 0) device_.reset();  // nobody answers any more: the kernel must know
+  unmounter_ = ::fork();
+  if (unmounter_ == 0) {
+    let_signals_through();
+    device_.reset();
+    fuse_session_unmount(session_.get());
+    ::_exit(0);
+  }
+  // The kernel must know when the server goes. The session closes this number, in the end.
+  device_.reset();
+  ::dup2(signals_.get(), fuse_session_fd(session_.get()));
+  if (unmounter_ < 0) end(1);
+}
+
+void Supervisor::end(int status) {
+  status_ = status;
+  ended_ = true;
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/worker_pool.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace spate::fuse {
+namespace {
+
+// How many more lone requests than others there were of late, each of the others taken for a few: not above the one,
+// and one thread reads from the other on.
+constexpr unsigned kMostAlone = 64;
+constexpr unsigned kManyAlone = 32;
+constexpr unsigned kOfOneOther = 4;
+
+pid_t own_number() {
+  thread_local const auto number = static_cast<pid_t>(::syscall(SYS_gettid));
+  return number;
+}
+
+}  // namespace
+
+void WorkerPool::start() {
+  {
+    const std::lock_guard lock(mutex_);
+    workers_ += options_.kept;
+    ++reading_;
+  }
+  for (unsigned i = 0; i < options_.kept; ++i) start_(i == 0);
+}
+
+void WorkerPool::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (Kept* one : kept_) one->wake.notify_one();
+}
+
+void WorkerPool::resume() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = false;
+}
+
+void WorkerPool::work_begins(bool reads) {
+  const std::lock_guard lock(mutex_);
+  if (reads) numbers_.insert(own_number());
+}
+
+void WorkerPool::work_ends(Next did) {
+  const std::lock_guard lock(mutex_);
+  --workers_;
+  if (did == Next::kRead) {
+    numbers_.erase(own_number());
+    --reading_;
+  }
+  one_less_.notify_all();
+}
+
+bool WorkerPool::wait_until_called() {
+  std::unique_lock lock(mutex_);
+  Kept self;
+  kept_.push_back(&self);
+  while (!self.called && !stopped_) self.wake.wait(lock);
+  if (!self.called) {
+    std::erase(kept_, &self);
+    return false;
+  }
+  numbers_.insert(own_number());
+  return true;
+}
+
+/// With the lock held, which is let go of if a thread has to be started.
+void WorkerPool::call_one(std::unique_lock<std::mutex>& lock) {
+  if (stopped_) return;
+  const bool start = kept_.empty();
+  if (start && workers_ >= options_.most) return;
+  ++reading_;
+  nobody_reads_ = false;
+  if (!start) {
+    Kept* const one = kept_.back();
+    kept_.pop_back();
+    one->called = true;
+    one->wake.notify_one();
+    return;
+  }
+  ++workers_;
+  lock.unlock();
+  start_(true);
+  lock.lock();
+}
+
+bool WorkerPool::request_waits() const {
+  pollfd state{options_.device, POLLIN, 0};
+  return ::poll(&state, 1, 0) != 0;  // an error is for whoever reads, too
+}
+
+void WorkerPool::wait_for_request() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (options_.busy_poll <= Duration(0) || reading_ > 1 || polls_ || stopped_) return;
+    if (alone_ < kManyAlone || !polling_.is_due()) return;
+    polls_ = true;
+  }
+  const auto until = std::chrono::steady_clock::now() + options_.busy_poll;
+  bool found = request_waits();
+  while (!found && std::chrono::steady_clock::now() < until) found = request_waits();
+  const std::lock_guard lock(mutex_);
+  polls_ = false;
+  if (found) {
+    polling_.found();
+  } else {
+    polling_.in_vain();
+  }
+}
+
+/// With the lock held.
+void WorkerPool::was_not_alone() { alone_ -= std::min(alone_, kOfOneOther); }
+
+void WorkerPool::request_begins(bool only_executor) {
+  std::unique_lock lock(mutex_);
+  numbers_.erase(own_number());
+  ++at_work_;
+  slept_ = false;
+  if (at_work_ > 1) was_not_alone();
+  if (--reading_ > 0) return;
+  nobody_reads_ = true;
+  if (!only_executor || at_work_ > 1) call_one(lock);
+}
+
+/// Where requests overlap or take long the kernel wakes one of several readers, as calling one each time would cost a
+/// wake more.
+WorkerPool::Next WorkerPool::request_ends() {
+  const std::lock_guard lock(mutex_);
+  --at_work_;
+  if (at_work_ > 0 || slept_) {
+    was_not_alone();
+  } else {
+    alone_ = std::min(alone_ + 1, kMostAlone);
+  }
+  const unsigned enough = alone_ >= kManyAlone ? 1 : options_.kept;
+  if (!stopped_ && reading_ >= enough) return kept_.size() + reading_ < options_.kept ? Next::kKeep : Next::kEnd;
+  ++reading_;
+  nobody_reads_ = false;
+  numbers_.insert(own_number());
+  return Next::kRead;
+}
+
+void WorkerPool::need_reader() {
+  if (!nobody_reads_) return;
+  std::unique_lock lock(mutex_);
+  if (nobody_reads_) call_one(lock);
+}
+
+std::size_t WorkerPool::poll() {
+  if (nobody_reads_ && request_waits()) need_reader();
+  return 0;
+}
+
+bool WorkerPool::prepare_to_wait() {
+  slept_ = true;
+  need_reader();
+  return true;
+}
+
+void WorkerPool::interrupt() {
+  const std::lock_guard lock(mutex_);
+  for (const pid_t one : numbers_) ::syscall(SYS_tgkill, ::getpid(), one, SIGUSR1);
+}
+
+bool WorkerPool::wait_for_end(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (workers_ > 0) one_less_.wait_for(lock, limit);
+  return workers_ == 0;
+}
+
+unsigned WorkerPool::reading() const {
+  const std::lock_guard lock(mutex_);
+  return reading_;
+}
+
+unsigned WorkerPool::workers() const {
+  const std::lock_guard lock(mutex_);
+  return workers_;
+}
+
+unsigned WorkerPool::at_work() const {
+  const std::lock_guard lock(mutex_);
+  return at_work_;
+}
+
+unsigned WorkerPool::kept() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<unsigned>(kept_.size());
+}
+
+}  // namespace spate::fuse

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/worker_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/unique_fd.h"
+
+namespace spate::fuse {
+namespace {
+
+constexpr unsigned kKept = 2;
+constexpr int kMany = 200;
+
+struct WorkerPoolTest : testing::Test {
+  WorkerPoolTest() {
+    workers.start();
+    started = 0;
+  }
+
+  void let_one_wait() const {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(device.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  }
+  /// One that is answered without anybody else being needed.
+  WorkerPool::Next answer_alone() {
+    workers.request_begins(true);
+    return workers.request_ends();
+  }
+
+  UniqueFd device{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  unsigned started = 0;  // that read, since the beginning
+  WorkerPool workers{{device.get(), kKept, 2 * kMany, std::chrono::hours(1)},
+                     [this](bool reads) { started += reads ? 1 : 0; }};
+};
+
+TEST_F(WorkerPoolTest, ALoneRequestNeedsNoOtherWhileTheExecutorPolls) {
+  workers.request_begins(true);
+  EXPECT_EQ(workers.poll(), 0U);
+  EXPECT_EQ(started, 0U);
+  EXPECT_EQ(workers.reading(), 0U);
+  EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
+  EXPECT_EQ(workers.reading(), 1U);
+}
+
+TEST_F(WorkerPoolTest, AnotherReadsBeforeTheExecutorSleeps) {
+  workers.request_begins(true);
+  EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_EQ(started, 1U);
+  EXPECT_EQ(workers.reading(), 1U);
+  EXPECT_TRUE(workers.prepare_to_wait());
+  EXPECT_EQ(started, 1U) << "one is enough";
+}
+
+TEST_F(WorkerPoolTest, AnotherReadsWhenARequestWaits) {
+  workers.request_begins(true);
+  let_one_wait();
+  workers.poll();
+  EXPECT_EQ(started, 1U);
+  workers.poll();
+  EXPECT_EQ(started, 1U) << "one is enough";
+}
+
+TEST_F(WorkerPoolTest, NobodyIsCalledWhileOneReads) {
+  let_one_wait();
+  workers.poll();
+  workers.prepare_to_wait();
+  workers.need_reader();
+  EXPECT_EQ(started, 0U);
+}
+
+TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheRequestMayWaitForMore) {
+  workers.request_begins(false);
+  EXPECT_EQ(started, 1U);
+}
+
+TEST_F(WorkerPoolTest, AnotherReadsAtOnceIfTheExecutorMaySleepForAnEarlierRequest) {
+  workers.request_begins(true);
+  workers.prepare_to_wait();
+  workers.request_begins(true);  // the second worker's, which may wait for something that the first one has
+  EXPECT_EQ(started, 2U);
+}
+
+TEST_F(WorkerPoolTest, AfterManyLoneRequestsOnlyOneReads) {
+  workers.request_begins(true);
+  workers.need_reader();
+  EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead) << "the next may overlap as well";
+  EXPECT_EQ(workers.reading(), 2U);
+  int answered = 1;
+  while (answer_alone() == WorkerPool::Next::kRead && answered < kMany) ++answered;
+  EXPECT_LT(answered, kMany);
+  EXPECT_GT(answered, kMany / 10);
+  EXPECT_EQ(workers.reading(), 1U);
+}
+
+TEST_F(WorkerPoolTest, AnAnswerThatTakesLongNowAndThenChangesNothing) {
+  for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
+  for (int i = 0; i < kMany; ++i) {
+    workers.request_begins(true);
+    workers.prepare_to_wait();
+    ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kKeep) << "the one that was called reads";
+    for (int j = 0; j < kMany / 20; ++j) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
+    ASSERT_EQ(workers.reading(), 1U);
+  }
+}
+
+TEST_F(WorkerPoolTest, WhereAnswersTakeLongSeveralRead) {
+  workers.request_begins(true);
+  workers.need_reader();
+  EXPECT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
+  for (int i = 0; i < kMany; ++i) {
+    workers.request_begins(true);
+    workers.prepare_to_wait();
+    ASSERT_EQ(workers.request_ends(), WorkerPool::Next::kRead);
+  }
+  EXPECT_EQ(workers.reading(), kKept);
+  EXPECT_EQ(started, 1U) << "the other one was reading each time";
+}
+
+TEST_F(WorkerPoolTest, WhoIsKeptIsCalledBeforeAThreadIsStarted) {
+  bool reads = false;
+  std::thread kept([&] { reads = workers.wait_until_called(); });
+  while (workers.kept() == 0) std::this_thread::yield();
+  workers.request_begins(false);
+  kept.join();
+  EXPECT_TRUE(reads);
+  EXPECT_EQ(started, 0U);
+  EXPECT_EQ(workers.reading(), 1U);
+}
+
+TEST_F(WorkerPoolTest, WhoIsKeptEndsWhenNobodyIsNeededAnyMore) {
+  bool reads = true;
+  std::thread kept([&] { reads = workers.wait_until_called(); });
+  while (workers.kept() == 0) std::this_thread::yield();
+  workers.stop();
+  kept.join();
+  EXPECT_FALSE(reads);
+  workers.request_begins(false);
+  EXPECT_EQ(started, 0U) << "nobody is called while they end";
+}
+
+TEST_F(WorkerPoolTest, AllHaveEndedWhenEachHasSaidSo) {
+  workers.stop();
+  EXPECT_FALSE(workers.wait_for_end(std::chrono::milliseconds(0)));
+  workers.work_ends(WorkerPool::Next::kRead);
+  workers.work_ends(WorkerPool::Next::kKeep);
+  EXPECT_TRUE(workers.wait_for_end(std::chrono::milliseconds(0)));
+  EXPECT_EQ(workers.reading(), 0U);
+}
+
+TEST_F(WorkerPoolTest, OneThatReadsAloneLooksForARequestWithoutSleeping) {
+  workers.wait_for_request();  // for an hour, if it looked before many were alone
+  for (int i = 0; i < kMany; ++i) ASSERT_EQ(answer_alone(), WorkerPool::Next::kRead);
+  std::atomic<bool> waits{false};
+  bool found = false;
+  std::thread reader([&] {
+    workers.wait_for_request();
+    found = waits;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it looks by now, else the test finds nothing wrong
+  waits = true;
+  let_one_wait();
+  reader.join();
+  EXPECT_TRUE(found);
+}
+
+TEST_F(WorkerPoolTest, ThereAreNoMoreThreadsThanAllowed) {
+  constexpr unsigned kMost = 6;
+  WorkerPool few({device.get(), kKept, kMost, Duration(0)}, [this](bool reads) { started += reads ? 1 : 0; });
+  few.start();
+  started = 0;
+  for (unsigned i = 0; i < kMost - 1; ++i) few.request_begins(false);  // one of those that are kept is not called
+  EXPECT_EQ(few.workers(), kMost);
+  EXPECT_EQ(started, kMost - kKept);
+  EXPECT_EQ(few.at_work(), kMost - 1);
+  EXPECT_EQ(few.reading(), 0U);
+}
+
+}  // namespace
+}  // namespace spate::fuse

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/meta/locks/lock_manager.h"
+
+#include <algorithm>
+
+#include "log/log.h"
+
+namespace spate::meta {
+
+LockManager::LockManager(MetaCore& core, SessionEvents& events, LockLimits limits)
+    : core_(core),
+      events_(events),
+      notes_(core, {"lock", &lock_holder_key, &lock_holders, &parse_lock_holder_key}),
+      table_(limits) {}
+
+job::Task<Result<void>> LockManager::start() {
+  forfeit_ = core_.executor().now() + core_.options().session_lease * 2;
+  SPATE_CO_TRY(std::ignore, co_await notes_.load());
+  const std::size_t sessions = notes_.pending().size();
+  if (sessions > 0) SPATE_LOG("server/meta", info, "locks are to be claimed again sessions={}", sessions);
+  co_return {};
+}
+
+/// Who is there and does not claim its locks has none any more; who is silent must be fenced first (release()).
+bool LockManager::in_grace() {
+  auto& pending = notes_.pending();
+  if (!pending.empty() && core_.executor().now() >= forfeit_) {
+    std::erase_if(pending, [this](const auto& holder) { return !core_.parts().sessions->is_ending(holder.first); });
+  }
+  return !pending.empty();
+}
+
+job::Task<Result<void>> LockManager::release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) {
+  const auto found = sessions_.find(client);
+  if (found != sessions_.end() && found->second.epoch < below_epoch) sessions_.erase(found);
+  table_.release_client(client, below_epoch);
+  notes_.forget(client, below_epoch);
+  reclaimed_.erase(client);
+  tell_changes();
+  auto done = co_await notes_.remove(client, below_epoch, stop);
+  co_return done;
+}
+
+std::vector<ClientId> LockManager::noted() const { return notes_.pending_clients(); }
+
+LockManager::Session& LockManager::session_of(const rpc::Call& call) {
+  std::ignore = events_.listen(call);
+  Session& session = sessions_[call.header.client];
+  if (session.epoch < call.header.session_epoch) session = Session{call.header.session_epoch, false, 0, {}};
+  return session;
+}
+
+void LockManager::tell_changes() {
+  for (const LockTable::Ended& ended : table_.take_ended()) {
+    const auto type = ended.granted ? wire::LockEventType::kGranted : wire::LockEventType::kRefused;
+    events_.tell(ended.wait.client, ended.wait.epoch, type, ended.wait.number);
+  }
+  for (const LockTable::Recall& recall : table_.take_recalls()) {
+    events_.tell(recall.owner.client, recall.owner.epoch, wire::LockEventType::kRecalled, recall.handle.value);
+  }
+}
+
+}  // namespace spate::meta

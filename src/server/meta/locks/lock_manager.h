@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// LockManager: the locks of all sessions: requests, waits, and claims after a restart (docs/consistency.md, "Locks").
+#pragma once
+
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "server/meta/core/core.h"
+#include "server/meta/locks/lock_table.h"
+#include "server/meta/session/holder_notes.h"
+#include "server/meta/session/session_events.h"
+
+namespace spate::meta {
+
+/// The locks themselves are in memory. The store notes only which sessions have taken any. After a restart no new lock
+/// is granted before each of those sessions has claimed its locks again, or has been fenced. One executor; pinned.
+/// Life: construct -> start() -> requests; release() when a session's epoch has been fenced.
+class LockManager final : public Locks {
+ public:
+  LockManager(MetaCore& core, SessionEvents& events, LockLimits limits = {});
+
+  /// Call it before SessionTable::start(), which begins to release.
+  job::Task<Result<void>> start();
+
+  job::Task<Result<wire::LockReply>> lock(rpc::Call& call, wire::LockRequest request) override;
+  job::Task<Result<wire::LockTestReply>> test(rpc::Call& call, wire::LockTestRequest request) override;
+  job::Task<Result<wire::LockCancelReply>> cancel(rpc::Call& call, wire::LockCancelRequest request) override;
+  job::Task<Result<wire::LockReclaimReply>> reclaim(rpc::Call& call, wire::LockReclaimRequest request) override;
+  std::vector<ClientId> noted() const override;
+  job::Task<Result<void>> release(ClientId client, std::uint32_t below_epoch, job::StopToken stop) override;
+
+  const LockTable& table() const { return table_; }
+  /// True after a restart, while sessions have still to claim their earlier locks. No new lock is granted then.
+  bool in_grace();
+
+ private:
+  /// What one epoch of a session has asked for.
+  struct Session {
+    std::uint32_t epoch = 0;
+    bool recorded = false;                                     // in the store
+    std::uint64_t floor = 0;                                   // requests below it are late copies
+    std::map<std::uint64_t, Result<wire::LockReply>> answers;  // by sequence, from floor on
+  };
+
+  Result<void> admit(const rpc::Call& call) const;
+  Result<LockParams> params_of(const rpc::Call& call, const wire::LockSpec& lock) const;
+  Session& session_of(const rpc::Call& call);
+  Result<std::optional<wire::LockReply>> earlier_answer(Session& session, const wire::LockRequest& request) const;
+  Result<wire::LockReply> decide(const LockParams& params, const wire::LockRequest& request);
+  void tell_changes();
+
+  MetaCore& core_;
+  SessionEvents& events_;
+  HolderNotes notes_;
+  LockTable table_;
+  MonoTime forfeit_;
+  std::unordered_map<ClientId, Session> sessions_;
+  std::set<ClientId> reclaimed_;  // have claimed the locks that they had before the restart
+};
+
+}  // namespace spate::meta
