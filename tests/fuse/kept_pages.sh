@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a mount has written in whatever way is read back from the page cache after close and open: no read reaches an io
 # server.
+. "$(dirname "$0")/attempts.sh"
 . "$(dirname "$0")/lib.sh"
 command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 3 --port "$port"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What programs of one mount have written is read back from the page cache after close and open, as long as nobody else
 # wrote it; and what others wrote is always seen.
+. "$(dirname "$0")/attempts.sh"
 . "$(dirname "$0")/lib.sh"
 command -v fincore > /dev/null || { echo 'skipped: needs fincore'; exit 77; }
 "$spate" up -q --dir "$dir/fs" --io 2 --port "$port"
