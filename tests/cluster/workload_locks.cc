@@ -142,6 +142,8 @@ job::Task<void> Workload::sync_log(OpenFilePtr log) {
   auto done = co_await log->file->sync();
   if (dead()) co_return;
   scene_.journal.note(fmt::format("c{} fsync {}: {}", index_, log->handle, name(done.code())));
+  // Told of everything that was answered until now: a later fsync does not cover it.
+  if (done.code() == Errc::kLostWrite) log->appended.clear();
   if (done) {
     scene_.appends.synced(covered);
     scene_.history.durable(begun);
