@@ -80,7 +80,8 @@ struct Options {
   bool keep_attributes = false;
   std::size_t most_kept = 50000;  // objects and names together
   Listings listings = Listings::kAuto;
-  /// Who keeps what is answered from there (client/attributes/copies.h); null: nobody. Not owned, outlives the client.
+  /// Is told to drop copies of attributes and names that leases cover (client/attributes/copies.h). Null: nobody keeps
+  /// copies. Not owned; outlives the client.
   Copies* copies = nullptr;
   /// Told on the executor's thread of each server that keeps calls waiting (rpc/wait_watch.h). May be empty.
   std::function<void(const rpc::ServerWait&)> on_wait;

@@ -33,8 +33,7 @@ struct Asker {
   wire::Priority priority;
 };
 
-/// What the scheduler needs to know about an operation. Operations that move no data (stat, sync, truncate) have bytes
-/// 0.
+/// Describes an operation for the scheduler. An operation that moves no data (stat, sync, truncate) has bytes 0.
 struct Place {
   ClientId client;
   DatafileId datafile;

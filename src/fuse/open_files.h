@@ -49,7 +49,7 @@ class OpenFiles {
   void forget(OpenFile& file);
   /// The kernel asks for it no more; until forget() the next process closes it, should this one end.
   void released(OpenFile& file);
-  /// What the process before has left to be closed, once.
+  /// Returns the files that the process before had begun to close. A second call returns none.
   std::vector<std::shared_ptr<OpenFile>> take_left();
   std::size_t size() const;
   std::vector<std::shared_ptr<OpenFile>> all() const;

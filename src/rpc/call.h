@@ -20,7 +20,7 @@ struct Sealing {
   TagWindow window;
 };
 
-/// Who is at the other end of one connection, as authenticate established it.
+/// The other end of one connection, as the handshake has authenticated it.
 struct Peer {
   bmi::Address address;
   bmi::Address bound;                           // the same by this connection only (bmi::Network::bound)

@@ -14,7 +14,8 @@
 namespace spate::bmi::tcp {
 namespace {
 
-/// Of a handshake. Little was sent before it: it fits, or the connection is not worth having.
+/// Sends a part of a handshake. So little was sent before it that it fits into the socket: else the caller drops the
+/// connection.
 bool send_whole(int socket, ByteView bytes) {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
 }

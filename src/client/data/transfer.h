@@ -49,7 +49,7 @@ enum class Punch : std::uint8_t {
   kSpace,    // gets its space; the size stays
   kExtends,  // gets its space, and belongs to the file. kNotSupported by an older server
 };
-/// What becomes of what is described.
+/// Punches a hole, writes zeros or reserves space where `what` describes, as `how` says.
 job::Task<Result<TransferResult>> punch(TransferTarget target, const datatype::Description& what, Punch how,
                                         Limits limits);
 

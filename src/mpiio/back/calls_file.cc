@@ -9,7 +9,7 @@ using namespace spate::mpiio;
 
 namespace {
 
-/// What rank 0 does for all.
+/// Rank 0 runs `work` for all ranks; every rank returns its outcome.
 template <typename Work>
 Failure by_rank_0(File& file, const std::string& what, const Work& work) {
   return agree(file, file.rank == 0 ? failure_of(work(), what) : Failure());

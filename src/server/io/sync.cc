@@ -9,7 +9,7 @@
 namespace spate::io {
 namespace {
 
-/// What came of it; an error when it was not begun.
+/// Returns the completion of the sync, which may hold an error of write-back. Fails if the sync could not begin.
 job::Task<Result<trove::BytestreamCompletion>> run_sync(Target& target, DatafileId id, job::StopToken stop) {
   flow::Place place;
   place.datafile = id;
