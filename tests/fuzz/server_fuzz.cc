@@ -86,18 +86,24 @@ class Asker {
     pending->seals = seals_;
     pending->tag = bmi::Tag(tag_);
     bmi::Message m;
-    m.peer = peer_;
+    m.peer = seals_ != nullptr ? greeted_ : peer_;  // a seal holds on the connection for which it was made
     m.tag = bmi::Tag(tag_);
     const bmi::Segment room = bmi::Segment::of(MutableByteView(pending->reply));
     m.segments = {&room, 1};
     const auto receive = network_->post_recv(m, context_, nullptr);
+    if (!receive) return lost(receive.error());
     const bmi::Segment bytes = bmi::Segment::of(ByteView(pending->request));
     m.segments = {&bytes, 1};
     const auto send = network_->post_send_unexpected(m, context_, nullptr);
-    SPATE_CHECK(receive && send);
     pending->receive = receive->op;
-    pending->send = send->op;
-    pending->send_done = send->done;
+    if (send) {
+      pending->send = send->op;
+      pending->send_done = send->done;
+    } else {
+      lost(send.error());
+      pending->send_done = true;
+      pending->status = send.error().code();
+    }
     pending_.push_back(std::move(pending));
   }
 
@@ -175,6 +181,7 @@ class Asker {
     if (ticket) request.client = ticket->client;
     Bytes message = initiator.authenticate(header(wire::Op::kAuthenticate), std::move(request));
     seals_ = std::make_shared<rpc::Seals>(*initiator.keys(), rpc::End::kInitiator);
+    greeted_ = network_->bound(peer_);
     const auto body = ask(wire::Op::kAuthenticate, std::move(message));
     if (!body) return false;
     const auto accepted = wire::decode_body<wire::AuthenticateReply>(*body);
@@ -189,6 +196,12 @@ class Asker {
   ServerId server() const { return server_; }
 
  private:
+  /// The greeted connection has ended: the next request goes over a new one, where nobody has greeted yet.
+  void lost(const Error& error) {
+    SPATE_CHECK(seals_ != nullptr && error.code() == Errc::kConnectionLost);
+    seals_.reset();
+  }
+
   void completed(const bmi::Completion& done) {
     for (const auto& p : pending_) {
       if (p->receive == done.op) {
@@ -242,6 +255,7 @@ class Asker {
   std::unique_ptr<bmi::Network> network_;
   bmi::ContextId context_;
   bmi::Address peer_;
+  bmi::Address greeted_;  // the connection that was greeted, if seals_ is set
   std::uint64_t tag_ = 0;
   std::uint64_t incarnation_ = 0;
   ClientId client_;
