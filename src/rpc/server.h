@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: takes unexpected messages, checks header and peer, runs the operation's handler, sends the reply.
+// Server: takes unexpected messages, checks header and peer, runs the operation's handler, has the reply sent.
 #pragma once
 
-#include <array>
 #include <memory>
-#include <unordered_map>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "job/gate.h"
 #include "job/network.h"
-#include "log/log.h"
-#include "log/rate_limit.h"
 #include "metrics/metrics.h"
+#include "rpc/authenticator.h"
 #include "rpc/calls.h"
+#include "rpc/operations.h"
+#include "rpc/peers.h"
 #include "rpc/places.h"
-#include "rpc/service.h"
+#include "rpc/refusals.h"
+#include "rpc/reply_writer.h"
 #include "rpc/waiting_room.h"
 
 namespace spate::rpc {
@@ -63,11 +64,9 @@ class Server {
   job::NetworkContext& network() { return network_; }
 
   /// Everyone authenticated now (for `status`, and for an io server's search for older incarnations).
-  std::vector<std::shared_ptr<Peer>> peers() const;
+  std::vector<std::shared_ptr<Peer>> peers() const { return peers_.authenticated(); }
 
  private:
-  struct Operation;
-
   void on_request(bmi::UnexpectedMessage message);
   bool goes_first(const Arrived& request) const;
   void begin(Arrived request);
@@ -78,42 +77,26 @@ class Server {
   job::Task<Result<Bytes>> execute(Call& call, ByteView body, Calls::Entry& entry);
   job::Task<Result<Bytes>> run_row(Call& call, ByteView body, const OperationRow& row, Calls::Entry& entry);
   job::Task<void> take(Call& call, ByteView message);
-  wire::ReplyHeader reply_header(const Call& call) const;
-  Result<Bytes> hello(Call& call, ByteView body);
-  job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
   Result<Bytes> ping(ByteView body);
   Result<Bytes> stats();
   Result<void> check_header(const Call& call) const;
-  std::shared_ptr<Peer> peer_of(bmi::Address address, bmi::Address bound);
-  void forget_gone_peers();
-  bool takes_one_more(Peer& peer);
-  Peer* busiest_stranger() const;
-  job::Task<void> reply(Call& call, Result<Bytes> result);
-  void drop_peer(Peer& peer, std::string_view why);
-  class StrangersRequest;
-  /// One line, rate limited, for a request that no proper client of this file system sends.
-  void note_refused(const Call& call, const Error& error);
 
   ServerOptions options_;
-  Acceptor acceptor_;
   job::NetworkContext& network_;
-  Random& random_;
   metrics::Registry& metrics_;
   job::Gate gate_;
   job::StopSource stopping_;
   MonoTime started_at_;
-  std::vector<Service*> services_;
-  std::unordered_map<wire::Op, std::unique_ptr<Operation>> operations_;
-  std::unordered_map<bmi::Address, std::shared_ptr<Peer>> peers_;
-  std::size_t strangers_under_way_ = 0;  // requests
+  Refusals refusals_;
+  Peers peers_;
+  ReplyWriter replies_;
+  Authenticator authenticator_;
+  Operations operations_;
   Calls calls_;
   Places places_;
   WaitingRoom waiting_;
   bool beginning_ = false;
   std::size_t refusing_ = 0;
-  std::size_t peers_after_pruning_ = 0;
-  metrics::Counter refused_;
-  log::RateLimit refused_log_;
 };
 
 }  // namespace spate::rpc

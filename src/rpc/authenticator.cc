@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/authenticator.h"
+
+#include <utility>
+
+namespace spate::rpc {
+
+Result<Bytes> Authenticator::hello(Call& call, ByteView body) {
+  Peer& peer = *call.peer;
+  peer.handshake.reset();
+  peer.authenticated = false;
+  Bytes head;
+  wire::encode_body(replies_.header(call), head);
+  Handshake handshake;
+  SPATE_TRY(Bytes reply, acceptor_.hello({call.message, body, call.header.version}, head,
+                                         network_.peer_info(call.address).reached, random_, handshake));
+  peer.version = handshake.version;
+  peer.features = handshake.features;
+  peer.handshake = std::move(handshake);
+  return reply;
+}
+
+/// Who it says it is goes into the log.
+void Authenticator::note_failure(Call& call, ByteView body, const Error& error) {
+  wire::AuthenticateRequest claim;
+  wire::Reader reader(body);
+  reader(claim);
+  if (reader.decoder().ok()) call.peer->description = claim.description;
+  if (!error.context().empty()) refusals_.note(call, error);
+}
+
+/// The peer has proved its key: it is no stranger from now on, though nobody until all services have let it in.
+void Authenticator::admit(Call& call, const Accepted& accepted) {
+  Peer& peer = *call.peer;
+  peer.admitted = true;  // before the services are asked, who may take their time
+  network_.admit(peer.address);
+  if (accepted.keys) network_.set_link_key(call.address, accepted.keys->link);
+  if (accepted.protect == wire::Protect::kData) peer.bulk_seals = bulk_seals(*accepted.keys, End::kAcceptor);
+  if (accepted.protect != wire::Protect::kNone) {
+    peer.sealing.emplace(Sealing{Seals(*accepted.keys, End::kAcceptor), TagWindow(call.tag)});
+    call.sealed = true;
+  }
+  peer.authenticated = false;
+  peer.kind = accepted.request.kind;
+  peer.incarnation = accepted.request.incarnation;
+  peer.credential = accepted.request.credential;
+  peer.description = accepted.request.description;
+  peer.client = accepted.request.client;
+}
+
+job::Task<Result<Bytes>> Authenticator::authenticate(Call& call, ByteView body) {
+  const std::shared_ptr<Peer> peer = call.peer;  // outlives a lost connection
+  auto accepted = acceptor_.authenticate({call.message, body, call.header.version}, peer->handshake);
+  if (!accepted) {
+    note_failure(call, body, accepted.error());
+    co_return std::move(accepted).error();
+  }
+  admit(call, *accepted);
+  wire::AuthenticateReply reply;
+  reply.fs_time = clock_.wall();
+  reply.server_proof = accepted->server_proof;
+  for (Service* service : services_) {
+    auto joined = co_await service->join(*peer, accepted->request, reply);
+    if (!joined) {
+      if (joined.code() == Errc::kUnauthenticated) refusals_.note(call, joined.error());
+      co_return std::move(joined).error();
+    }
+  }
+  peer->client = reply.client;
+  peer->epoch = reply.epoch;
+  peer->authenticated = true;
+  Bytes out;
+  wire::encode_body(reply, out);
+  co_return out;
+}
+
+}  // namespace spate::rpc

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Authenticator: answers a server's hello and authenticate requests. A peer that has proved its key joins each service.
+#pragma once
+
+#include <vector>
+
+#include "base/random.h"
+#include "job/network.h"
+#include "rpc/acceptor.h"
+#include "rpc/refusals.h"
+#include "rpc/reply_writer.h"
+#include "rpc/service.h"
+
+namespace spate::rpc {
+
+/// One for each server. One executor; outlives the calls.
+class Authenticator {
+ public:
+  Authenticator(const AcceptorOptions& options, job::NetworkContext& network, Random& random,
+                const ReplyWriter& replies, Refusals& refusals)
+      : acceptor_(options),
+        network_(network.network()),
+        clock_(network.executor().clock()),
+        random_(random),
+        replies_(replies),
+        refusals_(refusals) {}
+  Authenticator(const Authenticator&) = delete;
+  Authenticator& operator=(const Authenticator&) = delete;
+
+  /// Before the first request. In the order in which peers join.
+  void add(Service& service) { services_.push_back(&service); }
+
+  const Acceptor& acceptor() const { return acceptor_; }
+  /// The body of the reply. Whoever the peer was before: it is nobody from now on.
+  Result<Bytes> hello(Call& call, ByteView body);
+  /// The body of the reply; the peer is authenticated then.
+  job::Task<Result<Bytes>> authenticate(Call& call, ByteView body);
+
+ private:
+  void note_failure(Call& call, ByteView body, const Error& error);
+  void admit(Call& call, const Accepted& accepted);
+
+  Acceptor acceptor_;
+  bmi::Network& network_;
+  const Clock& clock_;
+  Random& random_;
+  const ReplyWriter& replies_;
+  Refusals& refusals_;
+  std::vector<Service*> services_;
+};
+
+}  // namespace spate::rpc

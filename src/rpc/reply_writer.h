@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReplyWriter: encodes, seals and sends a server's replies.
+#pragma once
+
+#include <cstdint>
+
+#include "job/network.h"
+#include "job/task.h"
+#include "rpc/call.h"
+
+namespace spate::rpc {
+
+/// For the reply of a request whose deadline has passed.
+inline constexpr Duration kReplyGrace = std::chrono::seconds(1);
+
+/// One for each server. One executor; outlives the calls.
+class ReplyWriter {
+ public:
+  /// `stopping` ends what is being sent.
+  ReplyWriter(job::NetworkContext& network, Incarnation incarnation, std::uint64_t map_version, job::StopToken stopping)
+      : network_(network), incarnation_(incarnation), map_version_(map_version), stopping_(stopping) {}
+
+  /// What a reply begins with when there is nothing to report.
+  wire::ReplyHeader header(const Call& call) const;
+  /// Sends `result` as the answer to `call`. Ends when the network has taken it, or the call's connection is gone.
+  job::Task<void> send(Call& call, Result<Bytes> result);
+
+ private:
+  Bytes encode_head(const Call& call, Result<Bytes>& result) const;
+
+  job::NetworkContext& network_;
+  const Incarnation incarnation_;
+  const std::uint64_t map_version_;
+  const job::StopToken stopping_;
+};
+
+}  // namespace spate::rpc
