@@ -14,9 +14,9 @@ constexpr std::uint64_t kPlannedMost = 12;
 /// How late after the arrival of the request that it was aimed at a fault strikes at most.
 constexpr std::uint64_t kAimNs = 150'000;
 
-/// How long syncs fail at least, and how long clients are still to sync afterwards.
-constexpr Duration kSyncsFail = std::chrono::milliseconds(300);
-constexpr Duration kSyncsAfter = std::chrono::milliseconds(500);
+/// How long clients write before syncs fail, and how long they sync then.
+constexpr Duration kWritten = std::chrono::milliseconds(500);
+constexpr Duration kSynced = std::chrono::milliseconds(1000);
 
 bool of_network(FaultKind kind) { return kind <= FaultKind::kStalledPath; }
 
@@ -346,17 +346,20 @@ void FaultDriver::hurt_disks(FaultKind kind, const Target& target) {
   });
 }
 
-/// The next syncs find that write-back has failed, later ones do not; a power failure some time after shows what was
-/// lost.
+/// After a while, in which clients write, the next syncs find that write-back has failed, and later ones do not. A
+/// power failure some time after shows what was lost.
 void FaultDriver::fail_syncs(const Target& target) {
+  const MonoTime now = scene_.world.now();
+  scene_.shared_loss = {target.server, 0, now + kWritten, now + kWritten + kSynced};
   ServerDisks& server_disks = scene_.world.disks(target.server);
-  for (auto& disk : server_disks.targets) {
-    const std::uint64_t count = 1 + random_.below(3);
-    for (std::uint64_t nth = 1; nth <= count; ++nth) disk->inject(trove::BytestreamOp::kSync, nth, Errc::kIoError);
-  }
-  const Duration span = kSyncsFail + some_span();
-  scene_.syncs_wanted_until = scene_.world.now() + span + kSyncsAfter;
-  keep_in_force(FaultKind::kFailedSync, target, span, [this, &server_disks, server = target.server] {
+  scene_.world.at(scene_.shared_loss.written, [this, &server_disks] {
+    if (ending_) return;
+    for (auto& disk : server_disks.targets) {
+      const std::uint64_t count = 1 + random_.below(3);
+      for (std::uint64_t nth = 1; nth <= count; ++nth) disk->inject(trove::BytestreamOp::kSync, nth, Errc::kIoError);
+    }
+  });
+  keep_in_force(FaultKind::kFailedSync, target, kWritten + kSynced, [this, &server_disks, server = target.server] {
     for (auto& disk : server_disks.targets) disk->clear_injected();
     if (!ending_) crash_soon(server);
   });

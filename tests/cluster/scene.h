@@ -97,8 +97,14 @@ struct Scene {
   std::uint64_t guard_doubts = 0;
   /// Who has a lock is cut off: others are to want it until he writes on.
   MonoTime guard_wanted_until;
-  /// Write-back fails: all clients are to write and sync until then.
-  MonoTime syncs_wanted_until;
+  /// Write-back is about to fail: all clients write one file, each in a place of its own, and then all sync it.
+  struct SharedLoss {
+    ServerId server;
+    std::uint64_t handle = 0;  // the first client to come chooses; 0: none yet
+    MonoTime written;
+    MonoTime synced;
+  };
+  SharedLoss shared_loss;
   /// Somebody with that lock waits for another's truncation of the file, which takes nothing away.
   MonoTime growth_wanted_until;
   std::uint64_t growths = 0;  // that were begun

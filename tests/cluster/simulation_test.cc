@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kEndlessIntent, Plant::kWildClock, Plant::kFalseFence,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
                                            Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages,
-                                           Plant::kExpiredChange, Plant::kShortGrace, Plant::kLateCut),
+                                           Plant::kExpiredChange, Plant::kShortGrace, Plant::kLateCut,
+                                           Plant::kForgottenError),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -64,6 +64,10 @@ job::Task<void> Workload::one() {
     co_await grow_guarded();
     co_return;
   }
+  if (process_.executor().now() < scene_.shared_loss.synced && random_.chance(4, 5)) {
+    co_await share_a_loss();
+    co_return;
+  }
   if (scene_.late && process_.executor().now() < scene_.late->until && random_.chance(1, 2)) {
     co_await write_where_late();
     co_return;

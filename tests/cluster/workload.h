@@ -130,6 +130,9 @@ class Workload {
   job::Task<Bytes> read_guarded(OpenFilePtr file);
   job::Task<bool> write_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, Extent where);
 
+  // Errors of write-back (workload_loss.cc).
+  job::Task<void> share_a_loss();
+
   // Copies (workload_copies.cc).
   OpenFilePtr scratch_file();
   job::Task<void> make_scratch_file();
@@ -166,6 +169,8 @@ class Workload {
   job::Task<bool> barrier(std::uint64_t handle, const Layout& layout);
   std::vector<Extent> some_extents();
   OpenFilePtr some_open(Rights rights);
+  /// Of a data file that is open for writing; null: none.
+  OpenFilePtr writable(std::uint64_t handle);
   /// Tells the model of what it is used for that it is there.
   void know(OpenFile& open, Use params);
   void note_failure(std::string_view what, Errc code, MonoTime begun);

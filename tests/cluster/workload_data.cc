@@ -73,11 +73,15 @@ Workload::OpenFilePtr Workload::some_open(Rights rights) {
     if (open->use == Use::kData && allows(open->rights, rights)) fitting.push_back(open);
   }
   if (fitting.empty()) return nullptr;
-  // All clients write and sync the same file while its syncs fail.
-  const auto by_handle = [](const OpenFilePtr& a, const OpenFilePtr& b) { return a->handle < b->handle; };
-  if (process_.executor().now() < scene_.syncs_wanted_until && random_.chance(2, 3))
-    return *std::min_element(fitting.begin(), fitting.end(), by_handle);
   return fitting[random_.below(fitting.size())];
+}
+
+Workload::OpenFilePtr Workload::writable(std::uint64_t handle) {
+  const auto fits = [handle](const OpenFilePtr& open) {
+    return open->handle == handle && open->use == Use::kData && allows(open->rights, Rights::kWrite);
+  };
+  const auto found = std::find_if(open_.begin(), open_.end(), fits);
+  return found == open_.end() ? nullptr : *found;
 }
 
 job::Task<void> Workload::open_something(bool truncate) {
@@ -194,11 +198,6 @@ job::Task<void> Workload::data_operation(OpenFilePtr open) {
   const std::uint64_t dice = random_.below(100);
   const bool reads = allows(open->rights, Rights::kRead);
   const bool writes = allows(open->rights, Rights::kWrite);
-  if (writes && process_.executor().now() < scene_.syncs_wanted_until && random_.chance(2, 3)) {
-    co_await write(open);
-    if (!dead()) co_await sync(open);
-    co_return;
-  }
   if (dice < 42 && writes) {
     co_await write(open);
   } else if (dice < 48 && writes) {
@@ -265,14 +264,10 @@ std::optional<Scene::LateWrite> Workload::late_write(MonoTime until) const {
 
 job::Task<void> Workload::write_where_late() {
   const Scene::LateWrite late = *scene_.late;
-  const auto fits = [&late](const OpenFilePtr& open) {
-    return open->handle == late.handle && open->use == Use::kData && allows(open->rights, Rights::kWrite);
-  };
-  const auto found = std::find_if(open_.begin(), open_.end(), fits);
-  if (found == open_.end()) {
+  const OpenFilePtr open = writable(late.handle);
+  if (open == nullptr) {
     co_await open_by_handle(late.handle, Rights::kReadWrite, false);
   } else {
-    const OpenFilePtr open = *found;
     co_await write_at(open, late.extents);
   }
 }
