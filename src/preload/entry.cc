@@ -163,17 +163,35 @@ ThreadState* own_thread() { return &thread_state; }
 
 const Front kFront{&front_state, own_thread, hide, keep, in_vfork_child};
 
+/// Whether the library could open a file now.
+bool has_descriptor_left() {
+  const long made = raw(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC);
+  if (failed(made)) return false;
+  if (made < kMaxDescriptors) {
+    raw(SYS_close, made);
+    return true;
+  }
+  const int moved = hide(static_cast<int>(made));
+  if (moved < 0) return false;
+  front_state.marks[moved] = kForeign;
+  __atomic_fetch_sub(&front_state.special_descriptors, 1, __ATOMIC_RELAXED);
+  raw(SYS_close, moved);
+  return true;
+}
+
 /// The back, loaded by the first thread that needs it; null when it cannot be.
 Take back = nullptr;  // set once
 
-Take load_back() {
+/// `later`: set when it cannot be loaded now, since the program has too many descriptors.
+Take load_back(bool& later) {
   static int lock = 0;
   static bool tried = false;
   Take loaded = __atomic_load_n(&back, __ATOMIC_ACQUIRE);
   if (loaded != nullptr) return loaded;
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE) != 0) raw(SYS_sched_yield);
   loaded = back;
-  if (loaded == nullptr && !tried) {
+  later = loaded == nullptr && !tried && !has_descriptor_left();
+  if (loaded == nullptr && !tried && !later) {
     tried = true;
     void* const library = dlopen(back_library(), RTLD_NOW | RTLD_LOCAL);
     void* const entry = library == nullptr ? nullptr : dlsym(library, kBackEntry);
@@ -231,8 +249,19 @@ void give_stack(void* stack) {
   raw(SYS_munmap, stack, kStackSize);
 }
 
+/// What a program may do to have fewer descriptors, and what does without the client.
+bool can_be_the_kernels(long number) {
+  return number == SYS_close || number == SYS_close_range || number == SYS_execve || number == SYS_execveat ||
+         number == SYS_umask;
+}
+
 bool work(Frame* frame) {
-  const Take take = load_back();
+  bool later = false;
+  const Take take = load_back(later);
+  if (later && !can_be_the_kernels(frame->number)) {
+    frame->result = -EMFILE;
+    return true;
+  }
   return take != nullptr && take(frame);
 }
 

@@ -22,7 +22,12 @@ enum Mark : std::uint8_t {
   kOwn = 2       // the client's own: sockets and the like, which the program neither sees nor closes
 };
 
-constexpr int kMaxDescriptors = 1 << 16;  // higher numbers are never files of Spate
+/// Higher numbers are never files of Spate.
+#ifdef SPATE_PRELOAD_DESCRIPTORS
+constexpr int kMaxDescriptors = SPATE_PRELOAD_DESCRIPTORS;
+#else
+constexpr int kMaxDescriptors = 1 << 16;
+#endif
 constexpr int kMaxMounts = 8;
 
 /// Where a file system stands in the tree that the program sees.

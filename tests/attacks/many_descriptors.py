@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program below the preload library that has more descriptors than the library has marks for: it gets an error, and the library's own
 state stays whole."""
-import resource
+import os
 import subprocess
+import sys
 
-from lib import Cluster, check, run_below_spate, skip
+from lib import BIN, Cluster, check
 
-MOST = 1 << 16
+MOST = 2048  # for the library that is built for this test; for others it is 65,536, more than many may open
+LIBRARY = os.path.join(BIN, "../lib/few/libspate-preload.so")
 
 FILL = """
 import errno, os, resource
-MOST = 1 << 16
+MOST = %d
 resource.setrlimit(resource.RLIMIT_NOFILE, (MOST + 1000, MOST + 1000))
 null = os.open("/dev/null", os.O_RDONLY)
 used = []
@@ -21,7 +23,7 @@ def refused(call, *numbers):
     try: call()
     except OSError as e: assert e.errno in numbers, e
     else: raise AssertionError("it worked")
-"""
+""" % MOST
 # The client begins when there is no room for its sockets: what it opens has numbers that cannot be marked.
 BEFORE = FILL + """
 for _ in range(8): refused(lambda: os.stat("/spate/a"), errno.EIO, errno.EMFILE)
@@ -36,19 +38,16 @@ assert open("/spate/a").read() == "hello"
 """
 
 
-def main():
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < MOST + 1000:
-        raised = subprocess.run(["prlimit", "--nofile=%d" % (MOST + 1000), "true"], capture_output=True)
-        if raised.returncode != 0:
-            skip("needs a limit of %d open files" % (MOST + 1000))
-    with Cluster(io=1) as fs:
-        fs.up()
-        fs.spate("put", "spate:/a", input=b"hello")
-        for name, script in (("before", BEFORE), ("after", AFTER)):
-            run_below_spate(fs, script)
-            print(name, flush=True)
-        check(fs.spate("cat", "spate:/a") == b"hello", "the file is not as it was")
+def run(fs, script):
+    done = subprocess.run([sys.executable, "-c", script], timeout=60, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env=dict(fs.env, SPATE_FS=fs.dir, LD_PRELOAD=LIBRARY))
+    check(done.returncode == 0, "exit %d:\n%s%s" % (done.returncode, done.stdout, done.stderr))
 
 
-main()
+with Cluster(io=1) as fs:
+    fs.up()
+    fs.spate("put", "spate:/a", input=b"hello")
+    for name, script in (("before", BEFORE), ("after", AFTER)):
+        run(fs, script)
+        print(name, flush=True)
+    check(fs.spate("cat", "spate:/a") == b"hello", "the file is not as it was")
