@@ -18,6 +18,7 @@ enum class Defect : std::uint8_t {
   kAllOrNoOpens,      // one damaged record of an open keeps everything that its session held
   kShortGrace,        // a meta server that was started again forgets earlier locks before their holder is fenced
   kCutAfterRelease,   // the locks of a session pass on before its truncations are over
+  kSplitDirectWrite,  // a write past the page cache lets its datafile's lock go between its blocks and its ends
 };
 
 /// The one that is turned on, by a test and before anything is running. Everything in the process has it.

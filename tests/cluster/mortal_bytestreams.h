@@ -15,7 +15,8 @@ namespace spate::cluster {
 /// Until die() the store inside; after it everything that was in flight, and whatever is posted, ends with kCancelled.
 class MortalBytestreams final : public trove::Bytestreams {
  public:
-  explicit MortalBytestreams(std::unique_ptr<trove::Bytestreams> inner) : inner_(std::move(inner)) {}
+  explicit MortalBytestreams(std::unique_ptr<trove::Bytestreams> inner)
+      : inner_(std::move(inner)), direct_(inner_->direct()) {}
 
   void die() {
     inner_.reset();
@@ -74,10 +75,12 @@ class MortalBytestreams final : public trove::Bytestreams {
     if (inner_ == nullptr) return Errc::kCancelled;
     return inner_->left_leases();
   }
+  trove::DirectAbility direct() const override { return direct_; }
   std::string describe() const override { return "sim"; }
 
  private:
   std::unique_ptr<trove::Bytestreams> inner_;
+  const trove::DirectAbility direct_;
   std::vector<void*> in_flight_;  // in the order of posting
   std::deque<trove::BytestreamCompletion> ended_;
 };

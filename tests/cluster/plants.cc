@@ -28,6 +28,7 @@ class ForwardingBytestreams : public trove::Bytestreams {
     return inner_.make_lease(title);
   }
   Result<std::vector<std::unique_ptr<trove::LeasePage>>> left_leases() override { return inner_.left_leases(); }
+  trove::DirectAbility direct() const override { return inner_.direct(); }
   std::string describe() const override { return inner_.describe(); }
 
  private:

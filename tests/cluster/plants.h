@@ -43,6 +43,7 @@ enum class Plant : std::uint8_t {
   kShortGrace,
   kLateCut,
   kForgottenError,
+  kSplitWrite,
 };
 
 std::string_view name(Plant plant);

@@ -55,6 +55,9 @@ constexpr std::array kRows = {
     PlantRow{Plant::kLateCut, "late-cut", "a truncation is carried out after the locks of its session have passed on",
              Defect::kCutAfterRelease},
     PlantRow{Plant::kForgottenError, "forgotten-write-error", "an io server tells an error of write-back only once"},
+    PlantRow{Plant::kSplitWrite, "split-write",
+             "a truncation falls between the blocks and the ends of a write past the page cache",
+             Defect::kSplitDirectWrite},
 };
 
 const PlantRow& row_of(Plant plant) {

@@ -91,6 +91,7 @@ void ServerProcess::make_io() {
   options.boot = disks_.boot;
   options.buffer_bytes = kSmallBuffers;
   options.stall_timeout = std::chrono::seconds(2);
+  options.policy = settings_.policy;
   options.bypass = settings_.bypass;
   options.recall_deadline = kRecallDeadline;
   options.contended_for = std::chrono::milliseconds(20);

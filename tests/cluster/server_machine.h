@@ -32,6 +32,7 @@ struct ServerSettings {
   Duration session_lease = std::chrono::seconds(3);
   Duration capability_life = std::chrono::hours(1);
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
+  flow::PolicyOptions policy;
   Plant plant = Plant::kNone;
   std::uint64_t features = wire::kOurFeatures;  // of the protocol, as far as the servers know them
   std::size_t max_requests = rpc::ServerOptions().max_requests;

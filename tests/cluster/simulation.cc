@@ -32,6 +32,7 @@ WorldOptions world_options(const SimulationOptions& options) {
   world.fabric.chunk_bytes = 4096;
   world.fabric.cancel_drops_per_mille = 200;
   world.bypass = io::BypassPolicy::kWrite;
+  world.direct = options.seed % 4 == 1;
   return world;
 }
 

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Planted,
                                            Plant::kUnsyncedLog, Plant::kSmallSize, Plant::kForgottenLoss,
                                            Plant::kOwnFsync, Plant::kHarshRenewal, Plant::kKeptPages,
                                            Plant::kExpiredChange, Plant::kShortGrace, Plant::kLateCut,
-                                           Plant::kForgottenError),
+                                           Plant::kForgottenError, Plant::kSplitWrite),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, '-');

@@ -126,6 +126,9 @@ class Workload {
   job::Task<bool> cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, bool by_handle);
   job::Task<bool> failed_guarded(OpenFilePtr file, LockClaim claim, Errc code, bool cut);
   job::Task<bool> is_over(OpenFilePtr file, bool cut);
+  /// A write and a truncation at once: on each datafile one of them is before the other.
+  job::Task<bool> write_and_cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& known);
+  job::Task<bool> overlap_failed(OpenFilePtr file, LockClaim claim, Errc written, Errc cut, MonoTime begun);
   job::Task<void> release_guard(std::uint64_t handle);
   job::Task<Bytes> read_guarded(OpenFilePtr file);
   job::Task<bool> write_guarded(OpenFilePtr file, LockClaim claim, Bytes& known, Extent where);

@@ -162,6 +162,7 @@ job::Task<bool> Workload::cut_guarded(OpenFilePtr file, LockClaim claim, Bytes& 
 
 job::Task<bool> Workload::change_guarded(OpenFilePtr file, LockClaim claim, Bytes& known) {
   if (random_.chance(1, 6)) co_return co_await cut_guarded(file, claim, known, false);
+  if (random_.chance(1, 3)) co_return co_await write_and_cut_guarded(file, claim, known);
   const std::uint64_t size = 1 + random_.below(5000);
   co_return co_await write_guarded(file, claim, known, {random_.below(kGuardedBytes - size), size});
 }

@@ -8,6 +8,6 @@ namespace spate::cluster {
 
 /// Of the file that takes copies: behind everybody's place for those.
 inline constexpr std::uint64_t kGuardedAt = 128ULL << 20U;
-inline constexpr std::uint64_t kGuardedBytes = 12'000;
+inline constexpr std::uint64_t kGuardedBytes = 40'000;
 
 }  // namespace spate::cluster

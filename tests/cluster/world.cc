@@ -6,6 +6,8 @@
 namespace spate::cluster {
 namespace {
 
+constexpr std::uint32_t kDirectAlignment = 512;
+
 Key key_of(std::uint8_t byte) {
   Key key;
   key.fill(static_cast<std::byte>(byte));
@@ -28,6 +30,10 @@ World::World(const WorldOptions& options)
   settings_.max_requests = options.max_requests;
   settings_.features = options.features;
   settings_.bypass = options.bypass;
+  if (options.direct) {
+    settings_.policy.direct_from_bytes = kDirectAlignment;
+    settings_.policy.direct_piece_bytes = kDirectAlignment;
+  }
   settings_.watch = &watch_;
   fabric_.set_file_reader([this](std::uint32_t node, int fd, std::uint64_t offset, MutableByteView out) {
     return read_file(node, fd, offset, out);
@@ -82,6 +88,10 @@ void World::make_machine(const ServerEntry& entry, const WorldOptions& options) 
   model.capacity_bytes = options.disk_bytes;
   model.sync_latency = options.sync_latency;
   model.jitter = std::chrono::microseconds(50);
+  if (options.direct) {
+    model.direct_alignment = kDirectAlignment;
+    model.write_latency = std::chrono::milliseconds(2);  // other requests come while blocks are being written
+  }
   for (std::size_t i = 0; i < entry.targets.size(); ++i) {
     const std::uint32_t number = entry.id.value * 8 + static_cast<std::uint32_t>(i);
     machine.disks->targets.push_back(std::make_unique<trove::SimDisk>(clock_, random_, number, model));

@@ -24,6 +24,7 @@ struct WorldOptions {
   std::uint64_t disk_bytes = 1ULL << 30U;
   bmi::sim::FabricOptions fabric;
   io::BypassPolicy bypass = io::BypassPolicy::kOff;
+  bool direct = false;  // streams in bulk messages go past the page cache
   Plant plant = Plant::kNone;
   std::size_t max_requests = rpc::ServerOptions().max_requests;  // worked on at once by each server
   std::uint64_t features = wire::kOurFeatures;                   // those of older servers are fewer

@@ -159,6 +159,7 @@ class SimBackend final : public Backend {
  private:
   static SimDiskModel model(bool page_cache) {
     SimDiskModel made;
+    made.direct_alignment = 512;
     made.page_cache = page_cache;
     made.jitter = std::chrono::microseconds(200);  // so that operations overtake each other
     return made;

@@ -2,6 +2,7 @@
 // Write: small streams come in the request, large ones are pulled as there are buffers, each slot a stream of its own.
 #include "flow/extents.h"
 #include "flow/write_flow.h"
+#include "model/defect.h"
 #include "server/io/checks.h"
 #include "server/io/io_service.h"
 #include "server/io/parallel.h"
@@ -99,7 +100,12 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   }
   if (!moved) co_return std::move(moved).error();
   if (flow.has_edges()) {
-    SPATE_CO_TRY(std::ignore, co_await slot.datafile->lock.to_shared(hold, work.active.token()));
+    if (planted(Defect::kSplitDirectWrite)) {
+      hold = DatafileLock::Hold();
+      SPATE_CO_TRY(hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+    } else {
+      SPATE_CO_TRY(std::ignore, co_await slot.datafile->lock.to_shared(hold, work.active.token()));
+    }
     SPATE_CO_TRY(std::ignore, co_await flow.write_edges(work.active.token()));
   }
   co_return stat_of(flow.writer());

@@ -27,6 +27,7 @@ class SimBytestreams final : public Bytestreams {
   bool prepare_to_wait() override { return true; }
   Result<std::vector<DatafileId>> list(DatafileId after, std::size_t max) override { return disk_.list(after, max); }
   Result<SpaceInfo> space() override { return disk_.space(); }
+  DirectAbility direct() const override { return disk_.direct(); }
   Result<std::unique_ptr<LeasePage>> make_lease(const LeaseTitle& title) override {
     return disk_.lending().make_page(title, alive_);
   }

@@ -72,7 +72,7 @@ void SimDisk::detach(ProcessId process) {
 bool SimDisk::in_memory(const Operation& operation) const {
   switch (operation.request.op) {
     case BytestreamOp::kRead:
-    case BytestreamOp::kWrite: return model_.page_cache;
+    case BytestreamOp::kWrite: return model_.page_cache && !operation.request.direct;
     case BytestreamOp::kSync:
     case BytestreamOp::kRemove: return false;
     default: return true;
@@ -110,6 +110,8 @@ bool SimDisk::post(ProcessId process, const BytestreamRequest& request, void* us
   done = BytestreamCompletion{};
   done.user = user;
   done.status = check_request(request);
+  if (request.direct && !fit_for_direct(request, model_.direct_alignment)) done.status = Errc::kInvalidArgument;
+  if (request.direct && request.device_memory) done.status = Errc::kNotSupported;
   if (done.status != Errc::kOk) return true;
   OperationPtr operation = make_operation(request, user);
   operation->process = process;

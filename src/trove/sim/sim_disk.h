@@ -30,6 +30,9 @@ struct SimDiskModel {
   std::uint32_t immediate_per_mille = 300;
   std::uint64_t capacity_bytes = std::uint64_t{1} << 40U;
   std::uint64_t max_datafile_bytes = std::uint64_t{1} << 44U;  // as ext4 has it: a larger one is kFileTooBig
+  /// Of requests past the page cache; 0: there are none. They take the device's time, and a crash treats what they
+  /// wrote as what a sync has not covered: it may be there or not.
+  std::uint32_t direct_alignment = 0;
 };
 
 struct SimDiskStatistics {
@@ -96,6 +99,7 @@ class SimDisk {
   std::size_t test(ProcessId process, std::span<BytestreamCompletion> out);
   std::vector<DatafileId> list(const DatafileId& after, std::size_t max) const;
   SpaceInfo space() const;
+  DirectAbility direct() const;
 
  private:
   using FilePtr = std::shared_ptr<SimFile>;

@@ -260,4 +260,8 @@ SpaceInfo SimDisk::space() const {
   return space;
 }
 
+DirectAbility SimDisk::direct() const {
+  return {model_.direct_alignment, model_.direct_alignment > 0 ? "" : "this simulated disk has no direct access"};
+}
+
 }  // namespace spate::trove
