@@ -65,6 +65,7 @@ struct Share {
   DatafileId datafile;
   const datatype::Description& what;
   const Distribution& distribution;
+  bool may_rewrite_gaps = false;  // of a write: see trove::BytestreamRequest
 };
 
 /// The stream's other end: messages of `unit_bytes` (the last one shorter), all with one tag, bulk class.

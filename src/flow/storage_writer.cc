@@ -38,6 +38,7 @@ job::Task<Result<void>> StorageWriter::write_extents(std::span<const Extent> ext
   request.extents = extents;
   request.memory = {&from, 1};
   request.now = time_;
+  request.may_rewrite_gaps = share_.may_rewrite_gaps;
   request.direct = through != Through::kCache;
   request.device_memory = through == Through::kDeviceMemory;
   const trove::BytestreamCompletion done = co_await device_.storage().run(request);

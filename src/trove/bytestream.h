@@ -78,6 +78,9 @@ struct BytestreamRequest {
   /// Bytestreams::direct().alignment, extents ascend; a read may reach beyond the datafile's end. Else
   /// kInvalidArgument.
   bool direct = false;
+  /// Write: nobody but this store's operations changes the datafile now. Then small extents with small gaps may be
+  /// written by one call, together with what lies between them, which was read before.
+  bool may_rewrite_gaps = false;
   /// Direct only: the memory belongs to a PCI device. kNotSupported: the target's device cannot move data to and from
   /// it.
   bool device_memory = false;

@@ -10,6 +10,7 @@
 
 #include "base/retried.h"
 #include "trove/direct.h"
+#include "trove/near_extents.h"
 #include "trove/pieces.h"
 #include "trove/residency.h"
 #include "trove/sparse.h"
@@ -24,6 +25,13 @@ constexpr std::size_t kPiecesPerCall = 256;
 Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
+    if (const Span span = span_at(cursor, false); span.pieces > 0) {
+      const ssize_t n = read_span(fd, span, cursor, flags);
+      if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : errc_from_errno(errno);
+      if (n == 0) return Errc::kOk;
+      moved += static_cast<std::uint64_t>(n);
+      continue;
+    }
     const Step step = cursor.next(pieces);
     const ssize_t n = retried([&] {
       return ::preadv2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
@@ -36,9 +44,18 @@ Errc read_pieces(int fd, PieceCursor cursor, int flags, std::uint64_t& moved) {
   return Errc::kOk;
 }
 
-Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, int flags, std::uint64_t& moved) {
+/// `alone`: no other change of the file is under way.
+Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, int flags, bool alone,
+                  std::uint64_t& moved) {
   std::array<iovec, kPiecesPerCall> pieces;
   while (cursor.left() > 0) {
+    if (const Span span = alone ? span_at(cursor, true) : Span(); span.pieces > 0) {
+      const ssize_t n = write_span(fd, span, cursor, flags);
+      if (n < 0) return errno == EOPNOTSUPP ? Errc::kNotSupported : direct_errc(request, errno);
+      if (n == 0) return Errc::kIoError;
+      moved += static_cast<std::uint64_t>(n);
+      continue;
+    }
     const Step step = cursor.next(pieces);
     const ssize_t n = retried([&] {
       return ::pwritev2(fd, pieces.data(), static_cast<int>(step.pieces), static_cast<off_t>(step.offset), flags);
@@ -49,6 +66,11 @@ Errc write_pieces(int fd, PieceCursor cursor, const BytestreamRequest& request, 
     cursor.advance(static_cast<std::uint64_t>(n));
   }
   return Errc::kOk;
+}
+
+/// Whether the change may read, and write back, what lies between its extents. It is alone from then on.
+bool takes_gaps(LocalDatafile& datafile, const BytestreamRequest& request) {
+  return request.may_rewrite_gaps && !request.direct && has_near_extents(request.extents) && datafile.try_be_alone();
 }
 
 PieceCursor cursor_at(const BytestreamRequest& request, std::uint64_t begin, std::uint64_t limit) {
@@ -121,7 +143,8 @@ void write(DatafileStore& store, LocalDatafile& datafile, const BytestreamReques
   if (fd < 0) done.status = errc_from_errno(-fd);
   if (done.status == Errc::kOk) {
     const ChangeScope change(datafile, request.now);
-    done.status = write_pieces(fd, cursor_at(request, done.bytes, total), request, 0, done.bytes);
+    const bool alone = takes_gaps(datafile, request);
+    done.status = write_pieces(fd, cursor_at(request, done.bytes, total), request, 0, alone, done.bytes);
   }
   finish_change(store, datafile, done);
 }
@@ -130,9 +153,11 @@ bool try_write(DatafileStore& store, LocalDatafile& datafile, LocalAbilities& ab
                const BytestreamRequest& request, BytestreamCompletion& done) {
   if (!abilities.nowait_write.load(std::memory_order_relaxed)) return false;
   {
-    const ChangeScope change(datafile, request.now);
+    const ChangeScope change(datafile, request.now, ChangeScope::MustNotWait());
+    if (!change.begun()) return false;
+    const bool alone = takes_gaps(datafile, request);
     const PieceCursor cursor(request.extents, request.memory, total_size(request.extents));
-    done.status = write_pieces(datafile.fd(), cursor, request, RWF_NOWAIT, done.bytes);
+    done.status = write_pieces(datafile.fd(), cursor, request, RWF_NOWAIT, alone, done.bytes);
   }
   if (done.status == Errc::kNotSupported) abilities.nowait_write.store(false, std::memory_order_relaxed);
   if (done.status == Errc::kNotSupported || done.status == Errc::kTryAgain) return false;
@@ -326,8 +351,11 @@ bool try_execute(DatafileStore& store, LocalAbilities& abilities, const Bytestre
     case BytestreamOp::kStat:
     case BytestreamOp::kProbeCache:
     case BytestreamOp::kLend:
-    case BytestreamOp::kNoteChange:
     case BytestreamOp::kOpen: execute_on(store, *datafile, request, done); return true;
+    case BytestreamOp::kNoteChange:
+      if (!ChangeScope(*datafile, request.now, ChangeScope::MustNotWait()).begun()) return false;
+      done.status = datafile->stat(done.stat);
+      return true;
     default: return false;
   }
 }

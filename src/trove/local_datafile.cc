@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace spate::trove {
 namespace {
@@ -65,11 +66,29 @@ void LocalDatafile::save_record() {
   if (record_ >= 0) records_->store(record_, {id_, changing_, times_.counter, times_.mtime_ns});
 }
 
-void LocalDatafile::begin_change(WallTime now) {
-  const std::lock_guard lock(mutex_);
+void LocalDatafile::note_begin(WallTime now) {
   ++changing_;
   bump(now);
   save_record();
+}
+
+void LocalDatafile::begin_change(WallTime now) {
+  std::unique_lock lock(mutex_);
+  while (alone_) not_alone_.wait(lock);
+  note_begin(now);
+}
+
+bool LocalDatafile::try_begin_change(WallTime now) {
+  const std::lock_guard lock(mutex_);
+  if (alone_) return false;
+  note_begin(now);
+  return true;
+}
+
+bool LocalDatafile::try_be_alone() {
+  const std::lock_guard lock(mutex_);
+  alone_ = changing_ == 1;
+  return alone_;
 }
 
 void LocalDatafile::end_change(WallTime now) {
@@ -77,6 +96,7 @@ void LocalDatafile::end_change(WallTime now) {
   {
     const std::lock_guard lock(mutex_);
     --changing_;
+    if (std::exchange(alone_, false)) not_alone_.notify_all();
     bump(now);
     save_record();
     without_record = records_ != nullptr && record_ < 0 && !unlinked_;

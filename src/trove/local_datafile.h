@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -57,8 +58,13 @@ class LocalDatafile {
 
   /// Call these around each change of content, also one that fails. The counter moves at both, so a reader that saw it
   /// before the end of a change finds it changed afterwards.
+  /// begin_change() waits while a change under way is alone(); such changes are short, but they read.
   void begin_change(WallTime now);
   void end_change(WallTime now);
+  /// As begin_change(), for a thread that must not wait. False: the change under way is alone, and nothing has begun.
+  [[nodiscard]] bool try_begin_change(WallTime now);
+  /// The caller's change, which has begun, is to be the only one until it ends. False: others are under way.
+  [[nodiscard]] bool try_be_alone();
   /// Something other than a change of content may have changed the inode's times. Makes the next write-back store our
   /// times again.
   void touch();
@@ -82,6 +88,7 @@ class LocalDatafile {
  private:
   void bump(WallTime now);
   void save_record();
+  void note_begin(WallTime now);
 
   const DatafileId id_;
   const std::shared_ptr<const DatafileDescriptor> descriptor_;
@@ -90,7 +97,9 @@ class LocalDatafile {
   std::mutex write_back_mutex_;  // one write-back at a time; taken before mutex_
   mutable std::mutex mutex_;     // guards all below; never held over a system call that may block
   ChangeTimes times_;
+  std::condition_variable not_alone_;
   std::uint32_t changing_ = 0;
+  bool alone_ = false;  // only while changing_ is 1
   int record_ = -1;
   bool dirty_ = false;
   bool unlinked_ = false;
@@ -101,14 +110,22 @@ class LocalDatafile {
 /// begin_change and end_change as a scope.
 class ChangeScope {
  public:
+  struct MustNotWait {};
   ChangeScope(LocalDatafile& datafile, WallTime now) : datafile_(datafile), now_(now) { datafile_.begin_change(now_); }
+  /// Has not begun, and is of no use, when that would mean to wait.
+  ChangeScope(LocalDatafile& datafile, WallTime now, MustNotWait)
+      : datafile_(datafile), now_(now), begun_(datafile.try_begin_change(now)) {}
   ChangeScope(const ChangeScope&) = delete;
   ChangeScope& operator=(const ChangeScope&) = delete;
-  ~ChangeScope() { datafile_.end_change(now_); }
+  ~ChangeScope() {
+    if (begun_) datafile_.end_change(now_);
+  }
+  bool begun() const { return begun_; }
 
  private:
   LocalDatafile& datafile_;
   WallTime now_;
+  bool begun_ = true;
 };
 
 }  // namespace spate::trove

@@ -43,6 +43,14 @@ class PieceCursor {
  public:
   PieceCursor(std::span<const Extent> extents, std::span<const MutableByteView> memory, std::uint64_t limit);
 
+  /// What lies at the position: it ends where its extent or its memory ends, or at the limit. Only while left() > 0.
+  struct Here {
+    std::uint64_t offset = 0;  // in the file
+    MutableByteView memory;
+  };
+  Here here() const {
+    return {extents_.front().offset + in_extent_, memory_.front().subspan(in_memory_, piece_size())};
+  }
   /// The next step, at most out.size() pieces (>= 1); adjacent extents become one step. Does not move.
   Step next(std::span<iovec> out) const;
   void advance(std::uint64_t bytes);

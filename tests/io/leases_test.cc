@@ -126,6 +126,20 @@ TEST_F(LeasesTest, EachWriteOfAHolderIsNotedOnce) {
   EXPECT_FALSE(noted());
 }
 
+TEST_F(LeasesTest, GapsAreNotRewrittenWhileAClientWritesByItself) {
+  const DatafileTable::Use datafile = parts_.datafiles.use(kDatafile);
+  {
+    const GapWriter before(parts_.leases, *datafile);
+    EXPECT_TRUE(before.alone());
+    EXPECT_EQ(datafile->gap_writers, 1U);
+  }
+  EXPECT_EQ(datafile->gap_writers, 0U);
+  lend();
+  const GapWriter after(parts_.leases, *datafile);
+  EXPECT_FALSE(after.alone());
+  EXPECT_EQ(datafile->gap_writers, 0U);
+}
+
 /// What it has written so far may have been read already: whoever keeps what he has read by the counter must not take
 /// bytes of before and after for the same ones.
 TEST_F(LeasesTest, AWriteUnderWayMovesTheCounterWithEachLook) {

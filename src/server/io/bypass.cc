@@ -74,6 +74,8 @@ job::Task<Result<wire::GrantedLease>> grant(LeaseWork& work, Target& target, std
   if (!lent) co_return std::move(lent).error();
   SPATE_CO_TRY(const auto stat,
                co_await stat_datafile(target, asker_of(work.call, nullptr), key.id, work.active.token()));
+  // From here to the lease's entry nothing is awaited.
+  if (work.request.for_writing && datafile->gap_writers > 0) co_return no("a write through the server is under way");
   Lease lease;
   lease.client = client;
   lease.epoch = epoch_of(work.call);

@@ -34,6 +34,9 @@ class DatafileTable {
     std::optional<WallTime> tombstone;
     /// Until then nobody gets a lease to write it.
     MonoTime no_writer_until;
+    /// Writes under way that may rewrite the gaps between their pieces: nobody gets a lease to write it while there
+    /// are.
+    std::uint32_t gap_writers = 0;
     /// One sync at a time (sync.h). Syncs are counted as they begin; the last one that has ended well, and the last one
     /// that has met an error of write-back.
     job::Semaphore sync_turn;

@@ -91,4 +91,25 @@ class Leases {
   metrics::Counter fenced_;
 };
 
+/// A write through the server that may rewrite the gaps between its pieces (trove::BytestreamRequest): not while a
+/// client writes the datafile by itself, and no client gets a lease for that while such a write lives. The writer holds
+/// the datafile's lock.
+class GapWriter {
+ public:
+  GapWriter(const Leases& leases, DatafileTable::Entry& datafile)
+      : datafile_(datafile), alone_(!leases.has_writer(datafile.key)) {
+    if (alone_) ++datafile_.gap_writers;
+  }
+  GapWriter(const GapWriter&) = delete;
+  GapWriter& operator=(const GapWriter&) = delete;
+  ~GapWriter() {
+    if (alone_) --datafile_.gap_writers;
+  }
+  bool alone() const { return alone_; }
+
+ private:
+  DatafileTable::Entry& datafile_;
+  const bool alone_;
+};
+
 }  // namespace spate::io

@@ -56,8 +56,9 @@ job::Task<Result<DatafileLock::Hold>> take_alive(WriteWork& work, Slot& slot, Da
 /// A stream that came in the request.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
-  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
   SPATE_CO_TRY(const DatafileLock::Hold hold, co_await take_alive(work, slot, DatafileLock::Mode::kShared));
+  const GapWriter gaps(work.parts.leases, *slot.datafile);
+  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
   flow::StorageWriter writer(slot.target->device, share, work.request.fs_time);
   datatype::SlotCursor at(share.what, share.distribution, slot.id.slot);
   SPATE_CO_TRY(std::ignore, co_await writer.write(at, work.inline_data[index], work.active.token()));
@@ -70,11 +71,10 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_inline(WriteWork& 
 /// is kept from the first block to the last edge, so that a truncation is before the write or after it.
 job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& work, std::size_t index) {
   Slot& slot = work.slots.list[index];
-  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution};
   const StreamParams params{flow::Direction::kWrite,
                             work.request.path,
-                            share.what,
-                            share.distribution,
+                            work.request.what,
+                            *work.slots.distribution,
                             work.request.unit_bytes,
                             work.call.address,
                             work.call.peer->bulk_seals != nullptr};
@@ -87,9 +87,11 @@ job::Task<Result<std::optional<trove::BytestreamStat>>> write_bulk(WriteWork& wo
   const bool direct = chosen.choice.path == wire::DataPath::kDirect || peer;
   const flow::Route route{work.call.address, bmi::Tag(work.call.tag.value + 1 + index), work.request.unit_bytes,
                           work.call.peer->bulk_seals};
-  flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   const auto mode = direct ? DatafileLock::Mode::kDirect : DatafileLock::Mode::kShared;
   SPATE_CO_TRY(DatafileLock::Hold hold, co_await take_alive(work, slot, mode));
+  const GapWriter gaps(work.parts.leases, *slot.datafile);
+  const flow::Share share{work.asker, slot.id, work.request.what, *work.slots.distribution, gaps.alone()};
+  flow::WriteFlow flow(work.parts.flow, slot.target->device, share, route, work.request.fs_time);
   Result<void> moved;
   if (direct) {
     const flow::PastCache how{slot.target->direct.alignment, !chosen.choice.forced, peer};

@@ -52,7 +52,7 @@ RingOp::RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile)
   cursor_.advance(stream_at_);
   if (fd_ < 0) stop_at(0, errc_from_errno(-fd_));
   if (is_write()) {
-    change_.emplace(*datafile_, queued_->request.now);
+    change_.emplace(*datafile_, queued_->request.now, ChangeScope::MustNotWait());
   } else if (queued_->done.bytes == 0) {
     queued_->done.stat.change_counter = datafile_->change_counter();  // before any byte is read, see execute.cc
   }

@@ -38,6 +38,10 @@ class RingOp {
  public:
   RingOp(std::unique_ptr<QueuedOp> op, DatafileStore::Datafile datafile);
 
+  /// False: the write would have to wait for another change of the datafile. Then nothing has happened, and
+  /// give_back() ends this.
+  bool begun() const { return !change_ || change_->begun(); }
+  std::unique_ptr<QueuedOp> give_back() { return std::move(queued_); }
   bool is_write() const { return queued_->request.op == BytestreamOp::kWrite; }
   const LocalDatafile& datafile() const { return *datafile_; }
   /// The descriptor that its steps use; -errno: there is none.

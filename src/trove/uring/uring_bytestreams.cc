@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trove/near_extents.h"
+
 namespace spate::trove {
 namespace {
 
@@ -88,10 +90,15 @@ void UringBytestreams::start(std::unique_ptr<QueuedOp>& op) {
   if (op->request.op == BytestreamOp::kWrite && !op->request.direct && options_.lone_writes_by_threads &&
       ops_.empty() && !threads_busy())
     return;
+  if (!op->request.direct && has_near_extents(op->request.extents)) return;  // a thread moves many with one call
   DatafileStore::Datafile datafile = target().store().find(op->request.id);
   if (datafile == nullptr || !own_ring()) return;
-  ++ring_operations_;
   auto begun = std::make_unique<RingOp>(std::move(op), std::move(datafile));
+  if (!begun->begun()) {
+    op = begun->give_back();
+    return;
+  }
+  ++ring_operations_;
   RingOp& ring_op = *begun;
   ops_.emplace(&ring_op, std::move(begun));
   advance(ring_op);
