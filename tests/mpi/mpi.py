@@ -37,8 +37,10 @@ def environment(fs, **more):
 
 
 def run(fs, mpi, ranks, *words, timeout=120, env=None, prefix=(SPATE, "run", "--mpi", "--")):
-    """Runs a program under `spate run --mpi`; never raises but when it hangs."""
+    """Runs a program under `spate run --mpi`; never raises but when it hangs. In a session of its own: ranks that wait call sched_yield()
+    all the time, and Linux 6.18 then lets other processes of their scheduling group, such as the servers, wait for seconds."""
     done = subprocess.run([*prefix, *command(mpi, ranks, *words)], env=environment(fs, **(env or {})), timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          start_new_session=True)
     done.stdout, done.stderr = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     return done
