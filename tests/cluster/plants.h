@@ -44,6 +44,7 @@ enum class Plant : std::uint8_t {
   kLateCut,
   kForgottenError,
   kSplitWrite,
+  kEndlessStrangers,
 };
 
 std::string_view name(Plant plant);

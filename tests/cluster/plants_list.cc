@@ -58,6 +58,8 @@ constexpr std::array kRows = {
     PlantRow{Plant::kSplitWrite, "split-write",
              "a truncation falls between the blocks and the ends of a write past the page cache",
              Defect::kSplitDirectWrite},
+    PlantRow{Plant::kEndlessStrangers, "endless-strangers",
+             "who has proved no key may stay for as long, and send as much, as it likes"},
 };
 
 const PlantRow& row_of(Plant plant) {

@@ -12,20 +12,26 @@ job::ExecutorOptions shuffled(Random& random) {
   return options;
 }
 
-bmi::NetworkOptions network_options() {
+bmi::NetworkOptions network_options(const bmi::StrangerLimits& strangers) {
   bmi::NetworkOptions options;
   options.connect_timeout_ms = 300;
-  options.strangers.deadline_ms = 5000;  // as servers have it
+  options.strangers = strangers;
   return options;
 }
 
 }  // namespace
 
-Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed)
+bmi::StrangerLimits stranger_limits() {
+  bmi::StrangerLimits limits;
+  limits.deadline_ms = 5000;
+  return limits;
+}
+
+Process::Process(Ether ether, std::uint32_t node, std::uint64_t seed, const bmi::StrangerLimits& strangers)
     : ether_(ether), node_(node), random_(seed), clock_(ether.clock), executor_(clock_, shuffled(random_)) {
   std::vector<std::unique_ptr<bmi::Module>> modules;
   for (std::uint32_t path = 0; path < 2; ++path) modules.push_back(ether_.fabric.attach(node, path));
-  network_ = bmi::make_network(std::move(modules), network_options());
+  network_ = bmi::make_network(std::move(modules), network_options(strangers));
   context_ = std::make_unique<job::NetworkContext>(*network_, executor_);
 }
 

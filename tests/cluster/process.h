@@ -33,12 +33,16 @@ class SteppedClock final : public Clock {
   Duration stepped_{0};
 };
 
+/// As servers have them.
+bmi::StrangerLimits stranger_limits();
+
 /// One thread drives all of them (World). Life: construct -> stepped -> die() or quit() -> stepped until ended() ->
 /// destroyed. A dead process goes on for a while, cut off from network and disks, until its coroutines have ended: no
 /// frame is destroyed while it is suspended.
 class Process {
  public:
-  Process(Ether ether, std::uint32_t node, std::uint64_t seed);
+  Process(Ether ether, std::uint32_t node, std::uint64_t seed,
+          const bmi::StrangerLimits& strangers = stranger_limits());
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   virtual ~Process() = default;

@@ -7,11 +7,20 @@ namespace {
 constexpr std::size_t kSmallBuffers = 16ULL << 20U;
 constexpr Duration kRecallDeadline = std::chrono::milliseconds(400);
 
+bmi::StrangerLimits limits_for_strangers(Plant plant) {
+  bmi::StrangerLimits limits = stranger_limits();
+  if (plant == Plant::kEndlessStrangers) {
+    limits.deadline_ms = 0;  // none of the limits applies
+    limits.most = UINT32_MAX;
+  }
+  return limits;
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, const ServerEntry& entry,
                              std::uint64_t seed)
-    : Process(ether, entry.id.value, seed),
+    : Process(ether, entry.id.value, seed, limits_for_strangers(settings.plant)),
       settings_(settings),
       entry_(entry),
       disks_(disks),
