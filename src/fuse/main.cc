@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,12 @@ int wait_for(pid_t child, int pipe) {
   return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1;
 }
 
+int supervise(const fuse::MountOptions& options, const std::vector<std::string>& words, std::function<void()> ready) {
+  SystemClock clock;
+  fuse::SystemHost host(options, words);
+  return fuse::Supervisor(options, words, std::move(ready), host, clock).run();
+}
+
 int keep_in_background(const fuse::MountOptions& options, const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno_error(errno, "pipe"));
@@ -66,7 +73,7 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
     return wait_for(child, ends[0]);
   }
   ::close(ends[0]);
-  fuse::Supervisor supervisor(options, words, [&] {
+  return supervise(options, words, [&] {
     ::setsid();  // not before: until then what ends the command ends the mount
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
@@ -74,7 +81,6 @@ int keep_in_background(const fuse::MountOptions& options, const std::vector<std:
     std::ignore = ::write(ends[1], "r", 1);
     ::close(ends[1]);
   });
-  return supervisor.run();
 }
 
 /// In both: a later process of the mount starts elsewhere.
@@ -142,5 +148,5 @@ int main(int argc, char** argv) {
   if (options->verbose) std::ignore = log::set_level("", log::Level::debug);
   if (descriptors) return fuse::serve(*options, *std::move(descriptors));
   if (!options->foreground) return keep_in_background(*options, words);
-  return fuse::Supervisor(*options, words, [] {}).run();
+  return supervise(*options, words, [] {});
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/supervisor.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <sys/signalfd.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <climits>
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 
 #include "log/log.h"
 
@@ -25,96 +21,39 @@ constexpr std::size_t kMostCrashes = 5;  // within:
 constexpr Duration kCrashSpan = std::chrono::seconds(60);
 /// After an orderly unmount the server ends by itself; see Session.
 constexpr Duration kEndPatience = std::chrono::seconds(12);
-constexpr unsigned kCheckSeconds = 10;
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
-sigset_t signals_of_interest() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
-  return set;
-}
-
-void let_signals_through() {
-  sigset_t none;
-  sigemptyset(&none);
-  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-}
+}  // namespace
 
 std::string described(int status) {
   if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
   return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-Error mount_error(const MountOptions& options) {
-  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-    return Error(Errc::kNotSupported,
-                 fmt::format("mount {}: /dev/fuse cannot be opened ({}); is the kernel module fuse loaded, "
-                             "and may this container use it?",
-                             options.directory, errno == ENOENT ? "it is not there" : "no permission"));
-  }
-  if (options.allow_other && ::geteuid() != 0) {
-    return Error(
-        Errc::kNotPermitted,
-        fmt::format("mount {}: allow_other needs the line user_allow_other in /etc/fuse.conf", options.directory));
-  }
-  return Error(
-      Errc::kNotPermitted,
-      fmt::format("mount {}: refused, see above; without root it needs fusermount3 (Debian: fuse3) and a directory "
-                  "of your own",
-                  options.directory));
-}
-
-/// The kernel has ended the connection: it is unmounted.
-bool is_over(int device) {
-  pollfd state{device, 0, 0};
-  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
-}
-
-}  // namespace
-
-Supervisor::Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready)
-    : options_(std::move(options)), words_(std::move(words)), ready_(std::move(ready)) {}
+Supervisor::Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready,
+                       SupervisorHost& host, Clock& clock)
+    : options_(std::move(options)), words_(std::move(words)), ready_(std::move(ready)), host_(host), clock_(clock) {}
 
 Supervisor::~Supervisor() { stop_listening(); }
 
 void Supervisor::stop_listening() {
-  if (listener_) remove_listener(device_number_);  // while it listens: afterwards the name may be another mount's
+  if (listener_) host_.stop_listening();  // while it listens: afterwards the name may be another mount's
   listener_.reset();
 }
 
-Result<void> Supervisor::prepare() {
-  const sigset_t set = signals_of_interest();
-  if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error(errno, "block signals");
-  signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) return errno_error(errno, "signalfd");
-  handover_.reset(::memfd_create("spate-mount", MFD_CLOEXEC));
-  if (!handover_) return errno_error(errno, "memory for the mount's handover");
-  return {};
+Result<void> Supervisor::begin() {
+  SPATE_TRY(std::ignore, host_.prepare());
+  return start(program_);
 }
 
 int Supervisor::run() {
-  auto begun = prepare();
-  if (begun) begun = start(program_);
+  const auto begun = begin();
   if (!begun) {
     std::fprintf(stderr, "spate-mount: %s\n", begun.error().message().c_str());
     return 1;
   }
-  while (!ended_) look();
+  while (!ended_) look(-1);
   return status_;
-}
-
-/// Between fork and exec, in the child.
-void Supervisor::become_server(const std::string& program, int control) {
-  let_signals_through();
-  for (const int fd : {control, handover_.get()}) ::fcntl(fd, F_SETFD, 0);
-  std::vector<std::string> words{"spate-mount", fmt::format("--serve={},{}", control, handover_.get())};
-  words.insert(words.end(), words_.begin(), words_.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execv(program.c_str(), pointers.data());
-  ::_exit(127);
 }
 
 Result<void> Supervisor::start(const std::string& program) {
@@ -122,24 +61,22 @@ Result<void> Supervisor::start(const std::string& program) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return errno_error(errno, "socketpair");
   control_.reset(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  UniqueFd theirs(ends[1]);
   serving_ = false;
-  server_ = ::fork();
-  if (server_ < 0) return errno_error(errno, "fork");
-  if (server_ == 0) become_server(program, theirs.get());
+  SPATE_TRY(server_, host_.start_server(program, std::move(theirs)));
   if (device_) return send_message(control_.get(), Word::kDevice, "", device_.get());
   return {};
 }
 
 void Supervisor::kill_server() {
-  if (server_ > 0) ::kill(server_, SIGKILL);
+  if (server_ > 0) host_.kill_server(server_);
 }
 
-void Supervisor::look() {
-  std::array<pollfd, 4> waits{pollfd{signals_.get(), POLLIN, 0}, pollfd{control_.get(), POLLIN, 0},
+void Supervisor::look(int most_ms) {
+  std::array<pollfd, 4> waits{pollfd{host_.signals(), POLLIN, 0}, pollfd{control_.get(), POLLIN, 0},
                               pollfd{listener_.get(), POLLIN, 0}, pollfd{caller_.get(), POLLIN, 0}};
-  int timeout = -1;
-  if (kill_at_ != MonoTime::never() && server_ > 0) {
+  int timeout = most_ms;
+  if (timeout < 0 && kill_at_ != MonoTime::never() && server_ > 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(kill_at_ - clock_.now()).count();
     timeout = left < 0 ? 0 : static_cast<int>(left) + 1;
   }
@@ -153,24 +90,22 @@ void Supervisor::look() {
   // What the server has said comes before its end.
   if ((waits[1].revents & (POLLIN | POLLHUP)) != 0) on_server();
   if ((waits[0].revents & POLLIN) != 0) on_signals();
-  if ((waits[3].revents & (POLLIN | POLLHUP)) != 0) on_request();
-  if ((waits[2].revents & POLLIN) != 0) on_caller();
+  if (caller_ && (waits[3].revents & (POLLIN | POLLHUP)) != 0) on_request();
+  if (listener_ && (waits[2].revents & POLLIN) != 0) on_caller();
 }
 
 void Supervisor::on_signals() {
-  signalfd_siginfo signal{};
-  while (::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
-    if (signal.ssi_signo != SIGCHLD) stop();
+  for (int signal = host_.next_signal(); signal != 0; signal = host_.next_signal()) {
+    if (signal != SIGCHLD) stop();
   }
-  int status = 0;
-  for (pid_t ended = ::waitpid(-1, &status, WNOHANG); ended > 0; ended = ::waitpid(-1, &status, WNOHANG)) {
-    if (ended == unmounter_) {
+  while (const auto ended = host_.next_ended()) {
+    if (ended->child == unmounter_) {
       unmounter_ = -1;
       if (server_ > 0 && control_) std::ignore = send_message(control_.get(), Word::kStop);
       if (server_ < 0) end(status_);
-    } else if (ended == server_) {
+    } else if (ended->child == server_) {
       server_ = -1;
-      on_server_end(status);
+      on_server_end(ended->status);
     }
   }
 }
@@ -185,13 +120,13 @@ void Supervisor::on_server() {
 }
 
 void Supervisor::on_server_message(Message message) {
-  if (message.word == Word::kConnected && !device_) {
+  if (message.word == Word::kConnected && !mounted_) {
     const auto mounted = mount(message.text);
     if (mounted) return;
     std::fprintf(stderr, "spate-mount: %s\n", mounted.error().message().c_str());
     kill_server();  // it has nothing yet
     end(1);
-  } else if (message.word == Word::kServing) {
+  } else if (message.word == Word::kServing && mounted_) {
     serving_ = true;
     can_resend_ = message.text == "resend";
     if (!std::exchange(served_, true)) ready_();
@@ -211,30 +146,12 @@ void Supervisor::on_server_message(Message message) {
 }
 
 Result<void> Supervisor::mount(const std::string& mount_options) {
-  struct stat st{};
-  if (::stat(options_.directory.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
-    return Error(Errc::kNotDirectory, "mount " + options_.directory + ": it is a file");
-  const fuse_lowlevel_ops nothing{};
-  const std::string all = mount_options + "," + source_option(options_);
-  std::array<const char*, 3> words{"spate", "-o", all.c_str()};
-  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), const_cast<char**>(words.data()));
-  session_.reset(fuse_session_new(&args, &nothing, sizeof(nothing), nullptr));
-  fuse_opt_free_args(&args);
-  if (session_ == nullptr) return Error(Errc::kInvalidArgument, "libfuse refuses the mount options");
-  std::array<char, PATH_MAX> real{};
-  const std::string directory =
-      ::realpath(options_.directory.c_str(), real.data()) == nullptr ? options_.directory : real.data();
-  if (fuse_session_mount(session_.get(), options_.directory.c_str()) != 0) return mount_error(options_);
-  device_.reset(::fcntl(fuse_session_fd(session_.get()), F_DUPFD_CLOEXEC, 3));
-  if (!device_) return errno_error(errno, "/dev/fuse");
-  auto device = device_at(directory);
-  if (device) {
-    auto listener = listen_for(device->number);
-    device_number_ = device->number;
-    if (listener) listener_ = *std::move(listener);
-  }
+  SPATE_TRY(device_, host_.mount(mount_options));
+  mounted_ = true;
+  if (auto listener = host_.listen()) listener_ = *std::move(listener);
   if (!listener_)
-    SPATE_LOG("fuse", warn, "the mount cannot be upgraded: nobody can call its supervisor directory={}", directory);
+    SPATE_LOG("fuse", warn, "the mount cannot be upgraded: nobody can call its supervisor directory={}",
+              options_.directory);
   return send_message(control_.get(), Word::kDevice, "", device_.get());
 }
 
@@ -247,7 +164,7 @@ void Supervisor::on_server_end(int status) {
     if (unmounter_ < 0) end(status_);
     return;
   }
-  if (done || (device_ && is_over(device_.get()))) return end(0);
+  if (done || (device_ && host_.is_over(device_.get()))) return end(0);
   if (!served_) return end(WIFEXITED(status) ? WEXITSTATUS(status) : 1);  // it has said why
   if (serving_ && WIFEXITED(status) && WEXITSTATUS(status) == kHandedOver) {
     return start_successor();
@@ -335,25 +252,10 @@ void Supervisor::tell_status(const std::string& of_server) {
     std::ignore = send_message(caller.get(), Word::kDone, text);
 }
 
-/// That it starts at all on this machine, and can read the handover state, is better known before.
 Result<void> Supervisor::check_program(const std::string& program) {
   if (program.empty() || program.front() != '/')
     return Error(Errc::kInvalidArgument, "the program is not named by an absolute path");
-  const pid_t child = ::fork();
-  if (child < 0) return errno_error(errno, "fork");
-  if (child == 0) {
-    let_signals_through();
-    ::alarm(kCheckSeconds);  // outlives exec
-    const std::string question = fmt::format("--can-take-over={}", kTakeOverVersion);
-    ::execl(program.c_str(), "spate-mount", question.c_str(), nullptr);
-    ::_exit(127);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Error(Errc::kVersionMismatch,
-               fmt::format("{} cannot take this mount over ({}); unmount and mount anew", program, described(status)));
+  return host_.check_program(program);
 }
 
 void Supervisor::answer(Word word, const std::string& text) {
@@ -361,27 +263,17 @@ void Supervisor::answer(Word word, const std::string& text) {
   caller_.reset();
 }
 
-/// By a child, as the kernel may wait for the server to write dirty pages.
 void Supervisor::stop() {
   if (std::exchange(stopping_, true)) return;
   stop_listening();
   answer(Word::kFailed, "it is being unmounted");
   kill_at_ = clock_.now() + kEndPatience;
-  if (session_ == nullptr) {  // not mounted yet
+  if (!mounted_) {
     kill_server();
     return end(1);
   }
   if (server_ < 0) device_.reset();  // nobody answers any more: the kernel must know
-  unmounter_ = ::fork();
-  if (unmounter_ == 0) {
-    let_signals_through();
-    device_.reset();
-    fuse_session_unmount(session_.get());
-    ::_exit(0);
-  }
-  // The kernel must know when the server goes. The session closes this number, in the end.
-  device_.reset();
-  ::dup2(signals_.get(), fuse_session_fd(session_.get()));
+  unmounter_ = host_.start_unmount(std::move(device_));
   if (unmounter_ < 0) end(1);
 }
 

@@ -2,16 +2,10 @@
 // Supervisor: the process that outlives those that serve a mount (docs/mount.md, "Restart and upgrade").
 #pragma once
 
-#ifndef FUSE_USE_VERSION
-#define FUSE_USE_VERSION 314
-#endif
-#include <fuse_lowlevel.h>
-#include <poll.h>
 #include <sys/types.h>
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "fuse/control.h"
 #include "fuse/options.h"
+#include "fuse/supervisor_host.h"
 
 namespace spate::fuse {
 
@@ -28,7 +23,9 @@ namespace spate::fuse {
 class Supervisor {
  public:
   /// `words`: the command line, without the program's name. `ready` is called once the directory is mounted and served.
-  Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready);
+  /// `host` and `clock` outlive it.
+  Supervisor(MountOptions options, std::vector<std::string> words, std::function<void()> ready, SupervisorHost& host,
+             Clock& clock);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -36,16 +33,15 @@ class Supervisor {
   /// Until it is unmounted. The process's exit status; errors have been written to standard error and the log.
   int run();
 
- private:
-  struct Deleter {
-    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
-  };
+  /// What run() does, step by step: begin(), then look() until ended().
+  Result<void> begin();
+  /// Waits for what comes next, at most `most_ms` (-1: as long as it takes), and does what it asks for.
+  void look(int most_ms);
+  bool ended() const { return ended_; }
 
-  Result<void> prepare();
+ private:
   Result<void> start(const std::string& program);
-  [[noreturn]] void become_server(const std::string& program, int control);
   void kill_server();
-  void look();
   void on_signals();
   void on_server();
   void on_server_message(Message message);
@@ -67,20 +63,18 @@ class Supervisor {
   const MountOptions options_;
   const std::vector<std::string> words_;
   std::function<void()> ready_;
-  SystemClock clock_;
-  UniqueFd signals_;
-  UniqueFd handover_;
-  UniqueFd device_;                                 // /dev/fuse, once it is mounted
-  UniqueFd control_;                                // to the server
-  UniqueFd listener_;                               // for who asks for an upgrade
-  std::string device_number_;                       // that it listens for
-  UniqueFd caller_;                                 // who has asked
-  std::vector<UniqueFd> status_waiters_;            // who wait for what the server tells of itself
-  std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
+  SupervisorHost& host_;
+  Clock& clock_;
+  UniqueFd device_;                       // /dev/fuse, once it is mounted
+  UniqueFd control_;                      // to the server
+  UniqueFd listener_;                     // for who asks for an upgrade
+  UniqueFd caller_;                       // who has asked
+  std::vector<UniqueFd> status_waiters_;  // who wait for what the server tells of itself
   std::string program_ = "/proc/self/exe";
   std::string next_program_;  // an upgrade is under way
   pid_t server_ = -1;
   pid_t unmounter_ = -1;
+  bool mounted_ = false;  // stays true
   bool serving_ = false;  // the server of now
   bool served_ = false;   // any has
   bool can_resend_ = false;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SupervisorHost: what a mount's supervisor does to the system: processes, signals, the mount itself.
+#pragma once
+
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
+#include <fuse_lowlevel.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "fuse/options.h"
+
+namespace spate::fuse {
+
+/// How a child has ended, for people.
+std::string described(int status);
+
+/// A fuzzer puts another in its place. One thread.
+class SupervisorHost {
+ public:
+  virtual ~SupervisorHost() = default;
+
+  /// Before anything else: signals come by signals() from now on.
+  virtual Result<void> prepare() = 0;
+  /// A descriptor that is readable when a signal has come.
+  virtual int signals() const = 0;
+  /// The number of the next signal that has come; 0: there is none.
+  virtual int next_signal() = 0;
+  struct Ended {
+    pid_t child = -1;
+    int status = 0;  // as waitpid(2) has it
+  };
+  /// A child that has ended, each once.
+  virtual std::optional<Ended> next_ended() = 0;
+
+  /// Starts a server of the mount as a child, which talks to its supervisor by `control`.
+  virtual Result<pid_t> start_server(const std::string& program, UniqueFd control) = 0;
+  virtual void kill_server(pid_t server) = 0;
+  /// Whether a program can go on with this mount. Waits for its answer, up to 10 s.
+  virtual Result<void> check_program(const std::string& program) = 0;
+
+  /// Mounts, once. /dev/fuse.
+  virtual Result<UniqueFd> mount(const std::string& mount_options) = 0;
+  /// Whether the kernel has ended the connection of /dev/fuse: it is unmounted.
+  virtual bool is_over(int device) = 0;
+  /// Unmounts what mount() has mounted, by a child, as the kernel may wait for the server to write dirty pages. Closes
+  /// `device` first. Less than 0: there is no child.
+  virtual pid_t start_unmount(UniqueFd device) = 0;
+
+  /// Where callers connect, once it is mounted. Nothing: nobody can call.
+  virtual std::optional<UniqueFd> listen() = 0;
+  /// Before that is closed.
+  virtual void stop_listening() = 0;
+};
+
+/// The system's own. Life: construct -> prepare() -> the rest -> stop_listening() -> destroyed.
+class SystemHost final : public SupervisorHost {
+ public:
+  /// `words`: the command line, without the program's name. `options` outlives it.
+  SystemHost(const MountOptions& options, std::vector<std::string> words)
+      : options_(options), words_(std::move(words)) {}
+
+  Result<void> prepare() override;
+  int signals() const override { return signals_.get(); }
+  int next_signal() override;
+  std::optional<Ended> next_ended() override;
+  Result<pid_t> start_server(const std::string& program, UniqueFd control) override;
+  void kill_server(pid_t server) override;
+  Result<void> check_program(const std::string& program) override;
+  Result<UniqueFd> mount(const std::string& mount_options) override;
+  bool is_over(int device) override;
+  pid_t start_unmount(UniqueFd device) override;
+  std::optional<UniqueFd> listen() override;
+  void stop_listening() override;
+
+ private:
+  struct Deleter {
+    void operator()(fuse_session* session) const { fuse_session_destroy(session); }
+  };
+  [[noreturn]] void become_server(const std::string& program, int control);
+
+  const MountOptions& options_;
+  const std::vector<std::string> words_;
+  UniqueFd signals_;
+  UniqueFd handover_;
+  std::unique_ptr<fuse_session, Deleter> session_;  // only mounts and unmounts
+  std::string directory_;                           // that is mounted, absolute
+  std::string device_number_;                       // that it listens for
+};
+
+}  // namespace spate::fuse
