@@ -9,6 +9,7 @@ namespace spate::mpiio {
 bool worth_two_phases(std::span<const Params> wishes) {
   std::int64_t bytes = 0;
   std::int64_t pieces = 0;
+  std::int64_t span = 0;
   std::int64_t covered = INT64_MIN;
   bool interleaved = false;
   std::vector<Params> sorted;
@@ -16,9 +17,11 @@ bool worth_two_phases(std::span<const Params> wishes) {
     if (params.bytes == 0) continue;
     bytes += params.bytes;
     pieces += params.pieces;
+    span += params.end - params.first;
     sorted.push_back(params);
   }
-  if (bytes == 0 || bytes / std::max<std::int64_t>(pieces, 1) >= kLargePiece) return false;
+  pieces = std::max<std::int64_t>(pieces, 1);
+  if (bytes == 0 || bytes / pieces >= kLargePiece || span / pieces <= kNear) return false;
   std::sort(sorted.begin(), sorted.end(), [](const Params& a, const Params& b) { return a.first < b.first; });
   for (const Params& params : sorted) {
     interleaved = interleaved || params.first < covered;

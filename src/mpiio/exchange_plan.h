@@ -19,11 +19,16 @@ struct Params {
   std::int64_t error = 0;   // an MPI error class: this rank's arguments are wrong
 };
 
-/// Below this many bytes a piece, two phases cost less than descriptions with many pieces. Guess, until bench/run mpi
-/// says otherwise.
-constexpr std::int64_t kLargePiece = 4096;
+/// A rank's pieces that begin this near to each other on average are moved by a server with a few large calls: asking
+/// for them directly cost half to a third of two phases with pieces of 8 B to 1 KiB on 2 to 8 ranks. bench/run mpi,
+/// 2026-11.
+constexpr std::int64_t kNear = 1536;
+/// Pieces further apart cost the server a call each, some 0.5 us (bench/run pieces). Below this many bytes two phases
+/// should cost less. Guess: it takes more ranks than could be measured.
+constexpr std::int64_t kLargePiece = 256;
 
-/// Whether two phases are worth it: pieces are small, and ranks lie between each other's or are cut up themselves.
+/// Whether two phases are worth it: pieces are small and far apart, and the ranks' lie between each other's or are
+/// many.
 bool worth_two_phases(std::span<const Params> wishes);
 
 /// Bytes of the file that an aggregator may have in a round, so that what all ranks send it in one, or ask of it, is

@@ -49,12 +49,14 @@ TEST(ExchangePlan, RanksThatWantTheSameBytesShareTheBuffer) {
   EXPECT_EQ(round_share(all_the_same, 10, 1), 1U);
 }
 
-TEST(ExchangePlan, TwoPhasesAreForSmallPieces) {
-  const Params small[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+TEST(ExchangePlan, TwoPhasesAreForSmallPiecesThatLieFarApart) {
+  const Params small[] = {{0, 100'000, 500, 10, 0}, {50, 100'050, 500, 10, 0}};
   EXPECT_TRUE(worth_two_phases(small));
+  const Params near[] = {{0, 1000, 500, 10, 0}, {50, 1050, 500, 10, 0}};
+  EXPECT_FALSE(worth_two_phases(near));
   const Params large[] = {{0, 1 << 20, 1 << 19, 10, 0}, {4096, 1 << 21, 1 << 19, 10, 0}};
   EXPECT_FALSE(worth_two_phases(large));
-  const Params apart[] = {{0, 500, 500, 1, 0}, {500, 1000, 500, 1, 0}};
+  const Params apart[] = {{0, 5000, 100, 1, 0}, {5000, 10'000, 100, 1, 0}};
   EXPECT_FALSE(worth_two_phases(apart));
   const Params nothing[] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
   EXPECT_FALSE(worth_two_phases(nothing));

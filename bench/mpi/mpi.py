@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""MPI-IO on Spate beside the MPI library's own MPI-IO on a file in memory: bench/run mpi.
+
+Prints MiB/s of all ranks together, written and read, the median of the runs. An MPI that is not installed is named and left out.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import Servers, log  # noqa: E402 (after the path)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MIB = 1 << 20
+OWN = {"mpich": "ROMIO", "openmpi": "OMPIO"}
+WAYS = ("independent", "disable", "enable", "automatic")
+
+
+def libraries(options):
+    found = []
+    for mpi in OWN:
+        missing = [p for p in ("mpicc." + mpi, "mpiexec." + mpi) if not shutil.which(p)]
+        if not os.path.exists(f"{options.bin}/../lib/libspate-mpi-{mpi}.so"):
+            missing.append(f"libspate-mpi-{mpi}.so")
+        if missing:
+            log(f"{mpi} is left out: no {missing[0]}")
+        else:
+            found.append(mpi)
+    return found
+
+
+class Bench:
+    def __init__(self, options, folder, fs):
+        self.options, self.folder, self.fs, self.figures = options, folder, fs, []
+
+    def one(self, mpi, ranks, where, pattern, way, piece, size, runs):
+        """MiB/s of one kind of run: (written, read). `where`: spate or own."""
+        file = "/spate/bench" if where == "spate" else self.folder + "/own"
+        spread = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
+        command = ["mpiexec." + mpi, *spread, "-n", str(ranks), self.folder + "/program." + mpi, file, pattern, way, str(piece), str(size), str(runs)]
+        if where == "spate":
+            command = [self.options.bin + "/spate", "run", "--mpi", "--", *command]
+        environment = dict(self.fs.environment, SPATE_FS=self.fs.dir, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        # A session of its own: ranks that wait yield all the time, which on some kernels keeps the servers waiting.
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=600, start_new_session=True)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        speeds = [statistics.median(int(r[0]) / MIB / float(r[column]) for r in rows) for column in (1, 2)]
+        self.figures.append(dict(mpi=mpi, ranks=ranks, where=where, pattern=pattern, way=way, piece=piece, size=size, write=speeds[0], read=speeds[1]))
+        return speeds
+
+    def by_turns(self, cells):
+        """Runs the cells (name -> arguments of one()) in turns and takes medians."""
+        values = {name: [] for name in cells}
+        for _ in range(self.options.turns):
+            for name, arguments in cells.items():
+                values[name].append(self.one(*arguments, self.options.runs))
+        return {name: [statistics.median(v[i] for v in list_) for i in (0, 1)] for name, list_ in values.items()}
+
+    def contiguous(self, mpi):
+        print(f"\n{mpi}, contiguous (Figure 7), MiB/s written/read: ranks, MiB a rank, Spate, {OWN[mpi]} on a local file in memory")
+        for ranks in self.options.ranks:
+            for size in (1, 4, 16) if not self.options.quick else (4,):
+                cells = {w: (mpi, ranks, w, "contiguous", "independent", 0, size * MIB) for w in ("spate", "own")}
+                got = self.by_turns(cells)
+                print(f"{ranks:>4}{size:>6}   " + "".join(f"{got[w][0]:>10.0f} /{got[w][1]:>7.0f}" for w in cells), flush=True)
+
+    def pieces(self, mpi):
+        print(f"\n{mpi}, interleaved pieces, MiB/s written/read: ranks, bytes a piece, " + ", ".join(WAYS) + f", {OWN[mpi]} collective on a local file;"
+              " the automatic choice by the better way")
+        sizes = (8, 16, 32, 64, 256, 1024, 4096, 16384, 65536) if not self.options.quick else (256, 16384)
+        for ranks in self.options.ranks:
+            for piece in self.options.pieces or sizes:
+                size = max(MIB, 16 * piece)
+                cells = {way: (mpi, ranks, "spate", "pieces", way, piece, size) for way in WAYS}
+                cells["own"] = (mpi, ranks, "own", "pieces", "automatic", piece, size)
+                got = self.by_turns(cells)
+                share = [got["automatic"][i] / max(got["disable"][i], got["enable"][i]) for i in (0, 1)]
+                print(f"{ranks:>4}{piece:>8} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells) + f"   {share[0]:.2f} /{share[1]:.2f}", flush=True)
+
+    def btio(self, mpi):
+        print(f"\n{mpi}, BTIO's pattern, MiB/s written/read: ranks, side, " + ", ".join(WAYS) + f", contiguous, {OWN[mpi]} collective on a local file")
+        for ranks in (4, 9, 16) if not self.options.quick else (4,):
+            for side in (24, 64) if not self.options.quick else (24,):
+                cells = {way: (mpi, ranks, "spate", "btio", way, 0, side) for way in WAYS}
+                cells["contiguous"] = (mpi, ranks, "spate", "contiguous", "independent", 0, side ** 3 * 40 // ranks)
+                cells["own"] = (mpi, ranks, "own", "btio", "automatic", 0, side)
+                got = self.by_turns(cells)
+                print(f"{ranks:>4}{side:>4} " + "".join(f"{got[c][0]:>8.0f} /{got[c][1]:>6.0f}" for c in cells), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--only", choices=("contiguous", "pieces", "btio"))
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--pieces", type=int, nargs="+", metavar="BYTES")
+    parser.add_argument("--runs", type=int, default=5, help="in one process")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--port", type=int, default=17560)
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    options.priority = False
+    with tempfile.TemporaryDirectory(dir=os.environ.get("SPATE_BENCH_DIR", "/dev/shm"), prefix="spate-bench-") as folder:
+        with Servers(options, folder, "fs") as fs:
+            bench = Bench(options, folder, fs)
+            for mpi in libraries(options):
+                subprocess.run(["mpicc." + mpi, "-O2", "-o", folder + "/program." + mpi, HERE + "/mpi_program.c"], check=True)
+                for part in (options.only,) if options.only else ("contiguous", "pieces", "btio"):
+                    getattr(bench, part)(mpi)
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(bench.figures, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
