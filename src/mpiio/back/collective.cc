@@ -44,7 +44,6 @@ class TwoPhases {
         whole_(memory.bytes == 0 ? nullptr : memory.whole()),
         out_(file.ranks),
         in_(file.ranks) {
-    aggregators_ = static_cast<int>(file.hints.cb_nodes);
     eof_ = INT64_MAX;
   }
 
@@ -66,8 +65,7 @@ class TwoPhases {
   std::int64_t eof() const { return eof_; }
 
  private:
-  /// Aggregators are spread over the ranks, which lie node by node as a rule.
-  int rank_of(int aggregator) const { return aggregator * file_.ranks / aggregators_; }
+  int rank_of(int aggregator) const { return file_.aggregators[static_cast<std::size_t>(aggregator)]; }
 
   void plan(std::int64_t end) {
     sent_.assign(static_cast<std::size_t>(file_.ranks), {});
@@ -205,7 +203,6 @@ class TwoPhases {
   const bool write_;
   const Memory& memory_;
   const Domains& domains_;
-  int aggregators_ = 1;
   Walk walk_;
   char* const whole_;  // the memory's stream, if it is one piece
 
@@ -257,7 +254,7 @@ Moved two_phases(File& file, bool write, std::uint64_t first, const Memory& memo
     begin = std::min(begin, params.first);
     end = std::max(end, params.end);
   }
-  const int aggregators = static_cast<int>(file.hints.cb_nodes);
+  const int aggregators = static_cast<int>(file.aggregators.size());
   const std::uint64_t share = round_share(wishes, file.hints.cb_buffer_size, aggregators);
   // A strip that is larger than what fits into a round is dealt in parts.
   const std::uint64_t strip = std::min(std::max<std::uint64_t>(file.hints.striping_unit, 1), share);

@@ -104,21 +104,29 @@ Failure read_layout(File& file) {
   return {};
 }
 
-/// Aggregators: one for each node, at most as many as targets and ranks.
-void count_aggregators(File& file) {
-  if (file.hints.cb_nodes == 0) {
-    MPI_Comm node = MPI_COMM_NULL;
-    PMPI_Comm_split_type(file.comm, MPI_COMM_TYPE_SHARED, file.rank, MPI_INFO_NULL, &node);
-    int place = 0;
-    PMPI_Comm_rank(node, &place);
-    PMPI_Comm_free(&node);
-    const int leader = place == 0 ? 1 : 0;
-    int nodes = 1;
-    PMPI_Allreduce(&leader, &nodes, 1, MPI_INT, MPI_SUM, file.comm);
-    file.hints.cb_nodes = static_cast<std::uint64_t>(nodes);
-    file.hints.cb_nodes = std::min(file.hints.cb_nodes, std::max<std::uint64_t>(file.hints.striping_factor, 1));
+/// The ranks that read and write for all. Without hints one of each node, and at most as many as targets; with hints
+/// the first of each node, then the second, and so on. Collective.
+void choose_aggregators(File& file) {
+  MPI_Comm node = MPI_COMM_NULL;
+  PMPI_Comm_split_type(file.comm, MPI_COMM_TYPE_SHARED, file.rank, MPI_INFO_NULL, &node);
+  int place = 0;
+  PMPI_Comm_rank(node, &place);
+  PMPI_Comm_free(&node);
+  std::vector<int> places(static_cast<std::size_t>(file.ranks));
+  PMPI_Allgather(&place, 1, MPI_INT, places.data(), 1, MPI_INT, file.comm);
+  const Hints& hints = file.hints;
+  const auto ranks = static_cast<std::uint64_t>(file.ranks);
+  std::uint64_t most = hints.cb_nodes;
+  if (most == 0) most = hints.cb_per_node > 0 ? ranks : std::max<std::uint64_t>(hints.striping_factor, 1);
+  most = std::min(most, ranks);
+  const std::uint64_t per_node = hints.cb_per_node > 0 ? hints.cb_per_node : hints.cb_nodes > 0 ? ranks : 1;
+  file.aggregators.clear();
+  for (std::uint64_t turn = 0; turn < std::min(per_node, ranks); ++turn) {
+    for (std::size_t rank = 0; rank < places.size() && file.aggregators.size() < most; ++rank) {
+      if (static_cast<std::uint64_t>(places[rank]) == turn) file.aggregators.push_back(static_cast<int>(rank));
+    }
   }
-  file.hints.cb_nodes = std::min(file.hints.cb_nodes, static_cast<std::uint64_t>(file.ranks));
+  file.hints.cb_nodes = file.aggregators.size();
 }
 
 /// A name beside the file that no other open has.
@@ -145,7 +153,7 @@ Failure start_at_end(File& file) {
 
 Failure finish_open(File& file) {
   if (Failure failure = agree(file, read_layout(file)); failure.failed()) return failure;
-  count_aggregators(file);
+  choose_aggregators(file);
   name_pointer_file(file);
   file.shadow = make_shadow();
   Failure failure;
@@ -203,7 +211,7 @@ void change_hints(File& file, MPI_Info info) {
   file.hints.striping_unit = before.striping_unit;
   file.hints.striping_factor = before.striping_factor;
   file.hints.first_target = before.first_target;
-  file.hints.cb_nodes = std::clamp<std::uint64_t>(file.hints.cb_nodes, 1, static_cast<std::uint64_t>(file.ranks));
+  if (file.hints.cb_nodes != before.cb_nodes || file.hints.cb_per_node != before.cb_per_node) choose_aggregators(file);
 }
 
 Failure open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* handle, bool* ours) {

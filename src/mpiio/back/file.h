@@ -24,6 +24,7 @@ struct View {
   MPI_Datatype filetype = MPI_BYTE;
   std::shared_ptr<const Flat> flat;  // of the filetype
   std::uint64_t etype_bytes = 1;
+  bool external32 = false;  // else native
 };
 
 /// Life cycle: open_file() on all ranks -> close_file() on all ranks. Threads: any call of MPI at any time; `mutex`
@@ -39,6 +40,7 @@ struct File {
   std::string path;
   Hints hints;
   std::map<std::string, std::string> echoed;
+  std::vector<int> aggregators;  // ranks; as many as hints.cb_nodes
   View view;
   bool atomic = false;
 

@@ -8,8 +8,8 @@ namespace spate::mpiio {
 namespace {
 
 constexpr std::uint64_t kMostBuffer = 1U << 30U;  // what a rank sends in a round is counted with an int
-constexpr const char* kEchoed[] = {"romio_ds_read",      "romio_ds_write",    "ind_rd_buffer_size",
-                                   "ind_wr_buffer_size", "romio_no_indep_rw", "cb_config_list"};
+constexpr std::uint32_t kMostPerNode = 1U << 20U;
+constexpr const char* kEchoed[] = {"romio_ds_read", "romio_ds_write", "ind_rd_buffer_size", "ind_wr_buffer_size"};
 
 std::optional<std::string> value_of(MPI_Info info, const char* key) {
   if (info == MPI_INFO_NULL) return std::nullopt;
@@ -55,6 +55,27 @@ class Reader {
       wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: enable, disable or automatic is");
     }
   }
+  /// ROMIO's list of hosts: here all of them are alike.
+  void per_node(const char* key, std::uint32_t& out) {
+    const auto text = value_of(info_, key);
+    if (!text) return;
+    std::uint32_t value = 0;
+    const char* const end = text->data() + text->size();
+    if (*text == "*:*") {
+      out = kMostPerNode;
+    } else if (text->starts_with("*:") && std::from_chars(text->data() + 2, end, value).ptr == end && value > 0 &&
+               value <= kMostPerNode) {
+      out = value;
+    } else {
+      wrong.push_back(std::string("hint ") + key + "=" + *text +
+                      " is not taken: *:N (at most N aggregators on a node) or *:* is");
+    }
+  }
+  /// A hint that would change what the program may do.
+  void only(const char* key, const char* taken, const char* why) {
+    const auto text = value_of(info_, key);
+    if (text && *text != taken) wrong.push_back(std::string("hint ") + key + "=" + *text + " is not taken: " + why);
+  }
   std::vector<std::string> wrong;
 
  private:
@@ -74,6 +95,8 @@ std::vector<std::string> read_hints(MPI_Info info, Hints& hints) {
   reader.number("striping_factor", hints.striping_factor, {1, UINT32_MAX});
   reader.number("start_iodevice", hints.first_target, {0, UINT32_MAX});
   reader.number("cb_nodes", hints.cb_nodes, {1, 1U << 20U});
+  reader.per_node("cb_config_list", hints.cb_per_node);
+  reader.only("romio_no_indep_rw", "false", "every rank opens the file and may use it by itself");
   reader.number("cb_buffer_size", hints.cb_buffer_size, {1, kMostBuffer});
   reader.choice("romio_cb_read", hints.cb_read);
   reader.choice("romio_cb_write", hints.cb_write);
@@ -97,6 +120,8 @@ MPI_Info make_info(const Hints& hints, const std::map<std::string, std::string>&
   set("striping_factor", std::to_string(hints.striping_factor));
   set("start_iodevice", std::to_string(hints.first_target));
   set("cb_nodes", std::to_string(hints.cb_nodes));
+  if (hints.cb_per_node > 0)
+    set("cb_config_list", hints.cb_per_node == kMostPerNode ? "*:*" : "*:" + std::to_string(hints.cb_per_node));
   set("cb_buffer_size", std::to_string(hints.cb_buffer_size));
   set("romio_cb_read", text_of(hints.cb_read));
   set("romio_cb_write", text_of(hints.cb_write));

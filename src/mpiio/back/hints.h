@@ -18,7 +18,8 @@ struct Hints {
   std::uint64_t striping_unit = 0;    // bytes; 0: as the directory says
   std::uint64_t striping_factor = 0;  // targets
   std::uint64_t first_target = 0;     // start_iodevice: a target's number in `spate df`
-  std::uint64_t cb_nodes = 0;         // aggregators; 0: one a node
+  std::uint64_t cb_nodes = 0;         // aggregators; 0: not said
+  std::uint32_t cb_per_node = 0;      // cb_config_list: so many of them on a node at most; 0: not said
   std::uint64_t cb_buffer_size = 16U << 20U;
   Choice cb_read = Choice::kAutomatic;
   Choice cb_write = Choice::kAutomatic;
