@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of MPI that move data.
 #include "mpiio/back/collective.h"
+#include "mpiio/back/external32.h"
 #include "mpiio/back/shared_pointer.h"
 
 namespace spate::mpiio {
@@ -67,6 +68,8 @@ Failure place_in_order(File& file, std::uint64_t etypes, std::uint64_t* first) {
 Moved move(File& file, const Call& call) {
   Memory memory;
   Failure failure = check(file, call, memory);
+  External32 converted(call.buffer, call.count, call.type);
+  if (file.view.external32 && !failure.failed()) failure = converted.begin(memory);
   if (failure.failed()) memory = Memory{nullptr, file.view.flat, 0};
   const std::uint64_t etypes = memory.bytes / file.view.etype_bytes;
   std::uint64_t first = 0;
@@ -79,10 +82,15 @@ Moved move(File& file, const Call& call) {
   std::uint64_t byte = 0;
   if (!failure.failed() && (__builtin_mul_overflow(first, file.view.etype_bytes, &byte) || byte > INT64_MAX))
     failure = {MPI_ERR_ARG, "spate: an offset beyond what a file can have"};
-  if (call.together) return transfer_together(file, call.write, byte, memory, failure);
-  if (failure.failed()) return {0, failure};
-  const long moved = transfer(file, call.write, byte, memory);
-  return {moved, failure_of(moved, (call.write ? "write " : "read ") + file.path)};
+  Moved moved{0, failure};
+  if (call.together) {
+    moved = transfer_together(file, call.write, byte, memory, failure);
+  } else if (!failure.failed()) {
+    moved.bytes = transfer(file, call.write, byte, memory);
+    moved.failure = failure_of(moved.bytes, (call.write ? "write " : "read ") + file.path);
+  }
+  if (file.view.external32 && !call.write && !moved.failure.failed()) moved.failure = converted.finish_read();
+  return moved;
 }
 
 void set_status(MPI_Status* status, long bytes) {

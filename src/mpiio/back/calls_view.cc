@@ -2,7 +2,7 @@
 // The functions of MPI for views and file pointers.
 #include <cstring>
 
-#include "mpiio/back/access.h"
+#include "mpiio/back/external32.h"
 #include "mpiio/back/shared_pointer.h"
 
 using namespace spate::mpiio;
@@ -22,10 +22,12 @@ bool can_be_a_file(const Flat& flat) {
   return flat.size() == 0 || flat.extent() > 0;
 }
 
+bool is_external32(const char* representation) { return std::strcmp(representation, "external32") == 0; }
+
 Failure check_view(MPI_Offset displacement, MPI_Datatype etype, const Flat* flat, const char* representation) {
-  if (representation == nullptr ||
-      (std::strcmp(representation, "native") != 0 && std::strcmp(representation, "internal") != 0))
-    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: only the representations native and internal are taken"};
+  if (representation == nullptr || (std::strcmp(representation, "native") != 0 &&
+                                    std::strcmp(representation, "internal") != 0 && !is_external32(representation)))
+    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: only the representations native, internal and external32 are taken"};
   if (displacement < 0) return {MPI_ERR_ARG, "spate: a negative displacement (MPI_DISPLACEMENT_CURRENT is not taken)"};
   if (etype == MPI_DATATYPE_NULL || flat == nullptr)
     return {MPI_ERR_TYPE, "spate: the file type is null or has too many pieces"};
@@ -33,6 +35,8 @@ Failure check_view(MPI_Offset displacement, MPI_Datatype etype, const Flat* flat
   PMPI_Type_size(etype, &bytes);
   if (bytes <= 0 || flat->size() % static_cast<std::uint64_t>(bytes) != 0)
     return {MPI_ERR_ARG, "spate: a file type is made of a whole number of etypes"};
+  if (is_external32(representation) && !same_size_in_external32(etype))
+    return {MPI_ERR_UNSUPPORTED_DATAREP, "spate: the etype has another size in external32 than in memory"};
   if (!can_be_a_file(*flat)) return {MPI_ERR_ARG, "spate: the displacements of a file type ascend from 0"};
   return {};
 }
@@ -89,6 +93,7 @@ SPATE_CALL spate_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Dat
   if (!all_same(file->comm, etype_bytes))
     return raise(file->shadow, {MPI_ERR_NOT_SAME, "spate: the ranks give etypes of different sizes"});
   reset_view(file->view, displacement, etype, filetype, flat);
+  file->view.external32 = is_external32(representation);
   change_hints(*file, info);
   return result(*file, reset_pointers(*file));
 }
@@ -102,7 +107,7 @@ SPATE_CALL spate_File_get_view(MPI_File handle, MPI_Offset* displacement, MPI_Da
   *displacement = file->view.displacement;
   *etype = copy_type(file->view.etype);
   *filetype = copy_type(file->view.filetype);
-  std::strcpy(representation, "native");
+  std::strcpy(representation, file->view.external32 ? "external32" : "native");
   return MPI_SUCCESS;
 }
 
