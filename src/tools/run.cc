@@ -61,15 +61,18 @@ std::string absolute_list(std::string rest) {
 Result<void> set_environment(Context& context, const RunArguments& arguments) {
   std::string library = find_library("libspate-preload.so");
   if (library.empty()) return Error(Errc::kNotFound, "libspate-preload.so is not beside this program (in ../lib)");
+  std::string front;
   if (arguments.mpi) {
-    const std::string front = find_library("libspate-mpi.so");
+    front = find_library("libspate-mpi.so");
     if (front.empty()) return Error(Errc::kNotFound, "libspate-mpi.so is not beside this program (in ../lib)");
-    library = front + ":" + library;
   }
   SPATE_TRY(const std::string config, context.config_file());
   SPATE_TRY(std::ignore, context.config_overrides());  // said here rather than by the program
   const char* const before = std::getenv("LD_PRELOAD");
-  const std::string preload = before == nullptr || *before == '\0' ? library : library + ":" + before;
+  std::string preload = before == nullptr || *before == '\0' ? library : library + ":" + before;
+  // Behind what was there: a profiling library takes the program's calls first, and makes them again by their PMPI_
+  // names.
+  if (arguments.mpi) preload += ":" + front;
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
   ::setenv("SPATE_FS", fs::absolute(config).c_str(), 1);
   for (const std::string& setting : context.overrides) {

@@ -177,7 +177,8 @@ __attribute__((constructor)) void check_order() {
   if (find_mpi().path[0] == '\0') return;  // no MPI program, or it loads MPI later
   Dl_info first{};
   Dl_info own{};
-  void* const called = dlsym(RTLD_DEFAULT, "MPI_File_open");
+  // By the name that a profiling library before this one calls.
+  void* const called = dlsym(RTLD_DEFAULT, "PMPI_File_open");
   if (called == nullptr || dladdr(called, &first) == 0 || dladdr(reinterpret_cast<void*>(&open_back), &own) == 0 ||
       first.dli_fbase == own.dli_fbase)
     return;
