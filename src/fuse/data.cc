@@ -56,16 +56,33 @@ job::Task<Result<Opened>> with_pages(Mount& mount, Result<std::unique_ptr<client
   co_return std::move(opened);
 }
 
+/// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
+void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
+  mount.workers->need_reader();  // waits for reads of these pages
+  std::ignore =
+      fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
+}
+
+/// What a program reads from the kernel's pages nobody is told. With relatime, atime moves all the same when it reads
+/// where nearly everybody does: where the file begins or ends.
+void drop_ends(Mount& mount, const Attributes& attributes) {
+  constexpr std::uint64_t kPage = 4096;
+  if (attributes.size == 0) return;
+  const std::uint64_t last = (attributes.size - 1) / kPage * kPage;
+  for (const std::uint64_t at : {std::uint64_t{0}, last}) drop_pages(mount, attributes.handle.value, at, kPage);
+}
+
 /// Notes the open and tells the kernel what to keep of its data.
 void remember(Mount& mount, Opened opened, std::uint8_t flags, fuse_file_info* info) {
   std::unique_ptr<client::File>& file = opened.file;
   if ((info->flags & O_NOATIME) != 0) file->forget_reads();
   const bool direct = mount.options.cache == CacheMode::kNone || (info->flags & O_DIRECT) != 0 || appends(mount, *info);
   info->direct_io = direct;
-  // A read that moves atime must come here: what the kernel reads from its pages nobody is told.
   const bool reads = (info->flags & O_ACCMODE) != O_WRONLY;
   const bool reads_move_atime = reads && file->read_counts() && !mount.read_only->now();
-  info->keep_cache = opened.keeps_pages && !reads_move_atime;
+  const bool each_read = mount.process.client().cluster().options().atime == client::Atime::kAlways;
+  info->keep_cache = opened.keeps_pages && !(reads_move_atime && each_read);
+  if (info->keep_cache != 0 && reads_move_atime) drop_ends(mount, file->attributes());
   info->fh = mount.files.add({std::move(file), flags, direct, CurrentRequest::of_this_thread().request_id()});
 }
 
@@ -172,13 +189,6 @@ void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_f
   });
 }
 
-/// The kernel has put nothing, or something else, where the data went; others that have the file open here may read it.
-void drop_pages(Mount& mount, fuse_ino_t inode, std::uint64_t offset, std::size_t size) {
-  mount.workers->need_reader();  // waits for reads of these pages
-  std::ignore =
-      fuse_lowlevel_notify_inval_inode(mount.session, inode, static_cast<off_t>(offset), static_cast<off_t>(size));
-}
-
 /// Where the kernel keeps no pages of the file it sends no fsync either (O_SYNC, O_DSYNC, RWF_DSYNC).
 bool must_sync(const OpenFile& open, const fuse_file_info& info) {
   return open.direct && (info.flags & (O_SYNC | O_DSYNC)) != 0;
@@ -201,10 +211,12 @@ job::Task<Result<void>> write_bytes(client::File& file, std::uint64_t offset, By
   co_return Result<void>();
 }
 
-void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, bool synced) {
+void append(fuse_req_t request, fuse_ino_t inode, OpenFile& open, ByteView bytes, const fuse_file_info& info) {
+  const bool synced = must_sync(open, info);
   Mount& mount = this_mount();
-  mount.pages.spoil(open.handle);
   const auto end = run(request, [&](client::Client&) { return append_bytes(*open.file, bytes, synced); });
+  // What was there before stays right, and of what was appended the kernel has nothing.
+  if (!end || !open.direct || (info.flags & O_DIRECT) != 0) mount.pages.spoil(open.handle);
   if (!end) {
     reply_error(request, end.error());
     return mount.handover.end_append(CurrentRequest::of_this_thread().request_id());
@@ -222,8 +234,8 @@ void write(fuse_req_t request, fuse_ino_t inode, const char* data, std::size_t s
   const auto open = open_file(request, info->fh);
   if (!open) return reply_error(request, open.error());
   const ByteView bytes = as_bytes(std::string_view(data, size));
+  if (appends(mount, *info)) return append(request, inode, **open, bytes, *info);
   const bool synced = must_sync(**open, *info);
-  if (appends(mount, *info)) return append(request, inode, **open, bytes, synced);
   const auto at = static_cast<std::uint64_t>(offset);
   const auto done = run(request, [&](client::Client&) { return write_bytes(*(*open)->file, at, bytes, synced); });
   if ((*open)->direct || !done || CurrentRequest::of_this_thread().abandoned()) mount.pages.spoil(Handle(inode));

@@ -76,3 +76,28 @@ END
 equal "$(resident)" 4096
 cmp "$dir/data" "$file"
 kept
+# Appended to: what was there before stays, and what was appended is read once.
+python3 - "$file" "$dir/data" << 'END'
+import os, sys
+for name in sys.argv[1:]:
+    file = os.open(name, os.O_WRONLY | os.O_APPEND)
+    for byte in b"abcd":
+        os.write(file, bytes([byte]) * 299008)
+    os.close(file)
+END
+equal "$(resident)" 8192
+cmp "$dir/data" "$file"
+kept
+# With relatime the first read after a change moves atime: only where the file begins and ends it is read anew.
+head -c $size /dev/urandom > "$dir/data"
+mount_at relative relatime
+file=$dir/relative/file2
+cp "$dir/data" "$file"
+equal "$(resident)" $((size - 8192))
+before=$(all_reads) atime=$(stat -c %.9X "$file")
+cmp "$dir/data" "$file"
+anew=$(($(all_reads) - before))
+[ $anew -gt 0 ] || { echo 'no read has come to a server'; exit 1; }
+[ $anew -le 6 ] || { echo "$anew reads for two pages"; exit 1; }
+[ "$(stat -c %.9X "$file")" != "$atime" ] || { echo 'the read has not moved atime'; exit 1; }
+kept
