@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/biased_mutex.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 #include <vector>
+
+#include "base/expect.h"
 
 namespace spate {
 namespace {

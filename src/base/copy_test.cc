@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/copy.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
+
+#include "base/expect.h"
 
 namespace spate {
 namespace {

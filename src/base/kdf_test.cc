@@ -2,11 +2,10 @@
 // The examples of RFC 5869 (HKDF), FIPS 180-4 (SHA-256), RFC 4231 (HMAC) and RFC 4418 (UMAC).
 #include "base/kdf.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 
+#include "base/expect.h"
 #include "base/umac.h"
 
 namespace spate {

@@ -2,13 +2,14 @@
 #include "base/local_packet.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+
+#include "base/expect.h"
 
 namespace spate {
 namespace {

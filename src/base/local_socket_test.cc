@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/local_socket.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,6 +8,8 @@
 
 #include <filesystem>
 #include <functional>
+
+#include "base/expect.h"
 
 namespace spate {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/blocking.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <atomic>
 #include <future>
 
+#include "base/expect.h"
 #include "job/event.h"
 
 namespace spate::client {

@@ -2,11 +2,11 @@
 #include "config/describe.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 
+#include "base/expect.h"
 #include "config/convert.h"
 #include "config/keys.h"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/block_aligner.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::flow {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/block_plan.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::flow {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/extents.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "base/random.h"
 #include "datatype/description_cases.h"
 #include "datatype/measure.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names counted, findings in words. The check as a whole: tests/fsck.
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "base/expect.h"
 #include "fsck/links.h"
 #include "fsck/texts.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/async_releases.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <thread>
 
+#include "base/expect.h"
 #include "job/event.h"
 
 namespace spate::fuse {

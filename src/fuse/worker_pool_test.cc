@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/worker_pool.h"
 
-#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "base/expect.h"
 #include "base/unique_fd.h"
 
 namespace spate::fuse {

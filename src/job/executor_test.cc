@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/executor.h"
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <optional>
 #include <thread>
+
+#include "base/expect.h"
 
 namespace spate::job {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/storage.h"
 
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "base/expect.h"
 #include "job/gate.h"
 #include "trove/completion_queue.h"
 

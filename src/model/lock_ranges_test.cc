@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/lock_ranges.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate {

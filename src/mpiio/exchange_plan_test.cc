@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/exchange_plan.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <random>
+
+#include "base/expect.h"
 
 namespace spate::mpiio {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/flatten.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include "base/expect.h"
 
 namespace spate::mpiio {
 namespace {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nbd/memory_budget.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <chrono>
 #include <memory>
 #include <vector>
 
+#include "base/expect.h"
 #include "job/gate.h"
 #include "nbd/connection.h"
 

@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "base/expect.h"
+
 namespace spate::nbd {
 namespace {
 

@@ -2,13 +2,14 @@
 // Finds places in texts written by hand, patches them, and runs one.
 #include "preload/sites.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
+
+#include "base/expect.h"
 
 namespace spate::preload {
 namespace {

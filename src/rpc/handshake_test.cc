@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The handshake, message by message: what an attacker may try with them, and who finds it.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "base/expect.h"
 #include "rpc/handshake_fixture.h"
 #include "rpc/seals.h"
 

@@ -2,10 +2,10 @@
 #include "tools/stats.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/expect.h"
 #include "metrics/metrics.h"
 
 namespace spate::tools {

@@ -2,7 +2,6 @@
 #include "trove/device_extents.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -13,6 +12,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "base/expect.h"
 #include "base/unique_fd.h"
 
 namespace spate::trove {

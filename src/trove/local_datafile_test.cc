@@ -2,12 +2,13 @@
 // Size and change counter of a datafile that is being written.
 #include "trove/local_datafile.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <thread>
+
+#include "base/expect.h"
 
 namespace spate::trove {
 namespace {

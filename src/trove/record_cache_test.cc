@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/record_cache.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::trove {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/resolver.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 
+#include "base/expect.h"
 #include "trove/transaction_state.h"
 #include "trove/versioned_map.h"
 

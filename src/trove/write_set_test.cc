@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/write_set.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <string>
 
+#include "base/expect.h"
 #include "base/random.h"
 
 namespace spate::trove {

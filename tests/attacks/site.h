@@ -2,8 +2,7 @@
 // Site: a server with deeds that only those with a key may ask for, and those who ask for them.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "rpc/channel.h"
 #include "rpc/server.h"
 #include "tests/attacks/relay.h"

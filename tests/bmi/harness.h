@@ -2,8 +2,6 @@
 // The suite's fixture: peers in one process, driven until what a test waits for has happened; self-describing data.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <deque>
 #include <map>
 #include <memory>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/expect.h"
 #include "bmi/network.h"
 #include "tests/bmi/subject.h"
 

@@ -2,8 +2,7 @@
 // A client, three io servers and a stand-in for a meta server, over TCP in one process.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "bmi/tcp/tcp_module.h"
 #include "client/client.h"
 #include "rpc/server.h"

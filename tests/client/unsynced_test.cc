@@ -3,8 +3,7 @@
 // losses.
 #include "client/data/unsynced.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The right to append is given back with the last open of a file while the same client opens the file anew.
-#include <gtest/gtest.h>
 
 #include <array>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

@@ -2,7 +2,7 @@
 // What the model of the name space allows, and what it does not.
 #include "tests/cluster/history.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::cluster {
 namespace {

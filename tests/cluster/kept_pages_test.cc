@@ -2,10 +2,9 @@
 // Which opens keep the pages of a file: those of one that nobody else has changed since.
 #include "client/file/kept_pages.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

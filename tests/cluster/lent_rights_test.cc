@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A change of a program's data by somebody who is not root takes set-uid and set-gid, whatever the change is and
 // whichever path it takes: it is the servers who see it.
-#include <gtest/gtest.h>
 
 #include <functional>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

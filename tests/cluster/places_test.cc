@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests that wait for an io server that is away, for as long as their clients like: the meta server serves everybody
 // else meanwhile.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

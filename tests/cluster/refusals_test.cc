@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Disks that refuse for good, under clients that wait as long as it takes; and clients whose wall clocks are set.
-#include <gtest/gtest.h>
 
 #include <array>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

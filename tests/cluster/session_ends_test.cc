@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends of sessions, capabilities and opens: a client that is silent for longer than its lease loses its locks; renewing
 // a capability leaves other files alone; a close that was given up ends the open.
-#include <gtest/gtest.h>
 
 #include <array>
 
+#include "base/expect.h"
 #include "tests/cluster/calls.h"
 
 namespace spate::cluster {

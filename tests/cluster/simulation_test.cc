@@ -2,8 +2,7 @@
 // Whole clusters under faults, seed after seed; bugs on purpose are found; README.md says how a seed is looked into.
 #include "tests/cluster/simulation.h"
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "log/log.h"
 
 namespace spate::cluster {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strangers at the meta server: who proves no key keeps neither connections nor memory, and nobody out.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 
+#include "base/expect.h"
 #include "bmi/sim/raw_peer.h"
 #include "tests/cluster/calls.h"
 #include "wire/header.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/world.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::cluster {
 namespace {

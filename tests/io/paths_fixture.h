@@ -2,8 +2,7 @@
 // PathsTest: reads and writes of one datafile by any path, and what the counters say of them.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes first at a busy device, and who may say so; how much a server begins at all.
-#include <gtest/gtest.h>
 
+#include "base/expect.h"
 #include "tests/io/client.h"
 
 namespace spate::io::testing {

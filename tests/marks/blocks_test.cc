@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/marks/blocks.h"
 
-#include <gtest/gtest.h>
-
 #include <utility>
 #include <vector>
+
+#include "base/expect.h"
 
 namespace spate::marks {
 namespace {

@@ -2,8 +2,7 @@
 // Pair: the kernel's file system and Spate's, given the same calls.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "tests/posix/face.h"
 
 namespace spate::posix_test {

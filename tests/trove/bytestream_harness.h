@@ -3,13 +3,12 @@
 // fixture.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/expect.h"
 #include "trove/bytestream.h"
 
 namespace spate::trove {

@@ -2,8 +2,6 @@
 // What the keyval conformance suite runs over: every module behind one fixture.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/expect.h"
 #include "trove/keyval.h"
 
 namespace spate::trove {

@@ -2,8 +2,7 @@
 // What tests of the attribute cache share.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "client/attributes/attribute_cache.h"
 
 namespace spate::client {

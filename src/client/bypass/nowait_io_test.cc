@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/bypass/nowait_io.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/copy.h"
+#include "base/expect.h"
 
 namespace spate::client {
 namespace {

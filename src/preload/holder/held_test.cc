@@ -2,7 +2,6 @@
 #include "preload/holder/held.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -14,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/expect.h"
 #include "base/local_packet.h"
 
 namespace spate::preload {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trove/rocksdb/reserve.h"
 
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "base/expect.h"
 
 namespace spate::trove {
 namespace {

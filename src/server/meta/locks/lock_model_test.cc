@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // LockTable against the plainest thing that does the same: one cell a byte, and every rule written out.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "server/meta/locks/lock_table.h"
 

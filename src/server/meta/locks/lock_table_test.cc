@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/meta/locks/lock_table.h"
 
-#include <gtest/gtest.h>
+#include "base/expect.h"
 
 namespace spate::meta {
 namespace {

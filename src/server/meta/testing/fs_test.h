@@ -2,8 +2,7 @@
 // For tests: a meta server's name space in one process, asked through its operation table.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include "base/expect.h"
 #include "log/log.h"
 #include "server/meta/meta_service.h"
 #include "server/meta/testing/parts_test.h"
