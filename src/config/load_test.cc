@@ -149,7 +149,8 @@ TEST(Load, ExportsAreReadAndBelongToServersWithTheRoleBlock) {
   EXPECT_TRUE(c.block.insecure);
   ASSERT_EQ(c.exports.size(), 2U);
   EXPECT_EQ(c.exports[0].server, ServerId(3));
-  EXPECT_TRUE(c.exports[0].read_only && !c.exports[1].read_only);
+  EXPECT_TRUE(c.exports[0].read_only);
+  EXPECT_FALSE(c.exports[1].read_only);
   EXPECT_THAT(c.exports[0].allow, ElementsAre("10.0.0.0/8", "cert:a b"));
   EXPECT_TRUE(loaded->origins.contains("exports[1].source"));
   EXPECT_EQ(load(input(to_toml(c)))->config, c);

@@ -131,7 +131,8 @@ TEST_F(BufferPoolTest, KeptBuffersAreFreedForAnotherSize) {
   for (auto& taker : takers_) taker->lease.reset();
   Taker& a = take(1, 8 * kMiB);
   Taker& b = take(2, 8 * kMiB);
-  EXPECT_TRUE(a.ended && b.ended);
+  EXPECT_TRUE(a.ended);
+  EXPECT_TRUE(b.ended);
   std::memset(a.lease->view().data(), 1, a.lease->view().size());
   std::memset(b.lease->view().data(), 2, b.lease->view().size());
   EXPECT_EQ(a.lease->view()[0], std::byte{1});

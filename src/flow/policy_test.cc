@@ -134,7 +134,8 @@ TEST(Policy, PeerToPeerInTheConfigurationGivesWayToTheNextBest) {
   facts.peer_refusal = {};
   const auto taken = choose_path(DataPath::kAutomatic, facts, options);
   EXPECT_EQ(taken.value().path, DataPath::kPeerToPeer);
-  EXPECT_FALSE(taken.value().fell_back || taken.value().forced);
+  EXPECT_FALSE(taken.value().fell_back);
+  EXPECT_FALSE(taken.value().forced);
   facts.peer_refusal = "it is out of reach";
   const auto direct = choose_path(DataPath::kAutomatic, facts, options);
   EXPECT_EQ(direct.value().path, DataPath::kDirect);

@@ -73,7 +73,8 @@ TEST_F(RegisteredMemoryTest, SlabsAreMadeAsTheyAreNeededAndKnownToEveryTarget) {
   EXPECT_EQ(first_.known.size(), 2U);
   for (const MutableByteView buffer : buffers) memory_->free(buffer);
   memory_.reset();
-  EXPECT_TRUE(first_.known.empty() && second_.known.empty());
+  EXPECT_TRUE(first_.known.empty());
+  EXPECT_TRUE(second_.known.empty());
 }
 
 TEST_F(RegisteredMemoryTest, ATargetThatRefusesToRegisterStillUsesTheMemory) {

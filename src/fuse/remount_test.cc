@@ -10,7 +10,8 @@ namespace {
 
 Remount parsed(const std::string& list) {
   const auto remount = parse_remount({"fs", "/d", "-o", list, "-n", "-t", "fuse.spate"});
-  EXPECT_TRUE(remount && *remount) << list;
+  EXPECT_OK(remount) << list;
+  EXPECT_TRUE(remount->has_value()) << list;
   return **remount;
 }
 
@@ -21,7 +22,8 @@ Remount by_mount(const std::string& wanted) {
 
 Remount by_itself(const std::string& wanted) {
   const auto parsed = parse_remount({"fs", "/d", "-o", wanted});
-  EXPECT_TRUE(parsed && *parsed);
+  EXPECT_OK(parsed) << wanted;
+  EXPECT_TRUE(parsed->has_value()) << wanted;
   return **parsed;
 }
 

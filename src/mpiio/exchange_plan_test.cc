@@ -79,7 +79,7 @@ TEST(ExchangePlan, MergedPiecesCarryEachByteToItsPlace) {
     std::vector<std::int64_t> stream;  // offset of each byte
     std::uint64_t end = 0;
     for (const Merged::Range& range : merged.ranges) {
-      ASSERT_TRUE(stream.empty() || range.offset > end) << "ranges ascend and do not touch";
+      if (!stream.empty()) ASSERT_GT(range.offset, end) << "ranges ascend and do not touch";
       for (std::uint64_t b = 0; b < range.size; ++b) stream.push_back(static_cast<std::int64_t>(range.offset + b));
       end = range.offset + range.size;
     }

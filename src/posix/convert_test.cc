@@ -26,11 +26,14 @@ TEST(Convert, TimesThatDoNotFitBecomeTheNearest) {
 TEST(Convert, SetTimesAsUtimensatTakesThem) {
   wire::SetattrRequest request;
   EXPECT_TRUE(set_times(nullptr, request).has_value());
-  EXPECT_TRUE(request.atime_now && request.mtime_now);
+  EXPECT_TRUE(request.atime_now);
+  EXPECT_TRUE(request.mtime_now);
   request = {};
   const timespec mixed[2] = {{0, UTIME_OMIT}, {5, 6}};
   EXPECT_TRUE(set_times(mixed, request).has_value());
-  EXPECT_FALSE(request.atime || request.atime_now || request.mtime_now);
+  EXPECT_FALSE(request.atime);
+  EXPECT_FALSE(request.atime_now);
+  EXPECT_FALSE(request.mtime_now);
   EXPECT_EQ(request.mtime->ns, 5'000'000'006);
   const timespec now[2] = {{0, UTIME_NOW}, {0, 1'000'000'000}};
   EXPECT_ERRC(set_times(now, request), Errc::kInvalidArgument);

@@ -2,6 +2,8 @@
 // Seeded schedules against a model: on each (direction, class, tag) the k-th receive gets the k-th message.
 #include "base/random.h"
 
+#include <gmock/gmock.h>
+
 #include <array>
 #include <cstdlib>
 #include <list>
@@ -162,7 +164,7 @@ void RandomSchedule::check(const Stream& s, std::size_t k) {
     EXPECT_EQ(first_difference({s.wanted[k]->room.data(), size}, seed_of_stream(s), k), std::nullopt);
   }
   const Errc sent = finish(sender(s).peer, s.sent[k]->op).status;
-  EXPECT_TRUE(sent == Errc::kOk || sent == Errc::kMessageTooBig);
+  EXPECT_THAT(sent, ::testing::AnyOf(Errc::kOk, Errc::kMessageTooBig));
 }
 
 TEST_P(RandomSchedule, AgreesWithTheModel) {
@@ -219,9 +221,8 @@ void RandomSchedule::cancel_some(Random& random) {
 void RandomSchedule::check(const Item& item) {
   const Completion c = finish(item.receive ? *pair_.server : *pair_.client, item.op);
   const bool thrown_out_on_the_way_back = c.status == Errc::kUnreachable && !item.receive;
-  EXPECT_TRUE(c.status == Errc::kOk || c.status == Errc::kCancelled || c.status == Errc::kConnectionLost ||
-              thrown_out_on_the_way_back)
-      << describe(c.status);
+  if (!thrown_out_on_the_way_back)
+    EXPECT_THAT(c.status, ::testing::AnyOf(Errc::kOk, Errc::kCancelled, Errc::kConnectionLost));
   if (!item.receive || c.status != Errc::kOk) return;
   ASSERT_GE(c.actual_size, 8U);
   std::uint64_t seq = 0;

@@ -29,7 +29,8 @@ class ClientCopy : public ClientData {
 TEST_F(ClientCopy, CopiesBetweenEqualLayoutsAreTheServersWork) {
   auto from = create("from");
   auto to = create("to");
-  ASSERT_TRUE(from != nullptr && to != nullptr);
+  ASSERT_NE(from, nullptr);
+  ASSERT_NE(to, nullptr);
   Bytes model;
   for (int round = 0; round < 60; ++round) {
     const Bytes data = bytes(1 + random_.below(20'000));
@@ -74,7 +75,7 @@ TEST_F(ClientCopy, DataIsNeverCalledAHole) {
       const std::uint64_t data = map->next_data(i);
       for (; i < data; ++i) ASSERT_EQ(all[i], std::byte{0}) << i;
       i = map->next_hole(data);
-      ASSERT_TRUE(i > data || data == all.size());
+      if (data != all.size()) ASSERT_GT(i, data);
     }
   }
   ASSERT_OK(executor_.run(file->close()));

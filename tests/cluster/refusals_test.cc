@@ -73,7 +73,8 @@ TEST_F(RefusalsTest, ACopyThatIsTooLargeForADiskIsRefusedAtOnce) {
   make("from", 9000);
   auto from = create("from");
   auto to = create("to");
-  ASSERT_TRUE(from != nullptr && to != nullptr);
+  ASSERT_NE(from, nullptr);
+  ASSERT_NE(to, nullptr);
   const MonoTime before = world_.now();
   // Strip on strip, so that the servers copy, and across strips, so that the client does.
   for (const std::uint64_t offset : {kTooFar, kTooFar + 100})

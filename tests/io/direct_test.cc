@@ -167,7 +167,8 @@ TEST_F(DirectLockTest, DirectAndCachedWritesExcludeEachOtherButRunBesideTheirOwn
       EXPECT_EQ(other.has_value(), first == second) << static_cast<int>(first) << static_cast<int>(second);
       EXPECT_EQ(writes() > before, first == second) << static_cast<int>(first) << static_cast<int>(second);
       world_.pass(std::chrono::seconds(5));
-      ASSERT_TRUE(held && *held && other && *other);
+      ASSERT_OK(held);
+      ASSERT_OK(other);
     }
   }
 }
@@ -183,7 +184,8 @@ TEST_F(DirectLockTest, TheEndsOfADirectWriteThatFillNoBlockWaitForOtherDirectWri
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 0U);
   EXPECT_FALSE(ragged.has_value());
   world_.pass(std::chrono::seconds(5));
-  ASSERT_TRUE(held && *held && ragged && *ragged);
+  ASSERT_OK(held);
+  ASSERT_OK(ragged);
   EXPECT_EQ(moved(Lane::kBuffered, Direction::kWrite), 4096U);
 }
 
@@ -201,7 +203,8 @@ TEST_F(DirectLockTest, ATruncateDoesNotFallBetweenTheBlocksAndTheEndsOfOneWrite)
   Client meta(world_, {.client = ClientId(), .kind = wire::PeerKind::kServer});
   world_.spawn(keep(meta.call<wire::DatafileTruncateReply>(request), cut));
   world_.pass(std::chrono::seconds(5));
-  ASSERT_TRUE(ragged && *ragged && cut && *cut);
+  ASSERT_OK(ragged);
+  ASSERT_OK(cut);
   EXPECT_EQ((*cut)->datafiles[0].size, 5'000U);
   Bytes expected(100);
   const Bytes data = pattern(100, 20'000);

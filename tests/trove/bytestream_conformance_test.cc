@@ -423,7 +423,8 @@ TEST_P(BytestreamTest, APageIsFoundByTheNextProcessUnlessItsLeaseHadEnded) {
   auto ended = streams().make_lease({id(1), ClientId(3), 1, true});
   if (ended.code() == Errc::kNotSupported) GTEST_SKIP() << ended.error().message();
   auto left = streams().make_lease({id(2, 5), ClientId(4), 7, false});
-  ASSERT_TRUE(ended && left);
+  ASSERT_OK(ended);
+  ASSERT_OK(left);
   EXPECT_TRUE((*ended)->words().begin());
   EXPECT_TRUE((*ended)->words().end());
   (*left)->keep();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations in flight at the same time, a random comparison with a model, and what a restart keeps.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <map>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "trove/bytestream_harness.h"
 
@@ -90,7 +93,7 @@ TEST_P(BytestreamTest, ReadsDuringTruncatesSeeOldBytesOrZeros) {
       ASSERT_EQ(done.status, Errc::kOk);
       for (std::size_t at = 0; at < done.bytes; ++at) {
         const std::byte want = data[reads[i].second + at];
-        ASSERT_TRUE(outs[i][at] == want || outs[i][at] == std::byte{0}) << "at " << at;
+        ASSERT_THAT(outs[i][at], ::testing::AnyOf(want, std::byte{0})) << "at " << at;
       }
     }
     wait_all();
@@ -110,8 +113,8 @@ TEST_P(BytestreamTest, RemovalDuringWritesLeavesAllOrNothingOfEach) {
     const Bytes found = read(id(handle), 0, 6000);
     Bytes low(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(3000, found.size())));
     Bytes high(found.begin() + static_cast<std::ptrdiff_t>(low.size()), found.end());
-    EXPECT_TRUE(low.empty() || low == first || low == Bytes(3000));
-    EXPECT_TRUE(high.empty() || high == second);
+    EXPECT_THAT(low, ::testing::AnyOf(::testing::IsEmpty(), first, Bytes(3000)));
+    EXPECT_THAT(high, ::testing::AnyOf(::testing::IsEmpty(), second));
   }
   restart();  // what the store has open must be what the names say
   for (std::uint64_t handle = 1; handle <= 30; ++handle) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many random transactions at once, then two questions. Is every committed one what it would have been alone, at its
 // place in the commit order? Did every transaction, committed or not, read one single state of the store?
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <map>
 
+#include "base/expect.h"
 #include "base/random.h"
 #include "trove/keyval_harness.h"
 
@@ -163,7 +166,7 @@ class KeyvalSerialTest : public KeyvalTest {
     actor.pending.reset();
     if (actor.committing) {
       actor.committing = false;
-      ASSERT_TRUE(done.status == Errc::kOk || done.status == Errc::kConflict);
+      ASSERT_THAT(done.status, ::testing::AnyOf(Errc::kOk, Errc::kConflict));
       posted_[actor.history.order] = true;
       actor.history.committed = done.status == Errc::kOk;
       finish(actor);

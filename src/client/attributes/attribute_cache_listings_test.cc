@@ -36,7 +36,7 @@ TEST_F(ListingsTest, WhatWasListedIsAnswered) {
   list(page(0, 3));
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto found = cache.find_attributes(in_directory(name(i)));
-    ASSERT_TRUE(found && *found);
+    ASSERT_OK(found);
     EXPECT_EQ((*found)->size, 100 + i);
   }
   EXPECT_FALSE(kept(in_directory("other")));  // the directory need not be known whole
@@ -51,7 +51,7 @@ TEST_F(ListingsTest, ALinkIsKeptWithWhereItLeads) {
   reply.targets = {"target"};
   list(reply);
   const auto link = cache.find(in_directory("l"));
-  ASSERT_TRUE(link && *link);
+  ASSERT_OK(link);
   EXPECT_EQ((*link)->target, "target");
   reply.page.entries.push_back(entry("m", Handle(51), FileType::kSymlink));  // and of this one nothing is said
   list(reply);

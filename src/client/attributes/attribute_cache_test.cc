@@ -10,7 +10,7 @@ TEST_F(AttributeCacheTest, AnswersWhatWasGrantedByPathAndByHandle) {
   EXPECT_FALSE(kept(at("d/f")));
   learn(file_reply());
   const auto found = cache.find_attributes(at("d//f"));
-  ASSERT_TRUE(found && *found);
+  ASSERT_OK(found);
   EXPECT_EQ((*found)->size, 5U);
   EXPECT_TRUE(kept({kDirectory, "f", 0}));
   EXPECT_TRUE(kept({kFile, "", 0}));

@@ -73,7 +73,8 @@ TEST_F(NowaitIoTest, AFileSystemThatTellsIsAskedEachTime) {
   file.would_wait = true;
   EXPECT_EQ(write(), -EAGAIN);
   EXPECT_EQ(write(true), 1);
-  EXPECT_TRUE(file.calls[0].asked && file.calls[1].asked);
+  EXPECT_TRUE(file.calls[0].asked);
+  EXPECT_TRUE(file.calls[1].asked);
   EXPECT_FALSE(file.calls[2].asked);
 }
 

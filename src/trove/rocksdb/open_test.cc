@@ -14,7 +14,7 @@ class OpenTest : public StoreTest {
  protected:
   void write_record(ByteView record) {
     const auto db = open_raw();
-    ASSERT_TRUE(db->Put({}, rocksdb::Slice(kFormatKey, sizeof kFormatKey), slice_of(record)).ok());
+    ASSERT_EQ(db->Put({}, rocksdb::Slice(kFormatKey, sizeof kFormatKey), slice_of(record)).ToString(), "OK");
   }
   void overwrite(const std::string& file, std::size_t offset, const std::string& text) {
     std::fstream stream(options_.folder + "/" + file, std::ios::in | std::ios::out | std::ios::binary);
@@ -66,7 +66,7 @@ TEST_F(OpenTest, DamagedFormatRecordIsCorrupt) {
 TEST_F(OpenTest, ForeignStoreIsNotTouched) {
   {
     const auto db = open_raw();
-    ASSERT_TRUE(db->Put({}, "somebody's", "data").ok());
+    ASSERT_EQ(db->Put({}, "somebody's", "data").ToString(), "OK");
   }
   EXPECT_ERRC(open_error(), Errc::kWrongFileSystem);
   const auto db = open_raw();
@@ -111,9 +111,9 @@ TEST_F(OpenTest, DamagedTablesGiveCorruptOrTheRightValue) {
   {
     const auto db = open_raw();
     for (int i = 0; i < kKeys; ++i) {
-      ASSERT_TRUE(db->Put({}, "key" + std::to_string(i), std::string(100, 'v') + std::to_string(i)).ok());
+      ASSERT_EQ(db->Put({}, "key" + std::to_string(i), std::string(100, 'v') + std::to_string(i)).ToString(), "OK");
     }
-    ASSERT_TRUE(db->Flush({}).ok());
+    ASSERT_EQ(db->Flush({}).ToString(), "OK");
   }
   std::string table;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
@@ -149,7 +149,8 @@ TEST_F(OpenTest, TruncatedTableIsCorrupt) {
   open();
   {
     const auto db = open_raw();
-    ASSERT_TRUE(db->Put({}, "key", std::string(100'000, 'v')).ok() && db->Flush({}).ok());
+    ASSERT_EQ(db->Put({}, "key", std::string(100'000, 'v')).ToString(), "OK");
+    ASSERT_EQ(db->Flush({}).ToString(), "OK");
   }
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder)) {
     if (entry.path().extension() == ".sst") std::filesystem::resize_file(entry.path(), 50);
@@ -165,13 +166,14 @@ TEST_F(OpenTest, ColdTablesGiveTheirValues) {
     // All at the bottom, so that there is nothing to compact (that would open them).
     const auto db = open_raw(1000);
     for (int i = 0; i < kTables; ++i) {
-      ASSERT_TRUE(db->Put({}, "a fill" + std::to_string(i), std::string(4000, 'x')).ok());
-      ASSERT_TRUE(db->Put({}, "key" + std::to_string(i), std::string(4000, 'v')).ok());
-      ASSERT_TRUE(db->Put({}, "key" + std::to_string(i) + "empty", "").ok());
+      ASSERT_EQ(db->Put({}, "a fill" + std::to_string(i), std::string(4000, 'x')).ToString(), "OK");
+      ASSERT_EQ(db->Put({}, "key" + std::to_string(i), std::string(4000, 'v')).ToString(), "OK");
+      ASSERT_EQ(db->Put({}, "key" + std::to_string(i) + "empty", "").ToString(), "OK");
     }
     rocksdb::CompactRangeOptions whole;
     whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-    ASSERT_TRUE(db->Flush({}).ok() && db->CompactRange(whole, nullptr, nullptr).ok());
+    ASSERT_EQ(db->Flush({}).ToString(), "OK");
+    ASSERT_EQ(db->CompactRange(whole, nullptr, nullptr).ToString(), "OK");
     std::string tables;
     ASSERT_TRUE(db->GetProperty("rocksdb.num-files-at-level6", &tables));
     ASSERT_GE(std::stoi(tables), kTables);

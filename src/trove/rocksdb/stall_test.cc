@@ -111,8 +111,10 @@ TEST_F(StallTest, AStalledDeviceReadDelaysNoOtherOperation) {
   {
     const auto db = open_raw();
     // A block of its own: the one with the format record is read when the store is opened.
-    ASSERT_TRUE(db->Put({}, "about a block", std::string(8192, 'x')).ok());
-    ASSERT_TRUE(db->Put({}, "cold", "value").ok() && db->Put({}, "cold2", "value").ok() && db->Flush({}).ok());
+    ASSERT_EQ(db->Put({}, "about a block", std::string(8192, 'x')).ToString(), "OK");
+    ASSERT_EQ(db->Put({}, "cold", "value").ToString(), "OK");
+    ASSERT_EQ(db->Put({}, "cold2", "value").ToString(), "OK");
+    ASSERT_EQ(db->Flush({}).ToString(), "OK");
   }
   open();
   disk_.close(TestDisk::kTableRead);

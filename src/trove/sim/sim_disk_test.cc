@@ -2,6 +2,8 @@
 // What only the simulated disk has: virtual time, crashes, injected errors, a full disk, its own descriptors.
 #include "trove/sim/sim_disk.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <set>
 
@@ -91,7 +93,9 @@ TEST(SimDisk, KilledProcessMayHaveWrittenAPart) {
     EXPECT_EQ(found, filled(found.size(), 9));
     sizes.insert(found.size());
   }
-  EXPECT_TRUE(sizes.count(0) > 0 && sizes.count(10'000) > 0 && sizes.size() > 5);
+  EXPECT_THAT(sizes, ::testing::Contains(0U));
+  EXPECT_THAT(sizes, ::testing::Contains(10'000U));
+  EXPECT_GT(sizes.size(), 5U);
 }
 
 TEST(SimDisk, CrashKeepsWhatWasSynced) {
@@ -117,7 +121,7 @@ struct PageFates {
       int fresh = 0;
       for (std::size_t at = page; at < page + SimFile::kPage; at += SimFile::kSector) {
         const std::byte first = content[at];
-        EXPECT_TRUE(first == std::byte{1} || first == std::byte{2});
+        EXPECT_THAT(first, ::testing::AnyOf(std::byte{1}, std::byte{2}));
         EXPECT_TRUE(std::all_of(content.begin() + static_cast<std::ptrdiff_t>(at),
                                 content.begin() + static_cast<std::ptrdiff_t>(at + SimFile::kSector),
                                 [&](std::byte b) { return b == first; }))
@@ -187,8 +191,10 @@ TEST(SimDisk, CrashMayLoseNamesAndBringBackRemovedOnes) {
     const std::vector<DatafileId> listed = world.store->list({}, 10).value();
     for (const DatafileId& id : listed) (id == kFile ? removed : created) += 1;
   }
-  EXPECT_TRUE(created > 5 && created < 35) << created;
-  EXPECT_TRUE(removed > 5 && removed < 35) << removed;
+  EXPECT_GT(created, 5);
+  EXPECT_LT(created, 35);
+  EXPECT_GT(removed, 5);
+  EXPECT_LT(removed, 35);
 }
 
 TEST(SimDisk, SyncedRemovalIsForGood) {

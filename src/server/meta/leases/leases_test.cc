@@ -38,8 +38,11 @@ class MetaLeases : public RoleTest {
   /// It keeps what is under this path.
   Handle keep(Keeping& k, std::string path) {
     const auto reply = look(k, std::move(path));
-    EXPECT_TRUE(reply && reply->granted && reply->object);
-    return reply && reply->object ? reply->object->attributes.handle : Handle();
+    EXPECT_OK(reply);
+    if (!reply) return {};
+    EXPECT_TRUE(reply->granted);
+    EXPECT_TRUE(reply->object);
+    return reply->object ? reply->object->attributes.handle : Handle();
   }
   /// Asks for news, which says that what was told before is dropped.
   std::vector<Handle> news(Keeping& k) {
@@ -87,7 +90,9 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   ASSERT_OK(made);
   const Handle file = make_file(a.client, "d/f", 10);
   const auto found = look(a, "d/f");
-  ASSERT_TRUE(found && found->object && found->granted);
+  ASSERT_OK(found);
+  ASSERT_TRUE(found->object);
+  EXPECT_TRUE(found->granted);
   EXPECT_EQ(found->object->attributes.handle, file);
   EXPECT_EQ(found->object->attributes.size, 10U);
   ASSERT_EQ(found->steps.size(), 2U);
@@ -98,7 +103,8 @@ TEST_F(MetaLeases, ALookupTellsEachStepAndWhatIsThere) {
   EXPECT_EQ(found->steps[1].object, file);
   EXPECT_EQ(milliseconds(found->lease_ms), lease());
   const auto nothing = look(a, "d/g");
-  ASSERT_TRUE(nothing && nothing->granted);
+  ASSERT_OK(nothing);
+  EXPECT_TRUE(nothing->granted);
   EXPECT_FALSE(nothing->object);
   EXPECT_EQ(nothing->steps.back().object, Handle());
   EXPECT_ERRC(look(a, "d/f/g"), Errc::kNotDirectory);  // no answer that can be kept
@@ -119,7 +125,8 @@ TEST_F(MetaLeases, AChangeWaitsForTheHolderAndIsSeenThen) {
   run_ready();
   ASSERT_OK(change->result);
   const auto again = look(a, "f");
-  ASSERT_TRUE(again && again->granted);
+  ASSERT_OK(again);
+  ASSERT_TRUE(again->granted);
   EXPECT_EQ(again->object->attributes.mode, 0640U);
 }
 
@@ -348,7 +355,8 @@ TEST_F(MetaLeases, WhatTheServerDoesByItselfRecallsAsWell) {
     wait(milliseconds(100));
   }
   const auto seen = look(a, "f");
-  ASSERT_TRUE(seen && seen->object);
+  ASSERT_OK(seen);
+  ASSERT_TRUE(seen->object);
   EXPECT_TRUE(seen->object->attributes.size_known);
   EXPECT_EQ(seen->object->attributes.size, 77U);
 }

@@ -67,7 +67,8 @@ TEST_F(MetaFileLocks, AreTakenTestedAndReleasedAcrossClients) {
   EXPECT_OK(lock(b, spec(LockMode::kShared, 1, 0, 9)));
   const wire::LockTestRequest ask{spec(LockMode::kExclusive, 5, 15, 30)};
   const auto found = asked<wire::LockTestReply>(b.client, ask, no_id());
-  ASSERT_TRUE(found && found->conflict);
+  ASSERT_OK(found);
+  ASSERT_TRUE(found->conflict);
   EXPECT_EQ(found->client, a.client.id);
   EXPECT_EQ(found->conflict->pid, 4711U);
   EXPECT_EQ(found->conflict->first, 10U);
@@ -80,7 +81,8 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   Holder b = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   const auto queued = lock(b, spec(LockMode::kExclusive), true);
-  ASSERT_TRUE(queued && queued->queued);
+  ASSERT_OK(queued);
+  ASSERT_TRUE(queued->queued);
   auto told = begin<wire::LockEventsReply>(b.client, wire::LockEventsRequest{b.table, 0, 9000}, no_id());
   EXPECT_FALSE(told->result);
   ASSERT_OK(lock(a, spec(LockMode::kNone)));

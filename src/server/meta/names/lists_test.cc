@@ -78,12 +78,17 @@ TEST_F(MetaLists, AListingTellsOfEachEntryWhatALookupWouldAndBringsALeaseOnIt) {
   link.target = "somewhere";
   ASSERT_OK(asked<wire::ObjectReply>(a, link));
   const Listed all = list(a);
-  ASSERT_TRUE(all.reply && all.reply->granted && all.reply->page.end);
+  ASSERT_OK(all.reply);
+  EXPECT_TRUE(all.reply->granted);
+  EXPECT_TRUE(all.reply->page.end);
   EXPECT_TRUE(all.reply->refused.empty());
   EXPECT_EQ(all.reply->page.parent, kRootHandle);
   ASSERT_EQ(all.reply->page.entries.size(), 3U);
-  ASSERT_TRUE(all.find("f") && all.find("f")->attributes && all.find("f")->layout);
-  EXPECT_EQ(all.find("f")->attributes->size, 10U);
+  const auto* const found = all.find("f");
+  ASSERT_NE(found, nullptr);
+  ASSERT_TRUE(found->attributes);
+  EXPECT_TRUE(found->layout);
+  EXPECT_EQ(found->attributes->size, 10U);
   EXPECT_EQ(all.find("d")->handle, folder);
   EXPECT_EQ(all.reply->targets, std::vector<std::string>{"somewhere"});
   for (const Handle object : {kRootHandle, file, folder, all.find("l")->handle}) EXPECT_TRUE(holds(a, object));
@@ -99,7 +104,8 @@ TEST_F(MetaLists, AChangeOfWhatWasListedWaitsForItsHolder) {
   EXPECT_FALSE(change->result);
   EXPECT_EQ(news(a), std::vector<Handle>{file});
   const Listed meanwhile = list(a);
-  ASSERT_TRUE(meanwhile.reply && meanwhile.reply->granted);
+  ASSERT_OK(meanwhile.reply);
+  ASSERT_TRUE(meanwhile.reply->granted);
   EXPECT_EQ(meanwhile.reply->refused, std::vector<std::uint32_t>{meanwhile.place("f")});
   EXPECT_EQ(meanwhile.find("f")->attributes->mode, 0644U);
   std::ignore = news(a);  // which says that it has dropped it
@@ -125,7 +131,8 @@ TEST_F(MetaLists, APageBringsLeasesOnItsOwnEntriesOnly) {
   std::uint64_t cookie = 0;
   for (bool end = false; !end;) {
     const Listed page = list(a, kRootHandle, cookie, 2);
-    ASSERT_TRUE(page.reply && page.reply->granted);
+    ASSERT_OK(page.reply);
+    ASSERT_TRUE(page.reply->granted);
     seen += page.reply->page.entries.size();
     EXPECT_EQ(role->leases().of_session(a.id), seen + 1);
     cookie = page.reply->page.entries.back().cookie;
@@ -154,7 +161,8 @@ TEST_F(MetaLists, AFullSessionGetsNoMoreAndIsAskedForItsOldest) {
   LeaseManager few(role->core(), *role->core().parts().events, others, {100, 8});
   role->core().parts().leases = &few;
   const Listed all = list(a);
-  ASSERT_TRUE(all.reply && all.reply->granted);
+  ASSERT_OK(all.reply);
+  ASSERT_TRUE(all.reply->granted);
   EXPECT_EQ(few.table().of_session(a.id), 8U);
   EXPECT_EQ(all.reply->refused.size(), 13U);  // the directory has one
   table_ = all.reply->table;

@@ -57,9 +57,8 @@ TEST_F(MetaExpiry, ARequestThatWaitedIsNotCommittedWhenItsSessionHasExpired) {
   wait_alive(other, options.session_lease + seconds(10));
   io.release();
   wait_alive(other, seconds(10));
-  ASSERT_TRUE(first->result && second->result);
-  EXPECT_TRUE(*first->result);
-  EXPECT_EQ(second->result->code(), Errc::kSessionFenced);
+  EXPECT_OK(first->result);
+  EXPECT_ERRC(second->result, Errc::kSessionFenced);
   EXPECT_EQ(data_of(file).size, 10U) << "a request of an expired session has taken effect";
 }
 
@@ -171,8 +170,9 @@ TEST(MetaExpiryRaces, NothingIsNotedOfASessionThatHasEnded) {
       auto lease = world.begin<wire::LookupLeaseReply>(client, std::move(request), RoleTest::no_id());
       auto end = world.begin<wire::Empty>(client, wire::EndSessionRequest(), RoleTest::no_id());
       world.wait(seconds(5));
-      ASSERT_TRUE(lock->result && lease->result && end->result);
-      EXPECT_TRUE(*end->result);
+      ASSERT_TRUE(lock->result) << "it has not ended";
+      ASSERT_TRUE(lease->result) << "it has not ended";
+      ASSERT_OK(end->result);
     }
     EXPECT_EQ(world.records(KeyKind::kSession), 0U);
     ASSERT_EQ(world.notes(), 0U) << "seed " << seed << ": each restart would wait for a session that is gone";
