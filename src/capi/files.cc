@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "capi/handles.h"
+#include "dist/registry.h"
 #include "posix/convert.h"
 
 namespace spate::capi {
@@ -91,12 +92,15 @@ Work set_attributes(OpenFile& file, wire::SetattrRequest request) {
   co_return 0;
 }
 
-Work layout_of(OpenFile& file, spate_layout* out) {
+Work layout_of(spate_file& handle, spate_layout* out) {
+  OpenFile& file = *handle.file;
   if (file.file() == nullptr) co_return file.type() == FileType::kDirectory ? Errc::kIsDirectory : Errc::kBadDescriptor;
   const Layout& layout = file.file()->layout();
   out->strip_bytes = layout.strip_bytes;
   out->target_count = static_cast<std::uint32_t>(layout.slots.size());
   out->first_target = layout.slots.front().targets.front().value;
+  if (handle.distribution.empty()) handle.distribution = describe(layout.distribution);
+  out->distribution = handle.distribution.c_str();
   co_return 0;
 }
 
@@ -108,9 +112,12 @@ posix::OpenRequest open_request(posix::Where where, int flags, mode_t mode) {
   return request;
 }
 
-wire::LayoutHints hints_of(const spate_layout* layout) {
+Result<wire::LayoutHints> hints_of(const spate_layout* layout) {
   wire::LayoutHints hints;
   if (layout == nullptr) return hints;
+  if (layout->distribution != nullptr) {
+    SPATE_TRY(hints.distribution, parse_distribution(layout->distribution));
+  }
   if (layout->strip_bytes != 0) hints.strip_bytes = layout->strip_bytes;
   if (layout->target_count != 0) hints.slot_count = layout->target_count;
   if (layout->first_target != 0) hints.first_target = TargetId(layout->first_target);
@@ -133,7 +140,9 @@ int spate_open_layout(spate_fs* fs, const char* path, int flags, mode_t mode, co
   if (file != nullptr) *file = nullptr;
   if (fs == nullptr || path == nullptr || file == nullptr) return refuse_null("fs, path or file");
   auto request = open_request(at(path), flags, mode);
-  request.layout = hints_of(layout);
+  auto hints = hints_of(layout);
+  if (!hints) return refuse(hints.error());
+  request.layout = std::move(*hints);
   return static_cast<int>(now(fs, path, [&] { return open_file(fs, request, file); }));
 }
 
@@ -266,7 +275,7 @@ int spate_futimens(spate_file* file, const struct timespec times[2]) {
 
 int spate_get_layout(spate_file* file, struct spate_layout* layout) {
   if (file == nullptr || layout == nullptr) return refuse_null("file or layout");
-  return static_cast<int>(now(file, [=] { return layout_of(*file->file, layout); }));
+  return static_cast<int>(now(file, [=] { return layout_of(*file, layout); }));
 }
 
 }  // extern "C"

@@ -31,6 +31,7 @@ struct spate_file {
   spate_fs* fs = nullptr;
   std::unique_ptr<spate::posix::OpenFile> file;  // only the executor touches it, except for what never changes
   std::string name;                              // that it was opened by, for messages
+  std::string distribution;                      // once spate_get_layout() has told it; only the executor sets it
   std::atomic<std::size_t> started{0};           // operations on it that have not been waited for
 };
 

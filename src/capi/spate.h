@@ -80,12 +80,15 @@ SPATE_API int spate_disconnect(spate_fs* fs);
 
 /* ---- Files ---- */
 
-/* How a file is spread over targets (storage devices of servers); 0 in a member: as the directory says, then the file
- * system. */
+/* How a file is spread over targets (storage devices of servers); 0 or NULL in a member: as the directory says, then
+ * the file system. */
 struct spate_layout {
   uint64_t strip_bytes;  /* one target's contiguous piece; 4 KiB .. 4 GiB */
   uint32_t target_count; /* targets that the file is spread over */
   uint32_t first_target; /* the first one's number (`spate df --json`) */
+  /* Which target holds which byte: "simple_stripe", "basic", "varstrip:64 KiB,1 MiB", "twod_stripe:2,16"; see `spate
+   * setstripe --help`. From spate_get_layout(): valid until the file is closed. */
+  const char* distribution;
 };
 
 /* open(2): an access mode with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_SYNC, O_DSYNC,

@@ -210,6 +210,7 @@ job::Task<Result<std::unique_ptr<File>>> Client::create(NamePath where, std::uin
   request.attributes = std::move(object.attributes);
   request.layout = std::move(object.layout);
   request.open_flags = open_flags;
+  if (request.layout.distribution) request.open_flags |= wire::kOpenDistribution;
   auto reply = co_await cluster_.change<wire::CreateReply>(request, cluster_.limits());
   // The server sees by itself whose it is; a later open must say it.
   const bool for_user =

@@ -10,67 +10,11 @@
 #include "datatype/measure.h"
 #include "datatype/memory_map.h"
 #include "dist/simple_stripe.h"
+#include "dist/twod_stripe.h"
+#include "dist/varstrip.h"
 
 namespace spate::datatype {
 namespace {
-
-/// Strips of any size dealt in any repeating order: what the walks may assume of a distribution, and no more.
-class PatternDistribution final : public Distribution {
- public:
-  struct Strip {
-    std::uint32_t slot;
-    std::uint64_t bytes;
-  };
-  PatternDistribution(std::size_t slots, std::vector<Strip> strips) : share_(slots), strips_(std::move(strips)) {
-    for (const Strip& strip : strips_) {
-      round_ += strip.bytes;
-      share_[strip.slot] += strip.bytes;
-    }
-  }
-  std::size_t slot_count() const override { return share_.size(); }
-  Physical to_physical(std::uint64_t logical) const override {
-    std::uint64_t left = logical % round_;
-    for (const Strip& strip : strips_) {
-      if (left < strip.bytes) return {strip.slot, physical_size(strip.slot, logical)};
-      left -= strip.bytes;
-    }
-    return {};
-  }
-  std::uint64_t to_logical(std::uint32_t slot, std::uint64_t physical) const override {
-    const std::uint64_t round = physical / share_[slot];
-    if (round > kMaxFileBytes / round_) return kMaxFileBytes;
-    std::uint64_t left = physical % share_[slot];
-    std::uint64_t logical = round * round_;
-    for (const Strip& strip : strips_) {
-      if (strip.slot == slot && left < strip.bytes) break;
-      if (strip.slot == slot) left -= strip.bytes;
-      logical += strip.bytes;
-    }
-    return std::min(logical + left, kMaxFileBytes);
-  }
-  std::uint64_t contiguous_bytes(std::uint64_t logical) const override {
-    std::uint64_t left = logical % round_;
-    for (const Strip& strip : strips_) {
-      if (left < strip.bytes) return strip.bytes - left;
-      left -= strip.bytes;
-    }
-    return 0;
-  }
-  std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const override {
-    std::uint64_t left = logical_size % round_;
-    std::uint64_t physical = logical_size / round_ * share_[slot];
-    for (const Strip& strip : strips_) {
-      if (strip.slot == slot) physical += std::min(left, strip.bytes);
-      left -= std::min(left, strip.bytes);
-    }
-    return physical;
-  }
-
- private:
-  std::vector<std::uint64_t> share_;  // of each slot in a round, bytes
-  std::vector<Strip> strips_;
-  std::uint64_t round_ = 0;
-};
 
 /// Counts how often a walk asks.
 class CountingDistribution final : public Distribution {
@@ -87,6 +31,7 @@ class CountingDistribution final : public Distribution {
   std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const override {
     return ++calls, inner_.physical_size(slot, logical_size);
   }
+  std::uint64_t shift_bytes() const override { return ++calls, inner_.shift_bytes(); }
   mutable std::uint64_t calls = 0;
 
  private:
@@ -96,13 +41,17 @@ class CountingDistribution final : public Distribution {
 std::unique_ptr<const Distribution> draw_distribution(Random& random) {
   const auto slots = static_cast<std::uint32_t>(1 + random.below(5));
   if (random.chance(1, 2)) return std::make_unique<SimpleStripe>(slots, 1 + random.below(70));
-  std::vector<PatternDistribution::Strip> strips;
+  if (random.chance(1, 3)) {
+    const TwodStripe::Groups groups{1 + random.below(3), 1 + random.below(4)};
+    return std::make_unique<TwodStripe>(slots * groups.count, 1 + random.below(20), groups);
+  }
+  std::vector<VarStrip::Strip> strips;
   for (std::uint32_t slot = 0; slot < slots; ++slot) strips.push_back({slot, 1 + random.below(50)});
   for (std::uint64_t n = random.below(8); n > 0; --n) {
     const auto slot = static_cast<std::uint32_t>(random.below(slots));
     strips.insert(strips.begin(), {slot, 1 + random.below(20)});
   }
-  return std::make_unique<PatternDistribution>(slots, strips);
+  return std::make_unique<VarStrip>(slots, strips);
 }
 
 /// A slot's stream byte by byte, straight from the definition.

@@ -44,6 +44,10 @@ class Distribution {
   /// at or after `logical_size`, so physical_size(slot, end) - physical_size(slot, begin) is the slot's share of a
   /// range.
   virtual std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const = 0;
+  /// A range of the file and the same range moved by a multiple of this lie in the datafiles alike: each piece of one
+  /// slot in one becomes one piece of one slot, of the same size, in the other. Then servers can copy between them
+  /// without a client. At least 1.
+  virtual std::uint64_t shift_bytes() const = 0;
 
   /// The file's size in bytes from datafile_sizes[slot_count()] bytes: one past the last byte that any datafile has.
   /// Sizes come from other machines; those that no file can have count as kMaxFileBytes. O(slots).
@@ -54,13 +58,5 @@ class Distribution {
     return to_logical(slot, physical_size(slot, logical));
   }
 };
-
-/// Makes the distribution of that kind from Layout's fields (slot_count is Layout::slots.size()). Checks values from
-/// outside: kInvalidArgument if the strip or the number of slots is out of range, kNotSupported for a kind that this
-/// build does not know.
-Result<std::unique_ptr<const Distribution>> make_distribution(DistributionKind kind, std::uint64_t strip_bytes,
-                                                              std::size_t slot_count);
-/// The same for a layout, to which the result does not refer.
-Result<std::unique_ptr<const Distribution>> make_distribution(const Layout& layout);
 
 }  // namespace spate

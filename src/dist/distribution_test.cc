@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dist/distribution.h"
-
 #include <array>
 #include <vector>
 
 #include "base/expect.h"
 #include "base/random.h"
+#include "dist/registry.h"
 #include "dist/simple_stripe.h"
+#include "dist/twod_stripe.h"
+#include "dist/varstrip.h"
 
 namespace spate {
 namespace {
@@ -80,19 +81,6 @@ TEST(SimpleStripe, ASingleSlotIsOneRun) {
   EXPECT_EQ(dist.to_physical(123456789), (Physical{0, 123456789}));
 }
 
-TEST(Distribution, DatafileSizesSumUpAndYieldTheSizeBack) {
-  SeededRandom random(2);
-  for (int i = 0; i < 2000; ++i) {
-    const SimpleStripe dist(1 + random.below(12), 1 + random.below(100000));
-    const std::uint64_t logical_size = draw_offset(random);
-    const std::vector<std::uint64_t> sizes = datafile_sizes(dist, logical_size);
-    std::uint64_t sum = 0;
-    for (const std::uint64_t size : sizes) sum += size;
-    ASSERT_EQ(sum, logical_size);
-    ASSERT_EQ(dist.logical_size(sizes), logical_size);
-  }
-}
-
 TEST(Distribution, SizeIsTheLastByteOfAnyDatafileWhenThereAreHoles) {
   const SimpleStripe dist(3, 10);
   EXPECT_EQ(dist.logical_size(std::array<std::uint64_t, 3>{0, 0, 0}), 0U);
@@ -100,18 +88,31 @@ TEST(Distribution, SizeIsTheLastByteOfAnyDatafileWhenThereAreHoles) {
   EXPECT_EQ(dist.logical_size(std::array<std::uint64_t, 3>{1, 25, 3}), 75U);
 }
 
-TEST(Distribution, TheLargestFileAndForeignSizesDoNotOverflow) {
-  SeededRandom random(3);
-  for (int i = 0; i < 5000; ++i) {
-    const SimpleStripe dist = draw_stripe(random);
-    const Physical last = dist.to_physical(kMaxFileBytes - 1);
-    ASSERT_EQ(dist.to_logical(last.slot, last.offset), kMaxFileBytes - 1);
-    const auto slot = static_cast<std::uint32_t>(random.below(dist.slot_count()));
-    ASSERT_EQ(dist.to_logical(slot, dist.physical_size(slot, kMaxFileBytes)), kMaxFileBytes);
-    ASSERT_EQ(dist.to_logical(slot, ~0ULL - random.below(1000)), kMaxFileBytes);
-  }
+TEST(Distribution, ForeignSizesDoNotOverflow) {
   const SimpleStripe dist(2, 4096);
   EXPECT_EQ(dist.logical_size(std::array<std::uint64_t, 2>{5, ~0ULL}), kMaxFileBytes);
+}
+
+TEST(VarStrip, GivesTheListedStripsToTheListedSlots) {
+  const VarStrip dist(2, {{0, 10}, {1, 30}, {0, 5}});
+  EXPECT_EQ(dist.to_physical(9), (Physical{0, 9}));
+  EXPECT_EQ(dist.to_physical(10), (Physical{1, 0}));
+  EXPECT_EQ(dist.to_physical(39), (Physical{1, 29}));
+  EXPECT_EQ(dist.to_physical(40), (Physical{0, 10}));
+  EXPECT_EQ(dist.to_physical(45), (Physical{0, 15}));
+  EXPECT_EQ(dist.to_physical(45 + 12), (Physical{1, 32}));
+  EXPECT_EQ(dist.contiguous_bytes(12), 28U);
+}
+
+TEST(TwodStripe, StaysInAGroupForItsRoundsAndGoesToTheNext) {
+  const TwodStripe dist(4, 10, {.count = 2, .factor = 2});
+  EXPECT_EQ(dist.to_physical(0), (Physical{0, 0}));
+  EXPECT_EQ(dist.to_physical(10), (Physical{1, 0}));
+  EXPECT_EQ(dist.to_physical(20), (Physical{0, 10}));
+  EXPECT_EQ(dist.to_physical(39), (Physical{1, 19}));
+  EXPECT_EQ(dist.to_physical(40), (Physical{2, 0}));
+  EXPECT_EQ(dist.to_physical(79), (Physical{3, 19}));
+  EXPECT_EQ(dist.to_physical(80), (Physical{0, 20}));
 }
 
 TEST(MakeDistribution, ReadsTheLayoutAndRefusesWhatIsOutOfRange) {
@@ -131,7 +132,7 @@ TEST(MakeDistribution, ReadsTheLayoutAndRefusesWhatIsOutOfRange) {
   layout.slots.resize(kMaxSlots + 1);
   EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.slots.resize(1);
-  layout.distribution = static_cast<DistributionKind>(200);
+  layout.distribution.kind = 200;
   EXPECT_ERRC(make_distribution(layout), Errc::kNotSupported);
 }
 

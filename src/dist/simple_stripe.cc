@@ -6,6 +6,29 @@
 #include "base/check.h"
 
 namespace spate {
+namespace {
+
+class SimpleStripeType final : public DistributionType {
+ public:
+  std::uint8_t kind() const override { return DistributionSpec::kSimpleStripe; }
+  std::string_view name() const override { return "simple_stripe"; }
+  std::string_view summary() const override { return "strips of one size, to all slots in turn"; }
+  std::vector<std::string> examples() const override { return {""}; }
+  Result<Bytes> parse(std::string_view text) const override { return without_parameters(*this, text); }
+  Result<std::string> describe(ByteView parameters) const override { return without_parameters(*this, parameters); }
+  Result<std::size_t> slots(ByteView, std::size_t wanted, std::size_t) const override { return wanted; }
+  Result<std::unique_ptr<const Distribution>> make(const Shape& shape) const override {
+    SPATE_TRY(std::ignore, without_parameters(*this, shape.parameters));
+    return std::unique_ptr<const Distribution>(std::make_unique<SimpleStripe>(shape.slots, shape.strip_bytes));
+  }
+};
+
+}  // namespace
+
+const DistributionType& simple_stripe_type() {
+  static const SimpleStripeType type;
+  return type;
+}
 
 SimpleStripe::SimpleStripe(std::size_t slots, std::uint64_t strip_bytes)
     : slots_(slots), strip_bytes_(strip_bytes), stripe_bytes_(slots * strip_bytes) {

@@ -2,7 +2,7 @@
 // SimpleStripe: gives the strips of a file to the slots in turn, the first strip to slot 0.
 #pragma once
 
-#include "dist/distribution.h"
+#include "dist/type.h"
 
 namespace spate {
 
@@ -21,11 +21,15 @@ class SimpleStripe final : public Distribution {
   std::uint64_t to_logical(std::uint32_t slot, std::uint64_t physical) const override;
   std::uint64_t contiguous_bytes(std::uint64_t logical) const override;
   std::uint64_t physical_size(std::uint32_t slot, std::uint64_t logical_size) const override;
+  std::uint64_t shift_bytes() const override { return slots_ == 1 ? 1 : strip_bytes_; }
 
  private:
   std::uint64_t slots_;
   std::uint64_t strip_bytes_;
   std::uint64_t stripe_bytes_;  // one round over all slots; <= 2^44
 };
+
+/// "simple_stripe", without parameters: the default.
+const DistributionType& simple_stripe_type();
 
 }  // namespace spate

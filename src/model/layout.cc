@@ -3,9 +3,22 @@
 
 namespace spate {
 
+void encode(Encoder& out, const DistributionSpec& spec) {
+  out.u8(spec.kind);
+  if (spec.kind != DistributionSpec::kSimpleStripe) out.blob(spec.parameters);
+}
+
+DistributionSpec decode_distribution(Decoder& in) {
+  DistributionSpec spec;
+  spec.kind = in.u8();
+  if (spec.kind == 0) in.fail();
+  if (spec.kind != DistributionSpec::kSimpleStripe) spec.parameters = to_bytes(in.blob(kMaxDistributionBytes));
+  return in.ok() ? spec : DistributionSpec{};
+}
+
 void encode(Encoder& out, const Layout& layout) {
   out.u32(layout.generation);
-  out.u8(static_cast<std::uint8_t>(layout.distribution));
+  encode(out, layout.distribution);
   out.u8(static_cast<std::uint8_t>(layout.redundancy));
   out.u64(layout.strip_bytes);
   out.u32(static_cast<std::uint32_t>(layout.slots.size()));
@@ -18,13 +31,12 @@ void encode(Encoder& out, const Layout& layout) {
 Layout decode_layout(Decoder& in) {
   Layout layout;
   layout.generation = in.u32();
-  layout.distribution = static_cast<DistributionKind>(in.u8());
+  layout.distribution = decode_distribution(in);
   layout.redundancy = static_cast<Redundancy>(in.u8());
   layout.strip_bytes = in.u64();
   const std::uint32_t slots = in.count(5);
-  const bool known = layout.distribution == DistributionKind::kSimpleStripe && layout.redundancy == Redundancy::kNone;
-  if (!known || layout.strip_bytes < kMinStripBytes || layout.strip_bytes > kMaxStripBytes || slots < 1 ||
-      slots > kMaxSlots) {
+  if (layout.redundancy != Redundancy::kNone || layout.strip_bytes < kMinStripBytes ||
+      layout.strip_bytes > kMaxStripBytes || slots < 1 || slots > kMaxSlots) {
     in.fail();
     return {};
   }

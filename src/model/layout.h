@@ -11,8 +11,6 @@
 
 namespace spate {
 
-/// Values are stored and sent; append only.
-enum class DistributionKind : std::uint8_t { kSimpleStripe = 1 };
 enum class Redundancy : std::uint8_t { kNone = 0 };
 
 constexpr std::uint64_t kMinStripBytes = 4096;
@@ -21,6 +19,18 @@ constexpr std::size_t kMaxSlots = 4096;
 constexpr std::size_t kMaxReplicas = 8;
 /// No file is longer than this: offsets fit a signed 64-bit number with room to add sizes.
 constexpr std::uint64_t kMaxFileBytes = (1ULL << 62U);
+
+/// The longest parameters of a distribution, bytes: each inode keeps them, and each request for data carries them.
+constexpr std::size_t kMaxDistributionBytes = 4096;
+
+/// Which distribution (dist/registry.h), and its parameters. Only that distribution looks into the parameters. Their
+/// first byte is the version of their form.
+struct DistributionSpec {
+  static constexpr std::uint8_t kSimpleStripe = 1;
+  std::uint8_t kind = kSimpleStripe;  // numbers are stored and sent: they never change
+  Bytes parameters;                   // 0..kMaxDistributionBytes; a simple stripe has none
+  friend bool operator==(const DistributionSpec&, const DistributionSpec&) = default;
+};
 
 /// An ordered list of targets that hold the same datafile; one today, replicas later.
 struct Slot {
@@ -31,16 +41,20 @@ struct Slot {
 /// It replaces PVFS's parameters (PVFS sec. 3.2): the ordered slots stand for base and pcount, strip_bytes for ssize.
 struct Layout {
   std::uint32_t generation = 1;  // changes when slots move; a request with another one is refused with kStaleLayout
-  DistributionKind distribution = DistributionKind::kSimpleStripe;
+  DistributionSpec distribution;
   Redundancy redundancy = Redundancy::kNone;
-  std::uint64_t strip_bytes = 1ULL << 20U;  // kMinStripBytes..kMaxStripBytes, any value (not only powers of two)
-  std::vector<Slot> slots;                  // 1..kMaxSlots
+  /// kMinStripBytes..kMaxStripBytes, any value (not only powers of two). A distribution with strips of other sizes does
+  /// not place bytes by it; clients still prefer requests of this size.
+  std::uint64_t strip_bytes = 1ULL << 20U;
+  std::vector<Slot> slots;  // 1..kMaxSlots
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// docs/wire.md, "Layout".
+/// docs/wire.md, "Layout". Decoding fails the decoder on anything out of range. It accepts kinds that this build does
+/// not know: make_distribution() refuses those, and says so.
+void encode(Encoder& out, const DistributionSpec& spec);
+DistributionSpec decode_distribution(Decoder& in);
 void encode(Encoder& out, const Layout& layout);
-/// Fails the decoder on anything out of range.
 Layout decode_layout(Decoder& in);
 
 }  // namespace spate

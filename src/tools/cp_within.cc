@@ -118,6 +118,7 @@ job::Task<Result<void>> copy_opened(Within& within, const Pair& pair, const Attr
   object.attributes = attributes_of(a);
   // Side by side with the source, so that each server copies its own part.
   object.layout.strip_bytes = source.layout().strip_bytes;
+  object.layout.distribution = source.layout().distribution;
   for (const Slot& slot : source.layout().slots) object.layout.targets.push_back(slot.targets.front());
   const Making making = making_of_file(pair);
   auto target = co_await create_file(within.client, making, object);

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "dist/registry.h"
 #include "tools/name_space.h"
 
 namespace spate::tools {
@@ -139,7 +140,7 @@ nlohmann::json to_json(const Layout& layout) {
     for (const TargetId target : slot.targets) targets.push_back(target.value);
     slots.push_back(std::move(targets));
   }
-  return {{"distribution", "simple_stripe"},
+  return {{"distribution", describe(layout.distribution)},
           {"strip_bytes", layout.strip_bytes},
           {"generation", layout.generation},
           {"slots", slots}};

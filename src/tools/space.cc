@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "dist/registry.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
 
@@ -16,6 +17,7 @@ struct SpaceOptions {
   std::string strip;
   std::string count;
   std::string first;
+  std::string distribution;
   bool bytes = false;
   bool human = false;
   bool details = false;
@@ -130,6 +132,9 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
   SPATE_TRY(const std::uint64_t count, parse_size(all_targets ? "0" : options.count));
   SPATE_TRY(const std::uint64_t first, parse_size(options.first.empty() ? "0" : options.first));
   SPATE_TRY(std::ignore, check_targets(process.config(), count, first));
+  if (!options.distribution.empty()) {
+    SPATE_TRY(hints.distribution, parse_distribution(options.distribution));
+  }
   auto object = process.run([&](client::Client& c) { return c.lookup(client::path_from_root(path)); });
   if (object && object->attributes.type == FileType::kDirectory) {
     if (hints.strip_bytes) {
@@ -141,6 +146,9 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
     }
     if (!options.first.empty()) {
       SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.first_target", std::to_string(first)));
+    }
+    if (hints.distribution) {
+      SPATE_TRY(std::ignore, set_attribute(process, path, "user.spate.distribution", describe(*hints.distribution)));
     }
     return {};
   }
@@ -161,8 +169,8 @@ Result<void> set_stripe(assembly::ClientProcess& process, const std::string& pat
 int run_setstripe(Context& context, const SpaceOptions& options) {
   auto process = context.file_system();
   if (!process) return context.fail(process.error());
-  if (options.strip.empty() && options.count.empty() && options.first.empty())
-    return context.usage("setstripe takes -S, -c or -i");
+  if (options.strip.empty() && options.count.empty() && options.first.empty() && options.distribution.empty())
+    return context.usage("setstripe takes -S, -c, -i or --distribution");
   for (const std::string& name : options.paths) {
     if (!is_remote(name)) return context.usage_not_remote(name);
     auto set = set_stripe(**process, remote_path(name), options);
@@ -181,12 +189,13 @@ std::optional<std::string> directory_setting(assembly::ClientProcess& process, c
 /// What new files below a directory get, and whether the directory says so or it is the file system's default.
 void tell_directory(const config::FileSystemConfig& config, const std::string& name,
                     const std::optional<std::string>& strip, const std::optional<std::string>& count,
-                    const std::optional<std::string>& first) {
+                    const std::optional<std::string>& first, const std::optional<std::string>& distribution) {
   const auto from = [](bool here) { return here ? "" : " (default)"; };
   const auto number = [](const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); };
   const std::uint64_t bytes = strip ? number(*strip) : config.defaults.strip_bytes;
   const std::uint64_t targets = count ? number(*count) : config.defaults.strip_count;
-  print(fmt::format("{}: new files below get strips of {}{}, on {}{}, beginning with {}{}\n", printable(name),
+  print(fmt::format("{}: new files below get {}{}, strips of {}{}, on {}{}, beginning with {}{}\n", printable(name),
+                    distribution.value_or(describe(DistributionSpec())), from(distribution.has_value()),
                     human_size(bytes), from(strip.has_value()),
                     targets == 0 ? "all targets" : counted(targets, "target"), from(count.has_value()),
                     first ? "target " + *first : "a target that differs from file to file", from(first.has_value())));
@@ -213,18 +222,21 @@ int run_getstripe(Context& context, const SpaceOptions& options) {
       std::string targets;
       for (const Slot& slot : object->layout->slots) targets += " " + std::to_string(slot.targets.front().value);
       if (!context.json)
-        print(fmt::format("{}: simple_stripe, strips of {}, {} targets:{}\n", printable(name),
-                          human_size(object->layout->strip_bytes), object->layout->slots.size(), targets));
+        print(fmt::format("{}: {}, strips of {}, {}:{}\n", printable(name), describe(object->layout->distribution),
+                          human_size(object->layout->strip_bytes), counted(object->layout->slots.size(), "target"),
+                          targets));
       continue;
     }
     const auto strip = directory_setting(**process, path, "user.spate.strip_bytes");
     const auto count = directory_setting(**process, path, "user.spate.strip_count");
     const auto first = directory_setting(**process, path, "user.spate.first_target");
+    const auto distribution = directory_setting(**process, path, "user.spate.distribution");
     list.push_back({{"path", printable(name)},
+                    {"distribution", distribution.value_or("default")},
                     {"strip_bytes", strip.value_or("default")},
                     {"strip_count", count.value_or("default")},
                     {"first_target", first.value_or("default")}});
-    if (!context.json) tell_directory((*process)->config(), name, strip, count, first);
+    if (!context.json) tell_directory((*process)->config(), name, strip, count, first, distribution);
   }
   if (context.json) context.print_json(list);
   return code;
@@ -254,7 +266,14 @@ Command make_setstripe() {
   command.positionals = {{"PATH", "spate:/..., or a path on a mount", &options->paths, true}};
   command.options = {{"-S,--strip", "bytes in one strip: 4K to 4G", &options->strip},
                      {"-c,--count", "targets a file is spread over; 0 or -1 = all", &options->count},
-                     {"-i,--first", "the first target's id (see `spate df --json`)", &options->first}};
+                     {"-i,--first", "the first target's id (see `spate df --json`)", &options->first},
+                     {"-d,--distribution", "which target holds which byte: NAME or NAME:PARAMETERS, see below",
+                      &options->distribution}};
+  command.details = "Distributions:\n";
+  for (const DistributionType* type : distribution_types()) {
+    command.details += fmt::format("  {:<14} {}\n", type->name(), type->summary());
+  }
+  command.details += "Example: spate setstripe --distribution 'varstrip:64 KiB,1 MiB' spate:/results";
   command.run = [options](Context& context) { return run_setstripe(context, *options); };
   return command;
 }

@@ -4,8 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dist/registry.h"
 #include "tools/name_space.h"
 #include "tools/path_arguments.h"
+#include "tools/text.h"
 
 namespace spate::tools {
 namespace {
@@ -48,8 +50,8 @@ int run_stat(Context& context, const StatOptions& options) {
     text += fmt::format("  modified: {}   changed: {}   read: {}   made: {}\n", when(a.mtime), when(a.ctime),
                         when(a.atime), when(a.btime));
     if (object->layout) {
-      text += fmt::format("  layout: {} strips of {} over {} targets\n", "simple_stripe,",
-                          human_size(object->layout->strip_bytes), object->layout->slots.size());
+      text += fmt::format("  layout: {}, strips of {}, over {}\n", describe(object->layout->distribution),
+                          human_size(object->layout->strip_bytes), counted(object->layout->slots.size(), "target"));
     }
     print(text);
   }

@@ -20,7 +20,7 @@ struct SlotRef {
 /// The part of a layout that a server needs to compute its share of a description, and the requested slots.
 struct SlotSet {
   Handle handle;
-  DistributionKind distribution = DistributionKind::kSimpleStripe;
+  DistributionSpec distribution;
   std::uint64_t strip_bytes = 0;
   std::uint32_t slot_count = 0;  // of the whole file
   std::vector<SlotRef> slots;    // ascending; at most kMaxSlots

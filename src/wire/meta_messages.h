@@ -113,6 +113,8 @@ struct LayoutHints {
   std::optional<std::uint32_t> slot_count;  // 0 = all targets
   std::optional<TargetId> first_target;     // PVFS's base
   std::vector<TargetId> targets;            // these, in this order; overrides the two above
+  /// Travels behind the create request that says kOpenDistribution.
+  std::optional<DistributionSpec> distribution;
   template <typename A>
   void fields(A& a) {
     a(strip_bytes, slot_count, first_target, targets);
@@ -127,7 +129,8 @@ enum OpenFlags : std::uint8_t {
   kOpenExecute = 16,   // open: rights are checked for execution as well
   // Create: a file without a name; `where` is its directory; with kOpenExclusive it never gets one.
   kOpenTemporary = 32,
-  kOpenByUser = 64,  // open: root's session opens it for another user, whose writes clear set-uid and set-gid
+  kOpenByUser = 64,         // open: root's session opens it for another user, whose writes clear set-uid and set-gid
+  kOpenDistribution = 128,  // create: the request ends with LayoutHints::distribution
 };
 
 /// Attributes of a new object. Absent times are now; an absent owner is the caller (for the group, a setgid directory's
@@ -164,6 +167,7 @@ struct CreateRequest {
   template <typename A>
   void fields(A& a) {
     a(where, type, device, attributes, layout, open_flags);
+    if ((open_flags & kOpenDistribution) != 0) a(layout.distribution);
   }
 };
 struct OpenReply {

@@ -137,6 +137,7 @@ static void data(spate_fs *fs) {
   CHECK(spate_open_layout(fs, "/narrow", O_CREAT | O_RDWR | O_EXCL, 0600, &layout, &file) == 0);
   memset(&layout, 0, sizeof layout);
   CHECK(spate_get_layout(file, &layout) == 0 && layout.strip_bytes == 4096 && layout.target_count == 1);
+  CHECK(strcmp(layout.distribution, "simple_stripe") == 0);
   CHECK(spate_close(file) == 0);
   free(in);
   free(out);

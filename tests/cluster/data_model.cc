@@ -44,7 +44,9 @@ void DataModel::fill(WriteId id, std::span<const Extent> extents, MutableByteVie
 
 void DataModel::know(std::uint64_t handle, const Layout& layout) {
   const auto [it, fresh] = files_.try_emplace(handle);
-  if (fresh) it->second.layout = layout;
+  if (!fresh) return;
+  it->second.layout = layout;
+  it->second.distribution = make_distribution(layout).value();
 }
 
 std::vector<std::uint64_t> DataModel::handles() const {
@@ -68,26 +70,39 @@ void DataModel::for_cells(Cells& cells, const Extent& extent, Do what) {
   for (auto it = cells.find(extent.offset); it != cells.end() && it->first < end; ++it) what(it->second);
 }
 
-ServerId DataModel::server_of(const File& file, std::uint64_t strip) {
-  const Slot& slot = file.layout.slots[strip % file.layout.slots.size()];
+ServerId DataModel::server_of(const File& file, std::uint64_t offset) {
+  const Slot& slot = file.layout.slots[file.distribution->to_physical(offset).slot];
   return ServerId(slot.targets.front().value / kMaxTargetsPerServer);
 }
 
 template <typename Do>
+void DataModel::for_pieces(const File& file, const Extent& extent, Do what) {
+  for (std::uint64_t at = extent.offset; at < end_of(extent);) {
+    const std::uint64_t size = std::min(end_of(extent) - at, file.distribution->contiguous_bytes(at));
+    what(Extent{at, size}, server_of(file, at));
+    at += size;
+  }
+}
+
+std::uint64_t DataModel::end_of_cells(const File& file) {
+  std::uint64_t at = file.cells.rbegin()->first;
+  for (int i = 0; i < 2; ++i) at += std::min(file.distribution->contiguous_bytes(at), file.layout.strip_bytes);
+  return at;
+}
+
+template <typename Do>
 void DataModel::for_kept_cells(File& file, const Write& write, Do what) {
-  const std::uint64_t bytes = file.layout.strip_bytes;
   // Behind the last cell all is the same, on all servers.
-  const std::uint64_t last = (file.cells.rbegin()->first / bytes + 1) * bytes;
+  const std::uint64_t last = end_of_cells(file);
   for (const Extent& extent : write.extents) {
     if (write.lost_on.empty()) {
       for_cells(file.cells, extent, what);
       continue;
     }
-    for (std::uint64_t at = extent.offset; at < std::min(end_of(extent), last);) {
-      const std::uint64_t next = std::min(end_of(extent), (at / bytes + 1) * bytes);
-      if (!write.lost_on.contains(server_of(file, at / bytes))) for_cells(file.cells, {at, next - at}, what);
-      at = next;
-    }
+    const Extent known{extent.offset, std::max(std::min(end_of(extent), last), extent.offset) - extent.offset};
+    for_pieces(file, known, [&](const Extent& piece, ServerId server) {
+      if (!write.lost_on.contains(server)) for_cells(file.cells, piece, what);
+    });
   }
 }
 
@@ -326,16 +341,14 @@ void DataModel::crashed(ServerId server) {
     if (cuts || write.ended == kNotYet) write.lost_on.insert(server);
   }
   for (auto& [handle, file] : files_) {
-    const std::uint64_t strip = file.layout.strip_bytes;
-    const std::uint64_t last = file.cells.rbegin()->first / strip + 1;
-    for (std::uint64_t s = 0; s <= last; ++s) {
-      if (server_of(file, s) != server) continue;
-      for_cells(file.cells, {s * strip, strip}, [&file](Cell& cell) {
+    for_pieces(file, {0, end_of_cells(file)}, [&](const Extent& piece, ServerId holder) {
+      if (holder != server) return;
+      for_cells(file.cells, piece, [&](Cell& cell) {
         if (cell.disk.size() == 1) return;
         cell.now = cell.disk;
         file.size_in_doubt = true;  // also of a cut that is not synced: its bytes may come back, unseen
       });
-    }
+    });
     merge_equal(file.cells);
   }
   for (auto& [id, read] : reads_) {

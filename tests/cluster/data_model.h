@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "dist/registry.h"
 #include "model/extent.h"
 #include "model/ids.h"
-#include "model/layout.h"
 
 namespace spate::cluster {
 
@@ -100,6 +100,7 @@ class DataModel {
   using Cells = std::map<std::uint64_t, Cell>;
   struct File {
     Layout layout;
+    std::shared_ptr<const Distribution> distribution;
     Cells cells{{0, Cell{}}};
     bool size_in_doubt = false;
   };
@@ -111,7 +112,13 @@ class DataModel {
     bool crashed = false;
   };
 
-  static ServerId server_of(const File& file, std::uint64_t strip);
+  /// Which server holds the byte.
+  static ServerId server_of(const File& file, std::uint64_t offset);
+  /// Calls for the pieces of a range, each of which lies on one server.
+  template <typename Do>
+  static void for_pieces(const File& file, const Extent& extent, Do what);
+  /// Beyond the last cell's first byte by a strip or two: where all is the same on all servers.
+  static std::uint64_t end_of_cells(const File& file);
   /// As for_cells, but for what lies on servers that may have lost the write.
   template <typename Do>
   void for_kept_cells(File& file, const Write& write, Do what);

@@ -94,6 +94,7 @@ class Workload {
   job::Task<void> settle_given_up();
   job::Task<Facts> perform(const NameOp& op);
   job::Task<Facts> perform_attributes(const NameOp& op);
+  static DistributionSpec distribution_for(std::string_view name);
   job::Task<Facts> open_file(const NameOp& op);
   job::Task<Facts> stat(const NameOp& op);
   job::Task<Facts> list(const NameOp& op);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "client/data/transfer.h"
+#include "dist/registry.h"
 #include "tests/cluster/workload.h"
 
 namespace spate::cluster {

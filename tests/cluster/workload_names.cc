@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
+#include "dist/registry.h"
 #include "tests/cluster/workload.h"
 
 namespace spate::cluster {
@@ -332,6 +334,15 @@ job::Task<Facts> Workload::perform_attributes(const NameOp& op) {
   }
 }
 
+/// Every kind of distribution is used: which one, the name decides.
+DistributionSpec Workload::distribution_for(std::string_view name) {
+  static const std::array<DistributionSpec, 4> specs = {DistributionSpec(), *parse_distribution("basic"),
+                                                        *parse_distribution("varstrip:8 KiB,4 KiB,1:4 KiB,0:5000"),
+                                                        *parse_distribution("twod_stripe:2,2")};
+  const std::size_t sum = std::accumulate(name.begin(), name.end(), std::size_t{0});
+  return specs[sum % specs.size()];
+}
+
 job::Task<Facts> Workload::open_file(const NameOp& op) {
   const bool scratch = scene_.names.text(op.path.parts.back()) == "scratch";
   const auto rights = static_cast<Rights>(scratch ? 3 : 1 + random_.below(3));
@@ -342,6 +353,7 @@ job::Task<Facts> Workload::open_file(const NameOp& op) {
     if (op.exclusive) flags |= wire::kOpenExclusive;
     client::NewObject object;
     object.attributes.mode = op.mode.value_or(0);
+    if (!scratch) object.layout.distribution = distribution_for(scene_.names.text(op.path.parts.back()));
     opened = co_await process_.client().create(std::move(path), flags, std::move(object));
   } else {
     opened = co_await process_.client().open(std::move(path), flags);

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "client/attributes/copies.h"
 #include "datatype/measure.h"
-#include "dist/distribution.h"
+#include "dist/registry.h"
 #include "log/log.h"
 #include "tests/cluster/client_process.h"
 #include "wire/messages.h"

@@ -85,6 +85,9 @@ class Dump {
   }
   void write(const SessionTicket& v) { inside("ticket", v.client, v.epoch, v.uid, v.gid, v.expiry, v.mac); }
   void write(const Slot& v) { inside("slot", v.targets); }
+  void write(const DistributionSpec& v) {
+    v.parameters.empty() ? write(v.kind) : inside("distribution", v.kind, v.parameters);
+  }
   void write(const Layout& v) { inside("layout", v.generation, v.distribution, v.redundancy, v.strip_bytes, v.slots); }
   void write(const Extent& v) { inside("piece", v.offset, v.size); }
   void write(const datatype::Level& v) { inside("level", v.count, v.stride); }

@@ -11,7 +11,6 @@ Bytes bytes_of(std::string_view text) { return to_bytes(as_bytes(text)); }
 wire::SlotSet slot_set() {
   wire::SlotSet where;
   where.handle = kFile;
-  where.distribution = DistributionKind::kSimpleStripe;
   where.strip_bytes = 65536;
   where.slot_count = 4;
   where.slots = {{1, TargetId(513)}, {3, TargetId(768)}};

@@ -75,7 +75,7 @@ std::vector<wire::CreateRequest> samples() {
   all.type = FileType::kCharDevice;
   all.device = 0x0501;
   all.attributes = new_attributes();
-  all.layout = {65536, 4, TargetId(513), {TargetId(513), TargetId(768)}};
+  all.layout = {65536, 4, TargetId(513), {TargetId(513), TargetId(768)}, {}};
   all.open_flags = wire::kOpenWrite | wire::kOpenExclusive;
   wire::CreateRequest plain;
   plain.where = path("f", 1);

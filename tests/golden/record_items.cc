@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "dist/registry.h"
 #include "server/io/records.h"
 #include "server/meta/store/keys.h"
 #include "server/meta/store/records.h"
@@ -57,7 +58,7 @@ meta::InodeRecord inode(FileType type) {
   if (r.is_directory()) {
     r.parent = Handle(0x0002000000000003);
     r.entries_version = 41;
-    r.hints = {65536, 4, TargetId(513)};
+    r.hints = {65536, 4, TargetId(513), {}};
   }
   r.write_opens = 2;
   r.single_writer = true;
@@ -91,6 +92,10 @@ std::vector<Item> meta_items() {
   meta::InodeRecord with_lists = inode(FileType::kDirectory);
   with_lists.acl = {{1, 7, ~0U}, {2, 5, 1000}, {4, 5, ~0U}, {16, 5, ~0U}, {32, 0, ~0U}};
   with_lists.default_acl = {{1, 7, ~0U}, {4, 5, ~0U}, {32, 5, ~0U}};
+  meta::InodeRecord with_distribution = inode(FileType::kDirectory);
+  with_distribution.hints.distribution = *parse_distribution("varstrip:64 KiB,1 MiB,0:4 KiB");
+  meta::InodeRecord two_dimensional = inode(FileType::kRegular);
+  two_dimensional.layout->distribution = *parse_distribution("twod_stripe:2,16");
   meta::InodeRecord written = inode(FileType::kRegular);
   written.written_by_users = true;
   meta::TruncateIntent asked{0x123456789A, 43, kTime, sample_layout()};
@@ -99,6 +104,8 @@ std::vector<Item> meta_items() {
   return {
       meta_record("inode.lists", with_lists),
       meta_record("inode.written", written),
+      meta_record("inode.with_distribution", with_distribution),
+      meta_record("inode.two_dimensional", two_dimensional),
       meta_record("superblock", meta::Superblock{kFs, 2, kTime, 0x5EED5EED5EED5EED, 63}),
       meta_record("counter", meta::CounterRecord{0x123456}),
       meta_record("inode", inode(FileType::kRegular)),

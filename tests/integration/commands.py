@@ -59,6 +59,25 @@ def layouts(fs):
     check(len(json.loads(fs.spate("getstripe", "--json", "spate:/single"))[0]["slots"]) == 1, "setstripe -c 1 on a new file")
 
 
+def distributions(fs):
+    fs.spate("mkdir", "spate:/uneven")
+    fs.spate("setstripe", "-d", "varstrip:64K,1M", "spate:/uneven")
+    said = fs.spate("getstripe", "spate:/uneven").decode()
+    says(said, "varstrip:64 KiB,1 MiB")
+    content = os.urandom(3000000)
+    fs.spate("put", "spate:/uneven/file", input=content)
+    check(fs.spate("cat", "spate:/uneven/file") == content, "a file with strips of two sizes holds what was written")
+    told = json.loads(fs.spate("getstripe", "--json", "spate:/uneven/file"))[0]
+    check(told["distribution"] == "varstrip:64 KiB,1 MiB" and len(told["slots"]) == 2, "getstripe of the file: %s" % told)
+    fs.spate("cp", "spate:/uneven/file", "spate:/copy")
+    told = json.loads(fs.spate("getstripe", "--json", "spate:/copy"))[0]
+    check(told["distribution"] == "varstrip:64 KiB,1 MiB", "cp within keeps the distribution: %s" % told)
+    fs.spate("setstripe", "--distribution", "basic", "spate:/whole")
+    says(fs.spate("stat", "spate:/whole").decode(), "layout: basic", "1 target")
+    says(fs.fails("setstripe", "-d", "striped", "spate:/new"), "there is no distribution", "simple_stripe", "varstrip")
+    says(fs.fails("setstripe", "-d", "varstrip:1K", "spate:/new"), "4 KiB to 4 GiB")
+
+
 def usage(fs):
     told = json.loads(fs.spate("du", "--json", "spate:/big"))[0]
     check(told["size"] == 300000 and told["objects"] == 2, "du: %s" % told)
@@ -166,6 +185,7 @@ with Cluster(io=3) as fs:
     removing(fs)
     moving(fs)
     layouts(fs)
+    distributions(fs)
     usage(fs)
     too_many_targets(fs)
     names_of_any_bytes(fs)

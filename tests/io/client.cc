@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "datatype/measure.h"
+#include "dist/registry.h"
 
 namespace spate::io::testing {
 namespace {

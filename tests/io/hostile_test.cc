@@ -58,7 +58,7 @@ TEST_F(HostileTest, ImpossibleSlots) {
   where.strip_bytes = 0;
   EXPECT_EQ(refused(where), Errc::kInvalidArgument);
   where = where_;
-  where.distribution = static_cast<DistributionKind>(77);
+  where.distribution.kind = 77;
   EXPECT_EQ(refused(where), Errc::kNotSupported);
   where = where_;
   where.slots.clear();

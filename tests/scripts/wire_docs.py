@@ -13,7 +13,8 @@ import sys
 PLAIN = {
     "std::uint8_t": "u8", "std::uint16_t": "u16", "std::uint32_t": "u32", "std::uint64_t": "u64", "std::int64_t": "i64",
     "bool": "flag", "std::string": "text", "Bytes": "blob", "WallTime": "time", "Errc": "u16", "Op": "u16",
-    "Mac": "16 bytes", "Nonce": "16 bytes", "KeyId": "8 bytes", "Proof": "32 bytes", "Layout": "Layout", "datatype::Description": "Description",
+    "Mac": "16 bytes", "Nonce": "16 bytes", "KeyId": "8 bytes", "Proof": "32 bytes", "Layout": "Layout",
+    "DistributionSpec": "DistributionSpec", "datatype::Description": "Description",
 }
 SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/session_messages.h", "wire/meta_messages.h",
            "wire/lock_messages.h", "wire/lease_messages.h",
@@ -86,7 +87,7 @@ def struct_bodies(root):
 def order_of_fields(root, bodies):
     order = {}
     for name, body in bodies.items():
-        match = re.search(r"void fields\(A&(?: a)?\) \{(?:\s*a\((.*?)\);\s*)?\}", body, re.S)
+        match = re.search(r"void fields\(A&(?: a)?\) \{(?:\s*a\((.*?)\);\s*(?:if \([^;]*\) a\([^;]*\);\s*)?)?\}", body, re.S)
         if match:
             order[name] = [f.strip() for f in match[1].split(",")] if match[1] else []
     archive = (root / "src/wire/archive.cc").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@
 
 #include "client/bypass/bypass.h"
 #include "client/file/file_operation.h"
+#include "dist/registry.h"
 
 namespace spate::client {
 namespace {

@@ -16,13 +16,14 @@ constexpr std::uint32_t kCopyReplyPerSlot = 64;
 constexpr std::uint64_t kCopyBuffer = 4U << 20U;
 constexpr std::uint32_t kRangesAtOnce = 256;
 
-/// Whether a range of one file lies in datafiles as the other range does in its own: strip for strip. True of a simple
-/// stripe; of one datafile always.
-bool same_shape(const Layout& from, const Layout& to, CopySpan span) {
-  if (from.slots.size() != to.slots.size() || from.distribution != to.distribution) return false;
-  if (from.distribution != DistributionKind::kSimpleStripe) return false;
+/// Whether a range of one file lies in datafiles as the other range does in its own: strip for strip. Of files with one
+/// datafile each it always does.
+bool same_shape(const Layout& from, const Layout& to, const Distribution& distribution, CopySpan span) {
+  if (from.slots.size() != to.slots.size()) return false;
   if (from.slots.size() == 1) return true;
-  return from.strip_bytes == to.strip_bytes && span.from % from.strip_bytes == span.to % from.strip_bytes;
+  const std::uint64_t shift = distribution.shift_bytes();
+  return from.distribution == to.distribution && from.strip_bytes == to.strip_bytes &&
+         span.from % shift == span.to % shift;
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ job::Task<Result<std::uint64_t>> File::size_now(Limits limits) {
 /// kNotSupported where the datafiles do not lie side by side.
 Result<File::CopyShares> File::copy_shares(const File& source, CopySpan span) {
   const Error no(Errc::kNotSupported, "the files' datafiles do not lie side by side");
-  if (!same_shape(source.layout_, layout_, span)) return no;
+  if (!same_shape(source.layout_, layout_, *distribution_, span)) return no;
   CopyShares shares;
   for (std::uint32_t slot = 0; slot < layout_.slots.size(); ++slot) {
     const std::uint64_t begin = distribution_->physical_size(slot, span.to);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dist/registry.h"
 #include "log/fields.h"
 #include "log/log.h"
 

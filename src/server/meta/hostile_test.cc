@@ -137,6 +137,7 @@ class Scribbler {
   void set(T& field) {
     set(field.value);
   }
+  void set(DistributionSpec& field) { (*this)(field.kind, field.parameters); }
   void set(WallTime& field) { field.ns = static_cast<std::int64_t>(number()); }
   void set(Credential& field) { (*this)(field.uid, field.gid, field.groups); }
   void set(SessionTicket& field) { (*this)(field.client, field.epoch, field.uid, field.gid, field.expiry, field.mac); }

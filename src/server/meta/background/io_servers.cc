@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dist/distribution.h"
+#include "dist/registry.h"
 #include "job/gate.h"
 
 namespace spate::meta {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "dist/distribution.h"
+#include "dist/registry.h"
 #include "server/meta/check/check.h"
 #include "server/meta/core/core.h"
 

@@ -11,7 +11,7 @@ namespace spate::meta {
 namespace {
 
 constexpr std::uint8_t kCreateFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenTruncate | wire::kOpenExclusive |
-                                      wire::kOpenExecute | wire::kOpenTemporary;
+                                      wire::kOpenExecute | wire::kOpenTemporary | wire::kOpenDistribution;
 
 constexpr std::uint8_t kRights = wire::kOpenRead | wire::kOpenWrite;
 
@@ -39,7 +39,8 @@ Result<void> check_request(const Credential& who, const wire::CreateRequest& req
 std::uint8_t open_flags_of(const wire::CreateRequest& request) {
   const bool for_user =
       (request.attributes.mode & wire::NewAttributes::kOnBehalf) != 0 && request.attributes.uid.value_or(0) != 0;
-  return static_cast<std::uint8_t>(request.open_flags | (for_user ? wire::kOpenByUser : 0));
+  const unsigned flags = request.open_flags & ~unsigned{wire::kOpenDistribution};
+  return static_cast<std::uint8_t>(flags | (for_user ? wire::kOpenByUser : 0));
 }
 
 /// The errors of a last component that is no new name.

@@ -125,7 +125,7 @@ TEST(MetaErrors, Create) {
       {"a link, exclusive", Errc::kExists,
        [](User& u) { return u.create("dangling", 0644, wire::kOpenExclusive, kFollow).code(); }},
       {"loop", Errc::kSymlinkLoop, [](User& u) { return u.create("loop", 0644, kOpenOrCreate, kFollow).code(); }},
-      {"unknown flags", Errc::kInvalidArgument, [](User& u) { return u.create("new", 0644, 128).code(); }},
+      {"unknown flags", Errc::kInvalidArgument, [](User& u) { return u.create("new", 0644, wire::kOpenByUser).code(); }},
       {"no parent", Errc::kNotFound, [](User& u) { return u.create("none/new").code(); }},
       {"a directory", Errc::kInvalidArgument, [](User& u) { return create_node(u, FileType::kDirectory); }},
       {"a type unheard of", Errc::kInvalidArgument, [](User& u) { return create_node(u, static_cast<FileType>(77)); }},

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "dist/registry.h"
+
 namespace spate::meta {
 namespace {
 
@@ -44,14 +46,17 @@ Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHin
   Layout layout;
   layout.strip_bytes = params.strip_bytes.value_or(directory.strip_bytes.value_or(defaults.strip_bytes));
   SPATE_TRY(std::ignore, check_strip_bytes(layout.strip_bytes));
+  layout.distribution = params.distribution.value_or(directory.distribution.value_or(DistributionSpec()));
   if (!params.targets.empty()) {
     SPATE_TRY(layout.slots, slots_as_named(params.targets, targets));
+    SPATE_TRY(std::ignore, make_distribution(layout));
     return layout;
   }
   const std::uint32_t wanted = params.slot_count.value_or(directory.strip_count.value_or(defaults.strip_count));
   SPATE_TRY(std::ignore, check_strip_count(wanted));
   const std::size_t most = std::min(targets.size(), kMaxSlots);
-  const std::size_t count = wanted == 0 ? most : std::min<std::size_t>(wanted, most);
+  SPATE_TRY(const std::size_t count,
+            slots_of(layout.distribution, wanted == 0 ? most : std::min<std::size_t>(wanted, most), most));
   std::size_t first = base % targets.size();
   if (params.first_target) {
     SPATE_TRY(std::ignore, check_target(*params.first_target, targets));

@@ -13,9 +13,10 @@ struct LayoutDefaults {
   const std::vector<TargetId>& targets;  // in turn; not owned
 };
 
-/// Fails with kInvalidArgument when a strip size is out of range, or a target does not exist or is named twice; with
-/// kNoSpace when there are no targets. A count above the number of targets means all of them. `base`: the place in
-/// `targets` of the first slot, unless the request or the directory names the first target.
+/// Fails with kInvalidArgument when a strip size is out of range, a target does not exist or is named twice, or the
+/// distribution does not fit the slots; with kNoSpace when there are no targets. A count above the number of targets
+/// means all of them. `base`: the place in `targets` of the first slot, unless the request or the directory names the
+/// first target.
 Result<Layout> choose_layout(const wire::LayoutHints& params, const DirectoryHints& directory,
                              const LayoutDefaults& defaults, std::uint64_t base);
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/expect.h"
+#include "dist/registry.h"
 #include "server/meta/testing/fs_test.h"
 
 namespace spate::meta {
@@ -265,6 +266,33 @@ TEST(MetaNames, HandlesAreNeverGivenOutTwice) {
   ASSERT_OK(fs.started);
   ASSERT_OK(user.create("a"));
   EXPECT_GT(attributes(user, "a").handle, first);
+}
+
+TEST(MetaNames, DistributionsComeFromTheRequestAndTheDirectory) {
+  TestFs fs;
+  User user(fs, alice());
+  ASSERT_OK(user.mkdir("d"));
+  EXPECT_ERRC(user.setxattr("d", "user.spate.distribution", "striped"), Errc::kInvalidArgument);
+  ASSERT_OK(user.setxattr("d", "user.spate.distribution", "varstrip:64K,1M"));
+  EXPECT_EQ(*user.getxattr("d", "user.spate.distribution"), "varstrip:64 KiB,1 MiB");
+  ASSERT_OK(user.mkdir("d/sub"));
+  const auto hinted = user.create("d/sub/file");
+  ASSERT_OK(hinted);
+  EXPECT_EQ(hinted->object.layout->slots.size(), 2U);
+  EXPECT_EQ(describe(hinted->object.layout->distribution), "varstrip:64 KiB,1 MiB");
+  wire::CreateRequest request;
+  request.where = at("d/wished");
+  request.open_flags = wire::kOpenDistribution;
+  request.layout.distribution = *parse_distribution("basic");
+  const auto wished = user.ask<wire::OpenReply>(request);
+  ASSERT_OK(wished);
+  EXPECT_EQ(wished->object.layout->slots.size(), 1U);
+  EXPECT_EQ(describe(wished->object.layout->distribution), "basic");
+  request.where = at("d/not");
+  request.layout.targets = {TargetId(256), TargetId(512)};
+  EXPECT_ERRC(user.ask<wire::OpenReply>(request), Errc::kInvalidArgument) << "basic has one slot";
+  ASSERT_OK(user.removexattr("d", "user.spate.distribution"));
+  EXPECT_EQ(describe(user.create("d/usual")->object.layout->distribution), "simple_stripe");
 }
 
 TEST(MetaNames, LayoutsComeFromTheRequestTheDirectoryTheFileSystem) {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/units.h"
+#include "dist/registry.h"
 #include "server/meta/names/layout_choice.h"
 
 namespace spate::meta {
@@ -31,6 +32,10 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
     hints.strip_bytes = bytes;
     return {};
   }
+  if (name == kDistributionXattr) {
+    SPATE_TRY(hints.distribution, parse_distribution(value));
+    return {};
+  }
   SPATE_TRY(const auto number, parse_number<std::uint32_t>(value));
   if (name == kStripCountXattr) {
     SPATE_TRY(std::ignore, check_strip_count(number));
@@ -43,7 +48,8 @@ Result<void> set_hint(DirectoryHints& hints, std::string_view name, std::string_
 }
 
 bool is_hint(std::string_view name) {
-  return name == kStripBytesXattr || name == kStripCountXattr || name == kFirstTargetXattr;
+  return name == kStripBytesXattr || name == kStripCountXattr || name == kFirstTargetXattr ||
+         name == kDistributionXattr;
 }
 
 }  // namespace
@@ -65,9 +71,10 @@ Result<XattrSpace> xattr_space(std::string_view name) {
   return Error(Errc::kNotSupported, "extended attributes are user.*, trusted.* and access control lists");
 }
 
-std::string describe(const Layout& layout) {
+std::string describe_layout(const Layout& layout) {
   std::string text = "generation=" + std::to_string(layout.generation) +
-                     " distribution=simple_stripe strip_bytes=" + std::to_string(layout.strip_bytes) + " slots=";
+                     " distribution=" + describe(layout.distribution) +
+                     " strip_bytes=" + std::to_string(layout.strip_bytes) + " slots=";
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
     if (i > 0) text += ',';
     const std::vector<TargetId>& targets = layout.slots[i].targets;
@@ -78,10 +85,11 @@ std::string describe(const Layout& layout) {
 
 std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_view name) {
   const DirectoryHints& hints = inode.hints;
-  if (name == kLayoutXattr && inode.layout) return describe(*inode.layout);
+  if (name == kLayoutXattr && inode.layout) return describe_layout(*inode.layout);
   if (name == kStripBytesXattr && hints.strip_bytes) return std::to_string(*hints.strip_bytes);
   if (name == kStripCountXattr && hints.strip_count) return std::to_string(*hints.strip_count);
   if (name == kFirstTargetXattr && hints.first_target) return std::to_string(hints.first_target->value);
+  if (name == kDistributionXattr && hints.distribution) return describe(*hints.distribution);
   return std::nullopt;
 }
 
@@ -89,19 +97,20 @@ Result<void> set_layout_xattr(InodeRecord& inode, std::string_view name, std::op
                               const std::vector<TargetId>& targets) {
   if (name == kLayoutXattr) return Error(Errc::kNotPermitted, "a file's layout is set when it is made");
   if (!is_hint(name))
-    return Error(Errc::kInvalidArgument, "user.spate.* has strip_bytes, strip_count and first_target");
+    return Error(Errc::kInvalidArgument, "user.spate.* has strip_bytes, strip_count, first_target and distribution");
   if (!inode.is_directory()) return Error(Errc::kInvalidArgument, "layout attributes are set on directories");
   if (value) return set_hint(inode.hints, name, *value, targets);
   if (!layout_xattr(inode, name)) return Errc::kNoAttribute;
   if (name == kStripBytesXattr) inode.hints.strip_bytes.reset();
   if (name == kStripCountXattr) inode.hints.strip_count.reset();
   if (name == kFirstTargetXattr) inode.hints.first_target.reset();
+  if (name == kDistributionXattr) inode.hints.distribution.reset();
   return {};
 }
 
 std::vector<std::string> layout_xattr_names(const InodeRecord& inode) {
   std::vector<std::string> names;
-  for (const std::string_view name : {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr}) {
+  for (const std::string_view name : {kStripBytesXattr, kStripCountXattr, kFirstTargetXattr, kDistributionXattr}) {
     if (layout_xattr(inode, name)) names.emplace_back(name);
   }
   return names;

@@ -13,6 +13,7 @@ namespace spate::meta {
 constexpr std::string_view kLayoutXattr = "user.spate.layout";
 constexpr std::string_view kStripBytesXattr = "user.spate.strip_bytes";
 constexpr std::string_view kStripCountXattr = "user.spate.strip_count";
+constexpr std::string_view kDistributionXattr = "user.spate.distribution";
 constexpr std::string_view kFirstTargetXattr = "user.spate.first_target";
 
 constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
@@ -30,7 +31,7 @@ Result<XattrSpace> xattr_space(std::string_view name);
 
 /// A file's layout as people read it: "generation=1 distribution=simple_stripe strip_bytes=1048576 slots=256,512"; the
 /// targets of one slot are joined by '+'.
-std::string describe(const Layout& layout);
+std::string describe_layout(const Layout& layout);
 
 /// The value of a layout attribute: of a file its layout, of a directory its hints. Nothing when there is none.
 std::optional<std::string> layout_xattr(const InodeRecord& inode, std::string_view name);

@@ -41,9 +41,12 @@ bool valid_type(FileType type) { return type >= FileType::kRegular && type <= Fi
 
 template <>
 struct Format<InodeRecord> {
-  static constexpr std::uint8_t kVersion = 3;
-  /// Few objects have lists or are being written: the others' records stay as short as they were.
+  static constexpr std::uint8_t kVersion = 4;
+  /// Few objects need the fields of later versions: the others' records stay as short as they were. A layout that
+  /// version 3 did not know makes a record of version 4 as well, so that an older server says that it is too new.
   static std::uint8_t version_for(const InodeRecord& r) {
+    const bool striped = !r.layout || r.layout->distribution.kind == DistributionSpec::kSimpleStripe;
+    if (r.hints.distribution || !striped) return 4;
     if (r.written_by_users) return 3;
     return r.acl.empty() && r.default_acl.empty() ? 1 : 2;
   }
@@ -55,12 +58,10 @@ struct Format<InodeRecord> {
       v.mtime, v.ctime, v.btime, v.version, v.size_known, v.change_sum);
   }
   template <typename A, typename R>
-  static void later_fields(A& a, R& r) {
-    a(r.acl, r.default_acl);
-  }
-  template <typename A, typename R>
-  static void newest_fields(A& a, R& r) {
-    a(r.written_by_users);
+  static void later_fields(A& a, R& r, std::uint8_t version) {
+    if (version >= 2) a(r.acl, r.default_acl);
+    if (version >= 3) a(r.written_by_users);
+    if (version >= 4) a(r.hints.distribution);
   }
   template <typename A, typename R>
   static void fields(A& a, R& r) {
@@ -134,8 +135,8 @@ struct Format<TruncateIntent> {
     a(r.size, r.generation, r.when, r.layout);
   }
   template <typename A, typename R>
-  static void later_fields(A& a, R& r) {
-    a(r.asker.client, r.asker.epoch, r.asker.slot, r.asker.sequence, r.asker.opened, r.before);
+  static void later_fields(A& a, R& r, std::uint8_t version) {
+    if (version >= 2) a(r.asker.client, r.asker.epoch, r.asker.slot, r.asker.sequence, r.asker.opened, r.before);
   }
   static bool valid(const TruncateIntent& r) {
     return r.size <= kMaxFileBytes && r.before.value_or(0) <= kMaxFileBytes;
@@ -174,10 +175,7 @@ void write_record(const Record& record, Bytes& out) {
     const std::uint8_t version = Format<Record>::version_for(record);
     writer(version);
     Format<Record>::fields(writer, record);
-    if (version > 1) Format<Record>::later_fields(writer, record);
-    if constexpr (requires { Format<Record>::newest_fields(writer, record); }) {
-      if (version > 2) Format<Record>::newest_fields(writer, record);
-    }
+    Format<Record>::later_fields(writer, record, version);
   } else {
     writer(Format<Record>::kVersion);
     Format<Record>::fields(writer, record);
@@ -210,10 +208,7 @@ Result<Record> decode_record(ByteView bytes) {
   if (version == 0) reader.decoder().fail();
   F::fields(reader, record);
   if constexpr (requires { F::version_for(record); }) {
-    if (version > 1) F::later_fields(reader, record);
-    if constexpr (requires { F::newest_fields(reader, record); }) {
-      if (version > 2) F::newest_fields(reader, record);
-    }
+    F::later_fields(reader, record, version);
     if (version != F::version_for(record)) reader.decoder().fail();
   }
   SPATE_TRY(std::ignore, reader.decoder().finish(F::kName));

@@ -36,7 +36,8 @@ struct DirectoryHints {
   std::optional<std::uint64_t> strip_bytes;
   std::optional<std::uint32_t> strip_count;  // 0 = all targets
   std::optional<TargetId> first_target;
-  bool empty() const { return !strip_bytes && !strip_count && !first_target; }
+  std::optional<DistributionSpec> distribution;
+  bool empty() const { return !strip_bytes && !strip_count && !first_target && !distribution; }
   friend bool operator==(const DirectoryHints&, const DirectoryHints&) = default;
 };
 
