@@ -8,7 +8,7 @@ from mpi import *
 
 # A file of Spate has a handle of MPI's own (docs of src/mpiio/back).
 LEFT = {"File_c2f", "File_f2c", "File_create_errhandler", "File_get_errhandler", "File_set_errhandler", "File_call_errhandler"}
-# MPI's own takes them: no view of a file of Spate takes another representation than "native".
+# MPI's own takes them: no view of a file of Spate takes a registered representation.
 PASSED = {"Register_datarep", "Register_datarep_c"}
 
 

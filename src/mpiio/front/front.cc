@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "mpiio/front/names.h"
+#include "mpiio/front/static_mpi.h"
 
 #if !defined(__x86_64__)
 #error "the jumps below are written for x86-64"
@@ -174,7 +175,13 @@ void load() {
 
 /// Says when this library cannot do its work: another one's functions are called, which would make local files.
 __attribute__((constructor)) void check_order() {
-  if (find_mpi().path[0] == '\0') return;  // no MPI program, or it loads MPI later
+  if (find_mpi().path[0] == '\0') {  // no MPI program, or it loads MPI later
+    if (program_contains_mpi())
+      complain(
+          "the program is linked statically with MPI, MPI's own file functions are used and not Spate's: link it with "
+          "the shared library");
+    return;
+  }
   Dl_info first{};
   Dl_info own{};
   // By the name that a profiling library before this one calls.
