@@ -84,6 +84,21 @@ static void pieces(spate_fs *fs) {
   const struct spate_strided wrong = {0, 1, 9, {{1, 1}}};
   CHECK(spate_read_window(file, &wrong, 0, 1, &window, 1) == -EINVAL);
 
+  /* The box of docs/c-api.md, smaller: 2 x 3 rows of 40 bytes at (1, 2, 7) of 10 x 20 x 100 bytes, from two pieces of memory. Then windows of
+   * it, read side by side. */
+  const struct spate_strided box = {(1 * 20 + 2) * 100 + 7, 40, 2, {{2, 2000}, {3, 100}}};
+  for (int i = 0; i < 240; ++i) out[i] = (unsigned char)(i + 3);
+  const struct iovec halves[2] = {{out, 110}, {out + 110, 130}};
+  CHECK(spate_write_strided(file, &box, halves, 2) == 240);
+  for (int i = 0; i < 240; ++i) in[box.offset + (size_t)(i / 120) * 2000 + (size_t)(i / 40 % 3) * 100 + (size_t)(i % 40)] = (unsigned char)(i + 3);
+  unsigned char parts[4][60];
+  spate_op *ops[4];
+  for (int i = 0; i < 4; ++i) {
+    const struct iovec memory = {parts[i], 60};
+    CHECK(spate_read_window_start(file, &box, (uint64_t)i * 60, 60, &memory, 1, &ops[i]) == 0);
+  }
+  for (int i = 0; i < 4; ++i) CHECK(spate_wait(ops[i]) == 60 && memcmp(parts[i], out + i * 60, 60) == 0);
+
   struct spate_range *ranges = malloc(LONG * sizeof *ranges);
   for (size_t i = 0; i < LONG; ++i) ranges[i] = (struct spate_range){i * 20 + 5, 4};
   const struct iovec all = {out, LONG * 4};
