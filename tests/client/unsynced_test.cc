@@ -4,6 +4,7 @@
 #include "client/data/unsynced.h"
 
 #include "base/expect.h"
+#include "client/file/kept_pages.h"
 #include "tests/client/client_fixture.h"
 
 namespace spate::client::testing {
@@ -88,6 +89,21 @@ TEST_F(ClientUnsynced, ALossAfterTheCloseIsReportedByTheNextOpen) {
   ASSERT_EQ(write(*writer), Errc::kOk);
   ASSERT_EQ(close(*writer), Errc::kOk);
   crash_io(1);
+  auto later = open("f");
+  EXPECT_EQ(sync(*later), Errc::kLostWrite);
+  EXPECT_EQ(sync(*later), Errc::kOk);
+}
+
+/// As on a mount, where the program's close(2) has returned when the kernel gives the file back.
+TEST_F(ClientUnsynced, ALossFirstHeardOfByACloseThatNobodyHearsIsReportedByTheNextOpen) {
+  auto writer = create("f");
+  ASSERT_EQ(write(*writer), Errc::kOk);
+  crash_io(1);
+  auto other = create("g");
+  ASSERT_EQ(write(*other), Errc::kOk);  // hears of it
+  std::array<client::KeptPages::Kept, 1> memory{};
+  client::KeptPages pages(memory);
+  EXPECT_OK(executor_.run(pages.close(*writer)));
   auto later = open("f");
   EXPECT_EQ(sync(*later), Errc::kLostWrite);
   EXPECT_EQ(sync(*later), Errc::kOk);

@@ -23,6 +23,8 @@ struct CloseOptions {
   /// A writer asks the io servers, for a second at most, for the datafiles that it does not know: then the meta server
   /// learns the size from the close, if nobody else writes, and need not ask them itself.
   bool learn_data = false;
+  /// Nobody hears what the close returns: a write that may be lost is left to be told to the next open.
+  bool unheard = false;
   std::optional<WallTime> atime;
   std::optional<WallTime> mtime;
   std::optional<std::uint32_t> mode;

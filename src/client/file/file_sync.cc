@@ -114,7 +114,7 @@ job::Task<Result<Attributes>> File::close(CloseOptions options, UniqueFunction<v
   request.mtime = options.mtime;
   request.mode = options.mode;
   if (!options.atime && !options.mtime && !options.mode) request.atime = read_at_;
-  const Result<void> lost = check_lost();
+  const Result<void> lost = options.unheard ? Result<void>() : check_lost();
   if (appended_ != nullptr) co_await cluster_.appends().leave(std::move(appended_));
   const rpc::SessionEpoch opened_in{capability_.client, capability_.session_epoch};
   if (record_ != nullptr) keep_close(request, limits.request_id);

@@ -102,6 +102,7 @@ bool KeptPages::followed(const File& file) {
 job::Task<Result<Attributes>> KeptPages::close(File& file, UniqueFunction<void()> on_ended) {
   CloseOptions options;
   options.learn_data = followed(file);
+  options.unheard = true;  // the program's close(2) has returned
   auto closed = co_await file.close(options, std::move(on_ended));
   end_writing(file, closed);
   co_return closed;

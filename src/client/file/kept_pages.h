@@ -29,8 +29,8 @@ class KeptPages {
   job::Task<bool> opened(File& file);
   /// The pages have been dropped since opened() said so of a file with these attributes.
   void dropped(const Attributes& as_opened);
-  /// Closes the file. Of one that the pages have followed, what the datafiles are now is what they agree with.
-  /// `on_ended`: as File::close().
+  /// Closes the file, for a kernel that tells nobody of the result. Of one that the pages have followed, what the
+  /// datafiles are now is what they agree with. `on_ended`: as File::close().
   job::Task<Result<Attributes>> close(File& file, UniqueFunction<void()> on_ended = {});
   /// The file's data has changed, or may have, and its pages have not followed: the next open drops them.
   void spoil(Handle handle);
