@@ -132,7 +132,7 @@ TEST(MakeDistribution, ReadsTheLayoutAndRefusesWhatIsOutOfRange) {
   layout.slots.resize(kMaxSlots + 1);
   EXPECT_ERRC(make_distribution(layout), Errc::kInvalidArgument);
   layout.slots.resize(1);
-  layout.distribution.kind = 200;
+  layout.distribution.kind = 255;
   EXPECT_ERRC(make_distribution(layout), Errc::kNotSupported);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files with every registered distribution, through client, meta server and io servers.
+#include <gmock/gmock.h>
+
 #include "base/expect.h"
 #include "base/random.h"
 #include "dist/registry.h"
@@ -126,10 +128,10 @@ TEST_F(DistributionsTest, OneThatNeedsMoreTargetsThanThereAreIsRefused) {
 
 TEST_F(DistributionsTest, OneThatTheServerDoesNotKnowIsRefused) {
   client::NewObject object;
-  object.layout.distribution = DistributionSpec{250, Bytes(3)};
+  object.layout.distribution = DistributionSpec{255, Bytes(3)};
   const auto made = run(client_.client().create(client::path_from_root("f"), kOpenForBoth, object));
   ASSERT_ERRC(made, Errc::kNotSupported);
-  EXPECT_THAT(made.error().context(), ::testing::HasSubstr("does not know distribution 250"));
+  EXPECT_THAT(made.error().context(), ::testing::HasSubstr("does not know distribution 255"));
 }
 
 }  // namespace

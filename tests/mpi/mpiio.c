@@ -211,6 +211,7 @@ static void hints(void) {
   MPI_Info_create(&info);
   MPI_Info_set(info, "striping_factor", "3");
   MPI_Info_set(info, "striping_unit", "8192");
+  MPI_Info_set(info, "spate_distribution", "varstrip:64K,4K,8K");
   MPI_Info_set(info, "cb_buffer_size", "many");
   MPI_File file;
   OK(MPI_File_open(MPI_COMM_WORLD, path("hints"), MPI_MODE_CREATE | MPI_MODE_WRONLY, info, &file));
@@ -222,6 +223,8 @@ static void hints(void) {
   CHECK(found && strcmp(value, "3") == 0);
   OK(MPI_Info_get(info, "striping_unit", 99, value, &found));
   CHECK(found && strcmp(value, "8192") == 0);
+  OK(MPI_Info_get(info, "spate_distribution", 99, value, &found));
+  CHECK(found && strcmp(value, "varstrip:64 KiB,4 KiB,8 KiB") == 0);
   OK(MPI_Info_get(info, "romio_visibility_immediate", 99, value, &found));
   CHECK(found && strcmp(value, "true") == 0);
   MPI_Info_free(&info);

@@ -16,7 +16,8 @@ with Cluster(io=3) as fs:
             # A wrong hint is said once, not by every rank.
             check(done.stderr.count("cb_buffer_size=many is not taken") == 1, "the wrong hint: " + done.stderr)
             shown = fs.spate("getstripe", "spate:/hints").decode()
-            check("3" in shown, "striping_factor=3 became: " + shown)
+            check("3 targets" in shown, "striping_factor=3 became: " + shown)
+            check("varstrip:64 KiB,4 KiB,8 KiB" in shown, "the distribution became: " + shown)
             fs.spate("rm", "spate:/hints")
             left = fs.spate("ls", "-a", "spate:/").decode().split()
             check(not [name for name in left if name not in (".", "..")], "files left behind: %s" % left)

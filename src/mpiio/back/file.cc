@@ -72,6 +72,7 @@ Failure open_here(File& file, const Name& name, int flags) {
   layout.strip_bytes = file.hints.striping_unit;
   layout.target_count = static_cast<std::uint32_t>(file.hints.striping_factor);
   layout.first_target = static_cast<std::uint32_t>(file.hints.first_target);
+  if (file.hints.distribution.front() != 0) layout.distribution = file.hints.distribution.data();
   const long opened = spate_open_layout(file.fs, name.path.c_str(), flags, file.hints.file_perm, &layout, &file.file);
   return failure_of(opened, "open " + name.path);
 }
@@ -101,6 +102,10 @@ Failure read_layout(File& file) {
   file.hints.striping_unit = layout.strip_bytes;
   file.hints.striping_factor = layout.target_count;
   file.hints.first_target = layout.first_target;
+  file.hints.distribution.fill(0);  // a list that is too long is shown cut
+  const std::string_view distribution(layout.distribution);
+  std::copy_n(distribution.begin(), std::min(distribution.size(), file.hints.distribution.size() - 1),
+              file.hints.distribution.begin());
   return {};
 }
 
@@ -211,6 +216,7 @@ void change_hints(File& file, MPI_Info info) {
   file.hints.striping_unit = before.striping_unit;
   file.hints.striping_factor = before.striping_factor;
   file.hints.first_target = before.first_target;
+  file.hints.distribution = before.distribution;
   if (file.hints.cb_nodes != before.cb_nodes || file.hints.cb_per_node != before.cb_per_node) choose_aggregators(file);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpiio/back/hints.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -71,6 +72,16 @@ class Reader {
                       " is not taken: *:N (at most N aggregators on a node) or *:* is");
     }
   }
+  void text(const char* key, std::array<char, 256>& out) {
+    const auto value = value_of(info_, key);
+    if (!value) return;
+    if (value->size() >= out.size()) {
+      wrong.push_back(std::string("hint ") + key + " is not taken: it is longer than 255 bytes");
+      return;
+    }
+    out.fill(0);
+    std::copy(value->begin(), value->end(), out.begin());
+  }
   /// A hint that would change what the program may do.
   void only(const char* key, const char* taken, const char* why) {
     const auto text = value_of(info_, key);
@@ -94,6 +105,7 @@ std::vector<std::string> read_hints(MPI_Info info, Hints& hints) {
   reader.number("striping_unit", hints.striping_unit, {4096, 1ULL << 32U});
   reader.number("striping_factor", hints.striping_factor, {1, UINT32_MAX});
   reader.number("start_iodevice", hints.first_target, {0, UINT32_MAX});
+  reader.text("spate_distribution", hints.distribution);
   reader.number("cb_nodes", hints.cb_nodes, {1, 1U << 20U});
   reader.per_node("cb_config_list", hints.cb_per_node);
   reader.only("romio_no_indep_rw", "false", "every rank opens the file and may use it by itself");
@@ -119,6 +131,7 @@ MPI_Info make_info(const Hints& hints, const std::map<std::string, std::string>&
   set("striping_unit", std::to_string(hints.striping_unit));
   set("striping_factor", std::to_string(hints.striping_factor));
   set("start_iodevice", std::to_string(hints.first_target));
+  set("spate_distribution", hints.distribution.data());
   set("cb_nodes", std::to_string(hints.cb_nodes));
   if (hints.cb_per_node > 0)
     set("cb_config_list", hints.cb_per_node == kMostPerNode ? "*:*" : "*:" + std::to_string(hints.cb_per_node));

@@ -2,6 +2,7 @@
 // The hints of an MPI_Info that Spate knows (docs/mpi-io.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,11 +16,12 @@ enum class Choice : std::int32_t { kAutomatic, kEnable, kDisable };
 
 /// Plain data: rank 0's is broadcast as it lies in memory.
 struct Hints {
-  std::uint64_t striping_unit = 0;    // bytes; 0: as the directory says
-  std::uint64_t striping_factor = 0;  // targets
-  std::uint64_t first_target = 0;     // start_iodevice: a target's number in `spate df`
-  std::uint64_t cb_nodes = 0;         // aggregators; 0: not said
-  std::uint32_t cb_per_node = 0;      // cb_config_list: so many of them on a node at most; 0: not said
+  std::uint64_t striping_unit = 0;       // bytes; 0: as the directory says
+  std::uint64_t striping_factor = 0;     // targets
+  std::uint64_t first_target = 0;        // start_iodevice: a target's number in `spate df`
+  std::array<char, 256> distribution{};  // spate_distribution, ends with a zero; empty: as the directory says
+  std::uint64_t cb_nodes = 0;            // aggregators; 0: not said
+  std::uint32_t cb_per_node = 0;         // cb_config_list: so many of them on a node at most; 0: not said
   std::uint64_t cb_buffer_size = 16U << 20U;
   Choice cb_read = Choice::kAutomatic;
   Choice cb_write = Choice::kAutomatic;
