@@ -26,7 +26,7 @@ TEST(ControlTest, OnlyWhoListensIsFound) {
   remove_listener(device());
 }
 
-TEST(ControlTest, ASupervisorListensOnceTheOneThatHadTheNumberBeforeHasEnded) {
+TEST(ControlTest, ASupervisorWaitsUntilTheOneBeforeStopsListening) {
   auto before = listen_for(device());
   ASSERT_OK(before);
   std::thread ends([old = *std::move(before)]() mutable {

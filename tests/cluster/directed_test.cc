@@ -357,7 +357,7 @@ TEST_F(DirectedTest, AWriteThatFailsIsAnErrorAndHarmsNothingElse) {
   }
 }
 
-TEST_F(DirectedTest, AnFsyncThatFailsTellsOfALostWriteAndALaterOneHoldsWhatIsWrittenAgain) {
+TEST_F(DirectedTest, AfterAFailedFsyncWhatIsWrittenAgainCanBeSynced) {
   FilePtr file = create("f");
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(write(*file, 0, kLarge), Errc::kOk);

@@ -108,7 +108,7 @@ TEST_F(RefusalsTest, AFileWhoseSizeIsNotKnownYetIsNeverSaidToBeTooLarge) {
   EXPECT_EQ(stat("f")->attributes.size, 9000U);
 }
 
-TEST_F(RefusalsTest, ATruncationThatADiskRefusesForLongIsAnErrorAndTheFileIsFree) {
+TEST_F(RefusalsTest, ATruncationThatADiskKeepsRefusingFailsAndUnblocksTheFile) {
   for (const Errc code : {Errc::kIoError, Errc::kNoSpace, Errc::kReadOnly}) {
     make("f", 9000);
     refuse(BytestreamOp::kTruncate, code);

@@ -206,7 +206,7 @@ TEST_F(RenewalTest, OfOneFilesCapabilityHarmsNoOthersRequests) {
 }
 
 /// The caller gives up before the meta server answers; the open ends all the same, and once.
-TEST(CloseTest, OneThatItsCallerGaveUpEndsTheOpenLater) {
+TEST(CloseTest, ACloseThatItsCallerAbandonsStillEndsTheOpen) {
   WorldOptions options;
   options.session_lease = std::chrono::minutes(5);  // or the open would end with its session
   World world(options);

@@ -193,7 +193,7 @@ TEST_F(CopiesTest, AllOfAttributesGoWhenTheNameOfAnOwnChangeIsRecalled) {
   own.end_without_effect();
 }
 
-TEST_F(CopiesTest, OfAttributesThatAnOwnChangeTouchedUnforeseenGoWithItsAnswer) {
+TEST_F(CopiesTest, OfAttributesAreDroppedIfAnOwnChangesAnswerNamesThem) {
   learn_and_copy();
   wire::SetattrRequest request;
   request.where = {Handle(55), "", 0};
@@ -235,7 +235,7 @@ TEST_F(CopiesTest, OfNamesThatLeadElsewhereThanWasKeptAreDropped) {
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIntoADirectoryWithALeaseAndGoWithThatLease) {
+TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameUntilTheTargetDirectoryIsRecalled) {
   learn_and_copy();
   wire::RenameRequest request;
   request.from = {kDirectory, "f", 0};
@@ -260,7 +260,7 @@ TEST_F(CopiesTest, OfNamesGoWithAnOwnRenameIntoADirectoryWhoseLeaseEndsBeforeThe
   EXPECT_EQ(copies.names_dropped, 1);
 }
 
-TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameWhenTheyAreNotUsedAnyMoreThanTheLeaseLasts) {
+TEST_F(CopiesTest, OfNamesOutliveAnOwnRenameIfTheTargetsLeaseLastsAsLong) {
   learn_and_copy();
   clock.advance(seconds(4));
   copied.heard(clock.now(), kTable, true);  // renews all

@@ -126,7 +126,7 @@ TEST_F(AttributeCacheTest, NothingIsAnsweredWhileAnOwnChangeOfAnythingIsUnderWay
   EXPECT_TRUE(kept(at("d/f")));
 }
 
-TEST_F(AttributeCacheTest, WhatAnOwnChangeHasTouchedIsNotKeptByALookupThatBeganBefore) {
+TEST_F(AttributeCacheTest, ALookupThatBeganBeforeAnOwnChangeIsNotKept) {
   const wire::LookupLeaseReply reply = file_reply();
   const wire::CloseRequest close{kFile, Rights::kRead, {}, {}, {}, {}};
   for (const Handle touched : {kRootHandle, kDirectory, kFile}) {

@@ -98,7 +98,7 @@ class RequestIds {
 
 bool same(const wire::RequestId& a, const wire::RequestId& b) { return a.slot == b.slot && a.sequence == b.sequence; }
 
-TEST_F(HandoverStateTest, ARequestThatIsAskedForAgainHasTheIdThatItHadOnceAndNoOtherDoes) {
+TEST_F(HandoverStateTest, OnlyAResentRequestGetsItsEarlierId) {
   const wire::RequestId before = RequestIds(*handover_).next(2, 99);
   next_process();
   RequestIds ids(*handover_);
@@ -153,7 +153,7 @@ TEST_F(HandoverStateTest, ARestartedServerChangesTheNumberOfWrites) {
   EXPECT_FALSE(handover_->last_writer(ServerId(3)).has_value());
 }
 
-TEST_F(HandoverStateTest, AnAppendThatIsAskedForAgainGoesWhereItWentAndOthersBehindIt) {
+TEST_F(HandoverStateTest, AResentAppendKeepsItsOffsetAndLaterOnesFollowIt) {
   EXPECT_EQ(handover_->place_append(append_of(2, 100, 10)), 100U);
   next_process();
   handover_->asked_again(2);
@@ -177,7 +177,7 @@ TEST_F(HandoverStateTest, NobodyElseMayAppendUntilWhatWasBegunIsAskedForAndDone)
   EXPECT_FALSE(handover_->may_append_again(Handle(9)));
 }
 
-TEST_F(HandoverStateTest, AnAppendThatWasAnsweredIsOverAndOneThatNobodyAsksForIsForgotten) {
+TEST_F(HandoverStateTest, TheNextProcessForgetsAppendsThatNobodyResends) {
   handover_->place_append(append_of(2, 100, 10));
   handover_->end_append(2);
   handover_->place_append(append_of(4, 200, 10));

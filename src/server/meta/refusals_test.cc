@@ -50,7 +50,7 @@ TEST_F(MetaRefusals, AFileThatWouldBeTooLargeStaysAsItIs) {
   expect_free(file);
 }
 
-TEST_F(MetaRefusals, WhoeverAsksAgainHearsTheSame) {
+TEST_F(MetaRefusals, AResentRequestGetsTheSameRefusal) {
   make_file(client, "f", 100);
   refuse(Errc::kFileTooBig, 1);
   for (int i = 0; i < 2; ++i) {
@@ -58,7 +58,7 @@ TEST_F(MetaRefusals, WhoeverAsksAgainHearsTheSame) {
   }
 }
 
-TEST_F(MetaRefusals, WhoeverAsksAgainAfterARestartHearsIt) {
+TEST_F(MetaRefusals, AResentRequestGetsTheSameRefusalAfterARestart) {
   const Handle file = make_file(client, "f", 100);
   io.hold();
   {

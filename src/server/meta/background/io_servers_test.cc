@@ -335,7 +335,7 @@ TEST_F(MetaIoServers, AFenceIsAskedOfEveryone) {
   EXPECT_NE(fenced.error().message().find("server 2"), std::string::npos) << fenced.error().message();
 }
 
-TEST_F(MetaIoServers, WhatAServerWaitsForInVainItCanSayBeforeItsCallersDeadline) {
+TEST_F(MetaIoServers, AServerSaysWhatItWaitsForBeforeItsCallersDeadline) {
   server(2).waits_in_vain = &executor;
   const MonoTime before = clock.now();
   const auto cut = run(io->truncate(Handle(5), intent(230, layout({target(2)})), {}));

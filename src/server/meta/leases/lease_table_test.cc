@@ -51,7 +51,7 @@ TEST(LeaseTableTest, NoneIsGivenWhileAnObjectIsBeingChanged) {
   EXPECT_TRUE(grant_now(table, {kOneObject, kOtherObject}, kFirstHolder));
 }
 
-TEST(LeaseTableTest, WhoHasChangedAnObjectGetsOneUnlessOthersChangedItAsWell) {
+TEST(LeaseTableTest, TheClientOfAChangeGetsALeaseUnlessOthersChangedItToo) {
   LeaseTable table;
   EXPECT_FALSE(table.grant_changed(kOneObject, kFirstHolder));  // nobody changes it
   table.begin_change(kOneObject);

@@ -276,7 +276,7 @@ TEST_F(MetaLeases, NobodyWaitsForItself) {
   EXPECT_TRUE(news(a).empty());
 }
 
-TEST_F(MetaLeases, AChangeThatWasSentBeforeTheLastGreetingWaitsAlsoForItsOwnClient) {
+TEST_F(MetaLeases, AChangeFromBeforeTheLastHandshakeRecallsItsOwnClientsLeases) {
   // Its client does not wait for it any more, and may have given up to know what it touches.
   Keeping a = keeping();
   const Handle file = make_file(a.client, "f", 10);
@@ -290,7 +290,7 @@ TEST_F(MetaLeases, AChangeThatWasSentBeforeTheLastGreetingWaitsAlsoForItsOwnClie
   EXPECT_OK(change->result);
 }
 
-TEST_F(MetaLeases, ASilentHolderIsWaitedForUntilItsLeaseHasRunOutAndNotLonger) {
+TEST_F(MetaLeases, AChangeWaitsForASilentHolderUntilItsLeaseExpires) {
   Keeping a = keeping();
   TestClient b = connect();
   const Handle f = make_file(b, "f", 10);
@@ -308,7 +308,7 @@ TEST_F(MetaLeases, ASilentHolderIsWaitedForUntilItsLeaseHasRunOutAndNotLonger) {
   EXPECT_OK(next->result);
 }
 
-TEST_F(MetaLeases, AHolderThatAsksForNewsButDropsNothingHoldsUpAChangeForOneLeaseOnly) {
+TEST_F(MetaLeases, AHolderThatDropsNothingDelaysAChangeForOneLeaseOnly) {
   Keeping a = keeping();
   TestClient b = connect();
   make_file(b, "f", 10);

@@ -96,7 +96,7 @@ TEST_F(MetaFileLocks, AWaitIsToldOfItsLockAndHoldsNoRequestMeanwhile) {
   EXPECT_TRUE(locked_by_others(a));
 }
 
-TEST_F(MetaFileLocks, ARequestForEventsEndsWhenItsTimeIsOverAndWhenANewerOneComes) {
+TEST_F(MetaFileLocks, ARequestForEventsEndsAtItsTimeoutOrWhenANewerOneComes) {
   Holder a = holder();
   ASSERT_OK(lock(a, spec(LockMode::kExclusive)));
   auto first = begin<wire::LockEventsReply>(a.client, wire::LockEventsRequest{a.table, 0, 5000}, no_id());

@@ -69,7 +69,7 @@ class MetaLists : public RoleTest {
   std::uint64_t heard_ = 0;
 };
 
-TEST_F(MetaLists, AListingTellsOfEachEntryWhatALookupWouldAndBringsALeaseOnIt) {
+TEST_F(MetaLists, AListingHasAttributesAndALeaseForEachEntry) {
   TestClient a = connect();
   const Handle file = make_file(a, "f", 10);
   const Handle folder = make_directory(a, "d");

@@ -77,7 +77,7 @@ TEST_F(MetaTemporary, NeedTheRightToWriteTheDirectory) {
 }
 
 /// A mount of root's makes things for every user.
-TEST_F(MetaTemporary, ASetgidDirectorysGroupGoesBeforeThatOfTheUserForWhomItIsMade) {
+TEST_F(MetaTemporary, ASetgidDirectorysGroupOverridesTheUsersGroup) {
   Credential root_user;
   root_user.uid = 0;
   root_user.gid = 0;

@@ -42,7 +42,7 @@ struct Cut {
   }
 };
 
-TEST(MetaTruncateCrash, WhoeverAsksAgainFindsItDoneOnce) {
+TEST(MetaTruncateCrash, AResentTruncationIsDoneOnce) {
   for (const bool machine : {false, true}) {
     for (const bool open : {false, true}) {
       Cut cut(open);
@@ -64,7 +64,7 @@ TEST(MetaTruncateCrash, WhoeverAsksAgainFindsItDoneOnce) {
   }
 }
 
-TEST(MetaTruncateCrash, WhatNobodyAsksForAgainIsFinishedAllTheSame) {
+TEST(MetaTruncateCrash, ATruncationIsFinishedEvenIfNobodyResendsIt) {
   for (const bool machine : {false, true}) {
     Cut cut;
     die_at_each_step(
@@ -81,7 +81,7 @@ TEST(MetaTruncateCrash, WhatNobodyAsksForAgainIsFinishedAllTheSame) {
 
 // A machine that goes down brings back the intent with the size from before. Until it is carried out again, only the
 // datafiles tell how large the file is.
-TEST(MetaTruncateCrash, OneThatGrewTheFileIsNotTakenBackForALook) {
+TEST(MetaTruncateCrash, AfterACrashAGrownFileNeverShowsItsOldSize) {
   CrashWorld world;
   TestClient client = world.connect();
   TestClient other = world.connect();
@@ -191,7 +191,7 @@ TEST_F(MetaTruncate, EachHasAGenerationOfItsOwn) {
   EXPECT_EQ(io.cuts, 5U);
 }
 
-TEST_F(MetaTruncate, OfWhatWasNeverWrittenToNothingTroublesNobodyButSetsTheTime) {
+TEST_F(MetaTruncate, OfANeverWrittenFileToZeroAsksNoIoServerAndSetsMtime) {
   const Handle handle = make_file(client, "f", 0);
   wait(seconds(1));
   const auto cut = truncate(client, "f", 0);

@@ -121,7 +121,7 @@ TEST_F(MetaExpiry, ADamagedNoteOfLocksKeepsNoLock) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, AServerStartsWithDamagedNotesAndKeepsNewLocksBackForAWhile) {
+TEST_F(MetaExpiry, AServerWithDamagedLockNotesStartsAndDelaysNewLocks) {
   TestClient holder = connect();
   ASSERT_EQ(lock(holder), Errc::kOk);
   damage(lock_holder_key(holder.id));
@@ -137,7 +137,7 @@ TEST_F(MetaExpiry, AServerStartsWithDamagedNotesAndKeepsNewLocksBackForAWhile) {
   EXPECT_EQ(lock(other), Errc::kOk);
 }
 
-TEST_F(MetaExpiry, LocksFromBeforeARestartWaitForTheFenceThoughTheirHolderIsBack) {
+TEST_F(MetaExpiry, AfterARestartLocksPassOnOnlyOnceTheirHolderIsFenced) {
   TestClient holder = connect();
   TestClient other = connect();
   make_file(holder, "f", 1);

@@ -135,7 +135,7 @@ TEST_F(MetaOpens, AFileWithoutANameLivesUntilItsLastClose) {
   EXPECT_ERRC(asked<wire::ObjectReply>(other, getattr, no_id()), Errc::kStaleHandle);
 }
 
-TEST_F(MetaOpens, TheOnlyWriterIsBelieved) {
+TEST_F(MetaOpens, TheSizeThatTheOnlyWriterTellsIsBelieved) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   EXPECT_FALSE(stat(other, "f")->size_known);
@@ -151,7 +151,7 @@ TEST_F(MetaOpens, TheOnlyWriterIsBelieved) {
   EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
 }
 
-TEST_F(MetaOpens, OneOfSeveralWritersIsNot) {
+TEST_F(MetaOpens, ASizeThatOneOfSeveralWritersTellsIsNotBelieved) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_OK(open_file(other, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(client, handle, 100));
@@ -167,7 +167,7 @@ TEST_F(MetaOpens, OneOfSeveralWritersIsNot) {
   EXPECT_EQ(records(KeyKind::kUnsettled), 0U);
 }
 
-TEST_F(MetaOpens, OneWriterWithTwoOpensIsNotEither) {
+TEST_F(MetaOpens, ASizeThatAWriterWithTwoOpensTellsIsNotBelieved) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_OK(open_file(client, "f", wire::kOpenWrite));
   ASSERT_TRUE(write(client, handle, 900));
@@ -177,7 +177,7 @@ TEST_F(MetaOpens, OneWriterWithTwoOpensIsNotEither) {
   EXPECT_EQ(stat(client, "f")->size, 900U);
 }
 
-TEST_F(MetaOpens, WhoSaysNothingIsAskedAfter) {
+TEST_F(MetaOpens, ACloseThatTellsNoSizeMakesTheServerAskTheDatafiles) {
   const Handle handle = create(client, "f", wire::kOpenWrite)->object.attributes.handle;
   ASSERT_TRUE(write(client, handle, 100));
   ASSERT_OK(close_file(client, handle, Rights::kWrite));
