@@ -8,33 +8,18 @@
 namespace spate::bmi::ofi {
 namespace {
 
+using protocol::get_limits;
+using protocol::put_limits;
+
 constexpr std::uint8_t kMagic = 0xF5;
 constexpr std::string_view kHelloMagic = "SPATEofi";
 constexpr std::string_view kWelcomeMagic = "spateOFI";
-constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
 constexpr std::uint32_t kLeastPacket = 1024;
 
 template <typename T>
 std::byte* put(std::byte* out, T value) {
   for (std::size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
   return out + sizeof(T);
-}
-
-void put_limits(Encoder& out, const Limits& limits) {
-  out.u64(limits.window);
-  out.u64(limits.max_unexpected);
-  out.u32(limits.max_announced);
-  out.u32(limits.max_packet);
-}
-
-Limits get_limits(Decoder& in) {
-  Limits limits;
-  limits.window = in.u64();
-  limits.max_unexpected = in.u64();
-  limits.max_announced = in.u32();
-  limits.max_packet = in.u32();
-  if (limits.window > kMaxWindow || limits.max_unexpected > kMaxWindow) in.fail();
-  return limits;
 }
 
 }  // namespace

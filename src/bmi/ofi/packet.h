@@ -13,8 +13,18 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bmi/network.h"
+#include "bmi/protocol/limits.h"
 
 namespace spate::bmi::ofi {
+
+using protocol::cost_of;
+using protocol::index_of;
+using protocol::kClasses;
+using protocol::kept_back;
+using protocol::kMaxLength;
+using protocol::Limits;
+using protocol::LinkId;
+using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 1;
@@ -47,11 +57,6 @@ inline constexpr std::uint8_t kFlagTooBig = 1;
 /// On kAnnounce, kReady, kWithdraw: the message lies in memory that the receiver may read by RMA; the payload of the
 /// packet says where (Extent).
 inline constexpr std::uint8_t kFlagLocated = 2;
-
-/// Of a message, bytes; so that sums with it do not overflow.
-inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
-inline constexpr std::size_t kClasses = 2;
-inline constexpr std::size_t index_of(MessageClass c) { return static_cast<std::size_t>(c); }
 
 struct PacketHeader {
   PacketType type = PacketType::kEager;
@@ -92,36 +97,6 @@ inline constexpr std::size_t kMaxExtents = 64;
 void encode(std::span<const Extent> extents, Bytes& out);
 /// Empty unless the extents are 1 to kMaxExtents, none is empty or wraps around, and they add up to `length`.
 std::optional<std::vector<Extent>> decode_extents(ByteView bytes, std::uint64_t length);
-
-/// A random number for each peer that is looked up. Only the two ends of the pair know it. It tells the acceptor that a
-/// peer has come back.
-using LinkId = std::array<std::byte, 16>;
-
-/// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
-inline constexpr std::uint64_t kMessageOverhead = 256;
-inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
-
-/// What the sender allows the other side.
-struct Limits {
-  std::uint64_t window = 0;          // charged bytes per class that it will buffer
-  std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
-  std::uint32_t max_announced = 0;   // announced messages per class without a receive
-  std::uint32_t max_packet = 0;      // bytes of a packet, header included
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
-
-/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
-inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
-  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
-  return std::max(limits.window / 2, cost_of(limits.max_unexpected));
-}
-
-/// How much consumed credit the receiver may hold back until a packet carries it. The rest of the reserve always fits
-/// the largest unexpected message.
-inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
-  if (c == MessageClass::kBulk) return limits.window / 2;
-  return reserve_of(limits, c) - cost_of(limits.max_unexpected);
-}
 
 /// A provider's address is at most so long.
 inline constexpr std::size_t kMaxAddress = 256;

@@ -51,7 +51,7 @@ void Peer::opened(const Limits& limits) {
 }
 
 Limits Peer::grant_limits() {
-  for (ClassState& c : classes_) c.theirs = ReceiveCredit();
+  for (ClassState& c : classes_) c.theirs = protocol::ReceiveCredit();
   state_of(MessageClass::kControl).theirs.held = undelivered_;
   Limits limits = host_.local_limits();
   limits.max_packet = static_cast<std::uint32_t>(wire->packet_bytes());

@@ -12,12 +12,12 @@
 #include "bmi/match_table.h"
 #include "bmi/module.h"
 #include "bmi/ofi/counters.h"
-#include "bmi/ofi/credit.h"
 #include "bmi/ofi/op.h"
 #include "bmi/ofi/packet.h"
 #include "bmi/ofi/send_queue.h"
 #include "bmi/ofi/url.h"
 #include "bmi/ofi/wire.h"
+#include "bmi/protocol/credit.h"
 
 namespace spate::bmi::ofi {
 
@@ -57,8 +57,8 @@ struct Incoming {
 /// Credit and matching of one message class. "Ours" are the messages that this side sends.
 struct ClassState {
   explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
-  SendCredit ours;
-  ReceiveCredit theirs;
+  protocol::SendCredit ours;
+  protocol::ReceiveCredit theirs;
   std::uint32_t announced = 0;      // ours, not yet cleared or taken
   std::uint32_t announcements = 0;  // the peer's, without a receive
   std::uint32_t withdrawn = 0;      // ours: withdrawn, but the peer may have cleared them

@@ -5,9 +5,13 @@
 #include <array>
 #include <cstdint>
 
+#include "bmi/protocol/limits.h"
 #include "bmi/shm/layout.h"
 
 namespace spate::bmi::shm {
+
+using protocol::cost_of;
+using protocol::kMaxLength;
 
 /// Values are part of the format. Messages begin with one of the first four and go on with kMore.
 enum class FrameType : std::uint8_t {
@@ -32,9 +36,6 @@ inline constexpr std::uint8_t kFlagTooBig = 1;
 /// says where (Extent).
 inline constexpr std::uint8_t kFlagLocated = 2;
 
-/// Of a message, bytes; so that sums with it do not overflow.
-inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
-
 struct FrameHeader {
   FrameType type = FrameType::kEager;
   MessageClass message_class = MessageClass::kControl;
@@ -58,9 +59,5 @@ struct Extent {
 };
 inline constexpr std::size_t kExtentSize = 24;
 inline constexpr std::size_t kMaxExtents = 16;
-
-/// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
-inline constexpr std::uint64_t kMessageOverhead = 256;
-inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 
 }  // namespace spate::bmi::shm

@@ -10,27 +10,12 @@
 namespace spate::bmi::shm {
 namespace {
 
+using protocol::get_limits;
+using protocol::put_limits;
+
 constexpr std::string_view kHelloMagic = "SPATEshm";
 constexpr std::string_view kWelcomeMagic = "spateSHM";
-constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
 constexpr std::size_t kSteadySize = 16;  // how much of both is the same in every version
-
-void put_limits(Encoder& out, const Limits& limits) {
-  out.u64(limits.window);
-  out.u64(limits.max_unexpected);
-  out.u32(limits.max_announced);
-  out.u32(0);
-}
-
-Limits get_limits(Decoder& in) {
-  Limits limits;
-  limits.window = in.u64();
-  limits.max_unexpected = in.u64();
-  limits.max_announced = in.u32();
-  (void)in.u32();
-  if (limits.window > kMaxWindow || limits.max_unexpected > kMaxWindow) in.fail();
-  return limits;
-}
 
 bool speaks(std::uint16_t version) { return version >= kVersionMin && version <= kVersionMax; }
 

@@ -8,15 +8,16 @@
 #include <cstdint>
 
 #include "bmi/network.h"
+#include "bmi/protocol/limits.h"
 
 namespace spate::bmi::shm {
+
+using protocol::index_of;
+using protocol::kClasses;
 
 /// Who connected, and who accepted: names the two sides of a link.
 enum class Side : std::uint8_t { kAcceptor = 0, kConnector = 1 };
 inline constexpr Side other(Side side) { return side == Side::kAcceptor ? Side::kConnector : Side::kAcceptor; }
-
-inline constexpr std::size_t kClasses = 2;
-inline constexpr std::size_t index_of(MessageClass c) { return static_cast<std::size_t>(c); }
 
 /// A slot: word 0 says which frame it holds and is written last.
 using Slot = std::array<std::atomic<std::uint64_t>, 8>;

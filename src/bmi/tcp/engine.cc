@@ -31,10 +31,7 @@ Engine::Engine(const Clock& clock, TcpOptions options)
 Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   sink_ = &sink;
   network_ = &options;
-  // The window always holds one message of the largest size, or such a message could never be sent.
-  limits_.window = std::max(options.buffered_per_peer_bytes, cost_of(options.max_unexpected_bytes));
-  limits_.max_unexpected = options.max_unexpected_bytes;
-  limits_.max_announced = tcp_options_.max_announced;
+  limits_ = protocol::limits_of(options, tcp_options_.max_announced);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));

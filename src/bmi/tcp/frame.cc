@@ -8,7 +8,6 @@ namespace spate::bmi::tcp {
 namespace {
 
 constexpr std::uint8_t kMagic = 0xB5;
-constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 62U;
 
 template <typename T>
 void put(std::byte* out, T value) {

@@ -8,8 +8,12 @@
 #include <optional>
 
 #include "bmi/network.h"
+#include "bmi/protocol/limits.h"
 
 namespace spate::bmi::tcp {
+
+using protocol::cost_of;
+using protocol::kMaxLength;
 
 /// What a frame says. Values are part of the wire format.
 enum class FrameType : std::uint8_t {
@@ -48,9 +52,5 @@ using HeaderBytes = std::array<std::byte, kHeaderSize>;
 HeaderBytes encode(const FrameHeader& header);
 /// Empty when the bytes are no valid header: wrong magic, type, class or flags, or a length beyond 2^62.
 std::optional<FrameHeader> decode_frame(const std::byte* bytes);
-
-/// What a charged message costs of the credit of its class: its payload and the receiver's bookkeeping for it.
-inline constexpr std::uint64_t kMessageOverhead = 256;
-inline constexpr std::uint64_t cost_of(std::uint64_t payload) { return payload + kMessageOverhead; }
 
 }  // namespace spate::bmi::tcp

@@ -11,26 +11,11 @@
 namespace spate::bmi::tcp {
 namespace {
 
+using protocol::get_limits;
+using protocol::put_limits;
+
 constexpr std::string_view kHelloMagic = "SPATEtcp";
 constexpr std::string_view kWelcomeMagic = "spateTCP";
-constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << 40U;
-
-void put_limits(Encoder& out, const Limits& limits) {
-  out.u64(limits.window);
-  out.u64(limits.max_unexpected);
-  out.u32(limits.max_announced);
-  out.u32(0);
-}
-
-Limits get_limits(Decoder& in) {
-  Limits limits;
-  limits.window = in.u64();
-  limits.max_unexpected = in.u64();
-  limits.max_announced = in.u32();
-  (void)in.u32();
-  if (limits.window > kMaxWindow || limits.max_unexpected > kMaxWindow) in.fail();
-  return limits;
-}
 
 template <std::size_t kSize>
 std::array<std::byte, kSize> fixed(const Bytes& bytes) {

@@ -12,41 +12,21 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "bmi/network.h"
+#include "bmi/protocol/limits.h"
 #include "bmi/tcp/frame.h"
 
 namespace spate::bmi::tcp {
+
+using protocol::kept_back;
+using protocol::Limits;
+using protocol::LinkId;
+using protocol::reserve_of;
 
 inline constexpr std::uint16_t kVersionMin = 1;
 inline constexpr std::uint16_t kVersionMax = 2;
 /// The first version whose bulk connections can prove a key.
 inline constexpr std::uint16_t kProvingVersion = 2;
 inline constexpr unsigned kMaxBulkConnections = 8;
-
-/// A random number for each peer that is looked up. Only the two ends of the pair know it. It identifies the pair's
-/// connections, and it tells the acceptor that a peer has come back.
-using LinkId = std::array<std::byte, 16>;
-
-/// What the sender allows the other side.
-struct Limits {
-  std::uint64_t window = 0;          // charged bytes per class that it will buffer
-  std::uint64_t max_unexpected = 0;  // payload bytes of an unexpected message
-  std::uint32_t max_announced = 0;   // announced messages per class without a receive
-
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
-
-/// Credit of `c` that expected messages do not touch: half of the window, and room for the largest unexpected message.
-inline std::uint64_t reserve_of(const Limits& limits, MessageClass c) {
-  if (c == MessageClass::kBulk) return 0;  // no unexpected messages there
-  return std::max(limits.window / 2, cost_of(limits.max_unexpected));
-}
-
-/// How much consumed credit the receiver may hold back until a frame carries it. The rest of the reserve always fits
-/// the largest unexpected message.
-inline std::uint64_t kept_back(const Limits& limits, MessageClass c) {
-  if (c == MessageClass::kBulk) return limits.window / 2;
-  return reserve_of(limits, c) - cost_of(limits.max_unexpected);
-}
 
 struct Hello {
   std::uint16_t version_min = kVersionMin;

@@ -116,8 +116,7 @@ bool Peer::charge(TcpOp& op) {
   const std::uint64_t cost = cost_of(op.size);
   // Expected messages without a receive leave part of the credit to unexpected ones.
   const std::uint64_t reserve = op.unexpected ? 0 : reserve_of(remote_, op.message_class);
-  if (c.send_credit < cost || c.send_credit - cost < reserve) return false;
-  c.send_credit -= cost;
+  if (!c.ours.take(cost, reserve)) return false;
   op.charged = cost;
   return true;
 }
@@ -138,7 +137,7 @@ void Peer::transmit(TcpOp& op, FrameType type) {
 void Peer::push(Connection& connection, FrameHeader header, TcpOp* op) {
   if (header.type != FrameType::kCredit) {
     const MessageClass c = connection.channel == 0 ? MessageClass::kControl : MessageClass::kBulk;
-    header.credit = take_return(state_of(c));
+    header.credit = state_of(c).theirs.take_owed();
   }
   connection.queue().push(header, op);
 }
@@ -196,7 +195,7 @@ void Peer::opened(Connection& connection, const Limits& limits) {
     state = Standing::kUp;
     ++connections;
     remote_ = limits;
-    for (ClassState& c : classes_) c.send_credit = limits.window;
+    for (ClassState& c : classes_) c.ours.available = limits.window;
     bulk_wanted = false;
     bool bulk = outbound && !state_of(MessageClass::kBulk).posted.empty();
     for (unsigned i = 1; i <= bulk_count; ++i) bulk = bulk || !channels[i].waiting.empty();
@@ -232,7 +231,7 @@ void Peer::cancel_sending(TcpOp& op) {
   if (!op.connection->queue().withdraw(op, is_data ? &no_data : nullptr)) {
     return host_.begin_grace(*op.connection, op);
   }
-  state_of(op.message_class).send_credit += op.charged;
+  state_of(op.message_class).ours.available += op.charged;
   finish(op, Errc::kCancelled, 0);
 }
 
@@ -298,8 +297,8 @@ void Peer::flush_all() {
 }
 
 Limits Peer::grant_limits() {
-  for (ClassState& c : classes_) c.peer_charge = c.to_return = 0;
-  state_of(MessageClass::kControl).peer_charge = undelivered_;
+  for (ClassState& c : classes_) c.theirs = protocol::ReceiveCredit();
+  state_of(MessageClass::kControl).theirs.held = undelivered_;
   Limits limits = host_.local_limits();
   limits.window -= std::min(limits.window, undelivered_);
   return limits;

@@ -10,6 +10,7 @@
 
 #include "bmi/match_table.h"
 #include "bmi/module.h"
+#include "bmi/protocol/credit.h"
 #include "bmi/tcp/connection.h"
 #include "bmi/tcp/counters.h"
 #include "bmi/tcp/endpoint.h"
@@ -51,9 +52,8 @@ struct Channel {
 /// Credit and matching of one message class. "Ours" are the messages that this side sends.
 struct ClassState {
   explicit ClassState(std::uint64_t seed) : posted(seed), arrived(seed) {}
-  std::uint64_t send_credit = 0;    // bytes of charged messages that we may still send
-  std::uint64_t peer_charge = 0;    // bytes of charged messages that the peer sent and whose credit was not returned
-  std::uint64_t to_return = 0;      // of peer_charge: consumed, to be returned with a later frame
+  protocol::SendCredit ours;
+  protocol::ReceiveCredit theirs;
   std::uint32_t announced = 0;      // ours, not yet cleared
   std::uint32_t announcements = 0;  // the peer's, not yet cleared
   std::uint32_t withdrawn = 0;      // ours: withdrawn, but the peer may have cleared them
@@ -172,7 +172,6 @@ class Peer final : public FrameHandler, public SendObserver {
   bool charge_peer(ClassState& state, std::uint64_t cost);
   std::uint32_t most_announced() const;
   void give_back(MessageClass c, std::uint64_t cost);
-  std::uint32_t take_return(ClassState& state);
 
   PeerHost& host_;
   const std::uint64_t seed_;

@@ -39,12 +39,7 @@ bool Peer::check_credit(Connection& connection, const FrameHeader& header) {
   const MessageClass c = header.type == FrameType::kCredit ? header.message_class
                          : connection.channel == 0         ? MessageClass::kControl
                                                            : MessageClass::kBulk;
-  ClassState& state_of_class = state_of(c);
-  // The window may have been granted with less than its full size at first (grant_limits), so what comes back may
-  // exceed it; never what this side can count.
-  constexpr std::uint64_t kMaxCredit = std::uint64_t{1} << 48U;
-  state_of_class.send_credit += header.credit;
-  if (state_of_class.send_credit > kMaxCredit) return false;
+  if (!state_of(c).ours.give(header.credit)) return false;
   run_waiting(c);
   return true;
 }
@@ -52,26 +47,17 @@ bool Peer::check_credit(Connection& connection, const FrameHeader& header) {
 bool Peer::charge_peer(ClassState& c, std::uint64_t cost) {
   std::uint64_t window = host_.local_limits().window;
   if (stranger) window = std::min(window, host_.options().strangers.buffered_bytes);
-  if (cost > window || c.peer_charge > window - cost) return false;
-  c.peer_charge += cost;
-  return true;
-}
-
-std::uint32_t Peer::take_return(ClassState& c) {
-  const std::uint64_t credit = std::min<std::uint64_t>(c.to_return, UINT32_MAX);
-  c.to_return -= credit;
-  c.peer_charge -= credit;
-  return static_cast<std::uint32_t>(credit);
+  return c.theirs.charge(cost, window);
 }
 
 void Peer::give_back(MessageClass message_class, std::uint64_t cost) {
   ClassState& c = state_of(message_class);
-  c.to_return += cost;
-  if (c.to_return <= kept_back(host_.local_limits(), message_class) || channels[0].connection == nullptr) return;
+  c.theirs.consume(cost);
+  if (c.theirs.owed <= kept_back(host_.local_limits(), message_class) || channels[0].connection == nullptr) return;
   FrameHeader header;
   header.type = FrameType::kCredit;
   header.message_class = message_class;
-  header.credit = take_return(c);
+  header.credit = c.theirs.take_owed();
   push(control(), header, nullptr);
 }
 

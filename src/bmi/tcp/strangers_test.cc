@@ -85,7 +85,7 @@ TEST_F(StrangersTest, MessagesOfAStrangerAreBufferedUpToItsLimit) {
     take_unexpected_ = false;
     RawPeer peer = connect();
     greet(peer, hello());
-    const Bytes payload(8 * 1024 - kMessageOverhead);
+    const Bytes payload(8 * 1024 - protocol::kMessageOverhead);
     EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
     EXPECT_TRUE(peer.write_frame(frame(type, 1, payload.size()), payload));
     settle();

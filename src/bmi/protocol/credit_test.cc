@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bmi/ofi/credit.h"
+#include "bmi/protocol/credit.h"
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "bmi/ofi/packet.h"
+#include "bmi/protocol/limits.h"
 
-namespace spate::bmi::ofi {
+namespace spate::bmi::protocol {
 namespace {
 
-TEST(OfiCredit, AReserveIsLeftAlone) {
+TEST(ProtocolCredit, AReserveIsLeftAlone) {
   SendCredit credit{.available = 100};
   EXPECT_FALSE(credit.take(60, 50));
   EXPECT_TRUE(credit.take(50, 50));
@@ -18,14 +18,14 @@ TEST(OfiCredit, AReserveIsLeftAlone) {
   EXPECT_FALSE(credit.take(1, 0));
 }
 
-TEST(OfiCredit, MoreThanCanBeCountedIsRefused) {
+TEST(ProtocolCredit, MoreThanCanBeCountedIsRefused) {
   SendCredit credit;
   EXPECT_TRUE(credit.give(UINT32_MAX));
   credit.available = std::uint64_t{1} << 48U;
   EXPECT_FALSE(credit.give(1));
 }
 
-TEST(OfiCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
+TEST(ProtocolCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
   ReceiveCredit credit;
   EXPECT_TRUE(credit.charge(60, 100));
   EXPECT_FALSE(credit.charge(41, 100));
@@ -38,7 +38,7 @@ TEST(OfiCredit, DetectsAPeerThatSendsMoreThanItsWindow) {
 }
 
 // Two ends that keep to it: never refused, never more than the window held, and all of it free again in the end.
-TEST(OfiCredit, TheTwoHalvesAgree) {
+TEST(ProtocolCredit, TheTwoHalvesAgree) {
   SeededRandom random(7);
   constexpr std::uint64_t kWindow = 10'000;
   SendCredit sender{.available = kWindow};
@@ -65,7 +65,7 @@ TEST(OfiCredit, TheTwoHalvesAgree) {
 }
 
 // What a receiver may keep back never starves the largest unexpected message.
-TEST(OfiCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
+TEST(ProtocolCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
   for (const std::uint64_t largest : {std::uint64_t{0}, std::uint64_t{1000}, std::uint64_t{256 * 1024}}) {
     for (const std::uint64_t extra : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1 << 20}}) {
       const Limits limits{cost_of(largest) + extra, largest, 1, 4096};
@@ -77,4 +77,4 @@ TEST(OfiCredit, WhatIsKeptBackLeavesRoomForTheLargestMessage) {
 }
 
 }  // namespace
-}  // namespace spate::bmi::ofi
+}  // namespace spate::bmi::protocol

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace spate::bmi::ofi {
+namespace spate::bmi::protocol {
 
 /// How many bytes of charged messages the sender may still send. More credit may come back than was charged, since the
 /// window starts smaller while messages of an earlier session are not taken.
@@ -47,4 +47,4 @@ struct ReceiveCredit {
   }
 };
 
-}  // namespace spate::bmi::ofi
+}  // namespace spate::bmi::protocol
