@@ -3,7 +3,6 @@
 #include "bmi/ofi/engine.h"
 
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 
@@ -17,7 +16,7 @@ std::unique_ptr<OfiModule> make_ofi_module(const Clock& clock, OfiOptions option
 }
 
 Engine::Engine(const Clock& clock, OfiOptions options)
-    : clock_(clock), ofi_options_(options), complaints_(clock), strangers_log_(clock) {
+    : clock_(clock), ofi_options_(options), timer_(clock), complaints_(clock), strangers_log_(clock) {
   SPATE_CHECK(options.gone_peers_kept >= 1 && options.inbound_limit >= 1);
 }
 
@@ -67,10 +66,9 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   limits_ = protocol::limits_of(options, ofi_options_.max_announced);
   limits_.max_packet = ofi_options_.packet_bytes;
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!epoll_ || !timer_ || !wake_) return errno_error(errno, "start of the ofi module");
-  for (const int fd : {timer_.get(), wake_.get()}) {
+  if (!epoll_ || !timer_.open() || !wake_) return errno_error(errno, "start of the ofi module");
+  for (const int fd : {timer_.descriptor(), wake_.get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno_error(errno, "start of the ofi module");

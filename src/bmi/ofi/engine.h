@@ -23,6 +23,7 @@
 #include "bmi/ofi/wire.h"
 #include "bmi/outbox.h"
 #include "bmi/page_watch.h"
+#include "bmi/protocol/wake_timer.h"
 #include "bmi/slot_table.h"
 #include "bmi/strangers.h"
 #include "log/rate_limit.h"
@@ -124,7 +125,6 @@ class Engine final : public OfiModule, private PeerHost {
   void connect_again(Peer& peer, const Result<void>& opened);
   Duration time_to_next_look() const;
   void begin_parting();
-  void arm_timer(Duration from_now);
   void wake();
   void complain(const std::string& who, std::string_view what);
 
@@ -155,7 +155,7 @@ class Engine final : public OfiModule, private PeerHost {
   Sink* sink_ = nullptr;
   Limits limits_;
   UniqueFd epoll_;
-  UniqueFd timer_;
+  protocol::WakeTimer timer_;
   UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
   std::unique_ptr<PageWatch> pages_;
 
@@ -180,7 +180,6 @@ class Engine final : public OfiModule, private PeerHost {
   std::uint32_t idle_polls_ = 0;  // in a row
   MonoTime next_sweep_ = MonoTime::never();
   MonoTime parted_by_ = MonoTime::never();  // no route parts any longer then
-  MonoTime armed_for_ = MonoTime::never();
   Outbox<Peer> outbox_;
   OfiCounters counters_;
   log::RateLimit complaints_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns, packets, and what is due by the clock.
 #include <poll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,10 +52,9 @@ bool Engine::poll() {
   did = turn_all() || did;
   settle();
   idle_polls_ = did ? 0 : idle_polls_ + 1;
-  if ((++polls_ % 64 == 0 || armed_for_ != MonoTime::never()) && clock_.now() >= std::min(next_sweep_, armed_for_)) {
-    if (std::exchange(armed_for_, MonoTime::never()) != MonoTime::never()) {
-      [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
-    }
+  if ((++polls_ % 64 == 0 || timer_.armed_for() != MonoTime::never()) &&
+      clock_.now() >= std::min(next_sweep_, timer_.armed_for())) {
+    if (timer_.armed_for() != MonoTime::never()) timer_.drain();
     if (clock_.now() >= next_sweep_) sweep();
   }
   return did;
@@ -291,18 +289,8 @@ bool Engine::prepare_to_wait() {
   }
   sleeping_ = true;
   const Duration wait = time_to_next_look();
-  if (wait != Duration::max()) arm_timer(wait);
+  if (wait != Duration::max()) timer_.arm(clock_.now() + wait);
   return true;
-}
-
-void Engine::arm_timer(Duration from_now) {
-  const MonoTime when = clock_.now() + from_now;
-  if (armed_for_ <= when) return;  // it wakes early enough
-  armed_for_ = when;
-  itimerspec spec{};
-  spec.it_value.tv_sec = from_now.count() / 1'000'000'000;
-  spec.it_value.tv_nsec = from_now.count() % 1'000'000'000;
-  SPATE_CHECK(timerfd_settime(timer_.get(), 0, &spec, nullptr) == 0);
 }
 
 void Engine::complain(const std::string& who, std::string_view what) {

@@ -2,9 +2,7 @@
 // Posts, the life of peers, and delivery to the core.
 #include "bmi/shm/engine.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 
@@ -20,6 +18,7 @@ Engine::Engine(const Clock& clock, ShmOptions options)
     : clock_(clock),
       shm_options_(std::move(options)),
       own_uid_(::geteuid()),
+      timer_(clock),
       arenas_(shm_options_.arena_bytes),
       complaints_(clock),
       strangers_log_(clock) {
@@ -32,11 +31,10 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   network_ = &options;
   limits_ = protocol::limits_of(options, shm_options_.max_announced);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!epoll_ || !timer_ || !wake_ || !reserve_) return errno_error(errno, "start of the shm module");
-  if (!watch(timer_.get(), EPOLLIN, timer_pollable_) || !watch(wake_.get(), EPOLLIN | EPOLLET, foreign_pollable_))
+  if (!epoll_ || !timer_.open() || !wake_ || !acceptor_.open()) return errno_error(errno, "start of the shm module");
+  if (!watch(timer_.descriptor(), EPOLLIN, timer_pollable_) ||
+      !watch(wake_.get(), EPOLLIN | EPOLLET, foreign_pollable_))
     return errno_error(errno, "start of the shm module");
   return {};
 }
@@ -101,7 +99,7 @@ void Engine::admit(PeerId id) {
   Peer* peer = find_peer(id);
   if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
   strangers_.remove(peer->link);
-  clear_deadline(*peer->link);
+  deadlines_.clear(*peer->link);
   const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
   if (!fresh) {
     lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back

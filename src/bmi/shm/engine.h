@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +17,8 @@
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bmi/outbox.h"
+#include "bmi/protocol/acceptor.h"
+#include "bmi/protocol/wake_timer.h"
 #include "bmi/shm/arena.h"
 #include "bmi/shm/link.h"
 #include "bmi/shm/peer.h"
@@ -126,10 +127,6 @@ class Engine final : public ShmModule, private PeerHost {
   bool on_note(Link& link, Packet& packet);
   bool expire();
   void on_deadline(Link& link);
-  void set_deadline(Link& link, MonoTime when);
-  void clear_deadline(Link& link);
-  void arm_timer();
-  void drain_timer();
   bool watch(int fd, std::uint32_t events, Pollable& pollable);
   void complain(const std::string& who, std::string_view what);
 
@@ -158,9 +155,9 @@ class Engine final : public ShmModule, private PeerHost {
   Sink* sink_ = nullptr;
   Limits limits_;
   UniqueFd epoll_;
-  UniqueFd timer_;
-  UniqueFd wake_;     // for a thread that sleeps while another one leaves it something to do
-  UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors have run out
+  protocol::WakeTimer timer_;
+  UniqueFd wake_;  // for a thread that sleeps while another one leaves it something to do
+  protocol::Acceptor acceptor_;
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
@@ -186,8 +183,7 @@ class Engine final : public ShmModule, private PeerHost {
   bool active_ = false;             // something was found since prepare_to_wait() looked last
   MonoTime spin_until_;
   std::vector<Loss> lost_;  // handled when none of their functions is on the stack
-  std::set<std::pair<MonoTime, Link*>> deadlines_;
-  MonoTime armed_for_ = MonoTime::never();
+  protocol::Deadlines<Link> deadlines_{timer_};
   Outbox<Peer> outbox_;
   ShmCounters counters_;
   log::RateLimit complaints_;

@@ -57,7 +57,7 @@ Link* Engine::add_link(UniqueFd socket, Side side) {
 void Engine::close_link(Link* link) {
   if (link == nullptr || link->closed) return;
   link->closed = true;
-  clear_deadline(*link);
+  deadlines_.clear(*link);
   strangers_.remove(link);
   deactivate(*link);
   // A closed descriptor stays in the epoll set as long as anybody has it open, and the peer has the bell.
@@ -74,27 +74,11 @@ void Engine::close_link(Link* link) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  // Accepts few at a time: connected peers are served in between, and so are admitted before newer strangers push them
-  // out.
-  constexpr int kPerTurn = 8;
-  for (int i = 0; i < kPerTurn; ++i) {
-    UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
-      accepted(std::move(socket), listener);
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE) {
-      // Out of descriptors: with the one in reserve the connection can at least be taken and refused, rather than wake
-      // this listener for ever.
-      reserve_.reset();
-      UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
-      reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      ++counters_.refused;
-      if (const auto more = complaints_.admit()) {
-        SPATE_LOG("bmi/shm", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
-      }
-    }
-    if (errno != ECONNABORTED && errno != EINTR) return;
+  const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
+  if (acceptor_.accept(listener.socket.get(), take)) return;
+  ++counters_.refused;
+  if (const auto more = complaints_.admit()) {
+    SPATE_LOG("bmi/shm", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
   }
 }
 
@@ -115,7 +99,7 @@ void Engine::accepted(UniqueFd socket, Listener& listener) {
   }
   std::uint32_t patience_ms = network_->connect_timeout_ms;
   if (network_->strangers.apply()) patience_ms = std::min(patience_ms, network_->strangers.deadline_ms);
-  set_deadline(*link, link->accepted_at + std::chrono::milliseconds(patience_ms));
+  deadlines_.set(*link, link->accepted_at + std::chrono::milliseconds(patience_ms));
   const std::string source = "uid " + std::to_string(credentials->uid);
   const auto victim = strangers_.add(link, source, network_->strangers, random_);
   if (victim) drop_stranger(**victim, "too many strangers");
@@ -186,13 +170,13 @@ Peer& Engine::stranger(Link& link, const Hello& hello) {
   peer.link_id = hello.link;
   peer.context = link.context;
   outbox_.inbound(peer);
-  set_deadline(link, link.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms));
+  deadlines_.set(link, link.accepted_at + std::chrono::milliseconds(network_->strangers.deadline_ms));
   return peer;
 }
 
 Peer& Engine::returning_peer(Link& link, const Hello& hello) {
   strangers_.remove(&link);
-  clear_deadline(link);
+  deadlines_.clear(link);
   const auto known = inbound_.find(hello.link);
   if (known != inbound_.end()) {
     lose_peer(*known->second, Errc::kConnectionLost);  // it has a new link, so the old one is dead
@@ -252,7 +236,7 @@ void Engine::connect(Peer& peer) {
 void Engine::try_connect(Link& link) {
   Peer& peer = *link.peer;
   const int failed = connect_to(link.socket(), peer.remote);
-  if (failed == EAGAIN) return set_deadline(link, std::min(link.give_up, clock_.now() + kConnectAgain));
+  if (failed == EAGAIN) return deadlines_.set(link, std::min(link.give_up, clock_.now() + kConnectAgain));
   if (failed != 0) {
     const std::string why = failed == ENOENT || failed == ECONNREFUSED
                                 ? std::string("no server listens there on this host")
@@ -277,7 +261,7 @@ void Engine::try_connect(Link& link) {
   if (!watched) return attempt_failed(peer, errno_error(errno, "epoll_ctl").message());
   link.connecting = false;
   if (!say_hello(link)) return attempt_failed(peer, "the server closed the connection");
-  set_deadline(link, link.give_up);
+  deadlines_.set(link, link.give_up);
 }
 
 bool Engine::say_hello(Link& link) {
@@ -297,7 +281,7 @@ void Engine::on_welcome(Link& link) {
   Limits limits;
   const Result<void> accepted = accept_welcome(link, packet, limits);
   if (!accepted) return attempt_failed(peer, accepted.error().message());
-  clear_deadline(link);
+  deadlines_.clear(link);
   peer.opened(link, limits);
   activate(link);
 }

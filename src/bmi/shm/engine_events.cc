@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns, what epoll reports, and deadlines.
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -177,7 +176,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kSocket: return on_socket(*link);
     case Pollable::Kind::kListener: return accept_from(static_cast<Listener&>(pollable));
     case Pollable::Kind::kForeign: return;  // it has woken the sleeper
-    case Pollable::Kind::kTimer: return drain_timer();
+    case Pollable::Kind::kTimer: timer_.drain(); return timer_.arm(deadlines_.first());
   }
 }
 
@@ -244,14 +243,12 @@ bool Engine::on_note(Link& link, Packet& packet) {
 bool Engine::expire() {
   const MonoTime now = clock_.now();
   bool did = false;
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    Link& link = *deadlines_.begin()->second;
-    clear_deadline(link);
-    on_deadline(link);
+  while (Link* link = deadlines_.take_due(now)) {
+    on_deadline(*link);
     did = true;
   }
   settle();
-  if (did) arm_timer();
+  if (did) timer_.arm(deadlines_.first());
   return did;
 }
 
@@ -268,7 +265,7 @@ void Engine::on_deadline(Link& link) {
   }
   const ShmOp* op = peer->first_withdrawing();
   if (op == nullptr) return;
-  if (op->deadline > clock_.now()) return set_deadline(link, op->deadline);
+  if (op->deadline > clock_.now()) return deadlines_.set(link, op->deadline);
   complain(link.remote, "no answer to the cancel of a message that it may read");
   lose_later(*peer, Errc::kConnectionLost);
 }
@@ -276,38 +273,7 @@ void Engine::on_deadline(Link& link) {
 void Engine::begin_grace(Peer& peer, ShmOp& op) {
   if (peer.stranger) return lose_later(peer, Errc::kConnectionLost);  // no patience with them
   op.deadline = clock_.now() + std::chrono::milliseconds(shm_options_.cancel_grace_ms);
-  if (peer.link->deadline == MonoTime::never()) set_deadline(*peer.link, op.deadline);
-}
-
-void Engine::set_deadline(Link& link, MonoTime when) {
-  clear_deadline(link);
-  link.deadline = when;
-  deadlines_.emplace(when, &link);
-  arm_timer();
-}
-
-void Engine::clear_deadline(Link& link) {
-  if (link.deadline == MonoTime::never()) return;
-  deadlines_.erase({link.deadline, &link});
-  link.deadline = MonoTime::never();
-}
-
-void Engine::arm_timer() {
-  // Only ever earlier: a wake for a deadline that is gone costs one empty turn and arms the next.
-  if (deadlines_.empty() || deadlines_.begin()->first >= armed_for_) return;
-  armed_for_ = deadlines_.begin()->first;
-  const Duration left = std::max(Duration(1), armed_for_ - clock_.now());
-  itimerspec when{};
-  when.it_value.tv_sec = left.count() / 1'000'000'000;
-  when.it_value.tv_nsec = left.count() % 1'000'000'000;
-  SPATE_CHECK(timerfd_settime(timer_.get(), 0, &when, nullptr) == 0);
-}
-
-void Engine::drain_timer() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
-  armed_for_ = MonoTime::never();
-  arm_timer();
+  if (peer.link->deadline == MonoTime::never()) deadlines_.set(*peer.link, op.deadline);
 }
 
 /// False, with errno: the kernel is out of memory for it, or the user has used up fs.epoll.max_user_watches.

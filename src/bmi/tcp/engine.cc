@@ -2,9 +2,7 @@
 // Posts, the life of peers, and delivery to the core.
 #include "bmi/tcp/engine.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 
@@ -19,6 +17,7 @@ std::unique_ptr<TcpModule> make_tcp_module(const Clock& clock, TcpOptions option
 Engine::Engine(const Clock& clock, TcpOptions options)
     : clock_(clock),
       tcp_options_(options),
+      timer_(clock),
       complaints_(clock),
       strangers_log_(clock),
       receive_scratch_(std::make_unique<ReceiveScratch>()),
@@ -33,11 +32,10 @@ Result<void> Engine::start(Sink& sink, const NetworkOptions& options) {
   network_ = &options;
   limits_ = protocol::limits_of(options, tcp_options_.max_announced);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   due_event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!epoll_ || !timer_ || !reserve_ || !due_event_) return errno_error(errno, "start of the tcp module");
-  if (!watch(timer_.get(), EPOLLIN, timer_pollable_) || !watch(due_event_.get(), EPOLLIN, foreign_pollable_))
+  if (!epoll_ || !timer_.open() || !acceptor_.open() || !due_event_)
+    return errno_error(errno, "start of the tcp module");
+  if (!watch(timer_.descriptor(), EPOLLIN, timer_pollable_) || !watch(due_event_.get(), EPOLLIN, foreign_pollable_))
     return errno_error(errno, "start of the tcp module");
   return {};
 }
@@ -101,7 +99,7 @@ void Engine::admit(PeerId id) {
   if (peer == nullptr || peer->state != Standing::kUp || !std::exchange(peer->stranger, false)) return;
   Connection& connection = *peer->channels[0].connection;
   strangers_.remove(&connection);
-  clear_deadline(connection);
+  deadlines_.clear(connection);
   const auto [known, fresh] = inbound_.try_emplace(peer->link_id, peer);
   if (!fresh) {
     lose_peer(*std::exchange(known->second, peer), Errc::kConnectionLost);  // the same process, before it came back

@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -21,6 +20,8 @@
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bmi/outbox.h"
+#include "bmi/protocol/acceptor.h"
+#include "bmi/protocol/wake_timer.h"
 #include "bmi/slot_table.h"
 #include "bmi/strangers.h"
 #include "bmi/tcp/connection.h"
@@ -167,9 +168,7 @@ class Engine final : public TcpModule, private PeerHost {
   bool take_told(Connection& connection);
   bool expire();
   void set_deadline(Connection& connection, Duration from_now);
-  void clear_deadline(Connection& connection);
   void arm_timer();
-  MonoTime next_deadline() const;
   bool watch(int fd, std::uint32_t events, Pollable& pollable);
   void watch_again(Connection& connection);
   void block(Connection& connection);
@@ -222,9 +221,9 @@ class Engine final : public TcpModule, private PeerHost {
   WelcomeHandler welcome_handler_{*this};
   ProofHandler proof_handler_{*this};
   UniqueFd epoll_;
-  UniqueFd timer_;
+  protocol::WakeTimer timer_;
   UniqueFd due_event_;  // readable while due_ is not empty
-  UniqueFd reserve_;    // given up for a moment to refuse a connection when descriptors have run out
+  protocol::Acceptor acceptor_;
   Pollable timer_pollable_{Pollable::Kind::kTimer};
   Pollable foreign_pollable_{Pollable::Kind::kForeign};
 
@@ -246,8 +245,7 @@ class Engine final : public TcpModule, private PeerHost {
   std::unordered_map<Connection*, ContextId> half_open_;  // accepted, no hello yet; the context of their listener
   Strangers<Connection*> strangers_;                      // these, and control connections of peers not admitted
   std::vector<Loss> lost_;                                // handled when none of their functions is on the stack
-  std::set<std::pair<MonoTime, Connection*>> deadlines_;
-  MonoTime armed_for_ = MonoTime::never();
+  protocol::Deadlines<Connection> deadlines_{timer_};
   MonoTime next_sweep_ = MonoTime::never();  // for idle peers
   std::unique_ptr<Resolver> resolver_;       // made at the first name
   Connection* hot_ = nullptr;                // the control connection that was read last

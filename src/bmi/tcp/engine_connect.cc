@@ -49,7 +49,7 @@ void Engine::close_connection(Connection* connection) {
   if (connection == nullptr || connection->closed) return;
   connection->closed = true;
   connection->close();
-  clear_deadline(*connection);
+  deadlines_.clear(*connection);
   half_open_.erase(connection);
   strangers_.remove(connection);
   if (hot_ == connection) hot_ = nullptr;
@@ -62,27 +62,11 @@ void Engine::close_connection(Connection* connection) {
 // --- the accepting side ---
 
 void Engine::accept_from(Listener& listener) {
-  // Accepts few at a time: connected peers are served in between, and so are admitted before newer strangers push them
-  // out.
-  constexpr int kPerTurn = 8;
-  for (int i = 0; i < kPerTurn; ++i) {
-    UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
-      accepted(std::move(socket), listener);
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE) {
-      // Out of descriptors: with the one in reserve the connection can at least be taken and refused, rather than wake
-      // this listener for ever.
-      reserve_.reset();
-      UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
-      reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      ++counters_.refused;
-      if (const auto more = complaints_.admit()) {
-        SPATE_LOG("bmi/tcp", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
-      }
-    }
-    if (errno != ECONNABORTED && errno != EINTR) return;
+  const auto take = [&](UniqueFd socket) { accepted(std::move(socket), listener); };
+  if (acceptor_.accept(listener.socket.get(), take)) return;
+  ++counters_.refused;
+  if (const auto more = complaints_.admit()) {
+    SPATE_LOG("bmi/tcp", error, "connection refused: out of file descriptors (raise ulimit -n){}", *more);
   }
 }
 
@@ -154,7 +138,7 @@ Peer& Engine::stranger(Connection& connection, const Hello& hello) {
 
 Peer& Engine::returning_peer(Connection& connection, const Hello& hello) {
   strangers_.remove(&connection);
-  clear_deadline(connection);
+  deadlines_.clear(connection);
   const auto known = inbound_.find(hello.link);
   if (known != inbound_.end()) {
     lose_peer(*known->second, Errc::kConnectionLost);  // it has a new connection, so the old ones are dead
@@ -239,7 +223,7 @@ bool Engine::on_connectors_proof(Connection& connection, const std::byte* bytes)
 bool Engine::open_accepted_bulk(Connection& connection, Peer& peer, unsigned channel) {
   half_open_.erase(&connection);
   strangers_.remove(&connection);
-  clear_deadline(connection);
+  deadlines_.clear(connection);
   set_connection_options(connection.socket(), tcp_options_.notsent_lowat_bytes);
   connection.peer = &peer;
   connection.channel = channel;
@@ -365,7 +349,7 @@ bool Engine::on_welcome(Connection& connection, const std::byte* bytes) {
     connection.set_handler(proof_handler_);
     return true;
   }
-  clear_deadline(connection);
+  deadlines_.clear(connection);
   peer.channels[connection.channel].opening = nullptr;
   if (connection.channel == 0) peer.token = welcome->token;
   peer.opened(connection, welcome->limits);
@@ -382,7 +366,7 @@ bool Engine::on_acceptors_proof(Connection& connection, const std::byte* bytes) 
     return false;
   }
   if (!send_whole(connection.socket(), proof(Side::kConnector))) return false;
-  clear_deadline(connection);
+  deadlines_.clear(connection);
   peer.channels[connection.channel].opening = nullptr;
   peer.opened(connection, {});
   return true;

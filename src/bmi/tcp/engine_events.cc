@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What epoll reports, and deadlines.
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,9 +163,7 @@ void Engine::on_event(Pollable& pollable, std::uint32_t events) {
     case Pollable::Kind::kResolver: return on_resolved();
     case Pollable::Kind::kForeign: return;  // the core's descriptor: it wakes the sleeper, and the core removes it
     case Pollable::Kind::kTimer: {
-      std::uint64_t count = 0;
-      [[maybe_unused]] const auto drained = ::read(timer_.get(), &count, sizeof count);
-      armed_for_ = MonoTime::never();
+      timer_.drain();
       sweep_idle();
       arm_timer();
     }
@@ -292,9 +289,8 @@ void Engine::begin_grace(Connection& connection, const TcpOp& op) {
 bool Engine::expire() {
   const MonoTime now = clock_.now();
   bool did = false;
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    Connection& connection = *deadlines_.begin()->second;
-    clear_deadline(connection);
+  while (Connection* due = deadlines_.take_due(now)) {
+    Connection& connection = *due;
     did = true;
     Peer* peer = connection.peer;
     const bool open = peer != nullptr && peer->channels[connection.channel].connection == &connection;
@@ -313,33 +309,10 @@ bool Engine::expire() {
 }
 
 void Engine::set_deadline(Connection& connection, Duration from_now) {
-  clear_deadline(connection);
-  connection.deadline = clock_.now() + from_now;
-  deadlines_.emplace(connection.deadline, &connection);
-  arm_timer();
+  deadlines_.set(connection, clock_.now() + from_now);
 }
 
-void Engine::clear_deadline(Connection& connection) {
-  if (connection.deadline == MonoTime::never()) return;
-  deadlines_.erase({connection.deadline, &connection});
-  connection.deadline = MonoTime::never();
-}
-
-MonoTime Engine::next_deadline() const {
-  return deadlines_.empty() ? next_sweep_ : std::min(next_sweep_, deadlines_.begin()->first);
-}
-
-void Engine::arm_timer() {
-  // Only ever earlier: a wake for a deadline that is gone costs one empty turn and arms the next.
-  const MonoTime next = next_deadline();
-  if (next >= armed_for_) return;
-  armed_for_ = next;
-  const Duration left = std::max(Duration(1), armed_for_ - clock_.now());
-  itimerspec when{};
-  when.it_value.tv_sec = left.count() / 1'000'000'000;
-  when.it_value.tv_nsec = left.count() % 1'000'000'000;
-  SPATE_CHECK(timerfd_settime(timer_.get(), 0, &when, nullptr) == 0);
-}
+void Engine::arm_timer() { timer_.arm(std::min(next_sweep_, deadlines_.first())); }
 
 /// False, with errno: the kernel is out of memory for it, or the user has used up fs.epoll.max_user_watches.
 bool Engine::watch(int fd, std::uint32_t events, Pollable& pollable) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Acceptor: accepts connections on listening sockets, and copes with a process that has run out of descriptors.
+#pragma once
+
+#include <cerrno>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace spate::bmi::protocol {
+
+/// Not thread-safe: the module's lock guards it.
+class Acceptor {
+ public:
+  /// Takes a descriptor in reserve. False, with errno: out of descriptors.
+  bool open();
+
+  /// Calls `accepted(UniqueFd)` for each connection that waits at `listener`. It accepts few at a time: connected peers
+  /// are served in between, and so are admitted before newer strangers push them out. False: a connection was refused,
+  /// since the process is out of descriptors.
+  template <typename Accepted>
+  bool accept(int listener, Accepted accepted) {
+    constexpr int kPerTurn = 8;
+    for (int i = 0; i < kPerTurn; ++i) {
+      UniqueFd socket = take(listener);
+      if (socket) {
+        accepted(std::move(socket));
+        continue;
+      }
+      if (errno == EMFILE || errno == ENFILE) {
+        refuse(listener);
+        return false;
+      }
+      if (errno != ECONNABORTED && errno != EINTR) return true;
+    }
+    return true;
+  }
+
+ private:
+  static UniqueFd take(int listener);
+  void refuse(int listener);
+
+  UniqueFd reserve_;
+};
+
+}  // namespace spate::bmi::protocol
