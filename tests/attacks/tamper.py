@@ -6,51 +6,23 @@ import os
 import re
 import socket
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.environ["SPATE_SOURCE"], "tests/integration"))
 from cluster import Cluster, check
+from network_path import Path
 
 SIZE = 3 * 1024 * 1024 + 13
 WHERE = 700 * 1024  # of a bulk connection's bytes in one direction: in the middle of file data
 SAID = "altered on the way"
 
 
-class Path:
-    """The network path to a port: passes on each connection, and flips the byte at WHERE of what bulk connections carry to
-    the `flips` side ("server", "client", or neither)."""
+class TcpPath(Path):
+    """Only bulk connections are worth an attack."""
 
-    def __init__(self, port):
-        self.port, self.flips, self.flipped = port, None, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.own_port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            client = self.listener.accept()[0]
-            server = socket.create_connection(("127.0.0.1", self.port))
-            hello = client.recv(64, socket.MSG_WAITALL)
-            if len(hello) < 64:
-                continue
-            server.sendall(hello)
-            bulk = hello[12] > 0  # the channel: docs/wire-tcp.md
-            threading.Thread(target=self.carry, args=(client, server, bulk and "server"), daemon=True).start()
-            threading.Thread(target=self.carry, args=(server, client, bulk and "client"), daemon=True).start()
-
-    def carry(self, source, target, side):
-        at = 0
-        try:
-            while data := bytearray(source.recv(65536)):
-                if side and side == self.flips and at <= WHERE < at + len(data):
-                    data[WHERE - at] ^= 1
-                    self.flipped += 1
-                target.sendall(data)
-                at += len(data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            for end in (source, target):
-                end.close()
+    def worth(self, client, server):
+        hello = client.recv(64, socket.MSG_WAITALL)
+        server.sendall(hello)
+        return len(hello) == 64 and hello[12] > 0  # the channel: docs/wire-tcp.md
 
 
 class Scene:
@@ -58,7 +30,7 @@ class Scene:
         self.fs = fs
         text = open(fs.dir + "/spate.toml").read()
         port = int(re.findall(r"tcp://127\.0\.0\.1:(\d+)", text)[1])
-        self.path = Path(port)
+        self.path = TcpPath(port, WHERE)
         # As other machines would reach it: by tcp only, through the path.
         text = re.sub(r'"shm://[^"]*",? ?', "", text).replace("127.0.0.1:%d" % port, "127.0.0.1:%d" % self.path.own_port)
         self.far = fs.dir + "/far.toml"
@@ -69,9 +41,6 @@ class Scene:
     def env(self, protect):
         return {"SPATE_FS": self.far, "SPATE_AUTH_PROTECT": protect}
 
-    def attack(self, side):
-        self.path.flips, self.path.flipped = side, 0
-
 
 def data_of(n):
     return bytes((i * n >> 3) & 255 for i in range(SIZE))
@@ -80,10 +49,10 @@ def data_of(n):
 def unprotected(scene):
     """The attack itself."""
     whole = data_of(7)
-    scene.attack("server")
+    scene.path.attack("server")
     scene.fs.spate("put", "spate:/bare", input=whole, env=scene.env("control"))
     check(scene.path.flipped == 1, "nothing was flipped")
-    scene.attack(None)
+    scene.path.attack(None)
     got = scene.fs.spate("cat", "spate:/bare")
     check(sum(a != b for a, b in zip(got, whole)) == 1, "the flipped byte is not there: this attacks nothing")
 
@@ -98,12 +67,12 @@ def honest(scene):
 
 def write(scene):
     whole = data_of(13)
-    scene.attack("server")
+    scene.path.attack("server")
     said = scene.fs.fails("put", "spate:/written", input=whole, env=scene.env("data"))
     check(scene.path.flipped > 0, "nothing was flipped")
     check(SAID in said, "the writer was told: " + said)
     check(SAID in scene.fs.logs(), "no word in the server's log")
-    scene.attack(None)
+    scene.path.attack(None)
     got = scene.fs.run("cat", "spate:/written").stdout
     altered = [i for i in range(len(got)) if got[i] not in (whole[i], 0)]
     check(not altered, "altered bytes were stored, the first at %s" % altered[:1])
@@ -112,12 +81,12 @@ def write(scene):
 def read(scene):
     whole = data_of(17)
     scene.fs.spate("put", "spate:/read", input=whole)
-    scene.attack("client")
+    scene.path.attack("client")
     got = scene.fs.run("cat", "spate:/read", env=scene.env("data"))
     check(scene.path.flipped > 0, "nothing was flipped")
     check(got.returncode > 0 and SAID in got.stderr, "the reader was told: exit %d %s" % (got.returncode, got.stderr))
     check(whole.startswith(got.stdout), "altered bytes were given to the reader")
-    scene.attack(None)
+    scene.path.attack(None)
     check(scene.fs.spate("cat", "spate:/read", env=scene.env("data")) == whole, "not read when nobody alters it")
 
 
@@ -130,7 +99,7 @@ def server_insists(scene):
     scene.fs.spate("down", "-q", "--dir", scene.fs.dir)
     scene.fs.up()
     whole = data_of(19)
-    scene.attack("server")
+    scene.path.attack("server")
     said = scene.fs.fails("put", "spate:/insists", input=whole, env=scene.env("control"))
     check(SAID in said, "the writer was told: " + said)
     said = scene.fs.fails("put", "spate:/insists", input=b"x", env=dict(scene.env("data"), SPATE_AUTH_ALLOW_V1="yes"))
