@@ -10,7 +10,7 @@
 namespace spate::cluster {
 namespace {
 
-constexpr std::byte kWritten{0xA5};
+constexpr std::byte kWrittenByte{0xA5};
 /// The truncation is at the io servers about so long after it was asked for.
 constexpr std::uint64_t kCutTakesNs = 4'000'000;
 
@@ -22,7 +22,7 @@ struct Overlap {
 job::Task<void> write_later(job::Executor& executor, Duration delay, client::File& file, Overlap what,
                             Result<void>& out) {
   std::ignore = co_await executor.sleep(delay);
-  const Bytes data(what.written.size, kWritten);
+  const Bytes data(what.written.size, kWrittenByte);
   out = co_await file.write(kGuardedAt + what.written.offset, data);
 }
 
@@ -35,7 +35,7 @@ bool in_some_order(const Layout& layout, const Overlap& what, const Bytes& found
   std::vector<int> seen(layout.slots.size());  // 1: bytes of the write, 2: bytes that are not there
   for (std::uint64_t at = what.cut; at < what.written.offset + what.written.size; ++at) {
     const std::uint64_t slot = (kGuardedAt + at) / layout.strip_bytes % layout.slots.size();
-    seen[slot] |= found[at] == kWritten ? 1 : 2;
+    seen[slot] |= found[at] == kWrittenByte ? 1 : 2;
   }
   return std::none_of(seen.begin(), seen.end(), [](int what_is_there) { return what_is_there == 3; });
 }
@@ -66,7 +66,7 @@ job::Task<bool> Workload::write_and_cut_guarded(OpenFilePtr file, LockClaim clai
     scene_.fail(fmt::format("client {}: a truncation of file {} fell into a write", index_, file->handle));
   const auto at = [](std::uint64_t where) { return static_cast<std::ptrdiff_t>(where); };
   const std::uint64_t end = offset + what.written.size;
-  std::fill(known.begin() + at(offset), known.begin() + at(what.cut), kWritten);
+  std::fill(known.begin() + at(offset), known.begin() + at(what.cut), kWrittenByte);
   std::copy(found.begin() + at(what.cut), found.begin() + at(end), known.begin() + at(what.cut));
   std::fill(known.begin() + at(end), known.end(), std::byte{0});
   co_return true;
