@@ -20,10 +20,10 @@ std::string as_config_file(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode) ? path + "/spate.toml" : path;
 }
 
-/// What is not there yet is whoever's makes it.
-bool is_anothers(const std::string& folder) {
+/// Others own the folder, or may make entries in it. What is not there yet is whoever's makes it.
+bool is_others(const std::string& folder) {
   struct stat st{};
-  return ::stat(folder.c_str(), &st) == 0 && st.st_uid != ::geteuid();
+  return ::stat(folder.c_str(), &st) == 0 && (st.st_uid != ::geteuid() || (st.st_mode & S_IWOTH) != 0);
 }
 
 }  // namespace
@@ -36,12 +36,12 @@ std::vector<std::string> whole_environment() {
 
 std::string own_home() {
   const std::string home = environment("HOME");
-  return home.empty() || is_anothers(home) ? std::string() : home;
+  return home.empty() || is_others(home) ? std::string() : home;
 }
 
 std::string current_file() {
   const std::string state = environment("XDG_STATE_HOME");
-  if (!state.empty()) return is_anothers(state) ? std::string() : state + "/spate/current";
+  if (!state.empty()) return is_others(state) ? std::string() : state + "/spate/current";
   const std::string home = own_home();
   return home.empty() ? std::string() : home + "/.local/state/spate/current";
 }

@@ -14,10 +14,10 @@ namespace spate::assembly {
 Result<std::string> locate_config(const std::string& given);
 
 /// Where `spate up` notes the file system started last: $XDG_STATE_HOME/spate/current, or below ~/.local/state. Empty:
-/// there is no such place, or it belongs to another user (sudo may keep HOME), whose files are not trusted.
+/// there is no such place, or others own it (sudo may keep HOME) or may write there, whose files are not trusted.
 std::string current_file();
 
-/// This user's home folder (HOME). Empty: there is none, or it belongs to another user.
+/// This user's home folder (HOME). Empty: there is none, or others own it or may write there.
 std::string own_home();
 
 /// This process's environment, "NAME=value" each.

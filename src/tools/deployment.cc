@@ -142,6 +142,7 @@ Result<FolderState> inspect_folder(const std::string& folder) {
 
 Result<void> prepare_folder(const std::string& folder) {
   SPATE_TRY(std::ignore, make_folder(folder));
+  SPATE_TRY(std::ignore, check_owner(folder));  // somebody else may have made it a moment ago
   return make_folder(folder + "/run");
 }
 

@@ -112,14 +112,22 @@ def up_takes_no_folder_that_others_prepare(fs):
             up("down", "--dir", "/tmp/.local/share/spate" if not env.get("HOME") else env["HOME"] + "/.local/share/spate")
         check(done.returncode != 0 and "--dir" in done.stderr, "spate up with %s: %d %s" % (env, done.returncode, done.stderr))
     check(os.path.exists("/tmp/.local") == before, "a folder below /tmp was used")
-    # What a user notes as the current file system is nothing for root that has kept that user's HOME.
-    state = own(fs.root + "/home/.local/state/spate")
-    for folder in (fs.root + "/home/.local", fs.root + "/home/.local/state"):
-        own(folder)
-    with open(state + "/current", "w") as f:
-        f.write(fs.dir + "/spate.toml\n")
-    done = up("ls", "spate:/", HOME=fs.root + "/home")
-    check(done.returncode != 0, "root took the file system that another user names")
+    # What a stranger notes as the current file system is nothing for root that has kept that user's HOME, or has one where
+    # everybody makes folders.
+    public = os.path.join(fs.root, "public")
+    own(public, 0o1777, 0)
+    for home in (fs.root + "/home", public):
+        for folder in ("/.local", "/.local/state", "/.local/state/spate"):
+            own(home + folder)
+        with open(home + "/.local/state/spate/current", "w") as f:
+            f.write(fs.dir + "/spate.toml\n")
+        for env in ({"HOME": home}, {"XDG_STATE_HOME": home + "/.local/state"}):
+            done = up("ls", "spate:/", **env)
+            check(done.returncode != 0, "root took the file system that a stranger names: %s" % env)
+    done = up("up", "--io", "1", "--port", str(port), HOME=public)
+    if done.returncode == 0:
+        up("down", "--dir", public + "/.local/share/spate")
+    check(done.returncode != 0 and "--dir" in done.stderr, "spate up below a stranger's folder: %d %s" % (done.returncode, done.stderr))
 
 
 def nobody_is_ended_for_a_strangers_pid_file(fs):
