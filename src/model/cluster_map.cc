@@ -38,7 +38,7 @@ const ServerEntry* ClusterMap::find_server(ServerId id) const {
 }
 
 const ServerEntry* ClusterMap::server_of_target(TargetId target) const {
-  const ServerEntry* server = find_server(ServerId(target.value / kMaxTargetsPerServer));
+  const ServerEntry* server = find_server(server_of(target));
   if (server == nullptr) return nullptr;
   const auto& targets = server->targets;
   return std::find(targets.begin(), targets.end(), target) != targets.end() ? server : nullptr;
@@ -50,6 +50,28 @@ const ServerEntry* ClusterMap::server_of_shard(std::uint16_t shard) const {
     if (server.roles.meta && next++ == shard) return &server;
   }
   return nullptr;
+}
+
+Result<void> ClusterMap::grow(const ClusterMap& other) {
+  if (other.fs != fs) return Error(Errc::kWrongFileSystem, "a cluster map of another file system");
+  for (const ServerEntry& theirs : other.servers) {
+    const ServerEntry* const ours = find_server(theirs.id);
+    if (ours != nullptr && ours->roles != theirs.roles)
+      return Error(Errc::kProtocol, "server " + std::to_string(theirs.id.value) + " has other roles in another map");
+  }
+  for (const ServerEntry& theirs : other.servers) {
+    const auto at = std::partition_point(servers.begin(), servers.end(),
+                                         [&](const ServerEntry& ours) { return ours.id < theirs.id; });
+    if (at == servers.end() || at->id != theirs.id) {
+      servers.insert(at, theirs);
+      continue;
+    }
+    for (const TargetId target : theirs.targets) {
+      if (server_of_target(target) == nullptr) at->targets.push_back(target);
+    }
+  }
+  version = std::max(version, other.version);
+  return {};
 }
 
 std::vector<TargetId> ClusterMap::targets_in_turn() const {

@@ -39,6 +39,10 @@ constexpr TargetId target_id(ServerId server, std::size_t index) {
   return TargetId(static_cast<std::uint32_t>(server.value * kMaxTargetsPerServer + index));
 }
 
+constexpr ServerId server_of(TargetId target) {
+  return ServerId(static_cast<std::uint32_t>(target.value / kMaxTargetsPerServer));
+}
+
 /// A value. Servers ascend by id. A newer map replaces an older one as a whole.
 struct ClusterMap {
   std::uint64_t version = 1;  // >= 1; a request that carries an older one is refused with kStaleMap
@@ -53,6 +57,10 @@ struct ClusterMap {
   const ServerEntry* server_of_shard(std::uint16_t shard) const;
   /// All targets, in a fixed order that takes one of each server in turn: consecutive ones are on different servers.
   std::vector<TargetId> targets_in_turn() const;
+
+  /// Adds the servers and targets of `other` that this map has not: nothing is taken away, and a server that both name
+  /// keeps its URLs. Fails, and changes nothing, when they are not of one file system or differ in a server's roles.
+  Result<void> grow(const ClusterMap& other);
 
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;
 };

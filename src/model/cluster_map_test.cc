@@ -33,6 +33,34 @@ TEST(ClusterMap, ConsecutiveTargetsAreOnDifferentServers) {
   EXPECT_EQ(example().targets_in_turn(), (std::vector{TargetId(512), TargetId(9 * 256), TargetId(513)}));
 }
 
+TEST(ClusterMap, GrowingAddsServersAndTargetsAndTakesNothingAway) {
+  ClusterMap map = example();
+  ClusterMap other;
+  other.version = 2;
+  other.fs = map.fs;
+  other.servers = {{ServerId(2), {"tcp://elsewhere:1"}, {false, true}, {target_id(ServerId(2), 2)}},
+                   {ServerId(5), {"tcp://d:1"}, {false, true}, {target_id(ServerId(5), 0)}}};
+  EXPECT_OK(map.grow(other));
+  ClusterMap expected = example();
+  expected.servers[1].targets.push_back(target_id(ServerId(2), 2));
+  expected.servers.insert(expected.servers.begin() + 2, other.servers[1]);
+  EXPECT_EQ(map, expected);
+  EXPECT_OK(map.grow(example()));  // an older one
+  EXPECT_EQ(map, expected);
+}
+
+TEST(ClusterMap, DoesNotGrowByAnotherFileSystemsOrByOneThatContradictsIt) {
+  ClusterMap map = example();
+  ClusterMap other = example();
+  other.fs = FsId(0xabd);
+  other.servers.push_back({ServerId(10), {"tcp://d:1"}, {false, true}, {}});
+  EXPECT_ERRC(map.grow(other), Errc::kWrongFileSystem);
+  other.fs = map.fs;
+  other.servers[0].roles.io = true;
+  EXPECT_ERRC(map.grow(other), Errc::kProtocol);
+  EXPECT_EQ(map, example());
+}
+
 TEST(ClusterMap, DecodeEncodeIsTheIdentityAndEveryPrefixFails) {
   Bytes bytes;
   Encoder encoder(bytes);

@@ -15,6 +15,7 @@
 #include "datatype/description.h"
 #include "model/attributes.h"
 #include "model/capability.h"
+#include "model/cluster_map.h"
 #include "model/layout.h"
 
 namespace spate::wire {
@@ -50,6 +51,7 @@ class Writer {
   void write(Errc v) { out_.u16(static_cast<std::uint16_t>(v)); }
   void write(const Layout& v) { encode(out_, v); }
   void write(const DistributionSpec& v) { encode(out_, v); }
+  void write(const ClusterMap& v) { encode(out_, v); }
   void write(const datatype::Description& v) { encode(out_, v); }
   template <std::size_t N>
   void write(const std::array<std::byte, N>& v) {
@@ -112,6 +114,7 @@ class Reader {
   void read(Errc& v) { v = errc_from_wire(in_.u16()); }
   void read(Layout& v) { v = decode_layout(in_); }
   void read(DistributionSpec& v) { v = decode_distribution(in_); }
+  void read(ClusterMap& v) { v = decode_cluster_map(in_); }
   void read(datatype::Description& v) { v = datatype::decode_description(in_); }
   template <std::size_t N>
   void read(std::array<std::byte, N>& v) {

@@ -441,4 +441,20 @@ struct MetaSyncRequest {
 };
 using MetaSyncReply = Empty;
 
+/// The servers and targets that the meta server places files on.
+struct ClusterMapRequest {
+  static constexpr Op kOp = Op::kClusterMap;
+  static constexpr std::string_view kName = "cluster map request";
+  template <typename A>
+  void fields(A&) {}
+};
+struct ClusterMapReply {
+  static constexpr std::string_view kName = "cluster map reply";
+  ClusterMap map;
+  template <typename A>
+  void fields(A& a) {
+    a(map);
+  }
+};
+
 }  // namespace spate::wire

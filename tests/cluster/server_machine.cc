@@ -18,28 +18,28 @@ bmi::StrangerLimits limits_for_strangers(Plant plant) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, const ServerEntry& entry,
+ServerProcess::ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, ServerEntry entry,
                              std::uint64_t seed)
     : Process(ether, entry.id.value, seed, limits_for_strangers(settings.plant)),
       settings_(settings),
-      entry_(entry),
+      entry_(std::move(entry)),
       disks_(disks),
       incarnation_(random_.next() | 1U),
       gate_(executor_),
       started_(executor_) {
-  for (const std::string& url : entry.urls) SPATE_CHECK(network_->listen(url, context_->id()).has_value());
+  for (const std::string& url : entry_.urls) SPATE_CHECK(network_->listen(url, context_->id()).has_value());
   open_stores();
   rpc::ServerOptions options;
   options.fs = settings.map.fs;
-  options.server = entry.id;
+  options.server = entry_.id;
   options.incarnation = incarnation_;
   options.client_key = settings.client_key;
   options.server_key = settings.server_key;
   options.features = settings.features;
   options.max_requests = settings.max_requests;
   server_ = std::make_unique<rpc::Server>(std::move(options), *context_, random_, metrics_);
-  if (entry.roles.meta) make_meta();
-  if (entry.roles.io) make_io();
+  if (entry_.roles.meta) make_meta();
+  if (entry_.roles.io) make_io();
   job::spawn(gate_, start());
 }
 

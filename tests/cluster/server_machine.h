@@ -50,8 +50,7 @@ struct ServerDisks {
 /// One run of `spated`, assembled from the roles as assembly/server_process.cc does it.
 class ServerProcess final : public Process {
  public:
-  ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, const ServerEntry& entry,
-                std::uint64_t seed);
+  ServerProcess(Ether ether, ServerDisks& disks, const ServerSettings& settings, ServerEntry entry, std::uint64_t seed);
   ~ServerProcess() override;
 
   void die() override;
@@ -78,7 +77,7 @@ class ServerProcess final : public Process {
   job::Task<void> stop();
 
   const ServerSettings& settings_;
-  const ServerEntry& entry_;
+  const ServerEntry entry_;
   ServerDisks& disks_;
   const Incarnation incarnation_;
   metrics::Registry metrics_;

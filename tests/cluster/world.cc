@@ -115,6 +115,14 @@ void World::start_server(ServerId id) {
   processes_.push_back(std::move(process));
 }
 
+ServerId World::add_io_server(const WorldOptions& options) {
+  const ServerId id(settings_.map.servers.back().id.value + 1);
+  settings_.map.servers.push_back({id, urls_of(id.value), {false, true}, {target_id(id, 0)}});
+  make_machine(settings_.map.servers.back(), options);
+  start_server(id);
+  return id;
+}
+
 void World::kill_server(ServerId id, bmi::sim::Death death) {
   Machine& machine = machines_.at(id);
   fabric_.kill_node(id.value, death);

@@ -55,6 +55,8 @@ class World {
   std::vector<ServerId> servers() const;
   void kill_server(ServerId id, bmi::sim::Death death);
   void start_server(ServerId id);
+  /// Adds an io server with one target to the map and starts it. Processes that run know the map from before.
+  ServerId add_io_server(const WorldOptions& options);
   /// Null while it is down.
   ServerProcess* server(ServerId id);
   ServerDisks& disks(ServerId id) { return *machines_.at(id).disks; }

@@ -218,4 +218,20 @@ std::vector<wire::MetaSyncRequest> samples() {
   return {{}};
 }
 
+template <>
+std::vector<wire::ClusterMapRequest> samples() {
+  return {{}};
+}
+
+template <>
+std::vector<wire::ClusterMapReply> samples() {
+  wire::ClusterMapReply reply;
+  reply.map.version = 3;
+  reply.map.fs = FsId(0x1234'5678'9ABC'DEF0);
+  reply.map.servers.push_back({ServerId(1), {"tcp://10.0.0.1:7401"}, {true, false}, {}});
+  const std::vector<TargetId> targets{target_id(ServerId(2), 0), target_id(ServerId(2), 1)};
+  reply.map.servers.push_back({ServerId(2), {"shm:///run/spate/2", "tcp://10.0.0.2:7402"}, {false, true}, targets});
+  return {reply};
+}
+
 }  // namespace spate::golden

@@ -13,7 +13,7 @@ import sys
 PLAIN = {
     "std::uint8_t": "u8", "std::uint16_t": "u16", "std::uint32_t": "u32", "std::uint64_t": "u64", "std::int64_t": "i64",
     "bool": "flag", "std::string": "text", "Bytes": "blob", "WallTime": "time", "Errc": "u16", "Op": "u16",
-    "Mac": "16 bytes", "Nonce": "16 bytes", "KeyId": "8 bytes", "Proof": "32 bytes", "Layout": "Layout",
+    "Mac": "16 bytes", "Nonce": "16 bytes", "KeyId": "8 bytes", "Proof": "32 bytes", "Layout": "Layout", "ClusterMap": "cluster map",
     "DistributionSpec": "DistributionSpec", "datatype::Description": "Description",
 }
 SOURCES = ["model/attributes.h", "model/capability.h", "wire/header.h", "wire/session_messages.h", "wire/meta_messages.h",

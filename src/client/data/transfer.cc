@@ -435,6 +435,9 @@ job::Task<Result<std::vector<SlotState>>> ask_datafiles(TransferTarget target, s
   const datatype::Description nothing;
   const datatype::MemoryMap no_memory{std::span<const MutableByteView>()};
   Transfer transfer{target, nothing, no_memory, limits, {}, {}};
+  if (!target.cluster.knows_targets(target.layout)) {
+    SPATE_CO_TRY(std::ignore, co_await target.cluster.learn_targets(target.layout, limits));
+  }
   auto shares = make_shares(target, slots);
   if (!shares) co_return std::move(shares).error();
   std::vector<job::Task<Result<void>>> tasks;

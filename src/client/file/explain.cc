@@ -60,6 +60,7 @@ SlotPath answer_for(const TransferTarget& target, const Share& share, std::size_
 job::Task<Result<std::vector<SlotPath>>> explain(TransferTarget target, const datatype::Description& what,
                                                  bool is_write, Limits limits) {
   const auto slots = datatype::slots_touched(what, target.distribution);
+  SPATE_CO_TRY(std::ignore, co_await target.cluster.learn_targets(target.layout, limits));
   SPATE_CO_TRY(auto shares, make_shares(target, slots));
   std::vector<SlotPath> answers;
   for (Share& share : shares) {

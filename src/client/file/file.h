@@ -188,6 +188,7 @@ class File {
 
   std::vector<std::optional<wire::DatafileState>> states_;  // [slot] what this File knows of its datafile
   Incarnation meta_incarnation_;  // of the meta server that opened the file, or that has been seen to know it since
+  bool targets_known_ = false;    // their servers are in the cluster's map: so they stay
   bool uncertain_ = false;  // something was tried whose effect is not known, or others may have written in between
   std::unique_ptr<Bypass> bypass_;
   bool wrote_by_itself_ = false;  // the datafiles' states are not known from replies

@@ -106,8 +106,9 @@ job::Task<Result<void>> File::copy_share(const File& source, const CopyShare& sh
 }
 
 job::Task<Result<void>> File::copy_by_servers(File& source, CopySpan span) {
-  SPATE_CO_TRY(const CopyShares shares, copy_shares(source, span));
   const Limits limits = cluster_.limits();
+  SPATE_CO_TRY(std::ignore, co_await make_current(limits));
+  SPATE_CO_TRY(const CopyShares shares, copy_shares(source, span));
   Result<void> done;
   for (int tries = 1; tries <= kMostRenewals; ++tries) {
     SPATE_CO_TRY(std::ignore, co_await make_current(limits));

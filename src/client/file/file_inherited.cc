@@ -26,8 +26,7 @@ void File::inherit(HandoverState::Open& record) {
   if (record.unsynced == 0) return;
   unsynced_->records().insert(record_);
   for (std::uint32_t slot = 0; slot < layout_.slots.size(); ++slot) {
-    const ServerEntry* server = cluster_.options().map.server_of_target(layout_.slots[slot].targets.front());
-    const auto writer = server == nullptr ? std::nullopt : handover.last_writer(server->id);
+    const auto writer = handover.last_writer(server_of(layout_.slots[slot].targets.front()));
     if (writer) unsynced_->inherit(slot, *writer);
   }
 }
@@ -41,8 +40,8 @@ void File::keep_unsynced(const std::vector<SlotState>& slots) {
     if (record->unsynced == 0) record->unsynced = number;
   }
   for (const SlotState& s : slots) {
-    const ServerEntry* server = cluster_.options().map.server_of_target(layout_.slots[s.slot].targets.front());
-    if (server != nullptr) number = cluster_.handover()->note_written(server->id, s.incarnation);
+    const ServerId server = server_of(layout_.slots[s.slot].targets.front());
+    number = cluster_.handover()->note_written(server, s.incarnation);
   }
   record_->lost_write = losses_told_ != unsynced_->losses();
 }

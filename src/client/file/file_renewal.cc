@@ -16,9 +16,13 @@ bool File::opened_in(const rpc::SessionEpoch& session) const {
   return capability_.client == session.client && capability_.session_epoch == session.epoch;
 }
 
-/// The session is open, and so is the file in its current epoch.
+/// The session is open, and so is the file in its current epoch; the servers that hold it are known.
 job::Task<Result<void>> File::make_current(Limits limits) {
   SPATE_CO_TRY(std::ignore, co_await cluster_.ensure_session(limits));
+  if (!targets_known_) {
+    SPATE_CO_TRY(std::ignore, co_await cluster_.learn_targets(layout_, limits));
+    targets_known_ = true;
+  }
   if (opened_in(cluster_.identity().session())) co_return Result<void>();
   const Capability old = capability_;
   auto renewed = co_await renew(limits, old, Errc::kSessionFenced);

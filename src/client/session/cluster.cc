@@ -46,6 +46,7 @@ Cluster::Cluster(Options options, job::NetworkContext& network, Random& random)
       random_(random),
       traces_(random.next()),
       slots_(network.executor(), options_.handover),
+      map_turn_(network.executor(), 1),
       offload_(network.executor()),
       kernel_files_(offload_, network.executor().clock()),
       attributes_({options_.keep_attributes, options_.most_kept, options_.copies, options_.listings},
@@ -126,7 +127,8 @@ job::Task<void> Cluster::stop(Limits limits) {
 Result<rpc::Channel*> Cluster::io_channel(TargetId target) {
   const ServerEntry* server = options_.map.server_of_target(target);
   if (server == nullptr) {
-    return Error(Errc::kStaleMap, "target " + std::to_string(target.value) + " is not in this client's spate.toml");
+    return Error(Errc::kStaleMap, "target " + std::to_string(target.value) +
+                                      " is neither in this client's spate.toml nor known to the meta server");
   }
   return channels_[server->id].get();
 }

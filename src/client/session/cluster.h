@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/random.h"
@@ -18,6 +19,7 @@
 #include "client/session/request_slots.h"
 #include "job/gate.h"
 #include "job/network.h"
+#include "job/semaphore.h"
 #include "rpc/channel.h"
 #include "rpc/wait_watch.h"
 
@@ -64,7 +66,12 @@ class Cluster {
   job::Task<Result<wire::CloseReply>> close(wire::CloseRequest request, rpc::SessionEpoch opened_in, Limits limits,
                                             UniqueFunction<void()> on_ended = {});
 
-  /// The channel to the server that holds a target; kStaleMap when the map names none.
+  /// Whether this process knows the servers of all targets of a layout.
+  bool knows_targets(const Layout& layout) const;
+  /// Asks the meta server for the servers of targets that were added after this process has read its spate.toml.
+  /// Returns at once when all are known. The deadline of `limits` applies; what fails may be tried again.
+  job::Task<Result<void>> learn_targets(const Layout& layout, Limits limits);
+  /// The channel to the server that holds a target; kStaleMap when the map names none: see learn_targets().
   Result<rpc::Channel*> io_channel(TargetId target);
   /// The session is open when it ends: io servers ask for its ticket.
   job::Task<Result<void>> ensure_session(Limits limits);
@@ -130,7 +137,10 @@ class Cluster {
   rpc::Identity identity_;
   RequestSlots slots_;
   std::optional<rpc::WaitWatch> watch_;  // if anybody wants to be told
+  // Grows on the executor's thread only, under the mutex; other threads look under it.
   std::map<ServerId, std::unique_ptr<rpc::Channel>> channels_;
+  mutable std::mutex channels_mutex_;
+  job::Semaphore map_turn_;  // one request for the cluster map at a time
   rpc::Channel* meta_ = nullptr;
   Offload offload_;  // for what may wait for a device
   KernelLentFiles kernel_files_;

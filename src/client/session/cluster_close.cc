@@ -47,6 +47,7 @@ job::Task<Result<wire::CloseReply>> Cluster::close(wire::CloseRequest request, r
 }
 
 bool Cluster::any_restarted() const {
+  const std::lock_guard lock(channels_mutex_);
   return std::any_of(channels_.begin(), channels_.end(),
                      [](const auto& entry) { return entry.second->has_restarted(); });
 }

@@ -25,6 +25,7 @@ void MetaService::fill_table() {
   read<wire::ListxattrRequest, &listxattr>();
   read<wire::MetaStatfsRequest, &meta_statfs>();
   read<wire::MetaSyncRequest, &meta_sync>();
+  read<wire::ClusterMapRequest, &cluster_map>();
   change<wire::SetattrRequest, &setattr>();
   change<wire::CreateRequest, &create>();
   change<wire::OpenRequest, &open>();

@@ -35,5 +35,6 @@ Outcome<wire::ListxattrReply> listxattr(Operation& operation, const wire::Listxa
 Outcome<wire::RemovexattrReply> removexattr(Operation& operation, const wire::RemovexattrRequest& request);
 Outcome<wire::MetaStatfsReply> meta_statfs(Operation& operation, const wire::MetaStatfsRequest& request);
 Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyncRequest& request);
+Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::ClusterMapRequest& request);
 
 }  // namespace spate::meta

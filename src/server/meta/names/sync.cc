@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// meta_statfs and meta_sync: the store as a whole.
+// meta_statfs, meta_sync and cluster_map: the file system as a whole.
 #include "server/meta/core/core.h"
 #include "server/meta/names/operations.h"
 
@@ -17,6 +17,12 @@ Outcome<wire::MetaStatfsReply> meta_statfs(Operation& operation, const wire::Met
 Outcome<wire::MetaSyncReply> meta_sync(Operation& operation, const wire::MetaSyncRequest& /*request*/) {
   SPATE_CO_TRY(std::ignore, co_await operation.core().sync());
   co_return wire::MetaSyncReply{};
+}
+
+Outcome<wire::ClusterMapReply> cluster_map(Operation& operation, const wire::ClusterMapRequest& /*request*/) {
+  wire::ClusterMapReply reply;
+  reply.map = operation.core().options().map;
+  co_return reply;
 }
 
 }  // namespace spate::meta
