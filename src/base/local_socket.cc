@@ -64,6 +64,31 @@ bool somebody_listens(const std::string& path) {
   return failed == 0 || failed == EAGAIN;
 }
 
+/// Taken by who looks at a socket and then replaces or removes it: one at a time.
+Result<UniqueFd> lock_folder(const std::string& folder) {
+  UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) return errno_error(errno, "lock " + folder);
+  return lock;
+}
+
+Result<UniqueFd> bind_in_place(const std::string& path, int backlog) {
+  SPATE_TRY(UniqueFd made, packet_socket());
+  ::unlink(path.c_str());
+  const int failed = with_address(path, made.get(), ::bind);
+  if (failed != 0) return errno_error(failed, "bind " + path);
+  if (::listen(made.get(), backlog) != 0) return errno_error(errno, "listen at " + path);
+  return made;
+}
+
+/// That called listen(2); 0 when nobody listens.
+pid_t process_behind(const std::string& path) {
+  const auto probe = packet_socket(SOCK_NONBLOCK);
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (!probe || connect_at(probe->get(), path) != 0) return 0;
+  return ::getsockopt(probe->get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
+}
+
 }  // namespace
 
 Result<std::string> own_socket_folder() {
@@ -89,21 +114,28 @@ std::vector<std::string> socket_folders_of(uid_t user) {
 Result<UniqueFd> listen_for_own_user(std::string_view name, int backlog) {
   SPATE_TRY(const std::string folder, own_socket_folder());
   const std::string path = folder + "/" + std::string(name);
-  // One at a time looks whether a socket is in use and replaces it.
-  const UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) return errno_error(errno, "lock " + folder);
+  SPATE_TRY(const UniqueFd lock, lock_folder(folder));
   if (somebody_listens(path)) return Error(Errc::kBusy, "somebody listens at " + path);
-  SPATE_TRY(UniqueFd made, packet_socket());
-  ::unlink(path.c_str());
-  const int failed = with_address(path, made.get(), ::bind);
-  if (failed != 0) return errno_error(failed, "bind " + path);
-  if (::listen(made.get(), backlog) != 0) return errno_error(errno, "listen at " + path);
-  return made;
+  return bind_in_place(path, backlog);
+}
+
+Result<UniqueFd> listen_instead(std::string_view name, int backlog) {
+  SPATE_TRY(const std::string folder, own_socket_folder());
+  SPATE_TRY(const UniqueFd lock, lock_folder(folder));
+  return bind_in_place(folder + "/" + std::string(name), backlog);
 }
 
 void remove_socket(std::string_view name) {
   const auto folder = own_socket_folder();
   if (folder) ::unlink((*folder + "/" + std::string(name)).c_str());
+}
+
+void remove_own_socket(std::string_view name) {
+  const auto folder = own_socket_folder();
+  if (!folder) return;
+  const auto lock = lock_folder(*folder);
+  const std::string path = *folder + "/" + std::string(name);
+  if (lock && process_behind(path) == ::getpid()) ::unlink(path.c_str());
 }
 
 Result<UniqueFd> connect_to_user(uid_t user, std::string_view name) {

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +14,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "base/local_packet.h"
@@ -27,8 +25,6 @@ namespace {
 constexpr std::size_t kMostText = 4000;
 constexpr int kBacklog = 4;
 constexpr int kPatienceMs = 60'000;
-constexpr auto kListenPatience = std::chrono::seconds(5);
-constexpr auto kListenPause = std::chrono::milliseconds(5);
 
 /// mountinfo writes blanks and the like as three octal digits.
 std::string plain(const std::string& escaped) {
@@ -78,7 +74,7 @@ Result<Message> receive_message(int socket) {
   LocalPacket packet;
   const int failed = receive_local_packet(socket, bytes, packet, true);
   if (failed != 0) return errno_error(failed, "hear of another process of the mount");
-  if (packet.size == 0) return Error(Errc::kConnectionLost, "the other process of the mount has ended");
+  if (packet.size == 0) return Error::told(Errc::kConnectionLost, "the other process of the mount has ended");
   Message out;
   out.descriptor = std::move(packet.descriptors[0]);
   out.word = static_cast<Word>(bytes[0]);
@@ -97,25 +93,18 @@ Result<MountedDevice> device_at(const std::string& directory) {
     for (std::string word; words >> word;) options = word;  // the file system's own come last
     device = MountedDevice{number, user_in(options)};       // the last covers the others
   }
-  if (!device) return Error(Errc::kNotFound, "nothing is mounted at " + directory);
+  if (!device) return Error::told(Errc::kNotFound, "nothing is mounted at " + directory);
   return *std::move(device);
 }
 
-Result<UniqueFd> listen_for(const std::string& number) {
-  const auto limit = std::chrono::steady_clock::now() + kListenPatience;
-  for (;;) {
-    auto made = listen_for_own_user(socket_name(number), kBacklog);
-    if (made || made.code() != Errc::kBusy || std::chrono::steady_clock::now() >= limit) return made;
-    std::this_thread::sleep_for(kListenPause);
-  }
-}
+Result<UniqueFd> listen_for(const std::string& number) { return listen_instead(socket_name(number), kBacklog); }
 
-void remove_listener(const std::string& number) { remove_socket(socket_name(number)); }
+void remove_listener(const std::string& number) { remove_own_socket(socket_name(number)); }
 
 Result<UniqueFd> connect_to(const MountedDevice& device) {
   auto made = connect_to_user(device.user, socket_name(device.number));
   if (!made && made.code() == Errc::kNotFound)
-    return Error(Errc::kNotFound, "it has no supervisor here: not a mount of Spate, or of another container");
+    return Error::told(Errc::kNotFound, "it has no supervisor here: not a mount of Spate, or of another container");
   return made;
 }
 
@@ -131,16 +120,16 @@ Result<std::string> ask_supervisor(const std::string& directory, Word word, std:
   if (!device) return std::move(device).error();
   // Root may upgrade a user's mount, whose supervisor then runs what root names.
   if (device->user != ::geteuid() && ::geteuid() != 0)
-    return Error(Errc::kNotPermitted, directory + " is another user's mount");
+    return Error::told(Errc::kNotPermitted, directory + " is another user's mount");
   auto supervisor = connect_to(*device);
   if (!supervisor) return std::move(supervisor).error().within(directory);
   std::ignore = send_message(supervisor->get(), word, text);  // it may have refused already, and says why
   pollfd wait{supervisor->get(), POLLIN, 0};
   if (::poll(&wait, 1, kPatienceMs) != 1)
-    return Error(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
+    return Error::told(Errc::kTimeout, directory + ": the mount's supervisor does not answer");
   SPATE_TRY(Message answer, receive_message(supervisor->get()));
   std::string told = without_controls(std::move(answer.text));
-  if (answer.word != Word::kDone) return Error(Errc::kBusy, directory + ": " + told);
+  if (answer.word != Word::kDone) return Error::told(Errc::kBusy, directory + ": " + told);
   return told;
 }
 

@@ -51,7 +51,7 @@ struct MountedDevice {
 Result<MountedDevice> device_at(const std::string& directory);
 /// Where the supervisor of a mounted device listens, which is this process: a socket of its user's
 /// (base/local_socket.h). The kernel gives a device's number away again while the supervisor of the mount that had it
-/// is still about to end: then it waits for that, up to 5 s.
+/// is still about to end: its place is taken.
 Result<UniqueFd> listen_for(const std::string& number);
 /// Before a socket of listen_for() is closed.
 void remove_listener(const std::string& number);

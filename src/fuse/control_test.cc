@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/control.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <array>
 #include <string>
-#include <thread>
-#include <utility>
 
+#include "base/check.h"
 #include "base/expect.h"
 
 namespace spate::fuse {
@@ -26,18 +26,44 @@ TEST(ControlTest, OnlyWhoListensIsFound) {
   remove_listener(device());
 }
 
-TEST(ControlTest, ASupervisorWaitsUntilTheOneBeforeStopsListening) {
-  auto before = listen_for(device());
-  ASSERT_OK(before);
-  std::thread ends([old = *std::move(before)]() mutable {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    old.reset();
-  });
+/// Another process that listens until it reads a byte, removes its name then, and ends.
+class EarlierSupervisor {
+ public:
+  EarlierSupervisor() {
+    SPATE_CHECK(::pipe(told_.data()) == 0 && ::pipe(ready_.data()) == 0);
+    const std::string number = device();
+    process_ = ::fork();
+    if (process_ == 0) {
+      const auto listener = listen_for(number);
+      char byte = listener ? 'y' : 'n';
+      if (::write(ready_[1], &byte, 1) == 1 && ::read(told_[0], &byte, 1) == 1) remove_listener(number);
+      ::_exit(0);
+    }
+    char byte = 0;
+    listens_ = ::read(ready_[0], &byte, 1) == 1 && byte == 'y';
+  }
+  bool listens() const { return listens_; }
+  void end() {
+    SPATE_CHECK(::write(told_[1], "e", 1) == 1);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  std::array<int, 2> told_{};
+  std::array<int, 2> ready_{};
+  pid_t process_ = -1;
+  bool listens_ = false;
+};
+
+TEST(ControlTest, ASupervisorListensAtOnceThoughTheOneThatHadTheNumberBeforeHasNotEnded) {
+  EarlierSupervisor before;
+  ASSERT_TRUE(before.listens());
   const auto listener = listen_for(device());
-  ends.join();
-  ASSERT_OK(listener);
+  EXPECT_OK(listener);
+  before.end();  // and takes its own name back, not this one's
   EXPECT_OK(connect_to(mounted()));
   remove_listener(device());
+  EXPECT_ERRC(connect_to(mounted()), Errc::kNotFound);
 }
 
 }  // namespace
